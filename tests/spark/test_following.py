@@ -1,4 +1,4 @@
-"""``readStream`` as Spark calls it, without Spark running: each table against a batch read."""
+"""Directories that grow, are exported, extracted, or empty."""
 
 from __future__ import annotations
 
@@ -8,17 +8,34 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pyarrow.dataset as ds
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.full_disk import little_room
 from tests.support.growing_dirs import GrowingDir
 from tests.support.log_tables import Row, cut, logs_of, table
-from txnsim.errors import BadInputError
+from tests.support.logs import PID, LogDriver
+from tests.support.soundness import note_offset, write_log_dir
+from txnsim.errors import BadInputError, ConfigError
+from txnsim.storage import names
+from txnsim.types import TopicPartition
+from txnsim_spark.describe import Described, described
+from txnsim_spark.engine import Engine, Way, alone
+from txnsim_spark.export import NO_TOPIC, Export, check, export, tables_of
+from txnsim_spark.extract import Extract, Lot, extract
 from txnsim_spark.following import LOGS, Ends, Look, StreamOffset, later, latest, look_at
+from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogStreamReader, schema_of
+
+# ``readStream`` as Spark calls it, without Spark running: each table against a batch read.
+
 
 STATES = sorted(set(TABLES) - LOGS)
 
@@ -245,3 +262,269 @@ def test_an_offset_does_not_grow_with_closed_segments(growing: GrowingDir) -> No
     growing.grow(20)
     query.step()
     assert len(json.dumps(query.offset)) <= len(before) + 9  # the digits of larger numbers
+
+
+# What an export refuses before it reads, and what it writes without Spark.
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> Export:
+    write_log_dir(tmp_path / "broker-1", 1, {})
+    return Export(
+        paths=(tmp_path / "broker-1",), target=tmp_path / "out", tables=("batches", "errors")
+    )
+
+
+def _with(wanted: Export, **changes: object) -> Export:
+    changed: Export = msgspec.structs.replace(wanted, **changes)
+    return changed
+
+
+def test_a_folder_that_is_not_there_is_fine(wanted: Export) -> None:
+    check(wanted)
+    wanted.target.mkdir()
+    check(wanted)
+
+
+def test_a_table_that_has_no_room_is_not_there(tmp_path: Path) -> None:
+    made = BrokerDir(tmp_path / "broker-1")
+    made.coordinator(move("Empty"))
+    wanted = Export(paths=(made.stop(),), target=tmp_path / "out", tables=("batches",))
+    with little_room(file_bytes_max=100), pytest.raises(ConfigError, match=r"out/batches: .*room"):
+        export(alone(), wanted, "batches")
+    assert not wanted.target.exists()
+    assert export(alone(), wanted, "batches").rows == 1
+
+
+def test_all_is_every_table(wanted: Export) -> None:
+    assert tables_of(wanted) == ("batches", "errors")
+    assert tables_of(_with(wanted, tables=("all",))) == tuple(TABLES)
+
+
+@pytest.mark.parametrize("tables", [("batch",), ("batches", "all"), ()])
+def test_an_unknown_table_is_refused(wanted: Export, tables: tuple[str, ...]) -> None:
+    with pytest.raises(BadInputError, match="there is no table"):
+        check(_with(wanted, tables=tables))
+
+
+def test_nothing_is_written_over_unless_asked(wanted: Export) -> None:
+    (wanted.target / "errors").mkdir(parents=True)
+    with pytest.raises(BadInputError, match="is there already; name another folder"):
+        check(wanted)
+    check(_with(wanted, overwrite=True))
+
+
+def test_a_file_is_no_target(wanted: Export) -> None:
+    wanted.target.touch()
+    with pytest.raises(BadInputError, match="is no directory"):
+        check(wanted)
+
+
+def test_what_holds_nothing_of_kafka_is_refused(wanted: Export) -> None:
+    with pytest.raises(BadInputError):
+        check(_with(wanted, paths=(wanted.target / "nowhere",)))
+
+
+def test_files_by_topic_hold_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txnsim_spark.export.GROUP_ROWS", 1)
+    driver = LogDriver()
+    driver.txn(0, count=2)
+    driver.end(committed=True)
+    for broker in (1, 2):
+        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        made.coordinator(move("Empty"))
+        made.replica(driver)
+        made.stop()
+    (tmp_path / "broker-1" / "recovery-point-offset-checkpoint").write_text("junk")
+    wanted = Export(paths=(tmp_path,), target=tmp_path / "out", tables=("all",))
+    written = export(alone(), wanted, "batches")
+    assert (written.rows, written.files) == (6, 4)
+    read = ds.dataset(written.directory, partitioning="hive").to_table()
+    assert read.num_rows == 6
+    orders = read.filter(ds.field("topic") == "orders").select(["broker", "base_offset"])
+    assert orders.to_pydict() == {"broker": [1, 1, 2, 2], "base_offset": [0, 2, 0, 2]}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"batches"}
+    monkeypatch.setattr(Engine, "way", lambda _self, _cost: Way.PROCESSES)
+    several = msgspec.structs.replace(wanted, target=tmp_path / "several")
+    apart = export(alone(), several, "batches")
+    assert apart.rows == 6
+    again = ds.dataset(apart.directory, partitioning="hive").to_table()
+    order = [("broker", "ascending"), ("topic", "ascending"), ("base_offset", "ascending")]
+    assert again.sort_by(order) == read.sort_by(order)
+    errors = export(alone(), wanted, "errors")
+    assert errors.rows == 1
+    assert [path.name for path in Path(errors.directory).iterdir()] == [f"topic={NO_TOPIC}"]
+    assert export(alone(), wanted, "offsets").files == 0
+
+
+# Every record of one transactional id, once, with what became of it.
+
+
+def log(*, is_whole: bool) -> LogDriver:
+    """A commit, an abort, an open transaction; between them another producer's."""
+    driver = LogDriver()
+    driver.txn(0, count=2)
+    driver.txn(0, pid=99)
+    driver.end(committed=True)
+    driver.txn(2)
+    if is_whole:
+        driver.end(committed=False)
+        driver.txn(3, count=3)
+    return driver
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    """Two brokers; the first one has not come as far."""
+    for broker in (1, 2):
+        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        made.coordinator(move("Empty"), move("Empty", name="other", pid=99))
+        made.replica(log(is_whole=broker == 2))
+        made.stop()
+    return tmp_path
+
+
+def wanted_of_extract(disks: Path, name: str = "app") -> Extract:
+    return Extract(paths=(disks,), transactional_id=name, target=disks / "out")
+
+
+def test_each_record_is_written_once_with_its_outcome(disks: Path) -> None:
+    found = extract(wanted_of_extract(disks))
+    assert (found.producer_ids, found.records, found.files) == ((PID,), 6, 1)
+    read = ds.dataset(found.directory, partitioning="hive").to_table()
+    columns = ("broker", "topic", "offset", "outcome", "transaction_offset", "value")
+    assert [tuple(row[name] for name in columns) for row in read.to_pylist()] == [
+        (2, "orders", 0, "committed", 0, b"v"),
+        (2, "orders", 1, "committed", 0, b"v"),
+        (2, "orders", 4, "aborted", 4, b"v"),
+        (2, "orders", 6, "open", 6, b"v"),
+        (2, "orders", 7, "open", 6, b"v"),
+        (2, "orders", 8, "open", 6, b"v"),
+    ]
+
+
+def test_what_was_lost_is_counted(disks: Path) -> None:
+    found = extract(wanted_of_extract(disks)).transactions
+    assert found[0] == Lot(
+        topic="orders",
+        partition=0,
+        producer_id=PID,
+        outcome="committed",
+        first_offset=0,
+        last_offset=1,
+        records=2,
+        bytes=4,
+        keys=1,
+    )
+    told = [(lot.outcome, lot.first_offset, lot.last_offset, lot.records) for lot in found]
+    assert told[1:] == [("aborted", 4, 4, 1), ("open", 6, 8, 3)]
+
+
+@pytest.mark.costly
+def test_a_record_without_a_transaction_has_none(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.data(0)
+    made = BrokerDir(tmp_path / "broker-1", 1)
+    made.coordinator(move("Empty"))
+    made.replica(driver)
+    made.stop()
+    (lot,) = extract(wanted_of_extract(tmp_path)).transactions
+    assert (lot.outcome, lot.records) == ("none", 1)
+
+
+def test_only_some_topics(disks: Path) -> None:
+    import msgspec
+
+    found = extract(
+        msgspec.structs.replace(wanted_of_extract(disks), topics=frozenset({"nothing"}))
+    )
+    assert (found.records, found.files, found.transactions) == (0, 0, ())
+
+
+def test_an_id_that_nobody_knows_and_a_folder_that_is_there_are_refused(disks: Path) -> None:
+    with pytest.raises(BadInputError, match="no coordinator's log in these directories has it"):
+        extract(wanted_of_extract(disks, "nobody"))
+    assert not (disks / "out").exists()
+    extract(wanted_of_extract(disks))
+    with pytest.raises(BadInputError, match="is there already; name another folder"):
+        extract(wanted_of_extract(disks))
+
+
+# What a replica's log and the notes about it come to.
+
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    driver = LogDriver()
+    driver.txn(0, count=5)
+    driver.end(committed=True)
+    driver.txn(5)
+    driver.txn(0, pid=8)
+    write_log_dir(tmp_path, 2, {"orders-0": driver})
+    return tmp_path
+
+
+def one(log_dir: Path) -> Described:
+    told: list[str] = []
+    (found,) = described([log_dir], progress=told.append)
+    assert told == [f"reading {log_dir / 'orders-0'}"]
+    return found
+
+
+def test_read_committed_comes_to_the_first_open_transaction(log_dir: Path) -> None:
+    found = one(log_dir)
+    assert (found.broker, found.is_clean, found.log_dir) == (2, True, str(log_dir))
+    assert (found.log_start_offset, found.high_watermark, found.end_offset) == (0, 8, 8)
+    assert (found.last_stable_offset, found.withheld) == (6, 2)
+
+
+def test_a_high_watermark_may_be_lower(log_dir: Path) -> None:
+    note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 4)
+    found = one(log_dir)
+    assert (found.high_watermark, found.last_stable_offset, found.withheld) == (4, 4, 0)
+
+
+def test_a_high_watermark_that_nobody_noted_is_the_end(log_dir: Path) -> None:
+    (log_dir / names.HIGH_WATERMARKS_NAME).unlink()
+    note_offset(log_dir, names.LOG_STARTS_NAME, ORDERS, 3)
+    found = one(log_dir)
+    assert (found.high_watermark, found.last_stable_offset, found.withheld) == (None, 6, 2)
+    assert found.log_start_offset == 3
+
+
+def test_a_note_behind_the_end_counts_as_the_end(log_dir: Path) -> None:
+    note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 99)
+    assert one(log_dir).high_watermark == 8
+
+
+# Which replicas and segments a query asks for.
+
+
+REPLICA = Replica(log_dir="/b1", broker=1, topic="orders", partition=2, path="/b1/orders-2")
+SEGMENT = SegmentFile(
+    replica=REPLICA, path="/b1/orders-2/10.log", base_offset=10, next_base_offset=20, size=1
+)
+
+
+def test_a_replica_is_chosen_by_each_part_of_its_place() -> None:
+    assert Wanted().has_replica(REPLICA)
+    right = {"log_dirs": "/b1", "brokers": 1, "topics": "orders", "partitions": 2}
+    for field, value in right.items():
+        found = msgspec.structs.replace(Wanted(), **{field: frozenset({value})})
+        assert found.has_replica(REPLICA)
+        other = msgspec.structs.replace(Wanted(), **{field: frozenset()})
+        assert not other.has_replica(REPLICA)
+
+
+def test_a_segment_is_left_out_only_where_it_can_not_hold_the_offset() -> None:
+    assert Wanted(offset_max=10).has_segment(SEGMENT)
+    assert not Wanted(offset_max=9).has_segment(SEGMENT)
+    assert Wanted(offset_min=19).has_segment(SEGMENT)
+    assert not Wanted(offset_min=20).has_segment(SEGMENT)
+    last = msgspec.structs.replace(SEGMENT, next_base_offset=None)
+    recovered = msgspec.structs.replace(SEGMENT, is_recovered=True)
+    assert Wanted(offset_min=20).has_segment(last)
+    assert Wanted(offset_min=20).has_segment(recovered)

@@ -1,26 +1,40 @@
-"""A session is one per process; what is missing for it is named. Sessions that start are in
-tests/spark/pipeline.
-"""
+"""Sessions, workers and where jobs are done."""
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-from typing import TYPE_CHECKING
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import MagicMock
+from xml.etree import ElementTree
 
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
+from tests.support.fragment_model import Act, segment_of
+from txnsim import extensions
 from txnsim.errors import MissingExtraError
-from txnsim_spark import session
-from txnsim_spark.session import (
-    NO_JAVA,
-    is_running,
-    register,
-    spark_session,
-)
+from txnsim_spark import daemon, libraries, session
+from txnsim_spark.active import active_session
+from txnsim_spark.figures import figure
+from txnsim_spark.scan import kernel, kernel_crc, kernel_fragments
+from txnsim_spark.scan.crcs import crcs_are_right
+from txnsim_spark.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
+from txnsim_spark.session import NO_JAVA, is_running, register, spark_session
+from txnsim_spark.tasks import shared_out
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from txnsim_spark.source import KafkaLogDataSource
+
+# A session is one per process; what is missing for it is named. Sessions that start are in
+# tests/spark/pipeline.
 
 
 @pytest.fixture
@@ -200,3 +214,231 @@ def test_a_java_that_ends_at_once_is_an_old_one(
     expected = MissingExtraError if condition == "JAVA_GATEWAY_EXITED" else PySparkRuntimeError
     with pytest.raises(expected):
         spark_session()
+
+
+# What workers are forked from, without Spark; tests/spark/pipeline runs real ones.
+
+
+THREADS: Final = """
+import os, sys
+from txnsim_spark.daemon import load_kernels
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+load_kernels()
+print(len(os.listdir("/proc/self/task")), *sorted({"pyarrow", "pandas"} & set(sys.modules)))
+"""
+
+
+def signatures() -> dict[str, int]:
+    compiled: dict[str, Any] = {
+        "batches": kernel.scan_batches,
+        "fragments": kernel_fragments.scan_fragments,
+        "enter": kernel_fragments.enter_all,
+        "crc by instruction": kernel_crc.check_by_instruction,
+        "crc by tables": kernel_crc.check_by_tables,
+    }
+    return {name: len(function.signatures) for name, function in compiled.items()}
+
+
+def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: Path) -> None:
+    daemon.load_kernels()
+    before = signatures()
+    acts = [
+        Act(kind=kind, producer=at, epoch=0, sequence=0, records=1, value_bytes=9, timestamp_ms=1)
+        for at in range(9)
+        for kind in ("data", "commit")
+    ]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(segment_of(acts))
+    bounds = Bounds(producers=4096)
+    (table,) = batch_rows(path, on_damage=print, bounds=bounds)
+    list(fragment_rows(path, on_damage=print, bounds=bounds))
+    list(ending_rows(path, on_damage=print, bounds=bounds))
+    assert crcs_are_right(path, table).all()
+    assert signatures() == before
+
+
+@pytest.mark.slow
+def test_nothing_is_loaded_that_starts_a_thread() -> None:
+    """A fork takes one thread along; what the others held stays held."""
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1"]
+
+
+def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(daemon, "load_kernels", lambda: calls.append("load"))
+    monkeypatch.setattr("pyspark.daemon.worker", lambda sock, authenticated: 0)
+    monkeypatch.setattr("pyspark.daemon.manager", lambda: calls.append("manage"))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    daemon.main()
+    assert calls == ["load", "manage"]
+
+
+GOODBYE: Final = """
+import runpy, socket, sys
+from types import ModuleType
+from pyspark import daemon
+import txnsim_spark.daemon as ours
+
+def worker_main(infile, outfile):
+    {doing}
+
+sys.modules["pyspark.worker"] = ModuleType("pyspark.worker")
+sys.modules["pyspark.worker"].main = worker_main
+{hushed}
+near, far = socket.socketpair()
+far.close()
+try:
+    daemon.worker(near, True)
+except Exception:
+    daemon.traceback.print_exc()
+"""
+"""PySpark's loop of one worker, whose other end Spark has closed."""
+
+
+def said(doing: str, hushed: str = "ours.end_quietly(daemon)") -> str:
+    script = GOODBYE.format(doing=doing, hushed=hushed)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    return done.stderr
+
+
+@pytest.mark.slow
+def test_a_worker_ends_quietly_where_spark_has_hung_up() -> None:
+    doing = "outfile.write(b'bye')"
+    assert "BrokenPipeError" in said(doing, hushed=""), "PySpark says nothing itself"
+    assert said(doing) == ""
+    assert "BrokenPipeError" in said("raise BrokenPipeError", hushed="")
+    assert said("raise BrokenPipeError") == ""
+
+
+@pytest.mark.slow
+def test_what_else_goes_wrong_in_a_worker_is_heard() -> None:
+    assert "ValueError: a bug" in said("raise ValueError('a bug')")
+
+
+def test_only_pysparks_own_program_is_hushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    for name, is_hushed in (("pytest", False), ("pyspark.daemon", True)):
+        program.__spec__ = ModuleSpec(name, None)
+        daemon.end_quietly()
+        assert ("print" in vars(program)) is is_hushed
+
+
+# ``active_session``; beside a real stream's session: ``tests/spark/pipeline/test_active.py``.
+
+
+@pytest.fixture
+def jvm_keeps(monkeypatch: pytest.MonkeyPatch) -> object:
+    """What the JVM has as the session of this thread."""
+    kept = object()
+    named = MagicMock()
+    named.getActiveSession.return_value.get.return_value = kept
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jvm=None))
+    monkeypatch.setattr(SparkSession, "_get_j_spark_session_class", lambda _jvm: named)
+    return kept
+
+
+def named(monkeypatch: pytest.MonkeyPatch, *, is_that_of_the_jvm: bool) -> SparkSession:
+    """What PySpark names."""
+    session = MagicMock(spec=SparkSession)
+    session._jsparkSession = MagicMock()
+    session._jsparkSession.equals.return_value = is_that_of_the_jvm
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: session)
+    return session
+
+
+def test_where_pyspark_names_that_of_the_jvm_it_is_taken(
+    monkeypatch: pytest.MonkeyPatch, jvm_keeps: object
+) -> None:
+    session = named(monkeypatch, is_that_of_the_jvm=True)
+    assert active_session() is session
+
+
+def test_else_that_of_the_jvm_is_taken(monkeypatch: pytest.MonkeyPatch, jvm_keeps: object) -> None:
+    named(monkeypatch, is_that_of_the_jvm=False)
+    made: list[object] = []
+    monkeypatch.setattr(
+        SparkSession, "__init__", lambda _self, _context, java_session: made.append(java_session)
+    )
+    assert isinstance(active_session(), SparkSession)
+    assert made == [jvm_keeps]
+
+
+def test_a_session_without_a_jvm_is_as_pyspark_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    session = named(monkeypatch, is_that_of_the_jvm=False)
+    assert active_session() is session
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    assert active_session() is None
+
+
+# Figures that repeat.
+
+
+def curve(axes: Axes) -> None:
+    axes.plot([1, 2], label="curve")
+
+
+def nameless(axes: Axes) -> None:
+    axes.plot([1, 2])
+
+
+def test_the_same_data_give_the_same_bytes() -> None:
+    assert figure("<title>", curve) == figure("<title>", curve)
+
+
+def test_texts_are_texts() -> None:
+    made = figure("<title>", curve)
+    ElementTree.fromstring(made)
+    assert b"&lt;title&gt;" in made
+    assert b">curve<" in made
+
+
+def test_a_legend_only_where_there_is_something_to_name() -> None:
+    assert b"legend_1" in figure("", curve)
+    assert b"legend_1" not in figure("", nameless)
+
+
+# Works shared out to tasks; workers are tried with Spark.
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tasks"),
+    [
+        ([], []),
+        ([60], [(60,)]),
+        ([10, 20, 30, 1], [(10, 20, 30), (1,)]),
+        ([1, 200, 1], [(1,), (200,), (1,)]),
+    ],
+)
+def test_tasks_are_filled_in_order(sizes: list[int], tasks: list[tuple[int, ...]]) -> None:
+    assert shared_out(sizes, 60, size_of=int) == tasks
+
+
+def test_neighbours_that_go_together_are_not_parted() -> None:
+    words = ["aa", "ab", "ba", "bb"]
+    tasks = shared_out(
+        words, 3, size_of=len, go_together=lambda before, after: before[0] == after[0]
+    )
+    assert tasks == [("aa", "ab"), ("ba", "bb")]
+
+
+# What is said where the extra is missing.
+
+
+def test_libraries_that_are_there_are_enough() -> None:
+    libraries.require_libraries()
+
+
+@pytest.mark.parametrize("missing", ["numba", "pyarrow", "jinja2"])
+def test_one_that_is_missing_is_named_with_the_way_to_get_it(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extensions, "find_spec", lambda name: None if name == missing else name)
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[spark\]'"):
+        libraries.require_libraries("jinja2")

@@ -1,24 +1,52 @@
-"""The data source as Spark calls it, without Spark running."""
+"""The format ``kafka_log``: options, plans, filters, schemas."""
 
 from __future__ import annotations
 
+import errno
+import json
 import pickle
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import (
     CaseInsensitiveDict,
     DataSourceReader,
     EqualTo,
+    Filter,
     GreaterThan,
+    InputPartition,
+    IsNotNull,
 )
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from tests.support.log_tables import broker_dir, busy_log, replica
+from tests.support.log_tables import (
+    broker_dir,
+    busy_log,
+    logs_of,
+    overwrite,
+    replica,
+    segment,
+    table,
+    write_dense_index,
+)
+from tests.support.logs import NOW, LogDriver, plain
 from txnsim.errors import BadInputError
-from txnsim_spark.options import Division
+from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
+from txnsim_spark import planning
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import COSTS, HEADERS_COST, NAMES, Check, Division, KafkaLogOptions
+from txnsim_spark.planning import READS, REPLICAS_PER_TASK, Reads, divided, shared_out, shares_of
+from txnsim_spark.pushed_filters import PUSHDOWN, OneRow, stay_apart
+from txnsim_spark.scan.log_dirs import LogDirectory
+from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in, segments_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import (
     FilteredReader,
@@ -29,6 +57,297 @@ from txnsim_spark.source import (
     of_session,
     schema_of,
 )
+from txnsim_spark.tables.readings import rows_of
+from txnsim_spark.tables.rows import Job
+from txnsim_spark.targets import refuse_existing, written_by_spark
+
+# How files are shared out.
+
+
+SEGMENTS = Reads(segments=True)
+
+
+def sized(*sizes: int, recovered: bool = False, partition: int = 0) -> list[SegmentFile]:
+    return [
+        SegmentFile(
+            replica=Replica(
+                log_dir="/logs", broker=1, topic="orders", partition=partition, path="/logs/orders"
+            ),
+            path=f"/logs/orders/{number}.log",
+            base_offset=number,
+            next_base_offset=None,
+            size=size,
+            is_recovered=recovered,
+        )
+        for number, size in enumerate(sizes)
+    ]
+
+
+def sizes_of(tasks: list[tuple[SegmentFile, ...]]) -> list[list[int]]:
+    return [[one.size for one in task] for task in tasks]
+
+
+def test_small_segments_share_a_task_and_large_ones_have_their_own() -> None:
+    tasks = shared_out(sized(10, 20, 30, 50, 1, 200, 1), task_bytes=60)
+    assert sizes_of(tasks) == [[10, 20, 30], [50, 1], [200], [1]]
+
+
+def test_nothing_makes_no_task() -> None:
+    assert shared_out([], task_bytes=60) == []
+
+
+def test_what_is_gone_through_together_stays_together() -> None:
+    segments = [*sized(50, 50, recovered=True), *sized(50, 50, recovered=True, partition=1)]
+    assert sizes_of(shared_out(segments, task_bytes=60)) == [[50, 50], [50, 50]]
+    mixed = [*sized(50), *sized(50, recovered=True)]
+    assert sizes_of(shared_out(mixed, task_bytes=60)) == [[50], [50]]
+
+
+def options(path: Path, table: str = "batches", **given: str) -> KafkaLogOptions:
+    return KafkaLogOptions.of({"path": str(path), "table": table, **given})
+
+
+def tasks_of(segments: list[SegmentFile], table: str, **given: int) -> list[list[int]]:
+    chosen = options(Path("/logs"), table)
+    chosen = msgspec.structs.replace(chosen, division=Division(**given))
+    return sizes_of(divided(segments, chosen))
+
+
+def test_the_smallest_segments_cost_their_opening() -> None:
+    tasks = tasks_of(sized(*[189] * 5_000), "fragments", parallelism=2)
+    assert [len(task) for task in tasks] == [2_046, 2_046, 908], "2,048 openings are a task's bytes"
+
+
+def test_no_core_is_without_work() -> None:
+    large = 120 << 20
+    assert tasks_of(sized(*[large] * 8), "fragments", parallelism=1) == [
+        [large] * 4,
+        [large] * 4,
+    ]
+    assert tasks_of(sized(*[large] * 4), "fragments", parallelism=4) == [[large]] * 4
+    small = 1 << 10
+    few = tasks_of(sized(*[small] * 4), "fragments", parallelism=4)
+    assert few == [[small]] * 4, "an opening is the least that is worth a task"
+
+
+def test_a_session_says_how_much_a_task_is() -> None:
+    sizes = [1 << 20] * 8
+    given = {"parallelism": 1, "open_cost_bytes": 1 << 16, "max_partition_bytes": 2 << 20}
+    assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [1] * 8
+    given["max_partition_bytes"] = 3 << 20
+    assert [len(task) for task in tasks_of(sized(*sizes), "batches", **given)] == [2] * 4
+
+
+@pytest.mark.parametrize("name", ["records", "transactions", "offsets"])
+def test_a_large_segment_is_decoded_by_several_tasks(tmp_path: Path, name: str) -> None:
+    whose = TopicPartition("orders" if name == "records" else READS[name].topic or "", 0)
+    folder = replica(broker_dir(tmp_path), busy_log(roll_bytes=1 << 20), whose)
+    (path,) = logs_of(folder)
+    write_dense_index(path)
+    small = Division(parallelism=1, open_cost_bytes=1, max_partition_bytes=4_000)
+    cut = msgspec.structs.replace(options(tmp_path, name), division=small)
+    parts = [one for share in shares_of(cut, Wanted(), READS[name]) for one in share.segments]
+    assert len(parts) > 2
+    rows = table(tmp_path, name)
+    assert rows
+    job = Job(options=cut, columns=tuple(rows[0]))
+    schema = TABLES[name].arrow(tuple(rows[0]))
+    assert rows == [
+        row
+        for share in shares_of(cut, Wanted(), READS[name])
+        for part in rows_of(share, job)
+        for row in part.in_schema(schema).to_pylist()
+    ]
+    index = path.with_suffix(".index")
+    index.write_bytes(index.read_bytes()[::-1])
+    assert [
+        row
+        for share in shares_of(cut, Wanted(), READS[name])
+        for part in rows_of(share, job)
+        for row in part.in_schema(schema).to_pylist()
+    ] == rows, "a wrong index parts it otherwise, and loses nothing"
+
+
+def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    for number in range(30):
+        driver.txn(number, timestamp=NOW + number)
+    folder = replica(broker_dir(tmp_path), driver)
+    rows = table(tmp_path, "segments")
+    assert len(rows) > 2
+    greatest = [row["max_timestamp_ms"] for row in rows]
+
+    def planned(time_min_ms: int) -> list[int]:
+        shares = shares_of(options(tmp_path), Wanted(time_min_ms=time_min_ms), SEGMENTS)
+        return [one.base_offset for share in shares for one in share.segments]
+
+    bases = planned(0)
+    for number, (newest, base) in enumerate(zip(greatest[:-1], bases, strict=False)):
+        assert planned(newest)[0] == base
+        assert planned(newest + 1) == bases[number + 1 :]
+    assert planned(greatest[-1] + 1) == bases[-1:], "nothing is known of the active segment"
+
+    first = logs_of(folder)[0].with_suffix(".timeindex")
+    good = first.read_bytes()
+    wrong = {
+        "none": b"",
+        "torn": good[:-1],
+        "outside of the segment": good[:-4] + b"\x7f\xff\xff\xff",
+        "before its first entry": good + bytes(12),
+    }
+    for why, data in wrong.items():
+        first.write_bytes(data)
+        assert planned(greatest[0] + 1) == bases, why
+    first.unlink()
+    assert planned(greatest[0] + 1) == bases
+    first.write_bytes(good)
+    (tmp_path / names.CLEAN_SHUTDOWN_NAME).unlink()
+    assert planned(greatest[0] + 1) == bases, "what is cut in it ends those behind"
+
+
+def test_later_segments_are_left_out_where_records_come_late_by_a_bound(tmp_path: Path) -> None:
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000))
+    for number in range(60):
+        driver.txn(number, timestamp=NOW + number)
+    replica(broker_dir(tmp_path), driver)
+    rows = table(tmp_path, "segments")
+    greatest = [row["max_timestamp_ms"] for row in rows]
+
+    def planned(time_max_ms: int, **given: str) -> int:
+        wanted = Wanted(time_max_ms=time_max_ms)
+        shares = shares_of(options(tmp_path, **given), wanted, SEGMENTS)
+        return sum(len(share.segments) for share in shares)
+
+    count = len(greatest)
+    assert count > 3
+    assert planned(NOW) == count, "a late record may lie anywhere"
+    assert planned(NOW, lateByMaxMs="1") == 1
+    assert planned(greatest[1], lateByMaxMs="1") == 3
+    late = str(greatest[2] - greatest[0])
+    assert planned(greatest[0], lateByMaxMs=late) == 4
+    assert planned(greatest[-1], lateByMaxMs="1") == count
+
+
+def test_a_job_has_several_tasks_in_order_of_offset(tmp_path: Path) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    shares = shares_of(options(tmp_path, taskBytes="2000"), Wanted(), SEGMENTS)
+    assert len(shares) > 1
+    bases = [one.base_offset for share in shares for one in share.segments]
+    assert bases == sorted(set(bases))
+
+
+@pytest.mark.parametrize("name", ["batches", "records", "errors", "fragments"])
+def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_one(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = replica(broker_dir(tmp_path, is_clean=False), busy_log())
+    (tmp_path / names.RECOVERY_POINTS_NAME).write_text(encode_offsets({}))
+    damaged = logs_of(folder)[2]
+    overwrite(damaged, damaged.stat().st_size - 5, b"!")
+    chosen = options(tmp_path, name, taskBytes="1")
+    schema = TABLES[name].arrow()
+    job = Job(options=chosen, columns=tuple(schema.names))
+
+    def planned() -> tuple[int, list[dict[str, object]]]:
+        shares = shares_of(chosen, Wanted(), READS[name])
+        parts = [part for share in shares for part in rows_of(share, job)]
+        rows = [row for part in parts for row in part.in_schema(schema).to_pylist()]
+        return sum(bool(one.segments) for one in shares), rows
+
+    together, expected = planned()
+    monkeypatch.setattr(planning, "_TOGETHER_BYTES_MAX", 0)
+    apart, rows = planned()
+    assert (together, apart) == (1, len(logs_of(folder)))
+    assert rows == expected
+    assert rows
+
+
+def test_replicas_are_shared_out_by_their_number(tmp_path: Path) -> None:
+    broker_dir(tmp_path)
+    for partition in range(REPLICAS_PER_TASK + 1):
+        (tmp_path / f"orders-{partition}").mkdir()
+    shares = shares_of(options(tmp_path), Wanted(), Reads(replicas=True))
+    assert [len(share.replicas) for share in shares] == [REPLICAS_PER_TASK, 1]
+
+
+def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
+    broker_dir(tmp_path / "broker-1", broker=1)
+    broker_dir(tmp_path / "broker-2", broker=2)
+    for broker in (1, 2):
+        for name in ("orders-0", "orders-1", "__transaction_state-0"):
+            segment(tmp_path / f"broker-{broker}" / name, [plain()])
+
+    def planned(wanted: Wanted, reads: Reads = SEGMENTS, **given: str) -> list[tuple[int, str]]:
+        return [
+            (one.replica.broker, f"{one.topic}-{one.partition}")
+            for share in shares_of(options(tmp_path, **given), wanted, reads)
+            for one in share.segments
+        ]
+
+    assert planned(Wanted(topics=frozenset({"orders"}), brokers=frozenset({2}))) == [
+        (2, "orders-0"),
+        (2, "orders-1"),
+    ]
+    assert planned(Wanted(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
+    first = str(tmp_path / "broker-1")
+    only = Reads(segments=True, topic="__transaction_state")
+    assert planned(Wanted(log_dirs=frozenset({first})), only) == [(1, "__transaction_state-0")]
+    assert planned(Wanted(), topics="nowhere") == []
+
+
+def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
+    tmp_path: Path,
+) -> None:
+    broker_dir(tmp_path)
+    reads = Reads(log_dirs=True)
+
+    def planned(wanted: Wanted, **given: str) -> list[str]:
+        shares = shares_of(options(tmp_path, **given), wanted, reads)
+        return [one for share in shares for one in share.log_dirs]
+
+    assert planned(Wanted()) == [str(tmp_path)]
+    assert planned(Wanted(log_dirs=frozenset({"/other"}))) == []
+    assert planned(Wanted(topics=frozenset({"orders"}))) == []
+    assert planned(Wanted(partitions=frozenset({0}))) == []
+    assert planned(Wanted(), topics="orders") == []
+
+
+def test_a_folder_that_can_t_be_read_does_not_end_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker_dir(tmp_path)
+    segment(tmp_path / "orders-0", [plain()])
+    segment(tmp_path / "orders-1", [plain()])
+
+    def refused(of: Replica, directory: LogDirectory) -> Iterator[SegmentFile]:
+        if of.partition == 0:
+            raise PermissionError(of.path)
+        return segments_of(of, directory)
+
+    monkeypatch.setattr(planning, "segments_of", refused)
+    shares = shares_of(options(tmp_path), Wanted(), SEGMENTS)
+    assert [one.partition for share in shares for one in share.segments] == [1]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_counts(
+    tmp_path: Path, is_clean: bool
+) -> None:
+    replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
+    bases = [one.base_offset for one in segments_of(replicas_in([tmp_path])[0])]
+
+    def planned(start: int) -> list[int]:
+        chosen = options(tmp_path, startingOffsets=json.dumps({"orders": {"0": start}}))
+        shares = shares_of(chosen, Wanted.of(chosen), SEGMENTS)
+        return [one.base_offset for share in shares for one in share.segments]
+
+    assert planned(0) == bases
+    assert planned(bases[2]) == (bases[2:] if is_clean else bases)
+    assert planned(bases[2] - 1) == (bases[1:] if is_clean else bases)
+    assert planned(10**9) == (bases[-1:] if is_clean else bases)
+
+
+# The data source as Spark calls it, without Spark running.
 
 
 def source(path: Path, **options: str) -> KafkaLogDataSource:
@@ -134,3 +453,217 @@ def test_a_schema_that_the_table_has_not_is_refused(field: StructField, words: s
 def test_a_wrong_option_is_refused_before_anything_is_read() -> None:
     with pytest.raises(BadInputError, match="there is no option 'topic'; did you mean topics"):
         source(Path("/logs"), topic="orders").schema()
+
+
+# What a user may give, and what is refused with which words.
+
+
+def of(**options: str) -> KafkaLogOptions:
+    return KafkaLogOptions.of({"path": "/logs", **options})
+
+
+def test_only_a_path_is_needed() -> None:
+    assert of() == KafkaLogOptions(
+        paths=(Path("/logs"),),
+        table="batches",
+        topics=frozenset(),
+        check_crc=Check.AUTO,
+        check_records=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "value"),
+    [
+        ({"taskBytes": "5"}, "task_bytes", 5),
+        ({"TASKBYTES": "5"}, "task_bytes", 5),
+        ({"task_bytes": "5"}, "task_bytes", 5),
+        ({"path": "/a, /b,"}, "paths", (Path("/a"), Path("/b"))),
+        ({"path": "", "paths": '["/a", "/b"]'}, "paths", (Path("/a"), Path("/b"))),
+        ({"path": "", "paths": '["/a,b"]'}, "paths", (Path("/a,b"),)),
+        ({"path": "logs"}, "paths", (Path.cwd() / "logs",)),  # workers start elsewhere
+        ({"path": "file:///a%20b"}, "paths", (Path("/a b"),)),
+        ({"topics": "orders, payments,"}, "topics", {"orders", "payments"}),
+        ({"path": "", "paths": '["/a", " "]'}, "paths", (Path("/a"),)),
+        ({"partitions": "0, 12"}, "partitions", {0, 12}),
+        ({"producerIds": "7,8"}, "producer_ids", {7, 8}),
+        ({"startingOffsets": "earliest"}, "starting_offsets", {}),
+        ({"startingOffsets": "latest"}, "starts_latest", True),
+        (
+            {"startingOffsets": '{"orders": {"0": 23, "1": -2}}'},
+            "starting_offsets",
+            {"orders": {0: 23}},
+        ),
+        ({"endingOffsets": "latest"}, "ending_offsets", {}),
+        ({"endingOffsets": '{"a": {"0": 5, "1": -1}}'}, "ending_offsets", {"a": {0: 5}}),
+        ({"startTimestamp": "1700000000000"}, "start_ms", 1_700_000_000_000),
+        ({"endTimestamp": "2023-11-14T22:13:20"}, "end_ms", 1_700_000_000_000),
+        ({"checkCrc": "auto"}, "check_crc", Check.AUTO),
+        ({"checkCrc": "TRUE"}, "check_crc", Check.ALL),
+        ({"checkCrc": "false"}, "check_crc", Check.NONE),
+    ],
+)
+def test_an_option_is_read_as_it_is_meant(
+    options: dict[str, str], field: str, value: object
+) -> None:
+    assert getattr(of(**options), field) == value
+
+
+def test_each_table_has_a_cost() -> None:
+    assert COSTS.keys() <= TABLES.keys()
+    assert min(COSTS.values()) > HEADERS_COST
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tabel": "records"}, "there is no option 'tabel'; did you mean table?"),
+        ({"zzz": "1"}, f"there is no option 'zzz'; there are {', '.join(NAMES)}"),
+        ({"table": "record"}, "option table: 'record', expected one of batches, fragments"),
+        ({"checkCrc": "yes"}, "option checkCrc: 'yes', expected auto, true or false"),
+        ({"checkRecords": "1"}, "option checkRecords: '1', expected true or false"),
+        ({"taskBytes": "0"}, "option taskBytes: '0', expected a number of bytes"),
+        ({"taskBytes": "1k"}, "option taskBytes: '1k', expected a number of bytes"),
+        ({"paths": "/a"}, "option paths: '/a', expected a JSON list"),
+        ({"startOffsets": "5"}, "no option 'startoffsets'; did you mean startingOffsets?"),
+        ({"startingOffsets": "5"}, "option startingOffsets: '5', expected earliest, or JSON such"),
+        ({"startingOffsets": '{"a": {"0": -1}}'}, "option startingOffsets"),
+        ({"startingOffsets": "{}"}, "option startingOffsets: '{}', expected"),
+        ({"endingOffsets": "earliest"}, "option endingOffsets: 'earliest', expected latest"),
+        ({"endingOffsets": '{"a": {"0": -2}}'}, "option endingOffsets"),
+        ({"startTimestamp": "noon"}, "option startTimestamp: 'noon', expected milliseconds"),
+        ({"topics": " ,"}, "option topics: ' ,', expected names, separated by commas"),
+        ({"partitions": ""}, "option partitions: '', expected numbers, separated by commas"),
+        ({"producerIds": "seven"}, "option producerIds: 'seven', expected numbers"),
+        ({"table": "replicas", "endingOffsets": "latest"}, "endingOffsets: only of the tables"),
+        ({"table": "errors", "startTimestamp": "1"}, "option startTimestamp: only of the tables"),
+        ({"table": "transactions", "producerIds": "1"}, "producerIds: only of the tables aborted"),
+        ({"table": "findings", "partitions": "1"}, "option partitions: only of the tables"),
+        ({"path": "", "paths": '[""]'}, "option path is missing"),
+        ({"path": " , "}, "option path is missing"),
+        ({"asOf": "1"}, "option asOf: only of the table findings"),
+        ({"table": "findings", "asOf": "noon"}, "expected milliseconds since 1970, or ISO 8601"),
+        ({"table": "findings", "maxTransactionTimeoutMs": "0"}, "milliseconds, 1 or more"),
+        ({"maxBytesPerTrigger": "9", "maxFilesPerTrigger": "9"}, "give one of them"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -> None:
+    with pytest.raises(BadInputError, match="format kafka_log") as refused:
+        of(**options)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "time_ms"),
+    [("1700000000000", 1_700_000_000_000), ("2023-11-14T23:13:20+01:00", 1_700_000_000_000)],
+)
+def test_findings_are_asked_about_a_time(text: str, time_ms: int) -> None:
+    found = of(table="findings", asOf=text, maxTransactionTimeoutMs="60000")
+    assert (found.as_of_ms, found.max_transaction_timeout_ms) == (time_ms, 60_000)
+
+
+# Whether filters stay apart, by Sparks that do this and that; the real one is asked in
+# tests/spark/pipeline/test_one_frame.py.
+
+
+Count = Callable[[bool, list[bool]], int]
+"""How many rows a scan has: whether it has the condition, and which scans before it had."""
+
+
+class Frame:
+    """Stands for a DataFrame of one or two scans.
+
+    Args:
+        conditions: Whether each scan has the condition.
+        rows: Of a scan.
+        before: Scans of the source that were made.
+    """
+
+    def __init__(self, conditions: list[bool], rows: Count, before: list[bool]) -> None:
+        self._conditions, self._rows, self._before = conditions, rows, before
+
+    def where(self, condition: str) -> Frame:
+        assert condition == "n = 1"
+        return Frame([True], self._rows, self._before)
+
+    def union(self, other: Frame) -> Frame:
+        both = [*self._conditions, *other._conditions]
+        return Frame(both, self._rows, self._before)
+
+    def count(self) -> int:
+        found = 0
+        for has_condition in self._conditions:
+            found += self._rows(has_condition, self._before)
+            self._before.append(has_condition)
+        return found
+
+
+class Session:
+    """Stands for a session."""
+
+    def __init__(self, rows: Count, *, setting: str = "true") -> None:
+        self.conf, self._setting = {PUSHDOWN: setting}, setting
+        self.dataSource = self.read = self
+        self._rows = rows
+
+    def register(self, source: type[OneRow]) -> None:
+        assert source is OneRow
+
+    def format(self, name: str) -> Session:
+        assert name == OneRow.name()
+        return self
+
+    def load(self) -> Frame:
+        return Frame([False], self._rows, [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_apart"),
+    [
+        pytest.param(lambda has, _before: int(not has), True, id="apart"),
+        pytest.param(lambda has, before: int(not has and True not in before), False, id="kept"),
+        pytest.param(lambda has, before: int(not has or not before[3:]), False, id="not asked"),
+        pytest.param(lambda _has, _before: 1, False, id="not obeyed"),
+    ],
+)
+def test_filters_stay_apart_where_each_scan_has_its_own(rows: Count, *, is_apart: bool) -> None:
+    session: Any = Session(rows)
+    assert stay_apart(session) is is_apart
+
+
+def test_a_session_that_hands_no_filters_over_is_not_tried() -> None:
+    session: Any = Session(lambda has, _before: int(not has), setting="false")
+    session.load = None
+    assert not stay_apart(session)
+
+
+@pytest.mark.parametrize(("value", "rows"), [(None, [(0,)]), (0, [(0,)]), (1, [])])
+def test_the_row_is_there_unless_a_filter_leaves_it_out(
+    value: int | None, rows: list[tuple[int]]
+) -> None:
+    reader: Any = OneRow({}).reader(None)
+    kept = IsNotNull(("n",))
+    filters: list[Filter] = [kept] if value is None else [kept, EqualTo(("n",), value)]
+    assert list(reader.pushFilters(filters)) == [kept]
+    assert list(reader.read(InputPartition(None))) == rows
+
+
+# Where results are written.
+
+
+def test_a_place_that_is_taken_is_refused(tmp_path: Path) -> None:
+    refuse_existing(tmp_path / "new", "folder")
+    with pytest.raises(BadInputError, match=r"is there already; name another folder$"):
+        refuse_existing(tmp_path, "folder")
+
+
+def test_a_disk_that_is_full_for_spark_is_named_as_for_python() -> None:
+    said = "Job aborted.\nCaused by: java.io.IOException: No space left on device"
+    with (
+        pytest.raises(OSError, match=r"device: .out, or a temporary") as caught,
+        written_by_spark("out"),
+    ):
+        raise RuntimeError(said)
+    assert caught.value.errno == errno.ENOSPC
+    with pytest.raises(RuntimeError, match="another"), written_by_spark("out"):
+        raise RuntimeError("another")

@@ -6,7 +6,7 @@ Produce and Fetch name the new leader's endpoint where a partition has moved (KI
 the APIs of share groups. In Produce and Fetch that is a tagged field at the end of the answer, so
 a look at its end says whether it can be there, and nothing else of the answer is touched.
 
-``tests/lab/proxy/test_addresses.py`` goes through every schema for hosts and ports, and holds
+``tests/lab/proxy/test_fault_proxy.py`` goes through every schema for hosts and ports, and holds
 these tables against what it finds.
 """
 

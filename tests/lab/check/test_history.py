@@ -1,8 +1,16 @@
+"""Histories: what is noted, refused and left out, and who judges them."""
+
 from __future__ import annotations
 
+from typing import get_args
+
+import msgspec
 import pytest
 
+from tests.support.told import Told
 from txnsim.types import TopicPartition
+from txnsim_lab.check._skipped import skipped_input
+from txnsim_lab.check.anomaly import Kind, convict
 from txnsim_lab.check.history import Fate, History, HistoryError
 from txnsim_lab.check.observations import (
     Added,
@@ -11,8 +19,11 @@ from txnsim_lab.check.observations import (
     Healed,
     Isolation,
     Outcome,
+    Position,
+    PositionsRead,
     Read,
     Record,
+    Seen,
     SentOffsets,
     Wrote,
 )
@@ -167,3 +178,117 @@ def test_what_is_derived_is_made_once_until_something_is_added() -> None:
     assert history.derived(length) == 2
     assert made == [1, 2]
     assert history.transactions()["T1"].writes == ((1, WROTE),)
+
+
+# skipped-input, one thing at a time; whole stories are in tests/lab/checkers/histories.
+
+
+def test_without_a_position_there_is_nothing_to_judge() -> None:
+    told = Told()
+    told.initialised()
+    told.began()
+    assert skipped_input(told.history) == ()
+
+
+def test_a_position_whose_members_reads_are_not_told_convicts_nobody() -> None:
+    told = Told()
+    told.sent("T1", 20)
+    told.committed()
+    told.positions(20)
+    assert skipped_input(told.history) == ()
+
+
+def of(offset: int) -> tuple[Position, ...]:
+    return (Position(topic="in", partition=0, offset=offset),)
+
+
+def polled_in_an_abort(*, redone: str | None = None, outcome: Outcome = Outcome.OK) -> Told:
+    """in-0@0 is polled in T1, which is aborted; T2 does in-0@1 and commits the position behind."""
+    told = Told()
+    place = {"topic": "in", "partition": 0, "who": "p"}
+    told.read(0, {0: "a"}, 1, **place, transaction="T1")
+    told.wrote("T1", "A", of=of(0))
+    told.aborted("T1")
+    told.read(1, {1: "b"}, 2, **place, transaction="T2")
+    told.wrote("T2", "B", of=of(1))
+    if redone is not None:
+        told.wrote(redone, "A again", outcome=outcome, of=of(0))
+    told.sent("T2", 2)
+    told.committed("T2")
+    told.read(0, {0: "a", 1: "b"}, 2, topic="in", partition=0)
+    return told
+
+
+def test_an_input_of_an_abort_needs_its_output_where_outputs_name_their_inputs() -> None:
+    (anomaly,) = skipped_input(polled_in_an_abort().history)
+    assert anomaly.because == (
+        "the position of g on in-0 was 2, and no member of the group has processed 0"
+    )
+    assert anomaly.evidence == (0, 5)
+    refused = polled_in_an_abort(redone="T2", outcome=Outcome.FAILED)
+    assert len(skipped_input(refused.history)) == 1
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.UNKNOWN])
+def test_an_output_that_may_be_there_shows_that_the_work_was_done(outcome: Outcome) -> None:
+    assert skipped_input(polled_in_an_abort(redone="T2", outcome=outcome).history) == ()
+
+
+def test_outputs_of_another_group_say_nothing_of_this_one() -> None:
+    told = Told()
+    place = {"topic": "in", "partition": 0, "who": "p"}
+    told.read(0, {0: "a"}, 1, **place, transaction="T1")
+    told.aborted("T1")
+    told.sent("T2", 1)
+    told.committed("T2")
+    told.wrote("T3", "A", of=of(7), who="q")
+    told.read(0, {0: "a"}, 1, topic="in", partition=0)
+    assert skipped_input(told.history) == ()
+
+
+def test_an_observation_knows_its_partition() -> None:
+    wrote = Wrote(at_ms=1, who="p", topic="t", partition=2, value="r1")
+    assert wrote.place == TopicPartition("t", 2)
+    assert Position(topic="in", partition=1, offset=10).place == TopicPartition("in", 1)
+
+
+def test_each_kind_has_a_name_of_its_own() -> None:
+    tags = [kind.__struct_config__.tag for kind in get_args(Seen)]
+    assert len(set(tags)) == len(tags)
+
+
+def test_what_is_not_said_is_the_usual_case() -> None:
+    text = b'{"seen":"wrote","at_ms":1,"who":"p","topic":"t","partition":0,"value":"r1"}'
+    wrote = msgspec.json.decode(text, type=Seen)
+    assert isinstance(wrote, Wrote)
+    assert (wrote.outcome, wrote.transaction, wrote.offset) == (Outcome.OK, None, -1)
+    assert msgspec.json.encode(wrote) == text
+    read = Read(at_ms=1, who="r", topic="t", partition=0, asked=0, next_offset=0)
+    assert read.isolation is Isolation.READ_COMMITTED
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Added(at_ms=1, who="p", transaction="T1", partitions=(TopicPartition("t", 0),)),
+        PositionsRead(
+            at_ms=1, who="r", group="g", positions=(Position(topic="in", partition=0, offset=1),)
+        ),
+    ],
+)
+def test_nested_values_come_back_as_written(seen: Seen) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(seen), type=Seen) == seen
+
+
+def test_a_misspelt_field_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="unknown field `valeu`"):
+        msgspec.json.decode(
+            b'{"seen":"wrote","at_ms":1,"who":"p","topic":"t","partition":0,"valeu":"r1"}',
+            type=Seen,
+        )
+
+
+def test_evidence_is_in_order_and_each_piece_once() -> None:
+    anomaly = convict(Kind.DUPLICATE, "so it is", 9, 2, 9)
+    assert anomaly.evidence == (2, 9)
+    assert (anomaly.kind, anomaly.because) == (Kind.DUPLICATE, "so it is")

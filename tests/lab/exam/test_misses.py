@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.lab.exam.test_run import YES, driver
+from tests.lab.exam.test_exam import YES, driver
 from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim_lab.exam.misses import driver_sources, folders

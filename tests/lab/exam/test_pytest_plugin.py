@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.exam.test_run import BARE, KNOWS_ITS_NAME, YES, driver
+from tests.lab.exam.test_exam import BARE, KNOWS_ITS_NAME, YES, driver
 
 TEST = """
 import pytest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.lab.exam.test_run import KNOWS_ITS_NAME, YES, played
+from tests.lab.exam.test_exam import KNOWS_ITS_NAME, YES, played
 from txnsim_lab.exam.results import Outcome
 
 READS: Final = YES.replace(

@@ -1,26 +1,35 @@
-"""The proxy as a whole: what it stands in front of, and how it starts and ends."""
+"""The proxy in front of a real cluster: addresses, doors, faults on what it relays."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from types import SimpleNamespace
+from typing import Any, get_args, get_type_hints
+from uuid import UUID
 
 import msgspec
 import pytest
 
-from tests.broker.server.test_connection import open_wire
+from tests.broker.server.test_connection import first, open_wire
 from tests.support.clusters import IMPATIENT, VirtualCluster, options, run_cluster
+from tests.support.logs import plain
 from tests.support.proxied import ProxiedCluster, run_proxied
 from tests.support.wires import Wire
 from tests.support.within import within
+from txnsim.client import requests
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError
 from txnsim.client.producer import Producer
-from txnsim.errors import ConfigError
-from txnsim.faults.actions import Hold, Rewrite
+from txnsim.errors import ConfigError, ErrorCode
+from txnsim.faults.actions import Fail, Hold, Pass, Rewrite
+from txnsim.faults.cluster_actions import Crash
 from txnsim.faults.crossings import RewriteHow
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError
+from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim.testing import SimulatedKafka
@@ -28,9 +37,200 @@ from txnsim.testing._foreign_cluster import ForeignKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
 from txnsim.types import TopicPartition
+from txnsim.wire import codec, registry
+from txnsim.wire.apis import APIS, api_name
+from txnsim_lab.proxy import _peek as peek
+from txnsim_lab.proxy import addresses
+from txnsim_lab.proxy._doors import DOORS_MAX, Doors
+from txnsim_lab.proxy._topic_names import TopicNames
 from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.proxy.options import ProxyOptions
+from txnsim_lab.proxy.meanings import POINTS, refusal
+from txnsim_lab.proxy.options import ProxyOptions, peer_from
+
+# Addresses in answers: all of them are known, and each is rewritten without touching the rest.
+
+
+PRODUCE, FETCH, METADATA, FIND_COORDINATOR, CLUSTER = 0, 1, 3, 10, 60
+SHARE_FETCH = 78
+
+
+def moved(node: Endpoint) -> tuple[str, int]:
+    return f"proxy-{node.node_id}", 19090 + node.node_id
+
+
+def hosts_in(cls: Any, path: str) -> Iterator[str]:
+    """Paths of the messages in an answer that have a host."""
+    names = {field.name for field in fields(cls)}
+    if any("host" in name for name in names):
+        yield path
+    hints = get_type_hints(cls)
+    for field in fields(cls):
+        for part in parts_of(hints[field.name]):
+            yield from hosts_in(part, f"{path}.{field.name}")
+
+
+def parts_of(hint: Any) -> Iterator[Any]:
+    """The messages in a type."""
+    if is_dataclass(hint):
+        yield hint
+    for part in get_args(hint):
+        yield from parts_of(part)
+
+
+@pytest.mark.slow
+def test_every_answer_with_a_host_is_rewritten_or_left_for_a_reason() -> None:
+    rewritten = {
+        "Metadata.brokers", "DescribeCluster.brokers", "FindCoordinator",
+        "FindCoordinator.coordinators", "Produce.node_endpoints", "Fetch.node_endpoints",
+        "ShareFetch.node_endpoints", "ShareAcknowledge.node_endpoints",
+    }  # fmt: skip
+    found: set[str] = set()
+    for key in APIS:
+        for version in registry.versions(key):
+            paths = set(hosts_in(codec.response_class(key, version), api_name(key)))
+            if paths & rewritten:
+                assert addresses.may_carry(key, version), (api_name(key), version)
+            found |= paths
+    assert found == rewritten | set(addresses.LEFT)
+    assert not rewritten & set(addresses.LEFT)
+
+
+def built(key: int, version: int, **values: Any) -> bytes:
+    message = codec.build(codec.response_class(key, version), **values)
+    return codec.frame_response(key, version, 5, codec.encode_body(message))
+
+
+def rewrite(key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
+    message = addresses.message_of(key, version, frame)
+    changed = addresses.rewritten(key, version, frame, message, moved)
+    assert int.from_bytes(changed[:4], "big") == len(changed) - 4
+    assert changed[4:8] == frame[4:8]
+    return changed, codec.read_response(key, version, changed[4:])[1]
+
+
+@pytest.mark.parametrize("version", registry.versions(METADATA))
+def test_metadata_leads_to_the_proxy(version: int) -> None:
+    row = codec.response_schema(METADATA, version).MetadataResponseBroker
+    brokers = tuple(
+        codec.build(row, node_id=node, host=f"kafka-{node}", port=9092, rack=None)
+        for node in (1, 2)
+    )
+    frame = built(
+        METADATA, version, throttle_time=0, brokers=brokers, cluster_id="c", controller_id=1,
+        topics=(), error_code=0,
+    )  # fmt: skip
+    _, message = rewrite(METADATA, version, frame)
+    assert [(row.host, row.port) for row in message.brokers] == [
+        ("proxy-1", 19091), ("proxy-2", 19092),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", registry.versions(FIND_COORDINATOR))
+def test_a_coordinator_that_was_found_is_at_the_proxy_and_none_stays_none(version: int) -> None:
+    at = {"node_id": 2, "host": "kafka-2", "port": 9092, "error_code": 0, "error_message": None}
+    nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": 15, "error_message": "no"}
+    for values, expected in ((at, ("proxy-2", 19092)), (nowhere, ("", -1))):
+        rows: dict[str, Any] = {"throttle_time": 0, **values}
+        if version >= 4:
+            row = codec.response_schema(FIND_COORDINATOR, version).Coordinator
+            rows = {"throttle_time": 0, "coordinators": (codec.build(row, key="id", **values),)}
+        frame = built(FIND_COORDINATOR, version, **rows)
+        changed, message = rewrite(FIND_COORDINATOR, version, frame)
+        found = message.coordinators[0] if version >= 4 else message
+        assert (found.host, found.port) == expected
+        assert (changed == frame) is (values is nowhere)
+
+
+def test_a_list_of_controllers_stays_as_it_is() -> None:
+    for endpoint_type, host in ((1, "proxy-1"), (2, "kafka-1")):
+        row = codec.response_schema(CLUSTER, 2).DescribeClusterBroker
+        frame = built(
+            CLUSTER, 2, throttle_time=0, error_code=0, error_message=None, cluster_id="c",
+            endpoint_type=endpoint_type, controller_id=1, cluster_authorized_operations=0,
+            brokers=(codec.build(row, broker_id=1, host="kafka-1", port=9, rack=None,
+                                 is_fenced=False),),
+        )  # fmt: skip
+        _, message = rewrite(CLUSTER, 2, frame)
+        assert message.brokers[0].host == host
+
+
+def endpoints(key: int, version: int, *nodes: int) -> tuple[Any, ...]:
+    row = codec.response_schema(key, version).NodeEndpoint
+    return tuple(
+        codec.build(row, node_id=node, host=f"kafka-{node}", port=0, rack=rack)
+        for node, rack in zip(nodes, (None, "rack-a", ""), strict=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [(PRODUCE, 10), (PRODUCE, 13), (FETCH, 16), (FETCH, 18)]
+)
+def test_endpoints_at_the_end_are_found_and_nothing_else_changes(key: int, version: int) -> None:
+    for nodes in ((), (1,), (1, 2, 3)):
+        values = {"error_code": 0, "session_id": 0} if key == FETCH else {}
+        found = endpoints(key, version, *nodes)
+        frame = built(key, version, responses=(), throttle_time=0, node_endpoints=found, **values)
+        tail = addresses.tail_of([frame[:9], frame[9:]])
+        assert addresses.ends_with_endpoints(tail) is bool(nodes)
+        changed, message = rewrite(key, version, frame)
+        assert [(row.host, row.port) for row in message.node_endpoints] == [
+            (f"proxy-{node}", 19090 + node) for node in nodes
+        ]
+        assert [row.rack for row in message.node_endpoints] == [None, "rack-a", ""][: len(nodes)]
+        if not nodes:
+            assert changed == frame
+
+
+def test_endpoints_of_share_groups_are_rewritten() -> None:
+    frame = built(
+        SHARE_FETCH, 1, throttle_time=0, error_code=0, error_message=None,
+        acquisition_lock_timeout=0, responses=(), node_endpoints=endpoints(SHARE_FETCH, 1, 4),
+    )  # fmt: skip
+    _, message = rewrite(SHARE_FETCH, 1, frame)
+    assert message.node_endpoints[0].host == "proxy-4"
+
+
+def test_records_that_look_like_endpoints_are_no_endpoints() -> None:
+    end = b"\x01\x00\x04abc\x00"
+    assert addresses.ends_with_endpoints(b"anything" + end)
+    assert not addresses.ends_with_endpoints(b"anything" + end + b"\x00\x00")
+    assert not addresses.ends_with_endpoints(b"\x01\x00\xff\xff\xff\xff\xff\xff\x00")
+    assert not addresses.ends_with_endpoints(b"\x01\x00")
+    assert not addresses.ends_with_endpoints(b"")
+
+
+def test_the_tail_of_a_large_answer_is_not_all_of_it() -> None:
+    pieces = [bytes(50_000), b"a" * 20_000, b"b" * 20_000]
+    assert addresses.tail_of(pieces) == b"".join(pieces)[-32_768:]
+    assert len(addresses.tail_of(pieces[:1])) == 32_768
+
+
+@pytest.mark.parametrize("version", [0, 2, 3, 4])
+def test_versions_are_bounded_by_what_the_proxy_can_read(version: int) -> None:
+    row = codec.response_schema(18, version).ApiVersion
+    rows = tuple(
+        codec.build(row, api_key=key, min_version=0, max_version=40) for key in (FETCH, 8, METADATA)
+    )
+    frame = built(18, version, error_code=0, api_keys=rows, throttle_time=0)
+    changed = addresses.bounded(version, frame)
+    assert len(changed) == len(frame)
+    _, message = codec.read_response(18, version, changed[4:])
+    assert [one.max_version for one in message.api_keys] == [18, 40, 13]
+    known = built(18, version, error_code=0, throttle_time=0, api_keys=(replace(rows[1]),))
+    assert addresses.bounded(version, known) is known
+
+
+def test_a_version_nobody_knows_is_answered_in_the_oldest_layout() -> None:
+    row = codec.response_schema(18, 0).ApiVersion
+    rows = (codec.build(row, api_key=FETCH, min_version=0, max_version=40),)
+    frame = built(18, 0, error_code=35, api_keys=rows)
+    _, message = codec.read_response(18, 0, addresses.bounded(5, frame)[4:])
+    assert message.api_keys[0].max_version == 18
+    assert addresses.bounded(0, frame[:-1]) == frame[:-1], "a row that is cut off is left alone"
+
+
+# The proxy as a whole: what it stands in front of, and how it starts and ends.
 
 
 @within(run_proxied)
@@ -158,3 +358,259 @@ def test_tests_on_a_foreign_cluster_have_faults_and_their_clients_are_led_there(
         with pytest.raises(ValueError, match="only the simulator"):
             kafka.faults.arm(point="log.append", action="hold")
     thread.stop()
+
+
+# What is read of a request without decoding it is what the codec reads.
+
+
+def produce(version: int, *, acks: int, client_id: str | None, txn: str | None) -> bytes:
+    request = requests.produce({TopicPartition("t", 0): plain(value=b"v")}, topic_ids={}, acks=acks)
+    message = request.build(codec.request_schema(0, version))
+    if txn is not None:
+        message = replace(message, transactional_id=txn)
+    return codec.encode_request(0, version, 7, client_id, message)
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+@pytest.mark.parametrize("acks", [0, 1, -1])
+@pytest.mark.parametrize("client_id", [None, "", "app"])
+@pytest.mark.parametrize("txn", [None, "shop"])
+def test_acks_are_found_and_asked_for_again_while_they_are_not_there(
+    version: int, acks: int, client_id: str | None, txn: str | None
+) -> None:
+    whole = b"before" + produce(version, acks=acks, client_id=client_id, txn=txn)
+    size, key, told, correlation_id, length = peek.head(whole, 6)
+    assert (size, key, told, correlation_id) == (len(whole) - 10, 0, version, 7)
+    assert peek.client_id_of(whole, 6, length) == client_id
+    assert peek.produce_is_answered(whole, 6, version, length) is (acks != 0)
+    answers = {
+        peek.produce_is_answered(whole[: 6 + peek.HEAD_BYTES + more], 6, version, length)
+        for more in range(12)
+    }
+    assert answers <= {None, acks != 0}
+    assert None in answers
+
+
+def test_a_header_may_have_tagged_fields() -> None:
+    plain_one = produce(9, acks=0, client_id="app", txn=None)
+    at = peek.HEAD_BYTES + 3
+    tagged = plain_one[:at] + b"\x01\x05\x02xx" + plain_one[at + 1 :]
+    assert peek.produce_is_answered(tagged, 0, 9, 3) is False
+
+
+def test_what_no_broker_could_read_is_left_to_the_broker() -> None:
+    whole = produce(9, acks=0, client_id="app", txn=None)
+    at = peek.HEAD_BYTES + 3
+    assert peek.produce_is_answered(whole[:at] + b"\xff" * 8, 0, 9, 3) is True
+
+
+def handshake(mechanism: str, version: int) -> bytes:
+    schema = codec.request_schema(17, version)
+    return codec.encode_request(
+        17, version, 3, "app", schema.SaslHandshakeRequest(mechanism=mechanism)
+    )
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_the_mechanism_is_read(version: int) -> None:
+    assert peek.mechanism_of(handshake("PLAIN", version)) == "PLAIN"
+    assert peek.mechanism_of(handshake("PLAIN", version)[:-2]) is None
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "version", "is_refused", "tokens"),
+    [
+        ("GSSAPI", 0, True, 0),
+        ("GSSAPI", 1, True, 0),
+        ("PLAIN", 0, False, 1),
+        ("PLAIN", 1, False, 0),
+        ("SCRAM-SHA-256", 0, False, 2),
+        ("SOMETHING-NEW", 0, True, 0),
+        ("SOMETHING-NEW", 1, False, 0),
+    ],
+)
+def test_what_passes_and_what_does_not(
+    mechanism: str, version: int, is_refused: bool, tokens: int
+) -> None:
+    assert peek.is_refused(mechanism, version) is is_refused
+    assert peek.bare_tokens(mechanism, version) == tokens
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_refusal_names_no_other_mechanism(version: int) -> None:
+    frame = peek.refusal(version, 3)
+    correlation_id, message = codec.read_response(17, version, frame[4:])
+    assert correlation_id == 3
+    assert message.error_code == ErrorCode.unsupported_sasl_mechanism
+    assert message.mechanisms == ()
+
+
+# Doors: one per node, for good; new nodes get theirs, nodes that move are followed.
+
+
+def doors_of(cluster: ProxiedCluster, **options: Any) -> Doors:
+    given = {"host": "127.0.0.1", "advertised_host": "me.test", "port": 40_000, **options}
+    return Doors(cluster.proxy, **given)
+
+
+@within(run_proxied)
+async def test_a_nodes_port_is_its_own_and_it_is_followed_where_it_moves(
+    cluster: ProxiedCluster,
+) -> None:
+    doors = doors_of(cluster)
+    await doors.learn([Endpoint(7, "a", 1), Endpoint(2, "b", 2)])
+    assert doors.bootstrap == "me.test:40002,me.test:40007"
+    await asyncio.gather(*(doors.learn([Endpoint(9, "c", 3)]) for _ in range(3)))
+    await doors.learn([Endpoint(7, "elsewhere", 11)])
+    assert [(door.node_id, door.upstream) for door in doors] == [
+        (2, ("b", 2)), (7, ("elsewhere", 11)), (9, ("c", 3)),
+    ]  # fmt: skip
+    assert doors.address(7) == ("me.test", 40_007)
+    await doors.close()
+
+
+@within(run_proxied)
+async def test_a_port_that_is_none_or_taken_is_named(cluster: ProxiedCluster) -> None:
+    with pytest.raises(ConfigError, match="60000 \\+ 9000"):
+        await doors_of(cluster, port=60_000).learn([Endpoint(9_000, "a", 1)])
+    doors = doors_of(cluster)
+    await doors.learn([Endpoint(1, "a", 1)])
+    with pytest.raises(OSError, match="40001"):
+        await doors_of(cluster).learn([Endpoint(1, "a", 1)])
+    await doors.close()
+
+
+@within(run_proxied)
+async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
+    cluster: ProxiedCluster,
+) -> None:
+    taken, late = doors_of(cluster), doors_of(cluster)
+    await taken.learn([Endpoint(1, "a", 1)])
+    await late._learn_late([Endpoint(1, "a", 1)])
+    assert late.address(1)[1] not in (40_001, 0)
+    await late._learn_late([Endpoint(2, "a", 1)])
+    assert late.address(2)[1] == 40_002
+    await taken.close()
+    await late.close()
+
+
+@within(run_proxied)
+async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_doors(
+    cluster: ProxiedCluster,
+) -> None:
+    """Each is a listener: 20,000 brokers of a Metadata would be as many."""
+    late = doors_of(cluster, port=0)
+    with pytest.raises(ConfigError, match=f"{DOORS_MAX} of them already"):
+        await late._learn_late([Endpoint(number, "a", 1) for number in range(DOORS_MAX + 1)])
+    assert len(list(late)) == DOORS_MAX
+    await late.close()
+
+
+@within(run_proxied, trace_level=TraceLevel.FULL)
+async def test_connections_are_traced(cluster: ProxiedCluster) -> None:
+    start = len(cluster.env.tracer)
+    wire = await Wire.open(*cluster.address(first()))
+    wire.send(wire.metadata())
+    await wire.answer()
+    await wire.close()
+    await asyncio.sleep(1)
+    port = cluster.address(first())[1]
+    told = [
+        event.k
+        for event in cluster.env.tracer.events(start)
+        if event.k.startswith("conn.") and "->" in str(event.d)
+    ]
+    assert told == ["conn.open", "conn.close"], port
+
+
+# What a proxy can't do is refused with the reason; all else it can.
+
+
+def rule(point: FaultPoint, action: Any = None, **fields: Any) -> FaultRule:
+    return FaultRule(id="f", point=point, action=action or Hold(), **fields)
+
+
+@pytest.mark.parametrize("point", [one for one in FaultPoint if one is not FaultPoint.NOW])
+def test_only_what_passes_can_be_struck(point: FaultPoint) -> None:
+    why = refusal(rule(point, Pass()), has_peers=True)
+    assert (why is None) is (point in POINTS)
+    if why is not None:
+        assert "only the simulator" in why
+        assert "client.request" in why, "it says what a proxy knows"
+
+
+@pytest.mark.parametrize("point", [FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE])
+def test_without_peers_nothing_passes_between_brokers(point: FaultPoint) -> None:
+    assert "--peer" in (refusal(rule(point), has_peers=False) or "")
+    assert refusal(rule(point), has_peers=True) is None
+
+
+def test_a_proxy_has_no_hands_on_the_cluster() -> None:
+    why = refusal(rule(FaultPoint.CLIENT_REQUEST, Crash()), has_peers=True)
+    assert "no hands" in (why or "")
+
+
+@pytest.mark.parametrize(
+    ("api", "is_known"), [(None, True), ("Produce", True), (26, True), ("Envelope", False)]
+)
+def test_an_error_needs_an_answer_that_can_be_made(api: str | int | None, is_known: bool) -> None:
+    why = refusal(
+        rule(FaultPoint.CLIENT_REQUEST, Fail(error="NOT_COORDINATOR"), api=api), has_peers=False
+    )
+    assert (why is None) is is_known
+    assert is_known or "Envelope" in (why or "")
+
+
+# Names of topics are learned, and it is known which are not known.
+
+
+ID = UUID(int=7)
+
+
+def topic(topic_id: UUID | None, name: str | None = None) -> SimpleNamespace:
+    return SimpleNamespace(topic_id=topic_id, name=name)
+
+
+def test_a_name_is_known_once_it_was_learned() -> None:
+    names = TopicNames()
+    produce = SimpleNamespace(topic_data=[topic(ID)])
+    fetch = SimpleNamespace(topics=[topic(ID)])
+    assert names.unknown(produce)
+    assert names.unknown(fetch)
+    names.learn(SimpleNamespace(topics=[topic(ID, "orders"), topic(UUID(int=8), None)]))
+    assert names.names == {ID: "orders"}
+    assert not names.unknown(produce)
+    assert not names.unknown(fetch)
+
+
+def test_topics_that_are_named_need_no_names() -> None:
+    names = TopicNames()
+    named = SimpleNamespace(name="orders")
+    assert not names.unknown(SimpleNamespace(topic_data=[named]))
+    assert not names.unknown(SimpleNamespace(topics=None))
+    assert not names.unknown(SimpleNamespace())
+    names.learn(SimpleNamespace(topics=[named]))
+    assert names.names == {}
+
+
+# Options that make no sense are refused, and the message names them.
+
+
+def test_a_peer_is_a_node_and_where_it_is() -> None:
+    assert peer_from("3=kafka-3:9094") == Endpoint(3, "kafka-3", 9094)
+    assert peer_from("1=[::1]:9094") == Endpoint(1, "::1", 9094)
+
+
+@pytest.mark.parametrize("text", ["", "1", "1=", "1=host", "x=host:1", "1=:9", "1=host:x"])
+def test_anything_else_is_no_peer(text: str) -> None:
+    with pytest.raises(ConfigError, match="NODE=HOST:PORT"):
+        peer_from(text)
+
+
+def test_clients_are_told_where_to_connect() -> None:
+    assert ProxyOptions(bootstrap="b:1").reached_at == "127.0.0.1"
+    assert ProxyOptions(bootstrap="b:1", host="10.0.0.1").reached_at == "10.0.0.1"
+    everywhere = ProxyOptions(bootstrap="b:1", host="0.0.0.0", advertised_host="me.test")
+    assert everywhere.reached_at == "me.test"
+    with pytest.raises(ConfigError, match="--advertised-host"):
+        _ = ProxyOptions(bootstrap="b:1", host="0.0.0.0").reached_at

@@ -1,15 +1,43 @@
+"""Story files: how they are read, listed, described, saved and refused."""
+
 from __future__ import annotations
 
+import copy
+import os
 import time  # noqa: TID251 - measures the CPU time of a pure function
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
+import txnsim_lab
+from tests.support.stories import call, small
 from tests.support.yaml_bombs import BOMBS
+from txnsim.client.errors import (
+    AbortableError,
+    ClientError,
+    ConnectionLostError,
+    ErrorCode,
+    FatalError,
+    RequestTimeoutError,
+    RetriableError,
+)
 from txnsim.errors import ConfigError
+from txnsim_lab.cli._scenario.template import TEMPLATE
 from txnsim_lab.scenario import catalog
+from txnsim_lab.scenario._cluster_options import STRICT_MARKERS, leaders_of, new_topic, options_of
+from txnsim_lab.scenario.answers import CallResult, failure, read_answer
+from txnsim_lab.scenario.catalog import directory, find
+from txnsim_lab.scenario.commands import Input
+from txnsim_lab.scenario.fields import Situation
+from txnsim_lab.scenario.json_schema import fault_schema, scenario_schema
+from txnsim_lab.scenario.model import Actor, Run, Topic
 from txnsim_lab.scenario.reading import read, read_step
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.saved_story import saved
 
 TEXT = catalog.find("z01")[0].read_text("utf-8")
 
@@ -126,3 +154,341 @@ def test_yaml_that_means_more_than_it_says_is_refused_at_once(name: str) -> None
 def test_a_text_that_libyaml_can_t_take_is_refused_in_words() -> None:
     with pytest.raises(ConfigError, match="f:1: no YAML: "):
         read("f", "a: \ud800")
+
+
+@pytest.mark.slow
+def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() -> None:
+    known = catalog.scenarios()
+    assert known
+    for path, scenario in known.items():
+        assert path.stem == scenario.name
+        for name in (scenario.name, *scenario.aliases, scenario.name.upper()):
+            assert catalog.find(name) == (path, scenario)
+        assert catalog.find(str(path)) == (path, scenario)
+
+
+def test_a_name_has_only_the_files_read_that_mention_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    real = catalog.load
+
+    def load(path: Path) -> object:
+        read.append(path.stem)
+        return real(path)
+
+    monkeypatch.setattr(catalog, "load", load)
+    catalog._load_once.cache_clear()
+    assert catalog.of_name("Z01") is not None
+    assert len(read) < len(list(catalog.directory().glob("*.yaml"))) / 2, read
+    assert catalog.of_name("no-such-scenario-at-all") is None
+
+
+def test_a_wheel_carries_them_beside_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "txnsim_lab"
+    (package / "scenarios").mkdir(parents=True)
+    monkeypatch.setattr(txnsim_lab, "__file__", str(package / "__init__.py"))
+    assert catalog.directory() == package / "scenarios"
+    assert catalog.scenarios() == {}
+    (package / "scenarios").rmdir()
+    with pytest.raises(ConfigError, match="the installation is incomplete"):
+        catalog.directory()
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError) as caught:
+        catalog.find("late-produce")
+    assert "did you mean late-produce-after-abort?" in str(caught.value)
+
+
+def test_a_file_that_cant_be_read_is_named(tmp_path: Path) -> None:
+    missing, binary = tmp_path / "missing.yaml", tmp_path / "binary.yml"
+    binary.write_bytes(b"name: \xff")
+    with pytest.raises(ConfigError, match=r"missing\.yaml: can't be read: No such file"):
+        catalog.find(str(missing))
+    with pytest.raises(ConfigError, match=r"binary\.yml: not UTF-8 at byte 6"):
+        catalog.find(str(binary))
+
+
+def test_a_file_is_read_again_only_when_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = catalog.find("z01")[0].read_text("utf-8")
+    monkeypatch.setattr(catalog, "directory", lambda: tmp_path)
+    file = tmp_path / "late-produce-after-abort.yaml"
+    file.write_text(source, "utf-8")
+    first = catalog.find("late-produce-after-abort")[1]
+    assert catalog.find("z01")[1] is first
+    file.write_text(source.replace("title: A produce", "title: One produce"), "utf-8")
+    os.utime(file, ns=(1, 1))
+    assert catalog.find("z01")[1].title.startswith("One produce")
+
+
+@pytest.mark.slow
+def test_heads_say_what_the_models_say() -> None:
+    found = {one["name"]: one for one in catalog.heads()}
+    known = {one.name: one for one in catalog.scenarios().values()}
+    assert list(found) == [one.name for one in known.values()]
+    for name, scenario in known.items():
+        head = found[name]
+        assert tuple(head.get("aliases", ())) == scenario.aliases
+        assert head.get("anomaly", "") == scenario.anomaly
+        assert head["title"] == scenario.title
+        assert list(head["runs"]) == list(scenario.runs)
+
+
+ARMED = Situation(run="V-", mode="V-", take="armed")
+DISARMED = Situation(run="V-", mode="V-", take="disarmed")
+
+
+@pytest.mark.parametrize(
+    ("only", "meant"),
+    [
+        ((), True),
+        (("V-",), True),
+        (("V+", "V-"), True),
+        (("V+",), False),
+        (("armed",), True),
+        (("V-", "disarmed"), False),
+        (("V-", "armed", "control"), True),
+        (("program",), False),
+        (("V-", "armed", "step-by-step"), True),
+    ],
+)
+def test_of_each_kind_of_word_one_must_fit(only: tuple[str, ...], meant: bool) -> None:
+    assert small([{"observe": "everything"}]).meant_for((only,), ARMED) is meant
+
+
+def test_a_disarmed_run_leaves_out_what_is_about_faults() -> None:
+    steps = [
+        {"hold": {"id": "late", "point": "client.request", "api": "Produce"}},
+        call("produce", partition="t-0", value="x", background="x"),
+        {"wait-until": {"struck": "late"}},
+        {"give-up": "x"},
+        {"release": "late"},
+        {"await": "x"},
+        {"advance": "1s"},
+    ]
+    story = small(steps, cure=[{"advance": "1m"}])
+    assert len(story.steps_of(ARMED)) == 7
+    assert [step.call or step.await_ or step.advance for step in story.steps_of(DISARMED)] == [
+        story.steps[1].call, "x", 1_000,
+    ]  # fmt: skip
+    assert [step.advance for step in story.cure_of(DISARMED)] == [60_000]
+
+
+def test_everybodys_neighbours_are_there_without_being_declared() -> None:
+    story = small([{"advance": "1s"}], actors={"reader": {"plays": "reader", "uncommitted": True}})
+    assert story.cast["bystander"] == Actor(plays="bystander")
+    assert story.cast["reader"].uncommitted
+
+
+def test_a_file_may_still_call_its_anomaly_an_animal() -> None:
+    assert small([{"advance": "1s"}], animal="Z01").anomaly == "Z01"
+    with pytest.raises(ConfigError, match="anomaly is given twice"):
+        small([{"advance": "1s"}], animal="Z01", anomaly="Z02")
+
+
+def test_verdicts_are_kinds_and_healthy_is_none_of_them() -> None:
+    runs = {
+        "V-/before": {"mode": "V-", "verdict": "lost-write", "cured": "healthy"},
+        "V-/fixed": {"mode": "V-", "title": "mended", "verdict": ["duplicate", "lost-write"]},
+    }
+    story = small([{"advance": "1s"}], runs=runs, cure=[{"advance": "1s"}])
+    assert story.verdict_of("V-/before", "armed") == ("lost-write",)
+    assert story.verdict_of("V-/fixed", "armed") == ("duplicate", "lost-write")
+    assert story.verdict_of("V-/fixed", "disarmed") == ()
+    assert story.runs["V-/before"].cured == ()
+    assert story.runs["V-/fixed"].description == "mended"
+    assert "verification" in story.runs["V-/before"].description
+    assert story.takes == ("armed", "disarmed")
+    assert set(story.words) >= {"V-/before", "V-/fixed", "V-", "armed", "program"}
+
+
+# What an editor accepts is what the reader accepts, as far as a schema can say it.
+
+
+STORIES = sorted(directory().glob("*.yaml"))
+JUDGE = jsonschema.Draft202012Validator(scenario_schema())
+RULES = jsonschema.Draft202012Validator(fault_schema())
+JSON_SCHEMA_TEXT = TEMPLATE.replace("NAME", "my-story")
+RULE = {"id": "late", "point": "peer.request", "action": {"do": "delay", "delay_ms": 5}}
+
+
+def complaints(document: Any) -> list[str]:
+    return [one.message for one in JUDGE.iter_errors(document)]
+
+
+def test_there_are_stories() -> None:
+    assert len(STORIES) > 20
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
+def test_every_story_of_the_zoo_is_accepted(path: Any) -> None:
+    assert complaints(yaml.safe_load(path.read_text("utf-8"))) == []
+
+
+def test_a_new_story_is_accepted() -> None:
+    assert complaints(yaml.safe_load(JSON_SCHEMA_TEXT)) == []
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"titel": "x"},
+        {"topics": {"orders": 0}},
+        {"topics": {"orders": {"partition": 1}}},
+        {"runs": {"V-": {"mod": "V-"}}},
+        {"actors": {"shop": {"plays": "wires"}}},
+        {"steps": [{"advance": "30 seconds"}]},
+        {"steps": [{"call": {"who": "shop", "do": "produce", "partition": "orders"}}]},
+        {"steps": [{"hold": {"id": "x", "point": "peer.reqest"}}]},
+        {"steps": [{"arm": {"id": "x", "point": "peer.request", "action": {"do": "hld"}}}]},
+        {"steps": [{"sleep": "5s"}]},
+    ],
+    ids=str,
+)
+def test_a_broken_one_is_not(broken: dict[str, Any]) -> None:
+    document = copy.deepcopy(yaml.safe_load(JSON_SCHEMA_TEXT))
+    document.update(broken)
+    assert complaints(document)
+
+
+def test_the_former_name_of_a_field_is_accepted_and_marked() -> None:
+    assert complaints({**yaml.safe_load(JSON_SCHEMA_TEXT), "animal": "Z01"}) == []
+    assert scenario_schema()["properties"]["animal"]["deprecated"]
+
+
+def test_what_has_to_be_there_is_missed() -> None:
+    assert len(complaints({"name": "x"})) >= 5
+
+
+def test_a_fault_rule_is_judged_alone_too() -> None:
+    assert RULES.is_valid(RULE)
+    assert not RULES.is_valid({**RULE, "poin": 1})
+    assert not RULES.is_valid({"id": "late", "point": "peer.request"})
+    assert not RULES.is_valid({**RULE, "action": {"do": "delay"}})
+
+
+STEPS = [{"advance": "1s"}]
+
+
+def world(mode: str, **given: object) -> Run:
+    return Run.model_validate({"mode": mode, "verdict": "healthy", **given})
+
+
+@pytest.mark.parametrize(
+    ("mode", "level", "verification", "strict"),
+    [
+        ("V-", 0, False, None),
+        ("V+", 1, True, None),
+        ("TV2", 2, True, False),
+        ("TV2+", 2, True, True),
+    ],
+)
+def test_a_mode_is_a_level_with_or_without_verification(
+    mode: str, level: int, verification: object, strict: object
+) -> None:
+    options = options_of(small(STEPS), world(mode))
+    assert options.settings.transaction_version == level
+    assert options.settings.transaction_partition_verification_enable is verification
+    assert options.rules.get(STRICT_MARKERS) is strict
+    assert options.as_version == ()
+
+
+def test_a_run_turns_switches_and_settings_and_may_be_another_release() -> None:
+    story = small(STEPS, settings={"transaction.max.timeout.ms": 3_600_000})
+    run = world(
+        "TV2",
+        rules={STRICT_MARKERS: True},
+        settings={"num.partitions": 4},
+        **{"as-version": "4.1"},
+    )
+    options = options_of(story, run)
+    assert options.rules == {STRICT_MARKERS: True}
+    assert options.settings.transaction_max_timeout_ms == 3_600_000
+    assert options.as_version == ("4.1",)
+    with pytest.raises(ConfigError, match=r"small: settings: .*no\.such"):
+        options_of(small(STEPS, settings={"no.such": 1}), world("V-"))
+
+
+def test_leaders_are_where_the_story_wants_them() -> None:
+    topic = Topic.model_validate({"partitions": 4, "configs": {"a": True, "b": 3}})
+    assert leaders_of(topic, brokers=3) == (1, 2, 3, 1)
+    wanted = new_topic("t", topic, brokers=3)
+    assert wanted.assignments[1] == (1, (2, 3, 1))
+    assert wanted.configs == {"a": "true", "b": "3"}
+    placed = Topic.model_validate({"partitions": 1, "leaders": [3], "replication-factor": 2})
+    assert new_topic("t", placed, brokers=3).assignments == ((0, (3, 1)),)
+    assert len(new_topic("t", topic, brokers=1).assignments[0][1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "outcome"),
+    [
+        (
+            ConnectionLostError("cut", error=ErrorCode.network_exception),
+            "CONNECTION_LOST",
+            "unknown",
+        ),
+        (RequestTimeoutError("late"), "REQUEST_TIMED_OUT", "unknown"),
+        (FatalError("no", error=ErrorCode.producer_fenced), "PRODUCER_FENCED", "failed"),
+        (RetriableError("in vain"), "REQUEST_TIMED_OUT", "unknown"),
+        (AbortableError("given up"), "TRANSACTION_ABORTABLE", "failed"),
+        (ClientError("odd"), "ClientError", "failed"),
+    ],
+)
+def test_what_goes_wrong_for_a_client_is_an_answer(
+    error: ClientError, name: str, outcome: str
+) -> None:
+    answer = failure(error)
+    assert (answer.error, answer.outcome, answer.because) == (name, outcome, str(error))
+
+
+def row(error: int, offset: int = 0) -> SimpleNamespace:
+    return SimpleNamespace(error_code=error, base_offset=offset)
+
+
+def test_an_answer_tells_its_first_telling_error_and_its_first_offset() -> None:
+    produced = SimpleNamespace(responses=[SimpleNamespace(partition_responses=[row(0, 4)])])
+    assert read_answer(produced) == CallResult(offset=4)
+    added = SimpleNamespace(
+        results_by_topic_v3_and_below=[
+            SimpleNamespace(
+                results_by_partition=[
+                    SimpleNamespace(partition_error_code=code)
+                    for code in (ErrorCode.operation_not_attempted, ErrorCode.producer_fenced)
+                ]
+            )
+        ]
+    )
+    assert read_answer(added).error == "PRODUCER_FENCED"
+    offsets = SimpleNamespace(topics=[SimpleNamespace(partitions=[row(0), row(51)])])
+    assert read_answer(offsets).error == "CONCURRENT_TRANSACTIONS"
+    assert read_answer(row(0)) == CallResult()
+    assert read_answer(row(0)).outcome == "ok"
+
+
+def test_what_was_done_to_a_run_becomes_steps_where_it_was_done() -> None:
+    hang, end = find("z01")[1], Input(before=12, step={"advance": "5m"})
+    read_early = {"who": "reader", "do": "read", "partition": "payments-0", "reads": []}
+    look = Input(before=1, step={"call": read_early})
+    text = saved(hang, "V-", "armed", [end, look], name="mine", verdict="stuck-last-stable-offset")
+    mine = read("mine.yaml", text)
+    assert mine.steps[1].call is not None
+    assert mine.steps[1].call.who == "reader"
+    assert mine.steps[-1].advance == 300_000
+    assert len(mine.steps) == 15
+    for take in ("armed", "disarmed"):
+        assert run_in_virtual_time(ScenarioRun(scenario=mine, run="V-", take=take)).as_declared
+
+
+def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None:
+    late = find("z23")[1]
+    text = saved(late, "TV2/before", "armed", [Input(before=12, step={"advance": "1s"})],
+                 name="mine", verdict="false-fencing")  # fmt: skip
+    assert "V+" not in text
+    assert "transaction-timeout: 60s" in text or "60000ms" not in text  # the default is left out
+    assert run_in_virtual_time(
+        ScenarioRun(scenario=read("mine.yaml", text), run="TV2/before")
+    ).as_declared

@@ -1,10 +1,55 @@
+"""Runs of stories: what a run keeps, shows, and waits for."""
+
 from __future__ import annotations
 
-import pytest
+from typing import Any, TypeVar
 
-from tests.support.stories import call, late_produce, sentences, small, told, transaction
+import pytest
+import yaml
+from msgspec import structs
+
+from tests.support.clusters import VirtualCluster, options, real_cluster, run_cluster
+from tests.support.coordinator import ManualClock
+from tests.support.stories import (
+    call,
+    document,
+    late_produce,
+    seen,
+    sentences,
+    small,
+    told,
+    transaction,
+)
+from tests.support.testing_plays import aborted, client, committed
+from tests.support.within import within
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
 from txnsim.errors import ConfigError
+from txnsim.testing._virtual import run_virtual
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.types import BrokerId, ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
+from txnsim_lab.check.observations import (
+    Added,
+    Began,
+    Described,
+    Ended,
+    Initialised,
+    Isolation,
+    Listed,
+    Producers,
+    Read,
+    SentOffsets,
+    Wrote,
+)
+from txnsim_lab.scenario._pace import LOOK, planned
+from txnsim_lab.scenario.answers import CallResult
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.onlooker import ONLOOKER, look
 from txnsim_lab.scenario.players.casting import Casting
+from txnsim_lab.scenario.practise_situation import MARKER_RULE, TOPICS, make
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.recorder import Batch, Recorder
 from txnsim_lab.scenario.runner import (
     FAILED,
     ScenarioRun,
@@ -12,6 +57,182 @@ from txnsim_lab.scenario.runner import (
     run_in_real_time,
     run_in_virtual_time,
 )
+from txnsim_lab.scenario.steps_model import Step
+
+# ``consistency``
+
+
+RULE = {"id": "late", "point": "client.request", "api": "Produce"}
+
+
+def problems(steps: list[dict[str, Any]], **head: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read("small.yaml", yaml.safe_dump(document(steps, **head), sort_keys=False))
+    return str(caught.value)
+
+
+def produce(**fields: Any) -> dict[str, Any]:
+    return call("produce", **{"partition": "t-0", "value": "x", **fields})
+
+
+@pytest.mark.parametrize(
+    ("steps", "field", "message"),
+    [
+        ([call("begin", "Q")], "steps.0.call.who", "no actor 'Q'"),
+        ([call("beginn")], "steps.0.call.do", "did you mean begin?"),
+        ([call("begin", partition="t-0")], "steps.0.call.partition", "no field of begin"),
+        ([call("produce", value="x")], "steps.0.call.do", "produce needs partition"),
+        ([call("produce", partition="t-0")], "steps.0.call.do", "produce needs value or values"),
+        ([produce(values=["a"])], "steps.0.call.values", "either value or values"),
+        ([produce(partition="q-0")], "steps.0.call.partition", "no topic 'q'"),
+        ([produce(partition="t-2")], "steps.0.call.partition", "has the partitions 0 to 1"),
+        ([produce(error="FENCED")], "steps.0.call.error", "no error 'FENCED'"),
+        ([produce(error={"V-": {"V9": "NONE"}})], "steps.0.call.error.V-.V9", "take 'V9'"),
+        ([produce(error={"V-": {"else": "X"}})], "steps.0.call.error.V-.else", "no error 'X'"),
+        (
+            [call("read", "reader", partition="t-0", reads={"V9": []})],
+            "steps.0.call.reads.V9",
+            "no run, mode or take 'V9'",
+        ),
+        ([produce(error={"V9": "NONE"})], "steps.0.call.error.V9", "no run, mode or take 'V9'"),
+        ([produce(background="a"), produce(background="a")], "steps.1.call.background", "a call"),
+        ([{"await": "a"}], "steps.0.await", "no step before names 'a'"),
+        ([produce(background="ab"), {"give-up": "a"}], "steps.1.give-up", "did you mean ab?"),
+        ([{"wait-until": {"answered": "a"}}], "steps.0.wait-until.answered", "no step before"),
+        ([{"release": "late"}], "steps.0.release", "no step before names 'late'"),
+        ([{"hold": RULE}, {"disarm": "lat"}], "steps.1.disarm", "did you mean late?"),
+        ([{"hold": RULE}, {"arm": RULE}], "steps.1.arm.id", "late is armed by a step before"),
+        ([{"wait-until": {"struck": "x"}}], "steps.0.wait-until.struck", "no step before"),
+        ([{"wait-until": {"marker": "t-9"}}], "steps.0.wait-until.marker", "has the partitions"),
+        ([{"advance": "1s", "only": "V9"}], "steps.0.only.0", "no run, mode or take 'V9'"),
+        ([{"cluster": {"do": "rol"}}], "steps.0.cluster.do", "did you mean roll?"),
+        ([{"cluster": {"do": "stop"}}], "steps.0.cluster.do", "stop needs broker"),
+        ([{"cluster": {"do": "stop", "broker": 9}}], "steps.0.cluster.broker", "brokers 1 to 3"),
+        ([{"cluster": {"do": "move-leader", "to": 1}}], "steps.0.cluster.do", "needs either"),
+        ([call("commit-offsets")], "steps.0.call.do", "commit-offsets needs member, or group"),
+        ([call("commit-offsets", member="P")], "steps.0.call.member", "no member 'P'"),
+        (
+            [{"expect": {"partition": "q-0", "stable": 1}}],
+            "steps.0.expect.partition",
+            "no topic 'q'",
+        ),
+        ([produce(of="q-0@1")], "steps.0.call.of.0", "no topic 'q'"),
+        ([produce(of=["in-0@0", "in-1@0"])], "steps.0.call.of.1", "has the partitions 0 to 0"),
+        ([produce(of="in-0")], "steps.0.call.of.0", "expected a record such as orders-0@5"),
+        ([produce(), produce()], "steps.1.call.value", "the value 'x' is used twice in t-0"),
+        (
+            [produce(), produce(value="y", beside={"t-1": "z", "t-0": "x"})],
+            "steps.1.call.beside",
+            "t-0 is the partition of the call itself",
+        ),
+        ([produce(partition="t-1"), produce(beside={"t-1": "x"})], "steps.1.call.beside", "twice"),
+        ([produce(beside={"q-0": "y"})], "steps.0.call.beside", "no topic 'q'"),
+        ([produce(beside=["t-1"])], "steps.0.call.beside", "expected partitions with values"),
+        (
+            [{"repeat": 2, "steps": [call("produce", partition="t-0", values=["x", "y{n}"])]}],
+            "steps.0.steps.0.call.values",
+            "'x' is used twice in t-0",
+        ),
+        (
+            [call("append", "bystander", partition="t-0", count=2)] * 2,
+            "steps.1.call.value",
+            "'update-0' is used twice",
+        ),
+        (
+            [produce(background="a"), {"await": {"call": "a", "error": "X"}}],
+            "steps.1.await.error",
+            "no error 'X'",
+        ),
+    ],
+)
+def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, message: str) -> None:
+    found = problems(steps)
+    assert f": {field}: " in found
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("head", "field", "message"),
+    [
+        ({"runs": {"armed": {"mode": "V-", "verdict": "healthy"}}}, "runs.armed", "something else"),
+        (
+            {"runs": {"V-": {"mode": "V-", "verdict": "lost-writ"}}},
+            "runs.V-.verdict.0",
+            "lost-write",
+        ),
+        (
+            {"runs": {"V-": {"mode": "V-", "verdict": "healthy", "rules": {"x": True}}}},
+            "runs.V-.rules.x",
+            "no rule 'x'",
+        ),
+        (
+            {"runs": {"V-": {"mode": "V-", "verdict": "healthy", "cured": "healthy"}}},
+            "runs.V-.cured",
+            "there is no cure",
+        ),
+        (
+            {"runs": {"V-": {"mode": "V-", "verdict": "healthy", "players": ["kafka"]}}},
+            "runs.V-.players.0",
+            "did you mean kafka-python?",
+        ),
+        ({"disarmed": "nothing"}, "disarmed.0", "no verdict 'nothing'"),
+        ({"topics": {"t": {"partitions": 2, "leaders": [1]}}}, "topics.t.leaders", "expected 2"),
+        ({"topics": {"t": {"leaders": [4]}}}, "topics.t.leaders.0", "brokers 1 to 3"),
+        (
+            {"actors": {"A": {"plays": "application", "players": ["jva"]}}},
+            "actors.A.players.0",
+            "no player 'jva'",
+        ),
+        ({"actors": {"a": {"plays": "member"}}}, "actors.a.plays", "a member needs group"),
+        ({"actors": {"a": {"plays": "wire", "group": "g"}}}, "actors.a.group", "is in no group"),
+        ({"control": "Something else."}, "control", "no step has `only: control`"),
+    ],
+)
+def test_the_head_names_what_there_is(head: dict[str, Any], field: str, message: str) -> None:
+    found = problems([{"advance": "1s"}], **head)
+    assert f": {field}: " in found
+    assert message in found
+
+
+def test_a_member_names_topics_and_partitions_that_there_are() -> None:
+    actors = {"a": {"plays": "member", "group": "g"}}
+    found = problems([call("subscribe", "a", topics=["q"], assigned=["in-3"])], actors=actors)
+    assert "steps.0.call.topics.0: no topic 'q'" in found
+    assert "steps.0.call.assigned: topic in has the partitions 0 to 0" in found
+    assert "subscribe needs topics" in problems([call("subscribe", "a")], actors=actors)
+
+
+def test_a_value_may_stand_twice_where_it_is_one_record_or_one_telling_has_it_once() -> None:
+    again = [
+        {**produce(), "only": "armed"},
+        {**produce(), "only": "disarmed"},
+        produce(partition="t-1"),
+        produce(value="y", error={"V+": "INVALID_TXN_STATE"}),
+        produce(value="y"),
+        produce(value="z"),
+        produce(value="z", sequence=2),
+        {"cluster": {"do": "delete-topic", "topic": "t"}},
+        {"cluster": {"do": "create-topic", "topic": "t"}},
+        produce(),
+    ]
+    assert len(read("small.yaml", yaml.safe_dump(document(again))).steps) == len(again)
+
+
+def test_an_application_sends_no_tombstones() -> None:
+    found = problems(
+        [call("send", "a", partition="t-0", value=None)], actors={"a": {"plays": "application"}}
+    )
+    assert "steps.0.call.value: a tombstone is sent by a wire actor or a bystander" in found
+
+
+def test_a_generation_is_named_before_it_is_used() -> None:
+    actors = {"P": {"plays": "wire"}, "a": {"plays": "member", "group": "g"}}
+    commit = call("commit-offsets", member="a", generation="old")
+    poll = call("poll", "a", generation=3)
+    found = problems([commit, poll], actors=actors)
+    assert "steps.0.call.generation: no step before names 'old'" in found
+    assert "steps.1.call.generation: expected a name for the generation" in found
+
 
 GHOST = [
     call("init-producer-id"),
@@ -73,3 +294,187 @@ def test_somebody_else_plays_only_where_there_is_something_to_play() -> None:
     late = ScenarioRun(scenario=late_produce(), run="TV2")
     with pytest.raises(ConfigError, match="kafka-python can't play in late-produce-"):
         casts_of(late, Casting(player="kafka-python"))
+
+
+IDENTITY = ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=ProducerEpoch(1))
+
+
+def test_a_batch_is_one_observation_per_record() -> None:
+    recorder = Recorder(ManualClock())
+    batch = Batch(
+        partition=TopicPartition("t", 0), values=("a", "b"), identity=IDENTITY, sequence=4
+    )
+    recorder.wrote("P", "T1", batch, CallResult(offset=9))
+    recorder.wrote("P", None, batch, CallResult(error="CONNECTION_LOST"))
+    first, second, third, _ = [one for _, one in recorder.history.all_of(Wrote)]
+    assert [(one.value, one.offset, one.sequence) for one in (first, second)] == [
+        ("a", 9, 4), ("b", 10, 5),
+    ]  # fmt: skip
+    assert (third.offset, third.outcome, third.error) == (-1, "unknown", "CONNECTION_LOST")
+
+
+def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
+    recorder = Recorder(ManualClock())
+    recorder.ended("P", None, CallResult(), committed=True)
+    recorder.added("P", None, (), CallResult(), IDENTITY)
+    assert list(recorder.history) == []
+    recorder.began("P", "app", "T1")
+    recorder.ended("P", "T1", CallResult(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
+    began, ended = recorder.history
+    assert isinstance(began, Began)
+    assert isinstance(ended, Ended)
+    assert (ended.outcome, ended.asked_ms) == ("failed", 3)
+    assert (ended.producer_epoch, ended.next_producer_epoch) == (None, None)
+
+
+def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
+    recorder = Recorder(ManualClock())
+    following = ProducerIdAndEpoch(producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0))
+    recorder.added("P", "T1", (), CallResult(), IDENTITY)
+    recorder.sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, CallResult(), IDENTITY)
+    recorder.ended("P", "T1", CallResult(), committed=True, sent=IDENTITY, following=following)
+    added, sent, ended = recorder.history
+    assert isinstance(added, Added)
+    assert isinstance(sent, SentOffsets)
+    assert isinstance(ended, Ended)
+    assert {(one.producer_id, one.producer_epoch) for one in (added, sent, ended)} == {(7, 1)}
+    assert (ended.next_producer_id, ended.next_producer_epoch) == (8, 0)
+
+
+def test_an_identity_that_was_refused_is_none() -> None:
+    recorder = Recorder(ManualClock())
+    recorder.initialised("P", "app", IDENTITY, CallResult(error="PRODUCER_FENCED"))
+    (one,) = recorder.history
+    assert isinstance(one, Initialised)
+    assert (one.producer_id, one.error) == (-1, "PRODUCER_FENCED")
+
+
+ONE = BrokerId(1)
+Found = TypeVar("Found")
+
+
+async def test_one_hangs_and_two_look_like_it() -> None:
+    async with real_cluster(topics=tuple(TOPICS.items())) as sim:
+        await make(sim)
+        await sim.injector.wait_until_struck(MARKER_RULE, count=1, timeout_ms=30_000)
+        async with Cluster(sim.bootstrap) as client:
+            admin = Admin(client)
+            answers = await admin.list_transactions()
+            listed = [one for found in answers.values() for one in _known(found)]
+            states = {one.transactional_id: str(one.state) for one in listed}
+            assert states == {"billing": "Empty", "report": "Ongoing", "shop": "PrepareCommit"}
+            orders = TopicPartition("orders", 0)
+            producers = (await admin.describe_producers([orders]))[orders]
+            (late,) = _known(producers)
+            assert late.txn_start_offset == 0
+
+
+def test_what_takes_long_can_be_ended_as_its_readers_are_advised() -> None:
+    """Also where one broker coordinates and leads all: a broker's markers wait for each other."""
+
+    async def main(kafka: VirtualCluster) -> None:
+        places = [TopicPartition("orders", 1), TopicPartition("payments", 0)]
+        for place in (*places, kafka.home("report"), kafka.home("shop")):
+            if kafka.leader(place) != ONE:
+                kafka.sim.move_leader(place, ONE)
+        await make(kafka.sim)
+        await kafka.struck(MARKER_RULE)
+        async with Cluster(kafka.sim.bootstrap) as client:
+            await Admin(client).force_terminate_transaction("report")
+            answer = (await Admin(client).describe_transactions(["report"]))["report"]
+            assert str(_known(answer).state) == "Empty"
+
+    wanted = options(topics=tuple(TOPICS.items()))
+    run_cluster(main, cluster_options=structs.replace(wanted, ready_coordinators=True))
+
+
+def _known(answer: Found | ClientError) -> Found:
+    assert not isinstance(answer, ClientError)
+    return answer
+
+
+# What an onlooker notes, and in which order.
+
+
+@within(run_virtual, topics=["orders"])
+async def test_open_transactions_coordinators_open_transactions_again_then_readers(
+    kafka: AsyncSimulatedKafka,
+) -> None:
+    await committed(kafka, "orders", "a", "b")
+    await aborted(kafka, "orders", "c")
+    recorder = Recorder(kafka.rebuilt.environment.clock)
+    async with client(kafka) as outside:
+        await look(outside, TopicPartition("orders", 0), recorder, offset=1)
+    kinds = [type(one) for one in recorder.history]
+    assert kinds[:4] == [Producers, Listed, Described, Producers]
+    assert set(kinds[4:]) == {Read}
+    assert {one.who for one in recorder.history} == {ONLOOKER}
+    seen = {
+        isolation: [
+            record.value
+            for one in recorder.history
+            if isinstance(one, Read) and one.isolation is isolation
+            for record in one.records
+        ]
+        for isolation in Isolation
+    }
+    assert seen == {
+        Isolation.READ_COMMITTED: ["b"],
+        Isolation.READ_UNCOMMITTED: ["b", "c"],
+    }
+
+
+@within(run_virtual, settings={"auto.create.topics.enable": False})
+async def test_who_does_not_answer_ends_the_look(kafka: AsyncSimulatedKafka) -> None:
+    async with client(kafka, api_timeout_ms=500) as outside:
+        with pytest.raises(ClientError):
+            await look(
+                outside,
+                TopicPartition("nowhere", 0),
+                Recorder(kafka.rebuilt.environment.clock),
+            )
+
+
+def test_steps_are_numbered_and_told_in_words() -> None:
+    found = planned((*find("z01")[1].steps, LOOK))
+    assert [one.number for one in found] == list(range(len(found)))
+    assert {one.of for one in found} == {len(found)}
+    assert found[0].text == "The producer opens a transaction."
+    assert found[-1].text == LOOK
+    assert all(one.text for one in found)
+
+
+def test_a_step_without_a_sentence_is_told_by_what_it_does() -> None:
+    steps = [
+        Step.model_validate(one)
+        for one in (
+            {"wait-until": {"struck": "late"}},
+            {"release": "late"},
+            {"call": {"who": "reader", "do": "read", "partition": "t-0"}},
+        )
+    ]
+    assert [one.text for one in planned(steps)] == [
+        "wait until: struck late",
+        "release: late",
+        "reader: read t-0",
+    ]
+
+
+# ``stage``
+
+
+def test_a_program_is_told_of_the_partition_that_it_sends_to() -> None:
+    result = run_in_virtual_time(ScenarioRun(scenario=late_produce(), run="V+"))
+    assert {(one.topic, one.partition) for one in seen(result, Wrote)} == {("payments", 0)}
+
+
+def test_a_topic_that_cant_be_is_refused() -> None:
+    story = small([{"advance": "1s"}], topics={"t": {"partitions": 1, "configs": {"no.such": 1}}})
+    with pytest.raises(ConfigError, match=r"small: topic t: .*no\.such"):
+        run_in_virtual_time(ScenarioRun(scenario=story, run="V-"))
+
+
+def test_what_still_waits_when_a_story_ends_does_not_keep_it() -> None:
+    hold = {"hold": {"id": "late", "point": "client.response", "api": "InitProducerId"}}
+    steps = [hold, call("init-producer-id", background="init"), {"wait-until": {"struck": "late"}}]
+    assert told(steps).as_declared

@@ -1,14 +1,60 @@
+"""Steps of stories: what each says, does, and refuses."""
+
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
-from tests.support.stories import Steps, call, failure, seen, sentences, told, transaction
-from txnsim_lab.check.observations import Ended, Healed, Wrote
-from txnsim_lab.scenario.fields import ByRun, Situation
+from tests.support.stories import Steps, call, failure, seen, sentences, small, told, transaction
+from txnsim.errors import ConfigError
+from txnsim.faults.plan import FaultRule
+from txnsim.releases import REFERENCE
+from txnsim.types import TopicPartition
+from txnsim_lab.check.observations import (
+    Cleaned,
+    Deleted,
+    Ended,
+    Gauge,
+    Healed,
+    Listed,
+    Producers,
+    Read,
+    Wrote,
+)
+from txnsim_lab.scenario import _conditions as conditions
+from txnsim_lab.scenario.commands import (
+    Back,
+    Command,
+    Drive,
+    Failed,
+    Go,
+    Input,
+    Order,
+    encode,
+    to_command,
+    to_order,
+    to_state,
+)
+from txnsim_lab.scenario.fields import (
+    ByRun,
+    Situation,
+    content,
+    duration_ms,
+    fault_rule,
+    listed,
+    offsets,
+    partition,
+)
+from txnsim_lab.scenario.final_observation import LATE_GAUGE, LONG_MS
 from txnsim_lab.scenario.runner import FAILED
 from txnsim_lab.scenario.steps import expected_error, expected_offset
+from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, Call, ClusterAct, Step
+from txnsim_lab.target.cluster import POLL_MAX_MS
 
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "topic": "t"}}
 LATE = call("produce", partition="t-0", value="r1", connection="slow", background="r1")
@@ -252,3 +298,456 @@ def test_what_is_done_to_the_cluster_at_once_is_done_before_the_next_step() -> N
     nobody = {"id": "gone", "point": "now", "action": {"do": "crash", "broker": 9}}
     assert told([{"arm": back}, {"wait-until": {"struck": "back"}}]).as_declared
     assert "broker 9" in because([{"arm": nobody}])
+
+
+OPEN = [
+    call("init-producer-id"),
+    call("begin"),
+    call("add-partitions", partitions="t-0"),
+    call("produce", partition="t-0", value="r1"),
+]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"open": "t-0"},
+        {"transaction": {"id": "app", "is": ["Empty", "Ongoing"]}},
+        {"high-watermark": {"partition": "t-0", "offset": 1}},
+        {"stable": {"partition": "t-0", "offset": 0}},
+        {"leader": {"partition": "t-1", "is": 2}},
+        {"in-sync": "t-0"},
+    ],
+)
+def test_what_is_so_is_not_waited_for_in_vain(condition: dict[str, Any]) -> None:
+    assert told([*OPEN, {"wait-until": condition}, call("abort")]).as_declared
+
+
+def test_a_marker_is_waited_for() -> None:
+    slow = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers",
+            "action": {"do": "delay", "delay_ms": 700}}  # fmt: skip
+    steps = [
+        *OPEN,
+        {"arm": slow},
+        call("commit"),
+        {"expect": {"partition": "t-0", "committed": [], "uncommitted": ["r1"], "stable": 0}},
+        {"wait-until": {"marker": "t-0"}},
+        {"expect": {"partition": "t-0", "committed": ["r1"], "stable": 2, "high-watermark": 2}},
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    assert 700 < result.duration_ms < 700 + 4 * POLL_MAX_MS + 400
+
+
+def test_what_never_comes_about_fails_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
+    result = told([*OPEN, {"wait-until": {"transaction": {"id": "app", "is": "Dead"}}}])
+    assert "in vain until app is Dead" in result.verdict.because[0]
+    rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    struck = told([{"hold": rule}, {"wait-until": {"struck": "never"}}])
+    assert "0 of 1 strikes" in struck.verdict.because[0]
+
+
+@pytest.mark.parametrize(
+    ("expectation", "because"),
+    [
+        ({"committed": ["r1"]}, "read_committed readers of t-0 get (), expected ('r1',)"),
+        ({"stable": 5}, "the last stable offset of t-0 is 0, expected 5"),
+        ({"high-watermark": 5}, "the high watermark of t-0 is 1, expected 5"),
+    ],
+)
+def test_what_is_otherwise_than_expected_fails_the_story(
+    expectation: dict[str, Any], because: str
+) -> None:
+    result = told([*OPEN, {"expect": {"partition": "t-0", **expectation}}])
+    assert failure(result) == because
+
+
+HELD_RULE = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "case"),
+    [
+        ({"transaction": {"id": "app", "is": "CompleteCommit"}}, "app is PrepareCommit"),
+        ({"transaction": {"id": "none", "is": "Empty"}}, "none is not known to any coordinator"),
+        ({"marker": "t-0"}, "t-0: producer 0, epoch 0: a transaction is open since 0"),
+        ({"open": "t-1"}, "t-1 knows no producer"),
+        ({"stable": {"partition": "t-0", "offset": 2}}, "last stable offset is 0, the high water"),
+        ({"high-watermark": {"partition": "t-0", "offset": 9}}, "the high watermark 1"),
+        ({"leader": {"partition": "t-1", "is": 9}}, "t-1: broker 2 leads; in sync "),
+    ],
+)
+def test_who_waits_in_vain_is_told_what_is_the_case_and_what_still_holds(
+    condition: dict[str, Any], case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
+    steps = [
+        *OPEN,
+        {"hold": HELD_RULE},
+        call("commit", background="end"),
+        {"wait-until": condition},
+    ]
+    because = told(steps).verdict.because[0]
+    where, _, rest = because.partition(": waited 1000 ms in vain until ")
+    assert re.fullmatch(r"small\.yaml:\d+: steps\.6\.wait-until", where)
+    assert case in rest
+    assert "slow" in rest, "a forgotten release"
+
+
+def test_a_call_that_is_not_answered_names_the_fault_that_holds_it() -> None:
+    rule = {"id": "late", "point": "client.response", "api": "EndTxn"}
+    steps = [
+        *OPEN,
+        {"hold": rule},
+        call("commit", background="end"),
+        {"wait-until": {"struck": "late"}},
+    ]
+    because = told([*steps, {"await": "end"}]).verdict.because[0]
+    assert "end (P: commit) is not answered after" in because
+    assert "the fault late still holds 1 at client.response" in because
+    assert "`release: late`" in because
+
+
+def test_a_strike_that_is_waited_for_in_vain_names_what_still_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
+    never = {"id": "never", "point": "client.request", "api": "DeleteTopics"}
+    steps = [
+        *OPEN,
+        {"hold": HELD_RULE},
+        call("commit", background="end"),
+        {"wait-until": {"struck": "slow"}},
+        {"hold": never},
+    ]
+    because = told([*steps, {"wait-until": {"struck": "never"}}]).verdict.because[0]
+    assert "0 of 1 strikes" in because
+    assert "the fault slow still holds 1 at peer.request" in because
+
+
+def test_a_flush_that_does_not_return_is_expected_to_have_no_answer() -> None:
+    actors = {"app": {"plays": "application"}}
+    hold = {"id": "late", "point": "client.request", "api": "Produce", "client_id": "app"}
+    steps = [
+        call("begin", "app"),
+        {"hold": hold},
+        call("send", "app", partition="t-0", value="r1"),
+        call("await-ack", "app", background="flush"),
+        {"wait-until": {"struck": "late"}},
+        {"advance": "10s"},
+        {"only": "armed", "expect": {"unanswered": "flush"}},
+        {"release": "late"},
+        {"await": "flush"},
+        call("commit", "app"),
+    ]
+    result = told(steps, actors=actors)
+    assert result.as_declared, result.verdict
+    late = [*steps[:-1], {"expect": {"unanswered": "flush"}}]
+    assert failure(told(late, actors=actors)) == "flush is answered, expected no answer yet"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"stable": 1}, "expected partition, or group and positions, or unanswered alone"),
+        ({"group": "g"}, "expected partition, or group and positions, or unanswered alone"),
+        ({"partition": "t-0", "group": "g"}, "expected one of committed, uncommitted, records"),
+        ({"partition": "t-0"}, "expected one of committed, uncommitted, records"),
+        ({"unanswered": "x"}, "expect.unanswered: no step before names 'x'"),
+        ({"group": "g", "positions": {"q-0": 1}}, "expect.positions.q-0: no topic 'q'"),
+    ],
+)
+def test_an_expectation_is_of_a_partition_a_group_or_a_call(
+    given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        small([{"expect": given}])
+    assert message in str(refused.value)
+
+
+# ``cluster_steps``
+
+
+INIT = call("init-producer-id")
+COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}
+
+
+def do(verb: str, **fields: Any) -> dict[str, Any]:
+    return {"cluster": {"do": verb, **{k.replace("_", "-"): v for k, v in fields.items()}}}
+
+
+def test_leaders_move_and_coordinators_are_loaded_again() -> None:
+    steps = [
+        INIT,
+        do("move-leader", partition="t-0", to=1),
+        do("move-leader", partition="t-0", to=3),
+        {"wait-until": {"leader": {"partition": "t-0", "is": 3}}},
+        do("move-leader", coordinator_of="app", to=2),
+        do("reload-coordinator", coordinator_of="app"),
+        *transaction("r1"),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    assert sentences(result).count("is made the leader of") >= 3
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [do("stop", broker=2), do("start", broker=2)],
+        [do("kill", broker=2, lose_unflushed=True), do("start", broker=2)],
+        [do("stop", broker=2), do("start", broker=2, as_version=REFERENCE.name)],
+        [do("restart", broker=2)],
+        [do("restart", broker=2, kill=True)],
+        [do("isolate", broker=2, from_clients=True), do("heal", broker=2)],
+    ],
+)
+def test_brokers_go_and_come_back(steps: list[dict[str, Any]]) -> None:
+    whole = {"wait-until": {"in-sync": "t-1"}}
+    result = told([INIT, *transaction("r1", partition="t-1"), *steps, whole])
+    assert result.as_declared, result.verdict
+
+
+def test_a_broker_does_not_come_back_as_a_release_that_can_not_register() -> None:
+    with pytest.raises(ConfigError, match="does not support finalized version"):
+        told([INIT, do("stop", broker=2), do("start", broker=2, as_version="4.3")])
+
+
+def test_replicas_and_configs_are_changed() -> None:
+    steps = [
+        do("reassign", partition="t-0", replicas=[2, 3]),
+        do("configure", topic="t", name="retention.ms", value="1000"),
+        INIT,
+        *transaction("r1"),
+    ]
+    assert told(steps).as_declared
+    wrong = told([do("configure", topic="t", name="no.such", value="1")])
+    assert "steps.0.cluster: t: no.such: " in wrong.verdict.because[0]
+    nobody = told([do("reassign", partition="t-0", replicas=[9])])
+    assert "steps.0.cluster: t-0 is not given to (9,)" in nobody.verdict.because[0]
+
+
+def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
+    append = call("append", "bystander", partition="t-0", values=["a", "b"], key="k")
+    steps = [append, do("roll", partition="t-0"), do("clean", partition="t-0")]
+    result = told([*steps, do("clean", partition="in-0")], topics=COMPACTED)
+    assert result.as_declared, result.verdict
+    assert len(seen(result, Cleaned)) == 2
+    uncommitted = [r for r in seen(result, Read) if r.isolation == "read_uncommitted" and r.records]
+    assert [record.value for record in uncommitted[0].records] == ["b"]
+
+    short = {"t": {"partitions": 1, "configs": {"retention.ms": 1_000}}, "in": 1}
+    aged = [
+        append,
+        do("roll", partition="t-0"),
+        {"advance": "2m"},
+        do("delete-old", partition="t-0"),
+    ]
+    left = {"expect": {"partition": "t-0", "high-watermark": 2}}
+    cut = told([*aged, left], topics=short)
+    assert {read.log_start_offset for read in seen(cut, Read)} >= {2}, cut.verdict
+
+
+def test_topics_come_go_and_grow_in_the_middle_of_a_story() -> None:
+    steps = [
+        INIT,
+        do("create-topic", topic="late", partitions=2, leaders=[3, 1]),
+        {"wait-until": {"leader": {"partition": "late-0", "is": 3}}},
+        *transaction("r1", partition="late-1"),
+        do("grow-topic", topic="late", partitions=3, leaders=[2]),
+        {"wait-until": {"leader": {"partition": "late-2", "is": 2}}},
+        *transaction("r2", partition="late-2"),
+        {"expect": {"partition": "late-2", "committed": ["r2"]}},
+        do("delete-topic", topic="in"),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    assert {str(read.place) for read in seen(result, Read)} == {
+        "t-0", "t-1", "late-0", "late-1", "late-2",
+    }  # fmt: skip
+    gone = [INIT, do("delete-topic", topic="t"), call("begin")]
+    refused = call("add-partitions", partitions="t-0", error="UNKNOWN_TOPIC_OR_PARTITION")
+    assert told([*gone, refused]).as_declared
+    assert failure(told([do("delete-topic", topic="t"), do("delete-topic", topic="t")])) == (
+        "topic t: UNKNOWN_TOPIC_OR_PARTITION"
+    )
+    again = told([do("create-topic", topic="t")])
+    assert failure(again).startswith("topic t: TOPIC_ALREADY_EXISTS")
+
+
+def test_a_topic_that_is_made_again_has_lost_nothing() -> None:
+    steps = [
+        call("append", "bystander", partition="t-0", values=["a", "b"]),
+        call("read", "reader", partition="t-0", reads=["a", "b"]),
+        do("delete-topic", topic="t"),
+        do("create-topic", topic="t"),
+        {"wait-until": {"leader": {"partition": "t-0", "is": 1}}},
+        call("append", "bystander", partition="t-0", value="a"),
+        call("append", "bystander", partition="t-0", value="c"),
+        call("read", "reader", partition="t-0", from_=0, reads=["a", "c"]),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    (deleted,) = seen(result, Deleted)
+    assert (deleted.topic, deleted.asked_ms < deleted.at_ms) == ("t", True)
+    assert seen(result, Wrote)[-1].asked_ms > deleted.at_ms, "surely of the second topic"
+
+
+def test_an_id_begins_near_the_end_of_its_epochs() -> None:
+    steps = [
+        do("age", transactional_id="app", epoch=32_764),
+        INIT,
+        *transaction("r1"),
+        *transaction("r2"),
+        *transaction("r3"),
+    ]
+    result = told(steps, run="TV2")
+    assert result.as_declared, result.verdict
+    identities = {(one.producer_id, one.producer_epoch) for one in seen(result, Ended)}
+    assert len({producer_id for producer_id, _ in identities}) == 2, "the id has rotated"
+    busy = [INIT, call("begin"), call("add-partitions", partitions="t-0")]
+    refused = told([*busy, do("age", transactional_id="app", epoch=9)])
+    assert failure(refused) == ("INVALID_TXN_STATE: app is in Ongoing: only an idle id can be aged")
+    past = told(
+        [do("age", transactional_id="app", epoch=9), do("age", transactional_id="app", epoch=9)]
+    )
+    assert failure(past) == "INVALID_PRODUCER_EPOCH: app is at epoch 9 already"
+
+
+def test_internal_topics_are_configured_and_reassigned_once_they_are_there() -> None:
+    offsets = "__consumer_offsets"
+    move = do("reassign", partition=f"{offsets}-0", replicas=[2, 3])
+    early = told([move])
+    assert failure(early) == f"{offsets}-0 is not given to (2, 3): UNKNOWN_TOPIC_OR_PARTITION"
+    there = [INIT, call("begin"), call("add-offsets", group="g", always=True)]
+    there += [call("commit-offsets", group="g", offsets={"t-0": 1}), call("commit")]
+    configure = do("configure", topic=offsets, name="retention.ms", value="1000")
+    result = told([*there, configure, move])
+    assert result.as_declared, result.verdict
+
+
+def test_values_are_read() -> None:
+    assert [duration_ms(text) for text in ("500ms", "-10s", "21m", "2h", "7d")] == [
+        500, -10_000, 1_260_000, 7_200_000, 604_800_000,
+    ]  # fmt: skip
+    assert partition("a-b-12") == TopicPartition("a-b", 12)
+    assert offsets({"t-0": 3}) == {TopicPartition("t", 0): 3}
+    assert content("k") == b"k"
+    assert content({"hex": "0001"}) == b"\x00\x01"
+    assert (listed("a"), listed(3), listed(["a"])) == (("a",), (3,), ["a"])
+    rule = fault_rule({"id": "x", "point": "client.request"})
+    assert isinstance(rule, FaultRule)
+    assert str(rule.action) == "hold"
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "message"),
+    [
+        (duration_ms, 5, "expected a duration such as"),
+        (duration_ms, "367d", "367d is more than 366d, the longest duration"),
+        (duration_ms, "5 minutes", "'5 minutes' is no duration"),
+        (partition, 5, "expected a partition"),
+        (partition, "orders", "'orders' is no partition such as orders-0"),
+        (offsets, ["t-0"], "expected partitions with offsets"),
+        (content, 5, "expected text, or bytes"),
+        (content, {"hex": "0"}, "hexadecimal"),
+        (fault_rule, "late", "expected the fields of a fault rule"),
+        (fault_rule, {"id": "x", "point": "nowhere"}, "nowhere"),
+    ],
+)
+def test_what_is_none_is_refused(read: Any, value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(value)
+
+
+def test_a_situation_is_named_by_its_run_first_and_a_disarmed_one_by_that() -> None:
+    armed = Situation(run="V-/before", mode="V-", take="armed")
+    assert armed.words == ("V-/before", "V-", "armed", "step-by-step")
+    control = Situation(run="V-", mode="V-", take="control", program=True)
+    assert control.words == ("control", "V-", "V-", "program")
+
+
+def step(**given: object) -> Step:
+    return Step.model_validate({name.replace("_", "-"): value for name, value in given.items()})
+
+
+def test_a_step_does_exactly_one_thing() -> None:
+    for given in ({}, {"release": "a", "advance": "1s"}, {"say": "Hm."}):
+        with pytest.raises(ValidationError, match="expected exactly one of call, await, give-up"):
+            step(**given)
+    with pytest.raises(ValidationError, match="expected exactly one of struck, answered"):
+        step(wait_until={})
+    with pytest.raises(ValidationError, match="expected one of committed, uncommitted"):
+        step(expect={"partition": "t-0"})
+
+
+def test_what_is_about_faults_says_so() -> None:
+    rule = {"id": "a", "point": "client.request"}
+    for given in (
+        {"hold": rule},
+        {"arm": {**rule, "action": {"do": "drop"}}},
+        {"release": "a"},
+        {"disarm": "a"},
+        {"give-up": "x"},
+        {"wait-until": {"struck": {"rule": "a", "times": 2}}},
+    ):
+        assert Step.model_validate(given).is_about_faults, given
+    for given in ({"await": "x"}, {"advance": "1s"}, {"wait-until": {"answered": "x"}}):
+        assert not Step.model_validate(given).is_about_faults, given
+
+
+def test_every_field_of_a_call_and_of_an_act_belongs_to_somebody() -> None:
+    used = {
+        name for can in CALLS.values() for needs in can.values() for part in needs for name in part
+    }
+    assert used | {"who", "do"} == set(Call.model_fields)
+    acts = {name for needed, possible in CLUSTER.values() for name in (*needed, *possible)}
+    assert acts | {"do"} == set(ClusterAct.model_fields)
+
+
+def test_a_call_knows_what_was_given_and_its_records() -> None:
+    call = Call.model_validate({"who": "P", "do": "produce", "value": "a", "from": 3})
+    assert call.given == {"value", "from_"}
+    assert call.records == ("a",)
+    assert Call.model_validate({"who": "P", "do": "x", "values": ["a", "b"]}).records == ("a", "b")
+
+
+@pytest.mark.parametrize("command", [Go(steps=2), Go(), Drive(step={"advance": "1s"}), Back()])
+def test_a_command_arrives_as_it_was_sent(command: Command) -> None:
+    assert to_command(encode(command)) == command
+
+
+def test_orders_and_states_arrive_as_they_were_sent() -> None:
+    one = Input(before=3, step={"release": "late"})
+    order = Order(yaml="name: x", run="V-", take="armed", seed=1, inputs=(one,))
+    assert to_order(encode(order)) == order
+    assert to_state(encode(Failed(error="why"))) == Failed(error="why")
+
+
+def test_who_only_asks_for_runs_imports_no_story() -> None:
+    code = "import sys, txnsim_lab.scenario.commands; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_everybody_looks_twice_at_the_end_and_twice_more_after_a_cure() -> None:
+    steps = [call("init-producer-id"), *transaction("r1")]
+    result = told(steps, cure=[{"advance": "1s"}])
+    assert len(seen(result, Listed)) == 4
+    assert len(seen(result, Healed)) == 1
+    assert {(one.name, one.value) for one in seen(result, Gauge)} == {(LATE_GAUGE, 0)}
+    partitions = {(one.topic, one.partition) for one in seen(result, Producers)}
+    assert partitions == {("t", 0), ("t", 1), ("in", 0)}
+    times = [one.at_ms for one in seen(result, Listed)]
+    assert times[1] - times[0] > LONG_MS
+    assert {one.isolation for one in seen(result, Read)} == {"read_committed", "read_uncommitted"}
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_a_partition_without_a_leader_is_no_obstacle() -> None:
+    topics = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [2]}}
+    result = told([{"cluster": {"do": "kill", "broker": 2}}], topics=topics)
+    assert result.as_declared, result.verdict
+    assert "it is not known who writes to t-0" in sentences(result)

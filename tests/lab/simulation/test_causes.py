@@ -1,16 +1,30 @@
+"""What comes after a finding: its cause, a shorter plan, a report."""
+
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+import time  # noqa: TID251 - measures CPU time
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.support.plans import leaderless_plan, overwriting_plan
+from txnsim.errors import ConfigError
 from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation import batch
 from txnsim_lab.simulation._causes import causes_of
+from txnsim_lab.simulation._limit import OverLimitError, processor_limit
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
+from txnsim_lab.simulation._shrinking import shrink, with_own_keys, with_switch
+from txnsim_lab.simulation.batch import Row, RowFile, Tally, in_pool, row_of, rows
+from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.play import play
+from txnsim_lab.simulation.play import OVER_LIMIT, play
 
 
 def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
@@ -136,3 +150,266 @@ def test_programs_that_write_the_same_keys_are_known_by_that() -> None:
     (cause,) = causes_of(overwriting_plan())
     assert cause.name == "shared keys"
     assert "Kafka isolates no writers" in str(cause)
+
+
+TINY_S = 0.02
+
+
+def endless() -> None:
+    while True:
+        pass
+
+
+def endless_to_the_last() -> None:
+    try:
+        endless()
+    finally:
+        endless()
+
+
+def test_what_goes_on_for_ever_ends() -> None:
+    with pytest.raises(OverLimitError), processor_limit(TINY_S):
+        endless()
+
+
+def test_cleaning_up_may_not_go_on_for_ever_either() -> None:
+    with pytest.raises(OverLimitError), processor_limit(TINY_S, again_s=TINY_S):
+        endless_to_the_last()
+
+
+class Slow:
+    """Takes longer than the limit to go."""
+
+    def __del__(self) -> None:
+        began_s = time.process_time()
+        while time.process_time() - began_s < 3 * TINY_S:
+            pass
+
+
+def test_an_exception_that_a_finalizer_would_swallow_comes_behind_it() -> None:
+    def busy() -> None:
+        Slow()
+        endless()
+
+    with pytest.raises(OverLimitError), processor_limit(TINY_S, again_s=60):
+        busy()
+
+
+def test_other_threads_have_no_limit() -> None:
+    ended: list[bool] = []
+
+    def work() -> None:
+        with processor_limit(TINY_S):
+            ended.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert ended == [True]
+
+
+async def stubborn(_guest: object) -> None:
+    try:
+        endless()
+    except OverLimitError:
+        raise AssertionError("what was cut off is not as it was expected") from None
+
+
+def test_a_run_that_ends_with_another_error_is_over_its_limit_all_the_same() -> None:
+    plan = msgspec.structs.replace(leaderless_plan(), workload=f"{__name__}:stubborn")
+    assert OVER_LIMIT in play(plan, cpu_s=0.5).kinds
+
+
+def test_a_coroutine_that_was_made_and_not_begun_is_no_warning() -> None:
+    async def never() -> None: ...
+
+    def struck() -> object:
+        waiting = never()
+        while True:
+            sum(range(1_000))
+        return waiting
+
+    with pytest.raises(OverLimitError), processor_limit(0.01):
+        struck()
+
+
+def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = leaderless_plan()
+    alone = play(plan).digest
+    assert OVER_LIMIT in play(plan, cpu_s=0.001).kinds
+    assert play(plan, cpu_s=60).digest == alone
+    monkeypatch.setattr(batch, "draw", lambda seed, wanted: plan)
+    row = row_of(7, Wanted(), cpu_s=0.001)
+    assert (row.seed, row.kinds, row.digest, row.mode) == (7, (OVER_LIMIT,), "", "TV2+")
+    assert row.because == ("over-limit: it took more than 0.001 s of processor time",)
+
+
+SEEDS = range(3)
+BEFORE = os.environ.get("PYTHONHASHSEED")
+
+
+def told(found: list[Row]) -> list[Row]:
+    """Without what differs between machines."""
+    return sorted(
+        (msgspec.structs.replace(one, cpu_ms=0) for one in found), key=lambda one: one.seed
+    )
+
+
+@pytest.mark.costly
+def test_several_processes_come_to_the_same() -> None:
+    here = told([*rows(SEEDS, Wanted(), jobs=1)])
+    assert here == told([*rows(SEEDS, Wanted(), jobs=2)])
+    assert [one.seed for one in here] == [*SEEDS]
+
+
+def test_no_more_is_begun_once_it_is_time() -> None:
+    found: list[Row] = []
+    for row in rows(SEEDS, Wanted(), jobs=1, goes_on=lambda: not found):
+        found.append(row)
+    assert len(found) == 1
+
+
+def test_a_file_of_rows_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    row = row_of(2, Wanted())
+    with RowFile(path, Wanted()) as file:
+        assert file.rows == {}
+        file.add(row)
+    with path.open("ab") as cut:
+        cut.write(b'{"seed": 3, "kin')
+    with RowFile(path, Wanted()) as file:
+        assert file.rows == {2: row}
+        file.add(msgspec.structs.replace(row, seed=3))
+    assert [*RowFile(path, Wanted()).rows] == [2, 3]
+
+
+def test_rows_of_other_runs_are_not_mixed_in(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    with RowFile(path, Wanted()):
+        pass
+    with pytest.raises(ConfigError, match="rows of other runs"):
+        RowFile(path, Wanted(as_version="4.2"))
+
+
+def test_a_tally_says_what_was_not_exercised() -> None:
+    tally = Tally()
+    assert tally.idle == "no seed was played"
+    row = row_of(2, Wanted())
+    tally.add(msgspec.structs.replace(row, committed=0, struck=1))
+    assert tally.idle == "no transaction was committed"
+    tally.add(msgspec.structs.replace(row, committed=1, struck=1))
+    assert tally.idle is None
+    assert tally.seeds == 2
+
+
+def test_hashes_of_strings_repeat_in_other_processes() -> None:
+    words: Any = ["orders", "payments"]
+    found = [*in_pool(hash, words, jobs=1)]
+    program = f"print(*map(hash, {words}))"
+    told = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found == [*map(int, told.stdout.split())]
+    assert os.environ.get("PYTHONHASHSEED") == BEFORE
+
+
+SWITCH = "leaderless_partitions_keep_markers"
+
+
+def test_the_first_answer_that_differs_is_told() -> None:
+    plan = leaderless_plan(as_version="4.2")
+    found = difference(plan, other_plan(plan, ["transaction.max.timeout.ms=1000"]))
+    first, _, rest = found.sentence.partition(" s, when p asks for an identity: A answers NONE ")
+    assert first.startswith("They part at 0.")
+    assert ", B answers INVALID_TRANSACTION_TIMEOUT after " in rest
+    assert not found.is_none
+    assert found.inside is not None
+
+
+def test_a_bug_that_no_client_hears_of_is_told_by_the_judges() -> None:
+    plan = leaderless_plan(as_version="4.3")
+    for against in (["4.2"], [f"{SWITCH}=on"]):
+        found = difference(plan, other_plan(plan, against))
+        assert not found.is_none
+        assert "stuck-last-stable-offset" in found.left.kinds
+        assert found.right.kinds == ()
+        assert found.inside is not None
+
+
+def test_the_same_cluster_makes_no_difference() -> None:
+    plan = leaderless_plan(as_version="4.2")
+    found = difference(plan, other_plan(plan, [f"{SWITCH}=on"]))
+    assert found.is_none
+    assert found.sentence == "All clients are answered alike, and the judges say the same."
+
+
+def test_only_the_cluster_is_another() -> None:
+    plan = draw(3, Wanted(as_version="4.3", rules={SWITCH: False}))
+    other = other_plan(plan, ["3.9", "log.segment.ms=9000", f"{SWITCH}=on"])
+    assert other.tracks == plan.tracks
+    assert other.seed == plan.seed
+    assert other.world.as_version == "3.9"
+    assert other.world.mode in ("V+", "V-")
+    assert other.world.rules == {SWITCH: True}
+    assert other.world.settings == {**plan.world.settings, "log.segment.ms": 9_000}
+
+
+@pytest.mark.parametrize(
+    ("against", "complaint"),
+    [
+        ("9.9", "there is no release"),
+        (f"{SWITCH}=maybe", "=on or"),
+        ("leaderless=on", "leaderless"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(against: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        other_plan(leaderless_plan(), [against])
+
+
+SHRINKING_SWITCH = ("leaderless_partitions_keep_markers", True)
+KINDS = ("lost-write", "stuck-last-stable-offset", "torn-transaction")
+
+
+def done_in(plan: Plan) -> list[str]:
+    bodies = [one.step for track in plan.tracks for one in track.acts]
+    return [next(iter(step.values()))["do"] for step in bodies]
+
+
+@pytest.mark.costly
+def test_what_a_finding_does_not_need_is_left_out() -> None:
+    small = shrink(leaderless_plan(), KINDS, switch=SHRINKING_SWITCH)
+    assert set(small.played.kinds) <= set(KINDS)
+    assert done_in(small.plan) == ["init-producer-id", "produce", "commit", "kill"]
+    assert small.plan.world.settings == {}
+    assert [*small.plan.world.topics] == ["t"]
+
+
+def test_it_stops_after_so_many_tries() -> None:
+    small = shrink(leaderless_plan(), KINDS, tries_max=1)
+    assert small.tries == 1
+    assert small.plan.size >= 9
+
+
+def test_a_healthy_run_can_t_be_shrunk() -> None:
+    with pytest.raises(ConfigError, match="nothing to shrink"):
+        shrink(leaderless_plan(as_version="4.2"), KINDS)
+
+
+def test_a_switch_is_one_more_of_the_plan() -> None:
+    assert with_switch(leaderless_plan(), *SHRINKING_SWITCH).world.rules == {
+        SHRINKING_SWITCH[0]: True
+    }
+
+
+def test_with_own_keys_a_circle_within_one_program_stays() -> None:
+    apart = with_own_keys(overwriting_plan())
+    keys = [one.step["call"]["key"] for one in apart.acts if "key" in one.step["call"]]
+    assert keys == ["p.k1", "p.k2", "q.k2", "q.k1"]
+    assert with_own_keys(leaderless_plan()) == leaderless_plan()

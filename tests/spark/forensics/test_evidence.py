@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from tests.spark.forensics.opened import FACTS as SOUND
 from tests.spark.forensics.opened import HERE, ends, txn
+from tests.support.broker_dirs import BrokerDir
+from tests.support.logs import driven_log
+from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
+from tests.support.remade_topic import GONE_ID, NEW_ID, OLD_ID, remade_topic
+from txnsim.errors import BadInputError
+from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, partition_for, uuid_text
 from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
     Entry,
+    EntryFolder,
     TxnRecord,
     coordinators_of,
+    partitions_of_log,
 )
 from txnsim_spark.forensics._evidence import (
     Assignment,
@@ -23,8 +34,17 @@ from txnsim_spark.forensics._evidence import (
     Status,
     evidence_of,
 )
+from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, known_topics_in
 from txnsim_spark.forensics._read_notes import CutOff, Gap, ReadNotes
+from txnsim_spark.forensics.identity import (
+    Identities,
+    Stale,
+    identified,
+    identities_in,
+    stale_words,
+)
 from txnsim_spark.forensics.verdicts import Spread, opinion_on
+from txnsim_spark.scan.segments import Replica
 
 ENDS = ends(mark=10)
 FACTS = msgspec.structs.replace(
@@ -179,3 +199,341 @@ def test_the_coordinators_logs_must_be_there_and_the_one_that_matters_be_whole(
     coordinators: Coordinators, status: Status
 ) -> None:
     assert judged(known=coordinators).status is status
+
+
+# Which replicas are of the topic that has their name: a table.
+
+
+LIVES = {"orders": "new"}
+
+
+def replica(broker: int, topic: str = "orders", partition: int = 0) -> Replica:
+    log_dir = f"/b{broker}"
+    return Replica(
+        log_dir=log_dir,
+        broker=broker,
+        topic=topic,
+        partition=partition,
+        path=f"{log_dir}/{topic}-{partition}",
+    )
+
+
+def told(known: KnownTopics, *ids: str | None, partitions: int = 1) -> Identities:
+    """Of brokers 1, 2 and so on, whose replicas have these ids."""
+    found = [
+        (replica(broker, partition=partition), topic_id)
+        for broker, topic_id in enumerate(ids, 1)
+        for partition in range(partitions)
+    ]
+    return identified(found, known)
+
+
+@pytest.mark.parametrize(
+    ("known", "ids", "stale"),
+    [
+        (KnownTopics(), ("new", "new"), []),
+        (KnownTopics(), ("new", None), []),
+        (KnownTopics(topic_ids=LIVES), ("new", None), []),
+        (KnownTopics(topic_ids=LIVES, brokers=frozenset({1, 2})), ("new", "old"), [2]),
+        (KnownTopics(topic_ids=LIVES, brokers=frozenset({2})), ("new", "old"), [2]),
+        (KnownTopics(topic_ids=LIVES, removed=frozenset({"old"})), ("new", "old"), [2]),
+        (KnownTopics(topic_ids=LIVES, removed=frozenset({"old"})), ("old", None, "old"), [1, 3]),
+        (KnownTopics(topic_ids={}, brokers=frozenset({1})), ("old",), [1]),
+        (KnownTopics(topic_ids={}), ("maybe newer than the copy",), []),
+    ],
+)
+def test_the_metadata_log_says_which_ones_are_stale(
+    known: KnownTopics, ids: tuple[str | None, ...], stale: list[int]
+) -> None:
+    found = told(known, *ids)
+    assert [one.broker for one in found.stale] == stale
+    assert found.undecided == {}
+    assert [broker for broker in range(1, 4) if found.is_stale(replica(broker))] == stale
+
+
+@pytest.mark.parametrize(
+    ("known", "ids"),
+    [
+        (KnownTopics(), ("one", "other")),
+        (KnownTopics(topic_ids=LIVES), ("new", "maybe newer than the copy")),
+        (KnownTopics(topic_ids=LIVES), ("maybe newer than the copy",)),
+        (KnownTopics(topic_ids=LIVES, brokers=frozenset({1})), ("new", "maybe newer")),
+        (KnownTopics(topic_ids={}), ("one", "other")),
+    ],
+)
+def test_where_nothing_decides_nothing_is_guessed(known: KnownTopics, ids: tuple[str, ...]) -> None:
+    found = told(known, *ids)
+    assert found.stale == ()
+    assert found.undecided.keys() == {"orders"}
+    assert f"id {ids[0]} on broker 1" in found.undecided["orders"]
+
+
+def test_ids_are_compared_over_all_partitions_of_a_topic() -> None:
+    """Each partition was seen on one broker."""
+    found = identified([(replica(1), "one"), (replica(2, partition=1), "other")], KnownTopics())
+    assert found.undecided.keys() == {"orders"}
+
+
+@pytest.mark.parametrize(
+    ("known", "other_has_one", "stale"),
+    [
+        (KnownTopics(topic_ids=LIVES), True, True),
+        (KnownTopics(topic_ids=LIVES), False, False),  # the files were left out of a copy
+        (KnownTopics(), True, False),  # a cluster with ZooKeeper, for all we know
+    ],
+)
+def test_a_replica_without_an_id_beside_others_is_set_aside_by_its_broker(
+    known: KnownTopics, *, other_has_one: bool, stale: bool
+) -> None:
+    """LogManager.isStrayReplica; it counted to those with an id."""
+    beside = (replica(1, partition=1), "new" if other_has_one else None)
+    found = identified([(replica(1), None), beside, (replica(2), "new")], known)
+    assert found.is_stale(replica(1)) is stale
+    assert not found.is_stale(replica(1, partition=1))
+    assert not found.is_stale(replica(2))
+    assert found.undecided == {}
+    if stale:
+        assert stale_words(found.stale) == (
+            "stale: orders, partition 0, on broker 1 has no partition.metadata: its broker sets it"
+            " aside when it starts",
+        )
+
+
+def test_the_metadata_log_itself_is_not_stale() -> None:
+    known = KnownTopics(topic_ids={}, brokers=frozenset({1}))
+    other = (replica(1), "its own")
+    for topic_id in ("its own", None):
+        own = [(replica(1, "__cluster_metadata"), topic_id)]
+        assert identified(own, known) == Identities()
+        assert not identified([*own, other], known).is_stale(own[0][0])
+
+
+def test_people_read_a_line_per_topic_and_broker() -> None:
+    known = KnownTopics(topic_ids=LIVES, brokers=frozenset({2}))
+    assert stale_words(told(known, "new", "old", partitions=3).stale) == (
+        "stale: orders, partition 0, 1, 2, on broker 2 has topic id old: that topic was deleted,"
+        " the one of this name has id new",
+    )
+
+
+@pytest.mark.parametrize(("copies", "forgets"), [((1, 2), False), ((1, 2), True), ((1,), False)])
+def test_directories_tell_it(tmp_path: Path, copies: tuple[int, ...], *, forgets: bool) -> None:
+    found = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
+    stale = [(one.topic, one.broker, one.topic_id, one.living_topic_id) for one in found.stale]
+    assert stale == [("gone", 2, GONE_ID, None), ("orders", 2, OLD_ID, NEW_ID)]
+    assert found.undecided == {}
+
+
+@pytest.mark.parametrize(("copies", "forgets"), [((), False), ((2,), False), ((1,), True)])
+def test_directories_that_do_not_tell_it(
+    tmp_path: Path, copies: tuple[int, ...], *, forgets: bool
+) -> None:
+    found = identities_in([remade_topic(tmp_path, copies=copies, forgets=forgets)])
+    assert found.stale == ()
+    assert found.undecided.keys() == {"orders"}
+
+
+def test_a_torn_copy_does_not_say_that_a_topic_is_not_there(tmp_path: Path) -> None:
+    path = remade_topic(tmp_path, copies=(2,))
+    for log in path.glob("broker-2/__cluster_metadata-0/*.log"):
+        with log.open("ab") as file:
+            file.write(b"torn")
+    found = identities_in([path / "broker-2"])
+    assert found == Identities()
+    assert identities_in([path]).undecided.keys() == {"orders"}
+
+
+def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
+    for broker, cluster_id in ((1, "one"), (2, "other"), (3, "one")):
+        made = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
+        made.replica(driven_log())
+    with pytest.raises(BadInputError, match=r"b1 is of cluster one, .*b2 of cluster other"):
+        identities_in([tmp_path])
+    assert identities_in([tmp_path / "b1", tmp_path / "b3"]) == Identities()
+
+
+def test_a_row_of_a_stale_replica_is_left_out() -> None:
+    stale = Stale(
+        topic="t", partition=0, topic_id="a", living_topic_id=None, broker=1, log_dir="/b"
+    )
+    rows = [{"log_dir": "/b", "topic": "t", "partition": number} for number in (0, 1)]
+    assert list(Identities(stale=(stale,)).living(rows)) == rows[1:]
+
+
+# Coordinators' entries, by producer id.
+
+
+PARTITION = TopicPartition("orders", 0)
+
+
+def record(offset: int, state: str, *, name: str = "app", producer_id: int = 7) -> TxnRecord:
+    return TxnRecord(
+        log_partition=0,
+        offset=offset,
+        transactional_id=name,
+        state=state,
+        producer_id=producer_id,
+        last_update_timestamp_ms=100 + offset,
+        partitions=frozenset({PARTITION}),
+    )
+
+
+def folded(*records: TxnRecord) -> EntryFolder:
+    folder = EntryFolder()
+    for one in records:
+        folder.take(one)
+    return folder
+
+
+def test_the_newest_record_of_an_id_is_its_entry() -> None:
+    folder = folded(record(0, "Empty"), record(1, "Ongoing"), record(2, "Empty", name="other"))
+    assert {one.newest.transactional_id: one.newest.offset for one in folder.entries} == {
+        "app": 1,
+        "other": 2,
+    }
+
+
+def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
+    folder = folded(record(0, "PrepareCommit"), record(1, "CompleteCommit"), record(2, "Ongoing"))
+    (entry,) = folder.entries
+    assert entry.newest.state == "Ongoing"
+    assert entry.decision is not None
+    assert entry.decision.offset == 0
+
+
+def test_a_tombstone_forgets_the_id_and_keeps_the_name_for_its_producer() -> None:
+    folder = folded(record(0, "CompleteAbort"), record(1, ""), record(2, "", name="never seen"))
+    assert folder.entries == ()
+    assert folder.gone == {7: "app"}
+
+
+def test_entries_are_found_by_present_and_by_former_or_next_producer_id() -> None:
+    entry = Entry(
+        newest=TxnRecord(
+            log_partition=0,
+            offset=0,
+            transactional_id="app",
+            state="PrepareAbort",
+            producer_id=8,
+            previous_producer_id=7,
+            next_producer_id=9,
+        )
+    )
+    found = coordinators_of([entry], forgotten={}, held=[0])
+    assert found.by_producer == {8: entry}
+    assert found.by_other_id == {7: entry, 9: entry}
+    assert found.owing == (entry,)
+
+
+def test_the_number_of_partitions_follows_from_where_ids_lie() -> None:
+    names = [f"app-{number}" for number in range(60)]
+    places = {(name, partition_for(name, 50)) for name in names}
+    few = frozenset(range(30))
+    assert partitions_of_log(few, {one for one in places if one[1] in few}) == 50
+    assert partitions_of_log(frozenset(), ()) == 0
+    assert partitions_of_log(frozenset({4}), ()) == 5
+
+
+def test_ids_that_lie_where_no_number_would_put_them_tell_nothing() -> None:
+    names = [f"app-{number}" for number in range(200)]
+    assert partitions_of_log(frozenset({0, 1}), {(name, 1) for name in names}) == 2
+
+
+def test_what_is_missing_is_said() -> None:
+    assert Coordinators().gap == "the directories hold no partition of __transaction_state"
+    assert not Coordinators().is_complete
+    some = Coordinators(partitions=3, missing=(1,), damaged=frozenset({2}))
+    assert not some.is_complete
+    assert some.gap == (
+        "the directories lack __transaction_state, partition 1; __transaction_state, partition 2,"
+        " can't be read to its end"
+    )
+    assert Coordinators(partitions=3).is_complete
+    assert Coordinators(partitions=3).gap == ""
+    lacking = coordinators_of([], forgotten={}, held=[0, 3], damaged=[3])
+    assert (lacking.missing, lacking.damaged) == ((1, 2), frozenset({3}))
+
+
+# Replicas by the metadata log.
+
+
+ID = uuid.UUID(int=7)
+
+
+def copy_in(log_dir: Path, *records: bytes) -> Path:
+    log_dir.mkdir()
+    write_metadata_log(log_dir / FOLDER_NAME, records)
+    return log_dir
+
+
+def test_the_newest_copy_counts(tmp_path: Path) -> None:
+    old = copy_in(tmp_path / "b1", topic("orders", ID), partition(ID, replicas=(1, 2, 3)))
+    new = copy_in(
+        tmp_path / "b2",
+        topic("orders", ID),
+        partition(ID, replicas=(1, 2, 3)),
+        partition(ID, replicas=(1, 2, 3), isr=(1, 2), leader=2),
+    )
+    expected = Assignment(replicas=(1, 2, 3), in_sync=(1, 2), leader=2)
+    for order in ([old, new], [new, old]):
+        found = known_topics_in(order, print)
+        assert found.assignments == {TopicPartition("orders", 0): expected}
+        assert found.topic_ids == {"orders": uuid_text(ID)}
+
+
+def test_an_eligible_leader_counts_where_the_last_one_in_sync_has_stopped(tmp_path: Path) -> None:
+    stopped = partition(ID, replicas=(1,), isr=(), leader=-1, elr=(1,))
+    log_dir = copy_in(tmp_path / "b1", topic("orders", ID), stopped)
+    expected = Assignment(replicas=(1,), in_sync=(1,), leader=-1)
+    found = known_topics_in([log_dir], print)
+    assert found.assignments == {TopicPartition("orders", 0): expected}
+
+
+def test_without_a_copy_nothing_is_known(tmp_path: Path) -> None:
+    assert known_topics_in([tmp_path], print) == KnownTopics()
+
+
+def test_a_copy_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+    log_dir = copy_in(tmp_path / "b1", b"\x01\x02\x63what?")
+    problems: list[str] = []
+    assert known_topics_in([log_dir], problems.append) == KnownTopics()
+    assert len(problems) == 1
+    assert problems[0].startswith(str(log_dir))
+
+
+def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) -> None:
+    made = BrokerDir(tmp_path / "b1", 1)
+    write_metadata_log(made.path / FOLDER_NAME, [topic("orders", ID), removed(ID)])
+    torn = BrokerDir(tmp_path / "b2", 2)
+    write_metadata_log(torn.path / FOLDER_NAME, [topic("orders", ID)])
+    (log,) = torn.path.glob("*/*.log")
+    log.write_bytes(log.read_bytes() + b"torn")
+    found = known_topics_in([made.path, torn.path], print)
+    assert found == KnownTopics(
+        topic_ids={}, removed=frozenset({uuid_text(ID)}), brokers=frozenset({1}), age=(1, 2)
+    )
+
+
+STATE = {
+    TopicPartition(TRANSACTION_STATE_TOPIC, number): Assignment(
+        replicas=(1, 2, 3), in_sync=(1, 2), leader=1
+    )
+    for number in range(3)
+}
+GUESSED = coordinators_of([], forgotten={}, held=[0])
+"""One partition was there, so one is thought to exist."""
+
+
+def test_the_metadata_log_says_how_many_coordinators_logs_there_are() -> None:
+    assert (GUESSED.partitions, GUESSED.is_complete) == (1, True)
+    found = completed(GUESSED, STATE, {0: {1, 3}})
+    assert (found.partitions, found.missing, found.not_in_sync) == (3, (1, 2), {})
+    assert not found.is_complete
+    assert completed(GUESSED, {}, {0: {1}}) == GUESSED
+
+
+def test_a_coordinators_log_that_was_seen_out_of_sync_only_is_named() -> None:
+    seen = {0: {2}, 1: {3}, 2: {-1}}
+    assert completed(GUESSED, STATE, seen).not_in_sync == {
+        1: "was seen on broker 3 only; in sync are 1, 2"
+    }

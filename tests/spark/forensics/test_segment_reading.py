@@ -1,14 +1,15 @@
-"""The pass over segments that Spark's workers and this process share. It says what the tables
-``fragments`` and ``errors`` say; damaged directories are in tests/spark/pipeline/test_damaged.
-"""
+"""Segments to open transactions: what is read, kept and passed over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from tests.support.broker_dirs import BrokerDir, forget_the_end, move
+from tests.support.engines import here
 from tests.support.log_tables import (
     Row,
     broker_dir,
@@ -21,19 +22,46 @@ from tests.support.log_tables import (
     write_dense_index,
 )
 from tests.support.log_tables import replica as made_replica
-from tests.support.logs import plain
+from tests.support.logs import PID, LogDriver, batch, plain
 from tests.support.old_messages import old_message
 from tests.support.strides import every
+from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
 from txnsim.storage import names
+from txnsim.txn.state import Tombstone
+from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import assign, read_batch_header
-from txnsim_spark.forensics._read_compiled import ReplicaRead, place_of, read_of, walked
-from txnsim_spark.forensics._read_notes import Note, NoteKind
+from txnsim_spark.engine import Way
+from txnsim_spark.forensics._coordinator_log import replayed
+from txnsim_spark.forensics._evidence import StartBatch
+from txnsim_spark.forensics._read_compiled import (
+    ReplicaRead,
+    log_job,
+    place_of,
+    read_of,
+    replica_job,
+    walked,
+)
+from txnsim_spark.forensics._read_notes import (
+    NOTES_MAX,
+    NOTHING_READ,
+    Gap,
+    Note,
+    NoteKind,
+    ReadNotes,
+    seen_again,
+)
+from txnsim_spark.forensics._start_batch import Lookups
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
+from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.sections import in_sections
 from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables import _fragments as fragments
 from txnsim_spark.tables.rows import Rows, of_segment
+
+# The pass over segments that Spark's workers and this process share. It says what the tables
+# ``fragments`` and ``errors`` say; damaged directories are in tests/spark/pipeline/test_damaged.
 
 
 def at(offset: int) -> bytes:
@@ -251,3 +279,343 @@ def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     assert [(one.text, one.kind) for one in notes if isinstance(one, Note)] == [
         ("No such file or directory; passed by", NoteKind.DAMAGE)
     ] * len(segments)
+
+
+# How replicas were left: what snapshots tell, and what is left to read.
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    """Several segments; producer 7 has a transaction open since offset 4, the one before ended."""
+    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=300))
+    made.txn(0)
+    made.txn(0, pid=8)
+    made.end(committed=True)
+    made.end(committed=True, pid=8)
+    made.txn(1)
+    for _ in range(6):
+        made.append(plain())
+    return made
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> BrokerDir:
+    """Without a replica."""
+    return BrokerDir(tmp_path / "b")
+
+
+class Looked:
+    """The state of the only replica of a log directory."""
+
+    def __init__(self, log_dir: Path, *, use_snapshots: bool = True) -> None:
+        self.problems: list[str] = []
+        (replica,) = replicas_in([log_dir])
+        self.state: ReplicaState = state_of(
+            replica, None, self.problems.append, use_snapshots=use_snapshots
+        )
+
+    @property
+    def unread(self) -> list[int]:
+        return [segment.base_offset for segment in self.state.unread]
+
+    @property
+    def segments(self) -> list[int]:
+        return [segment.base_offset for segment in self.state.segments]
+
+
+def test_after_a_stop_in_order_nothing_is_left_to_read(
+    broker: BrokerDir, driver: LogDriver
+) -> None:
+    broker.replica(driver)
+    found = Looked(broker.stop())
+    state = found.state
+    assert (found.unread, state.unread_bytes, found.problems) == ([], 0, [])
+    assert state.ends.end_offset == state.seeded_from == driver.log.log_end_offset
+    assert state.ends.high_watermark == driver.log.high_watermark
+    assert state.ends.epochs == ((0, 0),)
+    assert {one: entry.txn_first_offset for one, entry in state.seeds.items()} == {7: 4}
+    assert state.is_clean
+    assert state.newest_ms == 0  # as the archive has it
+
+
+def test_after_a_kill_the_segments_behind_the_last_snapshot_are_left(
+    broker: BrokerDir, driver: LogDriver
+) -> None:
+    forget_the_end(broker.replica(driver))
+    found = Looked(broker.kill())
+    assert found.unread == found.segments[-1:]
+    assert found.state.seeded_from == found.segments[-1]
+    assert found.state.ends.end_offset == driver.log.log_end_offset
+    assert set(found.state.seeds) == {7, 8}
+    assert not found.state.is_clean
+
+
+def test_after_a_kill_what_a_broker_would_recover_is_read_whatever_snapshots_say(
+    broker: BrokerDir, driver: LogDriver
+) -> None:
+    broker.replica(driver)
+    assert Looked(broker.kill()).unread == [8]
+
+
+def test_a_mark_without_a_snapshot_at_the_end_says_nothing(
+    broker: BrokerDir, driver: LogDriver
+) -> None:
+    forget_the_end(broker.replica(driver))
+    found = Looked(broker.stop())
+    assert found.unread == found.segments[-1:]
+    assert found.state.ends.end_offset == driver.log.log_end_offset
+
+
+def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir) -> None:
+    driver = LogDriver()
+    driver.txn(0)
+    replica = broker.replica(driver)
+    driver.append(plain())
+    (log, *_) = names.numbered_files(replica, names.LOG_SUFFIX)
+    log[1].write_bytes(b"".join(driver.log.batches()))
+    found = Looked(broker.kill())
+    assert (found.unread, found.state.seeded_from) == ([0], None)
+    assert found.state.ends.end_offset == 2
+
+
+def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
+    broker: BrokerDir, driver: LogDriver
+) -> None:
+    replica = broker.replica(driver)
+    *_, (_, last) = names.numbered_files(replica, names.SNAPSHOT_SUFFIX)
+    last.write_bytes(b"\0\1nonsense...")
+    found = Looked(broker.stop())
+    assert found.unread == found.segments[-1:]
+    (problem,) = found.problems
+    assert problem.startswith(f"{last}: a producer snapshot with CRC")
+    assert problem.endswith("; an older one is taken")
+
+
+def test_without_snapshots_every_segment_is_left(broker: BrokerDir, driver: LogDriver) -> None:
+    broker.replica(driver)
+    found = Looked(broker.stop(), use_snapshots=False)
+    assert found.unread == found.segments
+    assert (found.state.seeds, found.state.seeded_from) == ({}, None)
+
+
+def test_an_empty_replica_is_read_to_its_end(broker: BrokerDir) -> None:
+    broker.replica(LogDriver())
+    found = Looked(broker.stop())
+    assert (found.unread, found.state.ends.end_offset) == ([], 0)
+
+
+def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
+    (broker.path / "orders-0").mkdir()
+    found = Looked(broker.stop())
+    assert (found.segments, found.state.ends.end_offset, found.state.newest_ms) == ([], 0, -1)
+    assert (found.state.ends.epochs, found.state.ends.high_watermark) == ((), None)
+
+
+def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: LogDriver) -> None:
+    broker.replica(driver)
+    (broker.path / names.LOG_STARTS_NAME).write_text("0\n1\norders 0 3\n")
+    assert Looked(broker.stop()).state.ends.log_start_offset == 3
+
+
+@pytest.mark.parametrize("data", [b"nonsense\n", b"\xff\xfe"])
+def test_notes_that_make_no_sense_are_told_and_left_out(
+    broker: BrokerDir, driver: LogDriver, data: bytes
+) -> None:
+    replica = broker.replica(driver)
+    broker.stop()
+    (broker.path / names.HIGH_WATERMARKS_NAME).write_bytes(data)
+    (replica / names.LEADER_EPOCHS_NAME).write_bytes(data)
+    found = Looked(broker.path)
+    assert len(found.problems) == 2
+    assert (found.state.ends.epochs, found.state.ends.high_watermark) == ((), None)
+
+
+# Replicas and coordinators' logs are read alike wherever that is done; damaged directories are in
+# tests/spark/pipeline/test_damaged.
+
+
+def read_at_once(state: ReplicaState) -> ReplicaRead:
+    return here().done(replica_job([state], cores=1), Way.HERE)[state.replica.path]
+
+
+def test_it_finds_the_same(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0, count=2)
+    driver.end(committed=True, coordinator_epoch=4)
+    driver.txn(2)
+    driver.txn(0, pid=99)
+    made = BrokerDir(tmp_path / "broker-1", 1)
+    made.replica(driver)
+    made.stop()
+    (replica,) = replicas_in([tmp_path])
+    state = state_of(replica, use_snapshots=False)
+    found = read_at_once(state)
+    for way in (Way.HERE, Way.PROCESSES):
+        read = here().done(replica_job([state], cores=2), way)
+        assert read == {state.replica.path: found}
+    assert sorted(found.opened) == [PID, 99]
+    assert found.opened[PID].coordinator_epoch == 4
+
+
+def test_records_without_a_time_are_read(tmp_path: Path) -> None:
+    """-1 is Kafka's NO_TIMESTAMP. Damaged directories have other negative times
+    (``record-time-negative``).
+    """
+    driver = LogDriver()
+    driver.txn(0, timestamp=-1)
+    driver.txn(1, timestamp=-1)
+    made = BrokerDir(tmp_path / "broker-1", 1)
+    made.replica(driver)
+    made.kill()
+    (replica,) = replicas_in([tmp_path])
+    state = state_of(replica, use_snapshots=False)
+    found = read_at_once(state)
+    open_txn = found.opened[PID]
+    assert (open_txn.start_timestamp_ms, open_txn.last_timestamp_ms) == (-1, -1)
+
+
+def test_coordinators_logs_are_replayed_in_processes_as_here(tmp_path: Path) -> None:
+    orders = TopicPartition("orders", 0)
+    made = BrokerDir(tmp_path / "broker-1", 1)
+    made.coordinator(
+        move("Ongoing", orders, pid=7),
+        move("PrepareCommit", orders, pid=7),
+        move("CompleteCommit", pid=7),
+        move("PrepareAbort", orders, name="other", pid=8),
+        move("Ongoing", orders, name="gone", pid=9),
+        Tombstone(transactional_id=TransactionalId("gone")),
+    )
+    log_dir = made.kill()
+    (segment,) = log_dir.glob("__transaction_state-0/*.log")
+    with segment.open("ab") as file:
+        file.write(b"torn")
+    (replica,) = replicas_in([log_dir])
+    state = state_of(replica)
+    (found,) = here().done(log_job([state], {7, 8, 9}), Way.PROCESSES).values()
+    problems: list[str] = []
+    assert found.replayed == replayed(state, problems.append).concerning({7, 8, 9})
+    assert found.problems == tuple(problems)
+    committed = next(one for one in found.replayed.entries if one.newest.producer_id == 7)
+    assert committed.decision is found.replayed.decisions[7][0]
+    assert found.replayed.cut_off
+
+
+@pytest.mark.parametrize("batches_per_segment", [1, 1_000])
+def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment: int) -> None:
+    """A cleaned log is full of them, and only one behind the transaction's beginning counts."""
+    count = 2 * NOTES_MAX
+    data = [assign(plain(), base_offset=2 * number, leader_epoch=0) for number in range(count)]
+    begins = 2 * count - 1
+    open_txn = batch(0, transactional=True)
+    data.append(assign(open_txn, base_offset=begins, leader_epoch=0))
+    data.append(assign(plain(), base_offset=begins + 9, leader_epoch=0))
+    folder = tmp_path / "broker-1" / "orders-0"
+    BrokerDir(tmp_path / "broker-1", 1).kill()
+    folder.mkdir()
+    for first in range(0, len(data), batches_per_segment):
+        share = data[first : first + batches_per_segment]
+        path = folder / names.file_name(read_batch_header(share[0]).base_offset, names.LOG_SUFFIX)
+        path.write_bytes(b"".join(share))
+    (replica,) = replicas_in([tmp_path])
+    state = state_of(replica)
+    found = read_at_once(state)
+    assert len(found.notes.gaps) == NOTES_MAX
+    assert found.notes.gaps[-1] == Gap(first_offset=begins + 1, next_offset=begins + 9)
+    assert found.opened[PID].start_offset == begins
+
+
+# What lies where a transaction begins, and what is missing behind it.
+
+
+OPEN = OpenTxn(producer_id=7, producer_epoch=0, start_offset=2, last_timestamp_ms=0)
+
+
+def state_in(log_dir: Path) -> ReplicaState:
+    (replica,) = replicas_in([log_dir])
+    return state_of(replica)
+
+
+def start_batch_of(state: ReplicaState, txn: OpenTxn) -> StartBatch:
+    return Lookups(state, {txn.producer_id: txn}).start_batch_of(txn)
+
+
+def gaps_behind(state: ReplicaState, notes: ReadNotes, start_offset: int) -> tuple[Gap, ...]:
+    return Lookups(state, {}).gaps_behind(notes, start_offset)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """Producer 7 has a transaction open from offset 2 to 4, over several segments."""
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=150))
+    driver.txn(0)
+    driver.end(committed=True)
+    driver.txn(1)
+    driver.append(plain())
+    driver.txn(2)
+    for _ in range(3):
+        driver.append(plain())
+    broker = BrokerDir(tmp_path / "b")
+    broker.replica(driver)
+    return broker.stop()
+
+
+def logs_in(log_dir: Path) -> list[Path]:
+    return [path for _, path in names.numbered_files(log_dir / "orders-0", names.LOG_SUFFIX)]
+
+
+def test_the_batch_of_the_producer_is_there(log_dir: Path) -> None:
+    assert start_batch_of(state_in(log_dir), OPEN) is StartBatch.THIS_PRODUCERS
+
+
+@pytest.mark.parametrize(
+    "values", [{"producer_id": 8}, {"start_offset": 1}, {"start_offset": 5}], ids=str
+)
+def test_another_batch_is_not_the_producers(log_dir: Path, values: dict[str, int]) -> None:
+    other = msgspec.structs.replace(OPEN, **values)
+    assert start_batch_of(state_in(log_dir), other) is StartBatch.ANOTHERS
+
+
+def test_behind_the_end_there_is_none(log_dir: Path) -> None:
+    behind = msgspec.structs.replace(OPEN, start_offset=900)
+    assert start_batch_of(state_in(log_dir), behind) is StartBatch.NOT_THERE
+
+
+def test_of_a_deleted_beginning_the_last_batch_is_looked_at(log_dir: Path) -> None:
+    first, second, *_ = logs_in(log_dir)
+    first.unlink()
+    second.unlink()
+    state = state_in(log_dir)
+    assert state.ends.log_start_offset == 4
+    assert start_batch_of(state, OPEN) is StartBatch.DELETED
+    other = msgspec.structs.replace(OPEN, producer_id=99)
+    assert start_batch_of(state, other) is StartBatch.NOT_THERE
+
+
+def test_missing_segments_leave_gaps(log_dir: Path) -> None:
+    assert gaps_behind(state_in(log_dir), NOTHING_READ, 2) == ()
+    missing = logs_in(log_dir)[-2]
+    following = int(logs_in(log_dir)[-1].stem)
+    missing.unlink()
+    gap = Gap(first_offset=int(missing.stem), next_offset=following)
+    assert gaps_behind(state_in(log_dir), NOTHING_READ, 2) == (gap,)
+    assert gaps_behind(state_in(log_dir), NOTHING_READ, following) == ()
+
+
+def test_what_was_read_is_not_looked_up_again(log_dir: Path) -> None:
+    gap = Gap(first_offset=5, next_offset=6)
+    notes = ReadNotes(read_from=0, gaps=(Gap(first_offset=1, next_offset=2), gap))
+    assert gaps_behind(state_in(log_dir), notes, 2) == (gap,)
+
+
+# What came to light, in words.
+
+
+def test_a_place_that_the_walk_met_too_is_known_once() -> None:
+    notes = ReadNotes(damage=("/b/0.log, byte 9: a wrong CRC", "/b/0.log, byte 80: junk"))
+    before = (
+        "/b/0.log, byte 9: another CRC",
+        "/b/0.log, byte 80: junk",
+        "/b/0.log, byte 90: another CRC",
+        "/b/leader-epoch-checkpoint: a folder, not a file",
+    )
+    assert seen_again(before, notes) == {before[0]}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SEEDS = range(200, 300)
-"""Behind those of ``tests/lab/simulation/test_drawn_runs.py``."""
+"""Behind those of ``tests/lab/simulation/test_drawing.py``."""
 ALIKE = range(200, 224)
 """Those that are played on this machine, too."""
 LIMIT_S = 60.0

@@ -1,23 +1,30 @@
-"""Where the compiled walk over headers stops; what it reads is in test_walk."""
+"""The compiled walk over batches and records, beside the plain one."""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
 
+import crc32c
 import numba
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.fragment_model import act, segment_of
+from tests.support.fragment_model import Act, act, segment_of
 from txnsim.storage.log_file import BATCH_BYTES_MAX
-from txnsim.wire.batch import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-)
+from txnsim.wire.batch import HEADER_SIZE, LOG_OVERHEAD
 from txnsim_spark.scan import kernel
+from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.kernel import compiled
+from txnsim_spark.scan.kernel_crc import HAS_INSTRUCTION, TABLES, check_by_tables, check_crcs
+
+# Where the compiled walk over headers stops; what it reads is in test_walk.
 
 
 def thrice(value: int) -> int:
@@ -127,3 +134,133 @@ def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> Non
     data[HEADER_SIZE : HEADER_SIZE + len(record)] = record
     rows, at, why = scan(bytes(data))
     assert (len(rows), at, why) == (1, len(data), kernel.AT_END)
+
+
+# The compiled CRC against the library's.
+
+
+WITHOUT: Final = """
+import numpy as np
+from txnsim_spark.scan.kernel_crc import HAS_INSTRUCTION, check_crcs
+
+one = np.array([9], dtype=np.int64)
+valid = np.zeros(1, dtype=np.bool_)
+stated = np.array([0xE3069283], dtype=np.int64)
+check_crcs(np.frombuffer(b"123456789", dtype=np.uint8), one * 0, one, stated, valid)
+print(HAS_INSTRUCTION, valid)
+"""
+
+
+def test_a_processor_with_the_instruction_is_noticed() -> None:
+    flags = Path("/proc/cpuinfo")
+    if platform.machine() == "x86_64" and flags.exists():
+        assert HAS_INSTRUCTION is ("sse4_2" in flags.read_text())
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_a_processor_without_the_instruction_takes_tables() -> None:
+    environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "False [ True]\n", done.stderr
+
+
+def checked(data: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
+    """By either way, for (start, size, stated CRC) of each piece."""
+    starts, sizes, stated = np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy()
+    valid = np.zeros(len(pieces), dtype=np.bool_)
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    check_by_tables(buffer, starts, sizes, stated, TABLES, valid)
+    again = np.zeros(len(pieces), dtype=np.bool_)
+    check_crcs(buffer, starts, sizes, stated, again)
+    assert (again == valid).all()
+    return [bool(one) for one in valid]
+
+
+@given(st.lists(st.binary(max_size=70), min_size=1, max_size=5))
+def test_right_crcs_are_right_at_any_length_and_place(pieces: list[bytes]) -> None:
+    data, placed = b"", []
+    for piece in pieces:
+        placed.append((len(data), len(piece), crc32c.crc32c(piece)))
+        data += piece
+    assert checked(data or b"\0", placed) == [True] * len(pieces)
+
+
+@given(st.binary(min_size=1, max_size=40), st.data())
+def test_a_bit_that_differs_is_noticed(piece: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(piece) - 1))
+    bit = 1 << data.draw(st.integers(0, 7))
+    damaged = piece[:at] + bytes([piece[at] ^ bit]) + piece[at + 1 :]
+    assert checked(damaged, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
+
+
+def test_one_that_is_wrong_leaves_the_others_alone() -> None:
+    data = b"123456789" * 3
+    right = crc32c.crc32c(b"123456789")
+    assert right == 0xE3069283  # the check value that is published with the polynomial
+    assert checked(data, [(0, 9, right), (9, 9, right ^ 1), (18, 9, right)]) == [True, False, True]
+
+
+# What is told of places, sequences and epochs; all else that producers did is in test_walk.
+
+
+def folded(data: bytes, file_position: int = 0) -> list[int]:
+    """The fragment of the only producer."""
+    fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+    count, _, at, why = fk.scan_fragments(
+        np.frombuffer(bytearray(data), dtype=np.uint8),
+        0,
+        len(data),
+        len(data),
+        np.full(2, -1, dtype=np.int64),
+        fragments,
+        0,
+        np.empty((fk.ENDING_COLUMNS, 9), dtype=np.int64),
+        np.array([file_position, -1], dtype=np.int64),
+    )
+    assert (count, at, why) == (1, len(data), kernel.AT_END)
+    return fragments[0].tolist()  # type: ignore[no-any-return]
+
+
+def test_the_place_of_an_open_transaction_is_told_where_a_search_would_end_there() -> None:
+    first, second = segment_of([act()], base_offset=5), segment_of([act()], base_offset=3)
+    before = segment_of([act(), act("commit")])
+    assert folded(before + first, 1_000)[fk.OPEN_POSITION] == 1_000 + len(before)
+    row = folded(first + segment_of([act("commit")], base_offset=7) + second)
+    assert (row[fk.OPEN_OFFSET], row[fk.OPEN_POSITION]) == (3, -1)
+
+
+def test_sequences_begin_anew_behind_the_largest() -> None:
+    history = [
+        Act(kind="data", producer=7, epoch=0, sequence=at, records=2, value_bytes=5, timestamp_ms=1)
+        for at in ((1 << 31) - 2, 0)
+    ]
+    row = folded(segment_of(history))
+    assert (row[fk.SEQUENCE_GAPS], row[fk.LAST_SEQUENCE]) == (0, 1)
+
+
+def test_an_epoch_that_a_marker_has_begun_begins_with_sequence_0() -> None:
+    """So does a producer under transactions v2 after each transaction (KIP-890)."""
+
+    def history(sequence: int) -> list[Act]:
+        return [
+            Act(
+                kind=kind,
+                producer=7,
+                epoch=epoch,
+                sequence=at,
+                records=1,
+                value_bytes=1,
+                timestamp_ms=1,
+            )
+            for kind, epoch, at in [("data", 0, 5), ("commit", 1, 9), ("data", 1, sequence)]
+        ]
+
+    for sequence, gaps in ((0, 0), (6, 1)):
+        assert folded(segment_of(history(sequence)))[fk.SEQUENCE_GAPS] == gaps

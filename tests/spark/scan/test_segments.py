@@ -1,26 +1,52 @@
-"""Which folders and files count."""
+"""Directories to segments and sections, and where reading begins."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from struct import pack
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.support.log_tables import ORDERS, broker_dir, busy_log, replica, segment
+from tests.support.fragment_model import Act, acts, on_file, segment_of
+from tests.support.log_tables import (
+    ORDERS,
+    broker_dir,
+    busy_log,
+    overwrite,
+    replica,
+    segment,
+    write_dense_index,
+)
 from tests.support.logs import plain
+from tests.support.old_messages import old_message
 from txnsim.errors import BadInputError
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
-from txnsim_spark.scan.log_dirs import topic_id_of
+from txnsim.wire.batch import BatchHeader
+from txnsim_spark.scan import log_seek
+from txnsim_spark.scan.examining import Examined
+from txnsim_spark.scan.log_dirs import LogDirectory, meta_of, topic_id_of
+from txnsim_spark.scan.log_seek import Seen, Tail, batches_at, last_batch_of, markers_in, tail_of
+from txnsim_spark.scan.sections import Cut, cuts_of, in_sections, stands_alone
 from txnsim_spark.scan.segments import (
     UNKNOWN_BROKER,
+    Damage,
+    Replica,
+    Section,
+    SegmentFile,
     by_topic_id,
     log_dirs_in,
     replicas_in,
     segments_of,
 )
+
+# Which folders and files count.
+
 
 UUID = "0123456789abcdef0123456789abcdef"
 
@@ -188,3 +214,229 @@ def test_replicas_of_one_topic_are_together(
     ids: tuple[str | None, ...], groups: list[tuple[str | None, ...]]
 ) -> None:
     assert list(by_topic_id(ids, lambda its: its)) == groups
+
+
+# Large segments in sections: where they are cut, and which of them can be judged apart. That the
+# answers stay the same is asked in forensics/test_segment_reading and
+# tests/spark/pipeline/test_damaged.
+
+
+BATCH = len(plain(2))
+CUTS = tuple(Cut(position=BATCH * at, offset=2 * at) for at in (2, 4, 6))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A segment of eight batches of two records, and its index."""
+    made = segment(broker_dir(tmp_path) / "orders-0", [plain(2)] * 8)
+    write_dense_index(made)
+    return made
+
+
+def found(path: Path) -> SegmentFile:
+    (replica,) = replicas_in([path.parent.parent])
+    return next(iter(segments_of(replica)))
+
+
+def index_of(path: Path) -> Path:
+    return path.with_suffix(names.INDEX_SUFFIX)
+
+
+def test_a_segment_is_cut_where_batches_begin(path: Path) -> None:
+    assert cuts_of(found(path), 2 * BATCH) == CUTS
+    assert cuts_of(found(path), 5 * BATCH) == ()
+    index_of(path).write_bytes(index_of(path).read_bytes() + bytes(4_000))  # of a living broker
+    assert cuts_of(found(path), 2 * BATCH) == CUTS
+
+
+def test_without_an_index_a_segment_stays_whole(path: Path) -> None:
+    whole = found(path)
+    index_of(path).unlink()
+    assert in_sections([whole], BATCH) == [whole]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        b"junk" * 50,
+        b"",
+        b"".join(pack(">ii", 2 * at + 1, BATCH * at + 7) for at in range(1, 8)),
+        b"".join(pack(">ii", 2 * at + 9, BATCH * at) for at in range(1, 8)),
+        b"".join(pack(">ii", 2 * at + 1, BATCH * (at + 8)) for at in range(1, 8)),
+    ],
+    ids=["junk", "empty", "within batches", "other offsets", "behind the end"],
+)
+def test_an_index_is_not_trusted(path: Path, entries: bytes) -> None:
+    index_of(path).write_bytes(entries)
+    assert cuts_of(found(path), 2 * BATCH) == ()
+
+
+def test_no_section_begins_at_a_batch_that_is_not_sound(path: Path) -> None:
+    overwrite(path, 4 * BATCH + BATCH - 1, b"!")
+    cuts = cuts_of(found(path), 2 * BATCH)
+    assert [one.offset for one in cuts] == [4, 10, 12]  # the next entry is taken
+
+
+def test_offsets_ascend_from_cut_to_cut(path: Path) -> None:
+    overwrite(path, 4 * BATCH, pack(">q", 1))
+    overwrite(index_of(path), 3 * 8, pack(">ii", 2, 4 * BATCH))
+    assert [one.offset for one in cuts_of(found(path), 2 * BATCH)] == [4, 10, 12]
+    bounded = msgspec.structs.replace(found(path), next_base_offset=10)
+    assert [one.offset for one in cuts_of(bounded, 2 * BATCH)] == [4]
+
+
+def test_sections_are_the_segment_and_know_what_follows(path: Path) -> None:
+    segment(path.parent, [plain()], base_offset=16)
+    (replica,) = replicas_in([path.parent.parent])
+    first, last = segments_of(replica)
+    shared = in_sections([first, last], 2 * BATCH)
+    assert shared[-1] == last  # it is small, and what lies before it was flushed
+    sections = [one.section for one in shared[:-1]]
+    assert [(one.start, one.first_offset, one.next_offset) for one in sections if one] == [
+        (0, 0, 4),
+        (2 * BATCH, 4, 8),
+        (4 * BATCH, 8, 12),
+        (6 * BATCH, 12, 16),
+    ]
+    assert [one.has_followers for one in sections if one] == [True, True, True, False]
+    assert sum(one.unread_bytes for one in shared) == first.size + last.size
+    # Behind the recovery point, damage in one of them ends all that follow.
+    recovered = [msgspec.structs.replace(one, is_recovered=True) for one in (first, last)]
+    sections = [one.section for one in in_sections(recovered, 2 * BATCH)]
+    assert [one.has_followers for one in sections if one] == [True, True, True, False, False]
+
+
+def test_small_segments_that_are_recovered_are_sections_where_they_are_much(path: Path) -> None:
+    behind = [segment(path.parent, [plain()], base_offset=16 + at) for at in range(4)]
+    (replica,) = replicas_in([path.parent.parent])
+    files = [msgspec.structs.replace(one, is_recovered=True) for one in segments_of(replica)][1:]
+    size = sum(one.size for one in files)
+    assert in_sections(files, size) == files
+    shared = in_sections(files, size - 1)
+    assert [Path(one.path) for one in shared] == behind
+    assert [one.section.start for one in shared if one.section] == [0] * 4
+
+
+DAMAGE = Damage(position=9, size=1, kind="crc", reason="")
+
+
+@pytest.mark.parametrize(
+    ("what", "has_followers", "is_recovered", "alone"),
+    [
+        ({}, True, False, True),
+        ({"damage": DAMAGE}, True, True, True),
+        ({"damage": DAMAGE, "is_torn": True}, True, True, False),
+        ({"damage": DAMAGE, "is_torn": True}, False, True, True),
+        ({"damage": DAMAGE}, False, True, True),
+        ({"damage": DAMAGE}, False, False, False),
+        ({"odd_controls": ((9, 7),)}, True, False, False),
+        ({"odd_controls": ((9, 7),)}, False, False, True),
+        ({"lowest_offset": 3, "highest_offset": 7}, True, False, False),
+        ({"lowest_offset": 4, "highest_offset": 8}, True, False, False),
+        ({"lowest_offset": 4, "highest_offset": 7}, True, False, True),
+    ],
+)
+def test_what_can_be_judged_apart(
+    path: Path, what: dict[str, object], *, has_followers: bool, is_recovered: bool, alone: bool
+) -> None:
+    whole = msgspec.structs.replace(found(path), is_recovered=is_recovered)
+    section = Section(start=0, first_offset=4, next_offset=8, has_followers=has_followers)
+    seen = msgspec.structs.replace(Examined(damage=None, damaged_offset=8, gaps=()), **what)
+    assert stands_alone(whole, section, seen) is alone
+
+
+# ``seek``: The compiled walk of a search finds what a walk batch by batch finds, in damaged
+# segments too.
+
+
+Told = tuple[dict[int, Seen], list[tuple[int, int]], BatchHeader | None, list[Tail]]
+
+
+def told(path: Path) -> Told:
+    """All that is ever looked for in a segment without an index."""
+    replica = Replica(log_dir="b", broker=1, topic="orders", partition=0, path=str(path.parent))
+    segment = SegmentFile(
+        replica=replica,
+        path=str(path),
+        base_offset=0,
+        next_base_offset=None,
+        size=path.stat().st_size,
+    )
+    recovered = msgspec.structs.replace(segment, is_recovered=True)
+    return (
+        batches_at(segment, range(0, 40, 3)),
+        list(markers_in(segment, 4)),
+        last_batch_of(segment),
+        [tail_of(segment), tail_of(recovered)],
+    )
+
+
+@pytest.mark.slow
+@given(acts(), st.integers(0, 30), st.data())
+def test_both_walks_find_the_same(history: list[Act], old_at: int, draw: st.DataObject) -> None:
+    parts = segment_of(history[:old_at]), segment_of(history[old_at:], base_offset=50)
+    old = old_message(0, offset=45) if draw.draw(st.booleans()) else b""
+    data = bytearray(old.join(parts))
+    for _ in range(draw.draw(st.integers(0, 2)) if data else 0):
+        data[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
+
+    def check(path: Path) -> None:
+        one_by_one = told(path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(log_seek, "INTERPRETED_BYTES_MAX", -1)
+            assert told(path) == one_by_one
+
+    on_file(bytes(data), check)
+
+
+# What the top of a log directory says, and what counts where it says nothing.
+
+
+def test_everything_that_is_there_is_read(tmp_path: Path) -> None:
+    broker_dir(tmp_path, broker=4)
+    for name, offset in (
+        (names.HIGH_WATERMARKS_NAME, 30),
+        (names.RECOVERY_POINTS_NAME, 20),
+        (names.LOG_STARTS_NAME, 10),
+    ):
+        (tmp_path / name).write_text(encode_offsets({ORDERS: offset}))
+    found = LogDirectory.at(tmp_path)
+    assert found.meta is not None
+    assert (found.meta.node_id, found.meta.cluster_id) == (4, "a-cluster")
+    assert found.is_clean
+    assert found.high_watermarks == {ORDERS: 30}
+    assert found.recovery_points == {ORDERS: 20}
+    assert found.log_starts == {ORDERS: 10}
+
+
+def test_what_is_missing_or_damaged_counts_as_not_told(tmp_path: Path) -> None:
+    (tmp_path / names.META_PROPERTIES_NAME).write_bytes(b"\xff\xfe")
+    (tmp_path / names.HIGH_WATERMARKS_NAME).write_text("nonsense")
+    found = LogDirectory.at(tmp_path)
+    assert found == LogDirectory(
+        path=tmp_path,
+        meta=None,
+        is_clean=False,
+        high_watermarks={},
+        log_starts={},
+        recovery_points=None,
+        written_ms=found.written_ms,
+    )
+    assert [file for file, _ in found.written_ms] == [str(tmp_path / names.HIGH_WATERMARKS_NAME)]
+    assert meta_of(tmp_path / "nowhere") is None
+
+
+def test_a_log_is_gone_through_from_its_recovery_point_on_unless_it_is_clean(
+    tmp_path: Path,
+) -> None:
+    broker_dir(tmp_path, is_clean=False)
+    (tmp_path / names.RECOVERY_POINTS_NAME).write_text(encode_offsets({ORDERS: 20}))
+    assert LogDirectory.at(tmp_path).recovered_from(ORDERS, 90) == 20
+    other = TopicPartition("orders", 1)
+    assert LogDirectory.at(tmp_path).recovered_from(other, 90) == 0
+    (tmp_path / names.CLEAN_SHUTDOWN_NAME).touch()
+    assert LogDirectory.at(tmp_path).recovered_from(ORDERS, 90) is None
+
+
+def test_a_copy_without_checkpoints_is_gone_through_in_its_last_segment(tmp_path: Path) -> None:
+    assert LogDirectory.at(tmp_path).recovered_from(ORDERS, 90) == 90

@@ -1,14 +1,303 @@
-"""A row per batch: what its header says, and what of that is absent."""
+"""Tables of batches: columns, bounds, fragments."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.types import StructType
 
 from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, segment, table
-from tests.support.logs import NOW, batch, plain
+from tests.support.logs import NOW, LogDriver, batch, plain
+from txnsim.log.config import LogConfig
+from txnsim.releases.rules import LATEST
+from txnsim.types import TopicPartition
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
+from txnsim_spark.scan import kernel_fragments as fk
+from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TIME_COLUMNS
+from txnsim_spark.source import KafkaLogDataSource, schema_of
+from txnsim_spark.tables import arrays
+
+# ``fragments``: What each producer did, and a row per marker, as columns with nulls.
+
+
+FRAGMENTS = {
+    "producer_id": fk.PRODUCER,
+    "first_offset": fk.FIRST_OFFSET,
+    "last_offset": fk.LAST_OFFSET,
+    "batches": fk.BATCHES,
+    "records": fk.RECORDS,
+    "bytes": fk.BYTES,
+    "first_epoch": fk.FIRST_EPOCH,
+    "first_sequence": fk.FIRST_SEQUENCE,
+    "last_epoch": fk.LAST_EPOCH,
+    "last_sequence": fk.LAST_SEQUENCE,
+    "last_timestamp_ms": fk.LAST_TIMESTAMP,
+    "commits": fk.COMMITS,
+    "aborts": fk.ABORTS,
+    "coordinator_epoch": fk.COORDINATOR_EPOCH,
+    "head_offset": fk.HEAD_OFFSET,
+    "head_marker_offset": fk.HEAD_MARKER,
+    "open_offset": fk.OPEN_OFFSET,
+    "open_timestamp_ms": fk.OPEN_TIMESTAMP,
+    "open_last_timestamp_ms": fk.OPEN_LAST_TIMESTAMP,
+    "open_epoch": fk.OPEN_EPOCH,
+    "open_records": fk.OPEN_RECORDS,
+    "sequence_gaps": fk.SEQUENCE_GAPS,
+    "epochs_back": fk.EPOCHS_BACK,
+    "idle_markers": fk.IDLE_MARKERS,
+    "head_is_commit": fk.HEAD_IS_COMMIT,
+}
+
+
+ENDINGS = {
+    "producer_id": fk.ENDED_PRODUCER,
+    "producer_epoch": fk.ENDED_EPOCH,
+    "first_offset": fk.ENDED_FIRST_OFFSET,
+    "marker_offset": fk.ENDED_MARKER,
+    "coordinator_epoch": fk.ENDED_COORDINATOR_EPOCH,
+    "first_timestamp_ms": fk.ENDED_FIRST_TIMESTAMP,
+    "timestamp_ms": fk.ENDED_TIMESTAMP,
+    "records": fk.ENDED_RECORDS,
+    "is_commit": fk.ENDED_COMMITTED,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "told"),
+    [("fragments", FRAGMENTS, fk.TOLD_COLUMNS), ("endings", ENDINGS, fk.ENDING_COLUMNS)],
+)
+def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order(
+    name: str, columns: dict[str, int], told: int
+) -> None:
+    assert TABLES[name].names[5:] == tuple(sorted(columns, key=columns.__getitem__))
+    assert sorted(columns.values()) == list(range(told))
+
+
+def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0, pid=7)
+    driver.end(committed=True, pid=7, coordinator_epoch=3)
+    driver.txn(1, pid=7, count=2)
+    driver.data(0, pid=0)
+    replica(broker_dir(tmp_path), driver)
+    idempotent, row = sorted(table(tmp_path, "fragments"), key=lambda one: one["producer_id"])
+    assert idempotent["producer_id"] == 0
+    assert idempotent["open_offset"] is None
+    assert row["open_offset"] == 2
+    del row["log_dir"], row["bytes"]
+    assert row == {
+        "broker": 1,
+        "topic": "orders",
+        "partition": 0,
+        "segment_base_offset": 0,
+        "producer_id": 7,
+        "first_offset": 0,
+        "last_offset": 3,
+        "batches": 2,
+        "records": 3,
+        "first_epoch": 0,
+        "first_sequence": 0,
+        "last_epoch": 0,
+        "last_sequence": 2,
+        "last_timestamp_ms": NOW,
+        "commits": 1,
+        "aborts": 0,
+        "coordinator_epoch": 3,
+        "head_offset": 0,
+        "head_marker_offset": 1,
+        "head_is_commit": True,
+        "open_offset": 2,
+        "open_timestamp_ms": NOW,
+        "open_last_timestamp_ms": NOW,
+        "open_epoch": 0,
+        "open_records": 2,
+        "sequence_gaps": 0,
+        "epochs_back": 0,
+        "idle_markers": 0,
+    }
+
+
+def test_a_transaction_without_marker_has_no_head_marker(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [batch(0, transactional=True)])
+    (row,) = table(tmp_path, "fragments")
+    assert (row["head_offset"], row["open_offset"]) == (0, 0)
+    assert (row["head_marker_offset"], row["head_is_commit"]) == (None, None)
+
+
+def test_batches_without_producer_are_one_fragment(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), plain(2)])
+    (row,) = table(tmp_path, "fragments")
+    assert (row["producer_id"], row["batches"], row["records"]) == (None, 2, 3)
+    assert (row["first_epoch"], row["last_sequence"], row["open_offset"]) == (None, None, None)
+
+
+# Endings
+
+
+def test_a_marker_tells_of_the_transaction_that_it_ends(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0, pid=7, count=2)
+    driver.txn(2, pid=7)
+    driver.end(committed=False, pid=7, coordinator_epoch=3)
+    driver.end(committed=True, pid=7, coordinator_epoch=4)
+    replica(broker_dir(tmp_path), driver)
+    first, second = table(tmp_path, "endings")
+    del first["log_dir"]
+    assert first == {
+        "broker": 1,
+        "topic": "orders",
+        "partition": 0,
+        "segment_base_offset": 0,
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "first_offset": 0,
+        "marker_offset": 3,
+        "is_commit": False,
+        "coordinator_epoch": 3,
+        "first_timestamp_ms": NOW,
+        "timestamp_ms": NOW,
+        "records": 3,
+    }
+    assert (second["is_commit"], second["first_offset"], second["records"]) == (True, None, 0)
+
+
+def test_one_that_began_in_an_older_segment_has_no_beginning_here(tmp_path: Path) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    rows = table(tmp_path, "endings")
+    assert len(rows) == 30
+    assert any(row["first_offset"] is None for row in rows)
+    assert all((row["first_offset"] or 0) < row["marker_offset"] for row in rows)
+
+
+# Arrays made of their buffers are those that pyarrow makes of the values.
+
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+TEXT = st.text(max_size=5)
+TIMES = pa.timestamp("us", tz="UTC")
+PLACES = pa.list_(pa.struct([("topic", pa.string()), ("partition", pa.int32())]))
+PLACE = st.fixed_dictionaries({"topic": st.none() | TEXT, "partition": st.none() | INT32})
+KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.int32(), INT32),
+    (pa.int64(), INT64),
+    (TIMES, st.integers(0, 2**50)),
+    (pa.bool_(), st.booleans()),
+    (pa.string(), TEXT),
+    (pa.binary(), st.binary(max_size=5)),
+    (pa.list_(pa.string()), st.lists(TEXT, max_size=3)),
+    (pa.list_(pa.int32()), st.lists(st.none() | INT32, max_size=3)),
+    (PLACES, st.lists(st.none() | PLACE, max_size=3)),
+]
+
+
+@given(st.data())
+def test_values_are_those_of_pyarrow(data: st.DataObject) -> None:
+    kind, one = data.draw(st.sampled_from(KINDS))
+    found = data.draw(st.lists(st.none() | one, max_size=20))
+    made = arrays.of_values(found, kind)
+    made.validate(full=True)
+    wanted = pa.array(found, kind)
+    assert made.equals(wanted)
+    assert made.null_count == wanted.null_count
+
+
+@given(st.lists(st.tuples(INT32, st.booleans()), max_size=20))
+def test_numbers_and_truths_are_those_of_pyarrow(rows: list[tuple[int, bool]]) -> None:
+    # As the walk has them: every second number of a larger table.
+    table = np.array([[number, 0] for number, _ in rows], dtype=np.int64).reshape(-1, 2)
+    absent = np.array([flag for _, flag in rows], dtype=np.bool_)
+    for kind in (pa.int32(), pa.int64()):
+        wanted = pa.array(table[:, 0].astype(kind.to_pandas_dtype()), kind, mask=absent)
+        assert arrays.of_numbers(table[:, 0], kind, absent=absent).equals(wanted)
+    assert arrays.of_truths(absent, pa.bool_()).equals(pa.array(absent))
+    assert arrays.of_truths(~absent, pa.bool_(), absent=absent).equals(
+        pa.array(~absent, mask=absent)
+    )
+
+
+@given(st.lists(st.none() | INT64, max_size=20), st.integers(0, 20))
+def test_numbers_come_back(found: list[int | None], start: int) -> None:
+    wanted = [-1 if one is None else one for one in found]
+    whole = pa.array(found, pa.int64())
+    parts = pa.chunked_array([whole[:start], whole[start:]])
+    assert arrays.numbers_in(whole[start:], absent=-1).tolist() == wanted[start:]
+    assert arrays.numbers_in(parts, absent=-1).tolist() == wanted
+    truths = pa.array([None if one is None else one > 0 for one in found], pa.bool_())
+    assert arrays.numbers_in(truths, absent=-1).tolist() == [
+        -1 if one is None else int(one > 0) for one in found
+    ]
+
+
+@given(st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=3)), max_size=9))
+def test_pieces_are_those_of_the_buffer(rows: list[tuple[bytes, bytes | None]]) -> None:
+    buffer, begins = b"", []
+    for between, piece in rows:
+        begins.append(len(buffer + between))
+        buffer += between + (piece or b"")
+    sizes = np.array([-1 if piece is None else len(piece) for _, piece in rows], dtype=np.int64)
+    whole, places = np.frombuffer(buffer, dtype=np.uint8), np.array(begins, dtype=np.int64)
+    expected = [piece for _, piece in rows]
+    made = arrays.of_pieces(whole, places, sizes, pa.binary())
+    made.validate(full=True)
+    assert made.to_pylist() == expected
+    texts = [None if one is None else one.decode("utf-8", "replace") for one in expected]
+    assert arrays.of_pieces(whole, places, sizes, pa.string()).to_pylist() == texts
+
+
+@pytest.mark.parametrize("value", [5, None])
+def test_one_value_stands_in_all_rows(value: int | None) -> None:
+    assert arrays.repeated(value, 3, pa.int32()).equals(pa.array([value] * 3, pa.int32()))
+
+
+def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OverflowError):
+        arrays.of_values([2**31], pa.int32())
+    with pytest.raises(OverflowError):
+        arrays.of_values([2**63], pa.int64())
+    with pytest.raises(TypeError):
+        arrays.of_values([7], pa.string())
+    with pytest.raises(TypeError, match="no array of double"):
+        arrays.of_values([0.5], pa.float64())
+    monkeypatch.setattr(arrays, "_BYTES_MAX", 3)
+    with pytest.raises(OverflowError, match="4 bytes"):
+        arrays.of_values(["ab", "cd"], pa.string())
+    with pytest.raises(OverflowError, match="4 bytes"):
+        arrays.of_pieces(np.zeros(4, np.uint8), np.zeros(1), np.ones(1), pa.binary())
+
+
+WITHOUT_PANDAS = """
+import sys
+import numpy as np
+import pyarrow as pa
+from txnsim_spark.tables import arrays
+arrays.of_values([[{"a": "x"}], None], pa.list_(pa.struct([("a", pa.string())])))
+arrays.repeated(5, 2, pa.int64())
+arrays.of_numbers(np.arange(3), pa.int32())
+arrays.of_pieces(np.frombuffer(b"abc", np.uint8), np.arange(2), np.array([1, -1]), pa.string())
+assert "pandas" not in sys.modules
+pa.array([1])
+assert "pandas" in sys.modules, "then arrays may be made by pyarrow again"
+"""
+
+
+@pytest.mark.slow
+def test_pandas_is_not_loaded() -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], check=True)
+
+
+# A row per batch: what its header says, and what of that is absent.
 
 
 def marker(*, committed: bool, coordinator_epoch: int = 4) -> bytes:
@@ -121,3 +410,100 @@ def test_crcs_are_judged_where_they_are_computed(tmp_path: Path) -> None:
     (tmp_path / ".kafka_cleanshutdown").unlink()
     assert judged() == [True]
     assert judged(checkCrc="false") == [None, None, None]
+
+
+# ``bounds``: Rows between offsets and times: the same as somebody would choose by hand.
+
+
+Row = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two partitions; in one of them a transaction of two records each second."""
+    log_dir = broker_dir(tmp_path_factory.mktemp("bounds"))
+    replica(log_dir, busy_log())
+    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=1_000, index_interval_bytes=300))
+    for number in range(40):
+        driver.now = NOW + 1_000 * number
+        assert driver.txn(2 * number, count=2, pid=5, timestamp=driver.now) == 0
+        assert driver.end(committed=True, pid=5) == 0
+    replica(log_dir, driver, TopicPartition("payments", 1))
+    return log_dir
+
+
+def rows(logs: Path, table: str, *columns: str, **options: str) -> list[Row]:
+    source = KafkaLogDataSource(CaseInsensitiveDict({"path": str(logs), "table": table, **options}))
+    schema = schema_of(table)
+    asked = StructType([schema[one] for one in columns]) if columns else schema
+    reader: Any = source.reader(asked)
+    found = [row for task in reader.partitions() for batch in reader.read(task)
+             for row in batch.to_pylist()]  # fmt: skip
+    assert all(list(row) == asked.names for row in found)
+    return found
+
+
+def of(topic: str) -> Callable[[Row], bool]:
+    return lambda row: bool(row["topic"] == topic)
+
+
+@pytest.mark.parametrize(
+    "table", [one for one in OFFSET_COLUMNS if one not in ("transactions", "offsets")]
+)
+def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> None:
+    first, last = OFFSET_COLUMNS[table]
+    everything = rows(logs, table)
+    found = rows(
+        logs,
+        table,
+        startingOffsets=json.dumps({"orders": {"0": 31}, "payments": {"1": -2}}),
+        endingOffsets=json.dumps({"orders": {"0": 90}, "payments": {"1": 12}}),
+    )
+    expected = [
+        row
+        for row in everything
+        if (row["topic"] == "orders" and row[last] >= 31 and row[first] < 90)
+        or (row["topic"] == "payments" and row[first] < 12)
+    ]
+    assert found == expected
+    assert any(map(of("orders"), found))
+    assert len(found) < len(everything)
+
+
+@pytest.mark.parametrize(
+    "table", [one for one in TIME_COLUMNS if one not in ("transactions", "offsets")]
+)
+def test_times_bound_all_partitions(logs: Path, table: str) -> None:
+    column = TIME_COLUMNS[table]
+    everything = rows(logs, table)
+    times = sorted(row[column] for row in everything)
+    low, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
+    found = rows(logs, table, startTimestamp=str(low), endTimestamp=str(end))
+    assert found == [row for row in everything if low <= row[column] < end]
+    assert found
+
+
+def test_a_bound_goes_by_columns_that_nobody_asks_for(logs: Path) -> None:
+    ending = json.dumps({"payments": {"1": 3}})
+    found = rows(logs, "records", "value", topics="payments", endingOffsets=ending)
+    assert len(found) == 3
+
+
+def test_segments_out_of_bounds_are_not_read(logs: Path) -> None:
+    def segments(**options: str) -> int:
+        source = KafkaLogDataSource(
+            CaseInsensitiveDict({"path": str(logs), "topics": "payments", **options})
+        )
+        tasks: Any = source.reader(schema_of("batches")).partitions()
+        return sum(len(task.told[0].segments) for task in tasks)
+
+    everything = segments()
+    late = segments(startTimestamp=str(NOW + 39_000))
+    assert late == segments(startingOffsets=json.dumps({"payments": {"1": 119}})) == 1 < everything
+    assert segments(endingOffsets=json.dumps({"payments": {"1": 1}})) == 1
+
+
+def test_producers_and_partitions_are_chosen(logs: Path) -> None:
+    assert {row["producer_id"] for row in rows(logs, "batches", producerIds="7, 9")} == {7, 9}
+    assert {row["partition"] for row in rows(logs, "records", partitions="1")} == {1}
+    assert all(name in TABLES for name in {*OFFSET_COLUMNS, *TIME_COLUMNS})

@@ -1,16 +1,359 @@
-"""Records as a consumer would be given them, and more."""
+"""Tables of records: rows, and how files become readings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql.datasource import EqualTo, In
 
-from tests.support.log_tables import broker_dir, replica, segment, table
+from tests.support.broker_dirs import move
+from tests.support.log_tables import (
+    ORDERS,
+    broker_dir,
+    busy_log,
+    overwrite,
+    replica,
+    segment,
+    table,
+)
 from tests.support.logs import NOW, LogDriver, batch, plain
+from txnsim.group.log_format import encode_batch as encode_group_batch
+from txnsim.group.records import ClassicGroupStored, OffsetCommitted
+from txnsim.releases.rules import LATEST
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_leader_epochs, encode_offsets
+from txnsim.storage.txn_index import ENTRY_BYTES
+from txnsim.txn.log_format import encode_batch
+from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import GZIP, LZ4, NONE, SNAPPY, ZSTD, Record, build_batch
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables import _records as records
+from txnsim_spark.tables import _segments as segments
+from txnsim_spark.tables import rows as r
+from txnsim_spark.tables._segments import WALKED
+from txnsim_spark.tables.readings import OF_REPLICA, OF_SEGMENT, OF_SEGMENTS, rows_of
+from txnsim_spark.tables.rows import Job
+
+# ``small_files``: Indexes of aborted transactions, leader epochs, snapshots and what a folder says,
+# as rows.
+
+
+def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:
+    driver = busy_log()
+    replica(broker_dir(tmp_path), driver)
+    rows = table(tmp_path, "aborted")
+    assert [
+        (row["producer_id"], row["first_offset"], row["marker_offset"], row["last_stable_offset"])
+        for row in rows
+    ] == [
+        (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
+        for one in driver.log.snapshot().aborted
+    ]
+    bases = {one.base_offset for one in driver.log.local.segments}
+    assert {row["segment_base_offset"] for row in rows} <= bases
+    assert all(row["segment_base_offset"] <= row["marker_offset"] for row in rows)
+
+
+def test_an_index_without_its_segment_is_read(tmp_path: Path) -> None:
+    """As it lies there where the segment itself is in tiered storage by now."""
+    folder = replica(broker_dir(tmp_path), busy_log())
+    before = table(tmp_path, "aborted")
+    (folder / names.file_name(0, names.LOG_SUFFIX)).unlink()
+    assert table(tmp_path, "aborted") == before
+
+
+def test_entries_in_front_of_damage_are_told(tmp_path: Path) -> None:
+    folder = replica(broker_dir(tmp_path), busy_log())
+    before = table(tmp_path, "aborted")
+    overwrite(folder / names.file_name(0, names.TXN_INDEX_SUFFIX), ENTRY_BYTES, b"\x00\x09")
+    after = table(tmp_path, "aborted")
+    assert after[0] == before[0]
+    assert {row["marker_offset"] for row in after if row["segment_base_offset"] == 0} == {
+        before[0]["marker_offset"]
+    }
+    assert len(after) < len(before)
+
+
+def test_epochs_are_rows_in_order(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [plain()])
+    path = tmp_path / "orders-0" / names.LEADER_EPOCHS_NAME
+    path.write_text(encode_leader_epochs([(0, 0), (3, 12)]))
+    assert table(tmp_path, "leader_epochs") == [
+        {
+            "log_dir": str(tmp_path),
+            "broker": 1,
+            "topic": "orders",
+            "partition": 0,
+            "leader_epoch": epoch,
+            "start_offset": offset,
+        }
+        for epoch, offset in ((0, 0), (3, 12))
+    ]
+
+
+def test_without_the_file_or_with_a_damaged_one_there_are_none(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [plain()])
+    assert table(tmp_path, "leader_epochs") == []
+    (tmp_path / "orders-0" / names.LEADER_EPOCHS_NAME).write_bytes(b"0\n1\n\xff")
+    assert table(tmp_path, "leader_epochs") == []
+
+
+def test_the_snapshot_at_the_end_names_what_is_open(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0, pid=7, count=2)
+    driver.end(committed=True, pid=8, coordinator_epoch=4)
+    replica(broker_dir(tmp_path), driver)
+    data, marker = sorted(table(tmp_path, "producer_state"), key=lambda row: row["producer_id"])
+    assert data == {
+        "log_dir": str(tmp_path),
+        "broker": 1,
+        "topic": "orders",
+        "partition": 0,
+        "snapshot_offset": 3,
+        "is_last": True,
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "last_sequence": 1,
+        "last_offset": 1,
+        "offset_delta": 1,
+        "last_timestamp_ms": NOW,
+        "coordinator_epoch": None,
+        "open_offset": 0,
+    }
+    assert (marker["coordinator_epoch"], marker["open_offset"]) == (4, None)
+    assert (marker["last_sequence"], marker["last_offset"], marker["offset_delta"]) == (None,) * 3
+
+
+def test_every_snapshot_is_told_and_the_newest_marked(tmp_path: Path) -> None:
+    folder = replica(broker_dir(tmp_path), busy_log())
+    offsets = [offset for offset, _ in names.numbered_files(folder, names.SNAPSHOT_SUFFIX)]
+    rows = table(tmp_path, "producer_state")
+    assert sorted({row["snapshot_offset"] for row in rows}) == offsets
+    assert {row["snapshot_offset"] for row in rows if row["is_last"]} == {offsets[-1]}
+
+
+def test_a_damaged_snapshot_has_no_rows(tmp_path: Path) -> None:
+    folder = replica(broker_dir(tmp_path), busy_log())
+    offset, path = names.numbered_files(folder, names.SNAPSHOT_SUFFIX)[0]
+    overwrite(path, 30, b"\xff")
+    assert offset not in {row["snapshot_offset"] for row in table(tmp_path, "producer_state")}
+
+
+def test_a_row_tells_what_all_the_small_files_say(tmp_path: Path) -> None:
+    driver = busy_log()
+    folder = replica(broker_dir(tmp_path, broker=2), driver)
+    for name, offset in (
+        (names.HIGH_WATERMARKS_NAME, 30),
+        (names.RECOVERY_POINTS_NAME, 20),
+        (names.LOG_STARTS_NAME, 10),
+    ):
+        (tmp_path / name).write_text(encode_offsets({ORDERS: offset}))
+    (row,) = table(tmp_path, "replicas")
+    assert row == {
+        "log_dir": str(tmp_path),
+        "broker": 2,
+        "topic": "orders",
+        "partition": 0,
+        "directory": str(folder),
+        "cluster_id": "a-cluster",
+        "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ",
+        "segments": len(driver.log.local.segments),
+        "size_bytes": driver.log.local.segments.size_bytes,
+        "first_segment_offset": 0,
+        "last_segment_offset": tuple(driver.log.local.segments)[-1].base_offset,
+        "log_start_offset": 10,
+        "high_watermark": 30,
+        "recovery_point": 20,
+        "last_snapshot_offset": driver.log.log_end_offset,
+        "is_clean": True,
+    }
+
+
+def test_what_is_not_told_is_null(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / names.LEADER_EPOCHS_NAME).touch()
+    (row,) = table(tmp_path, "replicas")
+    del row["log_dir"], row["topic"], row["directory"]
+    assert row == {
+        "broker": -1,
+        "partition": 0,
+        "cluster_id": None,
+        "topic_id": None,
+        "segments": 0,
+        "size_bytes": 0,
+        "first_segment_offset": None,
+        "last_segment_offset": None,
+        "log_start_offset": None,
+        "high_watermark": None,
+        "recovery_point": None,
+        "last_snapshot_offset": None,
+        "is_clean": False,
+    }
+
+
+def test_a_damaged_topic_id_is_null(tmp_path: Path) -> None:
+    folder = replica(broker_dir(tmp_path), busy_log())
+    (folder / names.PARTITION_METADATA_NAME).write_text("version: 9\n")
+    assert table(tmp_path, "replicas")[0]["topic_id"] is None
+
+
+# Every table is made of something, and nothing ends a job.
+
+
+def test_every_table_that_is_documented_can_be_read() -> None:
+    others = {"errors", "findings", "replicas"}
+    assert {*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA, *others} == {*TABLES}
+    for name in TABLES:
+        reads = READS[name]
+        assert reads.segments or reads.replicas or reads.is_whole
+    assert {*READS} == {*TABLES}
+    assert READS["errors"].log_dirs
+    assert READS["transactions"].topic == "__transaction_state"
+
+
+@pytest.mark.parametrize("name", [*OF_SEGMENT, *OF_SEGMENTS, *OF_REPLICA])
+def test_what_a_table_is_made_of_is_what_is_planned_for_it(name: str) -> None:
+    assert READS[name].segments == (name not in OF_REPLICA)
+    assert READS[name].replicas == (name in OF_REPLICA)
+
+
+@pytest.mark.parametrize("check", ["auto", "true", "false"])
+@pytest.mark.parametrize("name", OF_SEGMENTS)
+def test_small_segments_have_the_rows_together_that_each_has_alone(
+    tmp_path: Path, name: str, check: str
+) -> None:
+    for broker, is_clean in ((1, True), (2, False)):
+        replica(broker_dir(tmp_path / str(broker), broker=broker, is_clean=is_clean), busy_log())
+    options = KafkaLogOptions.of({"path": str(tmp_path), "table": name, "checkCrc": check})
+    shares = shares_of(options, Wanted(), READS[name])
+    segments = [one for share in shares for one in share.segments]
+    schema = TABLES[name].arrow()
+
+    def read(*some: SegmentFile, by_replica: bool = False) -> list[pa.RecordBatch]:
+        job = Job(options=options, columns=tuple(schema.names), by_replica=by_replica)
+        return [rows.in_schema(schema) for rows in rows_of(Share(segments=some), job)]
+
+    (whole,) = read(*segments)
+    alone = [batch for one in segments for batch in read(one)]
+    assert len(alone) > 4
+    assert whole.to_pylist() == pa.Table.from_batches(alone).to_pylist()
+    each = read(*segments, by_replica=True)
+    assert [len(set(one["broker"].to_pylist())) for one in each] == [1, 1]
+    assert pa.Table.from_batches(each).to_pylist() == whole.to_pylist()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_file_that_vanishes_takes_only_its_own_rows(tmp_path: Path, name: str) -> None:
+    """Between the plan and the reading, as with a broker that is alive."""
+    broker_dir(tmp_path)
+    gone = segment(tmp_path / "orders-0", [plain()])
+    segment(tmp_path / "orders-1", [plain()])
+    before = table(tmp_path, name)
+    gone.unlink()
+    gone.symlink_to(gone)
+    after = table(tmp_path, name)
+    if name == "replicas":
+        assert [row["size_bytes"] > 0 for row in after] == [False, True]
+    elif name in ("batches", "records", "fragments", "segments"):
+        assert [row["partition"] for row in before] == [0, 1]
+        assert [row["partition"] for row in after] == [1]
+    elif name == "errors":
+        assert [row["kind"] for row in after] == ["unreadable"]
+    else:
+        assert before == after == []
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*TABLES} - {"errors", "findings", "offsets", "transactions"})
+)
+def test_several_brokers_directories_are_read_at_once(tmp_path: Path, name: str) -> None:
+    for broker in (1, 2):
+        replica(broker_dir(tmp_path / str(broker), broker=broker), busy_log())
+    rows = table(tmp_path, name)
+    ones = [row for row in rows if row["broker"] == 1]
+    assert ones
+    assert len(rows) == 2 * len(ones)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["aborted", "batches", "endings", "fragments", "producer_state", "records"],
+)
+def test_rows_of_other_producers_are_not_made(tmp_path: Path, name: str) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    whole = table(tmp_path, name)
+    rows = table(tmp_path, name, where=[In(("producer_id",), (7, 9))])
+    assert {row["producer_id"] for row in rows} == {7, 9}
+    assert rows == [row for row in whole if row["producer_id"] in (7, 9)]
+    assert table(tmp_path, name, where=[EqualTo(("producer_id",), 99)]) == []
+
+
+@pytest.mark.parametrize("name", sorted({*TABLES} - {"errors"}))
+def test_empty_folders_have_no_rows_but_that_they_are_there(tmp_path: Path, name: str) -> None:
+    (broker_dir(tmp_path) / "orders-0").mkdir()
+    assert len(table(tmp_path, name)) == (1 if name == "replicas" else 0)
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@settings(max_examples=20)
+@given(st.data(), st.sampled_from(["auto", "true", "false"]), st.booleans())
+def test_no_damage_of_any_file_ends_a_job(
+    data: st.DataObject, check_crc: str, is_clean: bool
+) -> None:
+    """Bytes that are overwritten, torn off or put behind, in any file of a log directory."""
+    with TemporaryDirectory() as name:
+        log_dir = broker_dir(Path(name), is_clean=is_clean)
+        replica(log_dir, busy_log())
+        segment(log_dir / "__transaction_state-0", [transactions()])
+        segment(log_dir / "__consumer_offsets-0", [offsets()])
+        files = sorted(path for path in log_dir.rglob("*") if path.is_file())
+        for path in data.draw(st.lists(st.sampled_from(files), min_size=1, max_size=4)):
+            damage(path, data)
+        for each in TABLES:
+            checks = {"checkCrc": check_crc, "checkRecords": str(each == "errors").lower()}
+            table(log_dir, each, options=checks)
+
+
+def damage(path: Path, data: st.DataObject) -> None:
+    whole = path.read_bytes()
+    at = data.draw(st.integers(0, len(whole)))
+    junk = data.draw(st.binary(min_size=1, max_size=8))
+    match data.draw(st.sampled_from(["overwritten", "torn", "longer"])):
+        case "overwritten":
+            path.write_bytes(whole[:at] + junk + whole[at + len(junk) :])
+        case "torn":
+            path.write_bytes(whole[:at])
+        case "longer":
+            path.write_bytes(whole + junk * 20)
+
+
+def transactions() -> bytes:
+    moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
+    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW, rules=LATEST)
+
+
+def offsets() -> bytes:
+    commit = OffsetCommitted(
+        group_id="g", topic_partition=TopicPartition("a", 0), position=4, commit_timestamp_ms=NOW
+    )
+    return encode_group_batch([commit, ClassicGroupStored(group_id="g")], now_ms=NOW)
+
+
+# Records as a consumer would be given them, and more.
+
 
 FULL = [
     Record(key=b"k", value=b"v", timestamp_ms=NOW + 7, headers=(("h", b"1"), ("h", None))),
@@ -145,3 +488,154 @@ def test_only_columns_that_are_wanted_are_made(tmp_path: Path) -> None:
         {"value": b"v", "offset": 0},
         {"value": b"v", "offset": 1},
     ]
+
+
+# Columns that are made where they are asked for.
+
+
+REPLICA = Replica(log_dir="/logs", broker=1, topic="orders", partition=2, path="/logs/orders-2")
+SEGMENT = SegmentFile(replica=REPLICA, path="x", base_offset=7, next_base_offset=None, size=1)
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """What a decoded table may be made of."""
+
+    a: int
+    b: str | None
+
+
+def test_only_columns_of_the_schema_are_made() -> None:
+    def never(kind: pa.DataType) -> pa.Array:
+        raise AssertionError(kind)
+
+    rows = r.Rows(2, {"a": r.same(5, 2), "b": never})
+    schema = pa.schema([pa.field("a", pa.int32())])
+    assert rows.in_schema(schema).to_pylist() == [{"a": 5}, {"a": 5}]
+
+
+def test_a_place_is_the_same_in_all_rows() -> None:
+    rows = r.Rows(2, r.of_segment(SEGMENT, 2))
+    schema = pa.schema(
+        [
+            ("log_dir", pa.string()),
+            ("broker", pa.int32()),
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("segment_base_offset", pa.int64()),
+        ]
+    )
+    assert [tuple(row.values()) for row in rows.in_schema(schema).to_pylist()] == [
+        ("/logs", 1, "orders", 2, 7)
+    ] * 2
+
+
+def test_numbers_words_and_nothing() -> None:
+    numbers = np.array([3, -1, 9], dtype=np.int64)
+    assert r.integers(numbers)(pa.int32()).to_pylist() == [3, -1, 9]
+    assert r.integers(numbers, absent=numbers == 9)(pa.int64()).to_pylist() == [3, -1, None]
+    assert r.not_negative(numbers)(pa.int64()).to_pylist() == [3, None, 9]
+    assert r.truths(numbers > 0)(pa.bool_()).to_pylist() == [True, False, True]
+    assert r.words(numbers, "abcd")(pa.string()).to_pylist() == ["d", None, None]
+    for number, word in ((1, "b"), (-1, None), (4, None)):
+        alike = np.full(2, number, dtype=np.int64)
+        assert r.words(alike, "abcd")(pa.string()).to_pylist() == [word, word]
+    assert r.words(numbers[:0], "abcd")(pa.string()).to_pylist() == []
+    assert r.nothing(2)(pa.string()).to_pylist() == [None, None]
+    assert r.same(None, 2)(pa.int32()).to_pylist() == [None, None]
+    assert r.values(lambda: [b"x", None])(pa.binary()).to_pylist() == [b"x", None]
+
+
+def test_structs_come_in_pieces_of_bounded_size() -> None:
+    count = r.ROWS_MAX + 3
+
+    def found() -> Iterator[Pair]:
+        for number in range(count):
+            yield Pair(number, None if number % 2 else "x")
+
+    pieces = list(r.of_structs(found(), lambda size: {"topic": r.same("t", size)}))
+    assert [piece.count for piece in pieces] == [r.ROWS_MAX, 3]
+    schema = pa.schema([("b", pa.string()), ("a", pa.int64()), ("topic", pa.string())])
+    assert pieces[1].in_schema(schema).to_pylist()[0] == {
+        "b": "x" if r.ROWS_MAX % 2 == 0 else None,
+        "a": r.ROWS_MAX,
+        "topic": "t",
+    }
+    assert list(r.of_structs(iter(()), lambda _: {})) == []
+
+
+def test_small_batches_are_put_together_up_to_a_bound() -> None:
+    def of(*values: bytes) -> pa.RecordBatch:
+        return pa.record_batch({"value": pa.array(values, pa.binary())})
+
+    many, large = of(*[b"m"] * r.ROWS_MAX), of(b"l" * r.JOINED_BYTES_MAX)
+    given = [of(b"a"), of(b"b", b"c"), many, of(b"d"), large, of(b"e"), of(b"f")]
+    made = list(r.joined(given))
+    assert [one.num_rows for one in made] == [3, r.ROWS_MAX, 1, 1, 2]
+    assert pa.Table.from_batches(made) == pa.Table.from_batches(given)
+    assert list(r.joined(())) == []
+
+
+# Segments as rows.
+
+
+def test_a_row_tells_what_a_segment_spans(tmp_path: Path) -> None:
+    path = segment(
+        broker_dir(tmp_path) / "orders-0", [plain(2), plain(timestamp=NOW + 9)], base_offset=5
+    )
+    (row,) = table(tmp_path, "segments")
+    size = path.stat().st_size
+    del row["log_dir"], row["broker"], row["topic"], row["partition"]
+    assert row == {
+        "segment_base_offset": 5,
+        "file": str(path),
+        "size_bytes": size,
+        "sound_bytes": size,
+        "is_last": True,
+        "batches": 2,
+        "records": 3,
+        "first_offset": 5,
+        "last_offset": 7,
+        "max_timestamp_ms": NOW + 9,
+    }
+
+
+def test_an_empty_segment_spans_nothing(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [])
+    (row,) = table(tmp_path, "segments")
+    assert (row["batches"], row["size_bytes"], row["sound_bytes"]) == (0, 0, 0)
+    assert (row["first_offset"], row["last_offset"], row["max_timestamp_ms"]) == (None,) * 3
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_is_torn_is_not_sound(tmp_path: Path, is_clean: bool) -> None:
+    path = segment(broker_dir(tmp_path, is_clean=is_clean) / "orders-0", [plain(), plain()])
+    path.write_bytes(path.read_bytes()[:-1])
+    (row,) = table(tmp_path, "segments")
+    assert row["sound_bytes"] == len(plain())
+    assert row["size_bytes"] == 2 * len(plain()) - 1
+
+
+def test_a_replica_has_a_row_per_segment(tmp_path: Path) -> None:
+    driver = busy_log()
+    replica(broker_dir(tmp_path), driver)
+    rows = table(tmp_path, "segments", options={"taskBytes": "1"})
+    assert [row["segment_base_offset"] for row in rows] == [
+        one.base_offset for one in driver.log.local.segments
+    ]
+    assert sum(row["batches"] for row in rows) == 90
+    assert [row["is_last"] for row in rows] == [False] * (len(rows) - 1) + [True]
+
+
+def test_nobody_goes_through_segments_for_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    whole = table(tmp_path, "segments")
+    cheap = [name for name in TABLES["segments"].names if name not in WALKED]
+
+    def never(*args: object, **named: object) -> None:
+        raise AssertionError(args)
+
+    monkeypatch.setattr(segments, "batch_rows", never)
+    rows = table(tmp_path, "segments", columns=cheap)
+    assert rows == [{name: row[name] for name in cheap} for row in whole]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.lab.cli.scenario.test_output import finding, result
+from tests.lab.cli.scenario.test_scenario import finding, result
 from txnsim_lab.cli._scenario.matrix import matrix_of
 
 

@@ -1,0 +1,357 @@
+"""The catalogue as pages show it, and runs of it that repeat."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import pytest
+import yaml
+
+from tests.support.stories import small
+from txnsim.cli.main import main
+from txnsim.client.inspection.waiting_readers import explain
+from txnsim.runtime.trace import TraceLevel
+from txnsim.trace.reading import recording
+from txnsim_lab.scenario import catalog, final_observation, runner
+from txnsim_lab.scenario.catalog import scenarios
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.stage import Stage
+from txnsim_lab.scenario.steps_model import (
+    CALLS,
+    CLUSTER,
+    Call,
+    ClusterAct,
+    Condition,
+    Expectation,
+    Step,
+)
+from txnsim_lab.trace.explain import lso_of
+from txnsim_lab.trace.faults_and_decisions import Remembered
+from txnsim_lab.trace.state import state_at
+
+# The zoo of documented anomalies: in which generation of the protocol each one happens, written
+# down here apart from the files, so that a file that declares something else is found out. ``Y``
+# happens, ``n`` is prevented, ``Y/n`` happens before a fix and is prevented by it, ``-`` is not
+# applicable or does not depend on the generation, so that nothing may happen there.
+
+
+MODES: Final = ("V-", "V+", "TV2", "TV2+")
+
+ZOO: Final = {
+    "Z01": ("Y", "n", "n", "n"),
+    "Z02": ("Y", "Y", "n", "n"),
+    "Z03": ("Y", "n", "n", "n"),
+    "Z04": ("Y", "n", "n", "n"),
+    "Z05": ("Y", "Y", "n", "n"),
+    "Z06": ("Y", "Y", "n", "n"),
+    "Z07": ("Y/n", "n", "n", "n"),
+    "Z08": ("Y/n", "n", "n", "n"),
+    "Z09": ("Y/n", "n", "n", "n"),
+    "Z10": ("Y/n", "-", "-", "-"),
+    "Z11": ("Y/n", "-", "-", "-"),
+    "Z12": ("Y/n", "Y/n", "-", "-"),
+    "Z13": ("Y/n", "-", "-", "-"),
+    "Z14": ("Y/n", "Y/n", "-", "-"),
+    "Z15": ("Y/n", "-", "-", "-"),
+    "Z16": ("Y", "n", "n", "n"),
+    # Up to 2.4 deleting did heal.
+    "Z17": ("Y/n", "Y", "Y", "Y"),
+    "Z18": ("Y/n", "-", "-", "-"),
+    "Z19": ("-", "Y/n", "n", "n"),
+    "Z20": ("-", "Y/n", "n", "n"),
+    "Z21": ("Y", "Y", "Y", "n"),
+    "Z22": ("n", "n", "n", "Y/n"),
+    "Z23": ("n", "n", "Y/n", "Y/n"),
+    "Z24": ("Y", "Y", "Y", "Y"),
+    "Z25": ("-", "-", "-", "-"),
+    "Z26": ("Y/n", "Y/n", "Y/n", "Y/n"),
+    # 4.2 keeps the marker, 4.3 drops it.
+    "Z27": ("-", "Y/n", "Y/n", "-"),
+    "Z28": ("Y", "Y", "Y", "Y"),
+    "Z30": ("Y", "Y", "n", "n"),
+    "Z31": ("Y", "Y", "Y", "Y"),
+    "Z32": ("Y", "Y", "Y", "Y"),
+    "Z33": ("Y", "Y", "Y", "Y"),
+    "Z34": ("Y", "Y", "Y", "Y"),
+}
+"""Anomaly -> what happens in each mode."""
+
+HAPPENS: Final = {
+    "Y": ({True},),
+    "n": ({False},),
+    "Y/n": ({True, False},),
+    "-": (set[bool](), {False}),
+}
+"""What the runs of a cell may come to: an anomaly or not."""
+
+
+@cache
+def anomalies() -> dict[str, Scenario]:
+    """Each anomaly's own scenario; others with its number show further sides of it."""
+    return {
+        scenario.anomaly: scenario
+        for scenario in scenarios().values()
+        if scenario.anomaly.lower() in scenario.aliases
+    }
+
+
+def test_every_animal_has_a_scenario() -> None:
+    assert sorted(anomalies()) == sorted(ZOO)
+
+
+@pytest.mark.parametrize("anomaly", ZOO)
+def test_an_anomaly_happens_where_it_is_documented_to(anomaly: str) -> None:
+    declared: dict[str, set[bool]] = defaultdict(set)
+    for run in anomalies()[anomaly].runs.values():
+        declared[run.mode].add(bool(run.verdict))
+    wrong = {
+        mode: (expected, declared[mode])
+        for mode, expected in zip(MODES, ZOO[anomaly], strict=True)
+        if declared[mode] not in HAPPENS[expected]
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("anomaly", ZOO)
+def test_what_was_fixed_is_shown_with_the_fix_and_without(anomaly: str) -> None:
+    for label, run in anomalies()[anomaly].runs.items():
+        if label.endswith("/before"):
+            assert run.verdict, "a pre-fix run shows the anomaly"
+            assert label.replace("/before", "/fixed") in anomalies()[anomaly].runs
+
+
+# Every story that a page shows is played, in all its runs and takes; so is each list of steps.
+
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+PAGES: Final = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "tests/real/FOUND.md",
+)
+TEXTS: Final = {page.relative_to(ROOT).as_posix(): page.read_text("utf-8") for page in PAGES}
+BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SEEDS: Final = range(1, 7)
+
+PART: Final = {"plays": "member", "group": "billing"}
+HEAD: Final[dict[str, Any]] = {
+    "settings": {"group.initial.rebalance.delay.ms": 0},
+    "topics": {"orders": 1, "in": 1},
+    "actors": {
+        "shop": {"plays": "wire", "transactional-id": "shop"},
+        "first": PART,
+        "second": PART,
+    },
+}
+"""What the steps that a page shows without a file name."""
+BEFORE: Final = (
+    {"call": {"who": "shop", "do": "init-producer-id"}},
+    {"call": {"who": "bystander", "do": "append", "partition": "in-0", "value": "order"}},
+)
+
+
+def shown() -> Iterator[tuple[str, Scenario]]:
+    """Each with the page and line where it begins."""
+    for page, text in TEXTS.items():
+        for found in BLOCK.finditer(text):
+            place = f"{page}:{text.count(chr(10), 0, found.start()) + 1}"
+            if found[1] == "yaml" and re.search("^steps:", found[2], re.MULTILINE):
+                yield place, read(place, found[2])
+            elif found[2].startswith("- "):
+                control = {"control": "As it is."} if "only: control" in found[2] else {}
+                yield place, small([*BEFORE, *yaml.safe_load(found[2])], **HEAD, **control)
+
+
+SHOWN: Final = dict(shown())
+FAILS: Final = {
+    "no-leader-after-fewer-replicas": (
+        "waited 60000 ms in vain until broker 2 leads t-1; t-1 has no leader"
+    ),
+}
+"""Stories that ask a question, and the answer, which the page says too."""
+
+
+def test_what_is_shown_is_found() -> None:
+    assert [place.partition(":")[0] for place in SHOWN] == [
+        *["docs/writing-scenarios.md"] * 5,
+        *["tests/real/FOUND.md"] * 2,
+    ]
+
+
+def check(place: str, run: str, take: str, seed: int) -> None:
+    scenario = SHOWN[place]
+    told = run_in_virtual_time(ScenarioRun(scenario=scenario, run=run, take=take), seed=seed)
+    said = FAILS.get(scenario.name)
+    if said is None:
+        assert told.as_declared, (run, take, seed, told.verdict)
+    else:
+        assert said in TEXTS[place.partition(":")[0]]
+        assert told.verdict.observed == ("story-failed",)
+        assert told.verdict.because[0].endswith(said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", SHOWN)
+def test_a_story_of_a_page_comes_to_what_the_page_says(place: str) -> None:
+    check(place, next(iter(SHOWN[place].runs)), "armed", seed=SEEDS[0])
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("place", SHOWN)
+def test_it_does_so_in_all_its_runs_and_takes(place: str) -> None:
+    """Where members have a part, with some seeds: they act at the same time."""
+    scenario = SHOWN[place]
+    has_members = any(one.plays == "member" for one in scenario.cast.values())
+    for seed in SEEDS if has_members else SEEDS[:1]:
+        for run in scenario.runs:
+            for take in scenario.takes:
+                check(place, run, take, seed)
+
+
+# docs/writing-scenarios.md is enough to write one: its file runs, prints what the page shows, and
+# is refused with what the page shows when a word is wrong.
+
+
+WRITING_ROOT = Path(__file__).resolve().parents[3]
+PAGE = (WRITING_ROOT / "docs/writing-scenarios.md").read_text("utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.DOTALL)
+EXAMPLE, APPLICATION, _ = [text for language, text in BLOCKS if language == "yaml"]
+
+
+def cells(text: str) -> list[list[str]]:
+    """A table's words, however wide its columns are."""
+    return [[cell.strip() for cell in line.split("\t")] for line in text.splitlines() if line]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where somebody has written the page's file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "early-commit.yaml").write_text(EXAMPLE, "utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_the_example_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    (shown,) = [text for _, text in BLOCKS if "scenario run early-commit.yaml" in text]
+    command, _, table = shown.partition("\n")
+    assert main(command.split()[2:]) == 0
+    assert cells(capsys.readouterr().out) == cells(table)
+    assert main(["scenario", "run", "early-commit.yaml", "--quiet"]) == 0
+
+
+def test_a_wrong_word_is_refused_with_what_the_page_shows(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shown,) = [text for _, text in BLOCKS if text.startswith("txnsim: typo.yaml")]
+    (folder / "typo.yaml").write_text(EXAMPLE.replace("do: begin}", "do: beginn}"), "utf-8")
+    assert main(["scenario", "run", "typo.yaml"]) == 2
+    assert capsys.readouterr().err == shown
+
+
+def test_the_page_names_everything_that_a_file_may_say() -> None:
+    words = {
+        *(act.rstrip("_") for act in Step.choices()),
+        *(do for can in CALLS.values() for do in can),
+        *CLUSTER,
+        *Condition.choices(),
+        *Call.model_fields,
+        *ClusterAct.model_fields,
+        *Expectation.model_fields,
+    }
+    missing = [
+        word for word in sorted(words) if f"`{word.rstrip('_').replace('_', '-')}" not in PAGE
+    ]
+    assert missing == []
+
+
+@pytest.mark.slow
+def test_the_application_is_convicted_where_it_does_not_go_back() -> None:
+    aborts = APPLICATION.replace("do: commit}", "do: abort}", 1).replace(
+        "is: CompleteCommit", "is: [CompleteAbort, Empty]", 1
+    )
+    aborts = aborts.replace("committed: [bill 1, bill 2, bill 3]", "committed: [bill 3]")
+    lossy = run_in_virtual_time(ScenarioRun(scenario=read("bills.yaml", aborts), run="TV2"))
+    assert lossy.verdict.observed == ("skipped-input",), lossy.verdict
+    assert "has processed 0, 1" in lossy.verdict.because[0]
+
+
+def test_the_example_is_read() -> None:
+    assert read("early-commit.yaml", EXAMPLE).name == "early-commit"
+
+
+# ``txnsim txns why`` asks brokers, ``txnsim explain`` reads the trace: they say the same, also what
+# was decided about a transaction that hangs.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "run"), [("z01", "V-"), ("z11", "V-/before"), ("z21", "TV2"), ("z27", "TV2/4.3")]
+)
+def test_an_operator_and_a_reader_of_the_trace_hear_the_same(name: str, run: str) -> None:
+    said: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+
+    async def look(stage: Stage) -> None:
+        await final_observation.look_twice(stage)
+        environment = stage.environment
+        tracer = environment.tracer
+        for partition in stage.partitions:
+            now_ms = environment.clock.now_ms()
+            asked = await explain(await stage.operator.admin(), partition, now_ms=now_ms)
+            state = state_at(tracer.events(0), tracer.nodes)
+            state.at_us = (now_ms - state.wall_ms) * 1000
+            remembered = Remembered.of(tracer.events(0))
+            told = lso_of(state, str(partition), at=0, remembered=remembered)
+            said.append((asked.sentences, told.sentences))
+
+    scenario_run = ScenarioRun(scenario=catalog.find(name)[1], run=run, take="armed")
+    with patch.object(runner, "look_twice", look):
+        run_in_virtual_time(scenario_run, trace_level=TraceLevel.FULL)
+    assert said
+    for asked, told in said:
+        assert told == asked
+
+
+# A run is told again from the header of its trace alone, event by event.
+
+
+SEED = 7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("scenario", "take", "level"),
+    [
+        ("late-marker", "armed", TraceLevel.BRIEF),
+        ("late-marker", "disarmed", TraceLevel.FULL),
+        ("z05", "control", TraceLevel.BRIEF),
+    ],
+)
+def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: TraceLevel) -> None:
+    told = catalog.find(scenario)[1]
+    take = take if take in told.takes else "armed"
+    run = list(told.runs)[-1]
+    first = run_in_virtual_time(
+        ScenarioRun(scenario=told, run=run, take=take), seed=SEED, trace_level=level
+    ).trace
+    header = recording("first", first.splitlines()).header
+    again = ScenarioRun(
+        scenario=catalog.find(header["scenario"])[1], run=header["run"], take=header["take"]
+    )
+    assert header["mode"] == again.mode
+    replayed = run_in_virtual_time(
+        again, seed=header["seed"], trace_level=TraceLevel(header["level"])
+    ).trace
+    assert recording("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
+    assert replayed == first
+    other = run_in_virtual_time(again, seed=SEED + 1, trace_level=level).trace
+    assert other != first, "the seed matters, so that equal traces mean something"

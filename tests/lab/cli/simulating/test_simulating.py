@@ -1,0 +1,183 @@
+"""``txnsim simulate`` and campaigns."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.support.plans import leaderless_plan
+from txnsim.cli.main import main
+from txnsim_lab.cli._simulating import simulate
+from txnsim_lab.simulation import batch, drawing, reports
+from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation.drawing import Wanted
+
+
+@pytest.fixture
+def one_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every seed is one plan, which finds something as 4.3 and nothing as 4.2."""
+
+    def draw(_seed: int, wanted: Wanted) -> Plan:
+        return leaderless_plan(as_version=wanted.as_version)
+
+    for module in (batch, reports):
+        monkeypatch.setattr(module, "draw", draw)
+
+
+# ``campaign``
+
+
+@pytest.mark.costly
+@pytest.mark.usefixtures("one_bug")
+def test_a_finding_is_told_with_the_command_that_repeats_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "--seeds", "3..5", "--jobs", "1", "--out", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "2 seeds in" in out
+    assert "2 commits" not in out
+    assert "  z27 (lost-write, stuck-last-stable-offset, torn-transaction): seeds 3, 4\n" in out
+    assert "This is z27 (KAFKA-20734)" in out
+    assert "again: txnsim simulate --seed 3" in out
+    assert "a story of" in out
+
+
+@pytest.mark.usefixtures("one_bug")
+def test_where_nothing_is_found_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seed", "1", "--as-version", "4.2"]) == 0
+    assert "Nothing was found." in capsys.readouterr().out
+
+
+@pytest.mark.costly
+@pytest.mark.usefixtures("one_bug")
+def test_a_time_alone_plays_seeds_until_it_is_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulate, "SEEDS_DEFAULT", "0..1")
+    seconds = count()
+    monkeypatch.setattr(simulate, "wall_ms", lambda: 1_000 * next(seconds))
+    command = ["simulate", "--jobs", "1", "--no-shrink", "--json", "--out", str(tmp_path)]
+    assert main([*command, "--time", "9s"]) == 1
+    assert json.loads(capsys.readouterr().out)["seeds"] > 1
+
+
+def test_a_seed_is_compared_with_itself_in_another_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "draw", lambda *_: leaderless_plan(as_version="4.3"))
+    command = ["simulate", "--seed", "7", "--against", "4.2", "--out", str(tmp_path)]
+    assert main(command) == 1
+    first, inside, more = capsys.readouterr().out.splitlines()
+    assert first == (
+        "All clients are answered alike; A has lost-write, stuck-last-stable-offset,"
+        " torn-transaction, B has no finding."
+    )
+    assert inside.startswith("Inside: They part at ")
+    paths = more.removeprefix("  more: txnsim diff ").split()
+    assert main(["diff", *paths]) == 1
+    capsys.readouterr()
+    assert main([*command, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["files"] == paths
+
+
+@pytest.mark.usefixtures("one_bug")
+def test_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["simulate", "--seed", "1", "--no-shrink", "--json", "--out", str(tmp_path)]
+    assert main(arguments) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["seeds"] == 1
+    assert found["failed"][0]["seed"] == 1
+    assert found["reports"][0]["causes"][0]["animals"] == ["z27"]
+    assert found["failed"][0]["names"] == ["z27"]
+    assert {"state": "Ongoing", "asked": "commit", "outcome": "NONE", "times": 2} in found["places"]
+
+
+@pytest.mark.usefixtures("one_bug")
+def test_a_run_that_exercised_nothing_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--seeds", "0..5", "--time", "0s", "--jobs", "1"]) == 2
+    assert "proves nothing: no seed was played" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--seeds", "5"], "expected a range such as 0..200"),
+        (["--seeds", "5..5"], "expected a range"),
+        (["--time", "soon"], "no duration"),
+        (["--as-version", "9.9"], "there is no release"),
+        (["--rules", "leaderless"], "leaderless_partitions_keep_markers"),
+        (["--rules", "leaderless_partitions_keep_markers=maybe"], "=on or"),
+        (["--workload", "nowhere:at_all"], "workload nowhere:at_all"),
+        (["--against", "4.2"], "name it with --seed"),
+        (["--seed", "1", "--against", "9.9"], "there is no release"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", *arguments]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.costly
+def test_a_campaign_on_this_machine_is_played_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "rows"
+    command = ["campaign", "run", "--seeds", "1..7", "--file-seeds", "4", "--out", str(out)]
+    assert main([*command, "--jobs", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["summary"]["seeds"] == 6
+    assert told["summary"]["committed"] > 0
+    files = {one.name: one.read_bytes() for one in out.iterdir()}
+    assert sorted(files) == [
+        "campaign.json",
+        "seeds-0000000001-0000000004.parquet",
+        "seeds-0000000004-0000000007.parquet",
+    ]
+    assert main(command) == 0
+    assert "6 seeds in" in capsys.readouterr().out
+    assert {one.name: one.read_bytes() for one in out.iterdir()} == files
+
+
+def test_a_run_without_a_verdict_counts_as_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["campaign", "run", "--seeds", "0..1", "--out", str(tmp_path), "--jobs", "1"]
+    assert main([*command, "--seed-limit", "1ms"]) == 2
+    printed = capsys.readouterr()
+    assert "0 with findings, 1 without a verdict" in printed.out
+    assert "proves nothing: no transaction was committed" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--seeds", "5"], "expected a range such as 0..200"),
+        (["--as-version", "9.9"], "there is no release"),
+        (["--file-seeds", "0"], "--file-seeds 0: expected 1 or more"),
+        (["--seed-limit", "soon"], "--seed-limit"),
+        (["--master", "local[1]"], "--master is of --engine spark"),
+        (["--engine", "spark", "--jobs", "1"], "--jobs is of --engine local"),
+    ],
+)
+def test_campaign_what_makes_no_sense_is_refused(
+    arguments: list[str], complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["campaign", "run", "--seeds", "0..5", "--out", str(tmp_path / "out")]
+    assert main([*command, *arguments]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.costly
+def test_a_report_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("jinja2", reason="the extra spark is not installed")
+    rows, file = str(tmp_path / "rows"), tmp_path / "campaign.html"
+    assert main(["campaign", "run", "--seeds", "1..2", "--out", rows, "--jobs", "1"]) in (0, 2)
+    assert main(["campaign", "report", rows, "--out", str(file)]) == 0
+    assert "Growth of coverage" in file.read_text()
+    assert main(["campaign", "report", str(tmp_path), "--out", str(file)]) == 2
+    assert "is no campaign" in capsys.readouterr().err

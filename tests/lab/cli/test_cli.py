@@ -1,0 +1,400 @@
+"""Commands of the lab."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import shlex
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import jsonschema
+import pytest
+
+from tests.lab.exam.test_exam import KNOWS_ITS_NAME, YES
+from tests.support.bash_completion import completed, written
+from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main
+from txnsim.errors import ConfigError
+from txnsim.security.options import TlsFiles
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import Ended, Read, Record, Wrote
+from txnsim_lab.cli import _proxy as proxy
+from txnsim_lab.cli._schema import KINDS
+from txnsim_lab.proxy.addresses import Endpoint
+
+# ``check``
+
+
+WROTE = Wrote(at_ms=1, who="p", transaction="T1", topic="t", partition=0, value="r1", offset=0)
+ABORTED = Ended(at_ms=2, who="p", transaction="T1", commit=False)
+READ = Read(
+    at_ms=3,
+    who="r",
+    topic="t",
+    partition=0,
+    asked=0,
+    next_offset=2,
+    records=(Record(offset=0, value="r1"),),
+)
+
+
+@pytest.fixture
+def healthy(tmp_path: Path) -> str:
+    path = tmp_path / "healthy.jsonl"
+    path.write_bytes(History([WROTE, ABORTED]).to_lines())
+    return str(path)
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> str:
+    path = tmp_path / "wrong.jsonl"
+    path.write_bytes(b"# a story\n" + History([WROTE, ABORTED, READ]).to_lines())
+    return str(path)
+
+
+def test_a_healthy_history_is_told_so(healthy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", healthy]) == 0
+    assert capsys.readouterr().out == f"{healthy}: healthy (2 observations)\n"
+
+
+def test_anomalies_are_told_with_their_evidence(
+    healthy: str, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", healthy, wrong]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == f"{wrong}: aborted-read (3 observations)"
+    assert lines[2] == "  aborted-read: r read 'r1' at t-0@0, but T1 was not committed"
+    assert [line.split()[0] for line in lines[3:]] == ["1", "2", "3"]
+    assert json.loads(lines[5].split(maxsplit=1)[1])["seen"] == "read"
+
+
+def test_programs_get_the_same_as_json(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--json", wrong]) == 1
+    (report,) = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == ["aborted-read"]
+    assert report["observations"] == 3
+    (anomaly,) = report["anomalies"]
+    assert anomaly["kind"] == "aborted-read"
+    assert [one["number"] for one in anomaly["evidence"]] == [1, 2, 3]
+    assert anomaly["evidence"][1]["observation"]["commit"] is False
+
+
+def test_a_history_may_come_through_a_pipe(
+    wrong: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(Path(wrong).read_bytes()), "utf-8")
+    )
+    assert main(["check", "-"]) == 1
+    assert capsys.readouterr().out.startswith("-: aborted-read")
+
+
+def test_what_is_no_history_is_told_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "notes.jsonl"
+    path.write_text('{"seen":"healed","at_ms":1,"who":"h"}\nthen it broke\n', "utf-8")
+    assert main(["check", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"txnsim: {path}: line 2: ")
+
+
+def test_a_value_of_two_records_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "twice.jsonl"
+    again = Wrote(at_ms=4, who="p", topic="t", partition=0, value="r1", offset=3)
+    path.write_bytes(History([WROTE, ABORTED, again]).to_lines())
+    assert main(["check", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"txnsim: {path}: observations 1 and 3: the value 'r1' names two records"
+    )
+
+
+def test_a_file_that_is_not_there_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "nowhere.jsonl"
+    assert main(["check", str(path)]) == 2
+    assert capsys.readouterr().err == f"txnsim: {path}: No such file or directory\n"
+
+
+# ``txnsim proxy`` as a process: it says where it is, and ends in order; what can't be is named.
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    proxy.add_arguments(parser)
+    return parser.parse_args(["--bootstrap-server", "127.0.0.1:1", *words])
+
+
+def test_arguments_become_options(tmp_path: Path) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("client.id=me\nrequest.timeout.ms=5\n")
+    options = proxy.options_from(
+        arguments(
+            *("--command-config", str(config), "--peer", "2=kafka-2:9094", "--port", "0"),
+            *("--peer-certificate", "p.pem", "--peer-key", "p.key"),
+            *("--certificate", "c.pem", "--key", "k.pem", "--wait", "1.5", "--seed", "7"),
+        )
+    )
+    assert options.peers == (Endpoint(2, "kafka-2", 9094),)
+    assert options.tls == TlsFiles(certificate="c.pem", key="k.pem")
+    assert options.peer_tls == TlsFiles(certificate="p.pem", key="p.key")
+    assert (options.wait_ms, options.seed, options.port) == (1_500, 7, 0)
+    assert (options.settings.client_id, options.settings.request_timeout_ms) == ("me", 5)
+    assert proxy.options_from(arguments()).host == "127.0.0.1", "loopback unless told"
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--peer", "kafka:9094"), "--peer kafka:9094"),
+        (("--certificate", "c.pem"), "--key"),
+        (("--peer-key", "k.pem"), "--peer-certificate"),
+        (("--wait", "-1"), "--wait -1"),
+    ],
+)
+def test_what_makes_no_sense_is_named(words: tuple[str, ...], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        proxy.options_from(arguments(*words))
+
+
+def test_a_cluster_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert proxy.run(arguments("--port", "0", "--http", "0")) == 1
+    assert "127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_gssapi_for_look_ups_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=GSSAPI\n")
+    words = ["--bootstrap-server", "127.0.0.1:1", "--command-config", str(config)]
+    assert main(["proxy", *words]) == 2
+    assert "GSSAPI" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_it_says_where_it_is_and_ends_in_order(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    with TxnsimServer(arguments=("--brokers", "1")) as server:
+        command = [
+            *(sys.executable, "-m", "txnsim", "proxy", "--bootstrap-server", server.bootstrap),
+            *("--port", "0", "--http", "0", "--ready-file", str(ready), "--until-eof"),
+        ]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if "stop with" in line:
+                    break
+            facts = json.loads(ready.read_text())
+            assert facts["bootstrap"] != server.bootstrap
+            health = httpx.get(f"{facts['http']}/healthz", timeout=60).json()
+            assert health["bootstrap"] == facts["bootstrap"]
+            assert any("can't pass: client certificates" in line for line in said)
+            assert any("GSSAPI" in line for line in said)
+            process.stdin.close()
+            assert process.wait(timeout=60) == 0
+    assert not ready.exists()
+
+
+# ``practise``
+
+
+Typed = Callable[[str], tuple[int, str]]
+
+
+@pytest.fixture
+def typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Typed:
+    """What a printed command does, from an empty folder; a remark in brackets is not part of it."""
+    monkeypatch.chdir(tmp_path)
+
+    def type_it(line: str) -> tuple[int, str]:
+        capsys.readouterr()
+        program, *words = line.partition(" (")[0].split()
+        assert program == "txnsim"
+        status = main(words)
+        printed = capsys.readouterr()
+        return status, printed.out + printed.err
+
+    return type_it
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_the_printed_commands_find_and_repair_what_hangs(typed: Typed) -> None:
+    with TxnsimServer(practise=True, arguments=("--http", "0", "--json")) as server:
+        exercise = json.loads(server.wait_for_output('"exercise"'))["exercise"]
+        assert exercise == server.ready["exercise"]
+        with urllib.request.urlopen(f"{server.http}/api/v1/report", timeout=60) as answer:
+            assert "nothing was recorded" not in answer.read().decode()
+        with urllib.request.urlopen(f"{server.http}/", timeout=60) as answer:
+            assert b"<title>txnsim" in answer.read()
+        commands = [line.strip() for line in exercise if line.startswith("  txnsim txns ")]
+        outcomes = [typed(line) for line in commands]
+        assert [status for status, _ in outcomes] == [3, 3, 3, 0]
+        assert "hanging: 1; decided and not yet marked: 1; old and alive: 1" in outcomes[0][1]
+        assert "It hangs. It was not committed: end it with ABORT" in outcomes[1][1]
+        assert " To end it: txnsim txns " in outcomes[1][1]
+        assert "would be repaired" in outcomes[2][1]
+        assert "0 -> 2" in outcomes[3][1]
+        (release,) = (line.partition(": ")[2] for line in exercise if "faults release" in line)
+        assert typed(release) == (0, "let go 1\n")
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_it_goes_on_with_copies_of_disks(tmp_path: Path, typed: Typed) -> None:
+    disks = tmp_path / "disks"
+    with TxnsimServer(practise=True, arguments=("--http", "0")) as made:
+        assert main(["logs", "write", str(disks), "--url", str(made.http)]) == 0
+    directories = sorted(map(str, disks.iterdir()))
+    assert len(directories) == 3
+    with TxnsimServer(practise=True, arguments=("--http", "0", *directories)) as server:
+        printed = server.wait_for_output("docs/practise.md")
+        assert "loaded " in printed
+        found = [line for line in printed.splitlines() if "find-hanging" in line]
+        status, told = typed(found[0])
+    assert status == 3
+    assert "orders-0 at offset 0: transactional id billing is Empty" in told
+
+
+def test_what_is_no_directory_of_a_broker_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["practise", "--port", "0", "--http", "0", str(tmp_path)]) == 2
+    assert "meta.properties" in capsys.readouterr().err
+
+
+# ``exam``: ``txnsim exam``: what it prints, and with which status it ends.
+
+
+def sat(program: str, *more: str) -> int:
+    """The status of a short exam."""
+    command = shlex.join([sys.executable, "-c", program])
+    only = ("--only", "commit-lost", "--transaction-version", "2")
+    return main(["exam", "run", "--driver", command, *only, *more])
+
+
+def test_a_miss_is_told_and_is_the_status(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sat(YES) == 1
+    told = capsys.readouterr()
+    assert "but readers do not get" in told.out
+    assert "again: txnsim exam run --driver" in told.out
+    assert "1/1 commit-lost@2: missed" in told.err
+
+
+def test_a_known_miss_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known, report = tmp_path / "known.txt", tmp_path / "exam.html"
+    known.write_text("commit-lost@2  # reported\n")
+    assert sat(YES, "--known", str(known), "--report", str(report)) == 0
+    assert "commit-lost@2 (known)" in capsys.readouterr().out
+    assert "commit-lost" in report.read_text()
+
+
+def test_a_known_miss_has_no_folder(tmp_path: Path) -> None:
+    known, folders, report = (tmp_path / name for name in ("known.txt", "misses", "exam.html"))
+    known.write_text("commit-lost@2\n")
+    written = ("--known", str(known), "--misses", str(folders), "--report", str(report))
+    assert sat(YES, *written, "--only", "reads-open") == 1
+    assert [one.name for one in folders.iterdir()] == ["reads-open-2"]
+    assert "misses/reads-open-2/" in report.read_text()
+    assert "misses/commit-lost-2/" not in report.read_text()
+
+
+def test_json_has_every_result(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sat(KNOWS_ITS_NAME, "--json") == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert (result["situation"], result["outcome"]) == ("commit-lost", "does not apply")
+
+
+def test_a_driver_that_is_none_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sat("pass") == 2
+    assert "has ended" in capsys.readouterr().err
+
+
+def test_a_file_of_known_misses_must_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sat(YES, "--known", "nowhere.txt") == 2
+    assert "nowhere.txt" in capsys.readouterr().err
+
+
+def test_the_list_says_what_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["exam", "list", "--only", "lag"]) == 0
+    assert "lag-is-zero" in capsys.readouterr().out
+    assert main(["exam", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "fenced-by-newer"
+
+
+# ``exam_readers``: ``txnsim exam readers``: what it writes, and how it holds a reader's answers
+# against it.
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> tuple[Path, list[dict[str, object]]]:
+    """What is expected, and a reader's true answers."""
+    assert main(["exam", "readers", "write", str(tmp_path / "dirs")]) == 0
+    path = tmp_path / "dirs" / "expected.json"
+    told = [
+        {"topic": one["topic"], "values": one["values"]} for one in json.loads(path.read_text())
+    ]
+    return path, told
+
+
+def checked(path: Path, told: list[dict[str, object]]) -> int:
+    """The exit status."""
+    said = path.with_name("answers")
+    said.write_text("\n".join(map(json.dumps, told)))
+    return main(["exam", "readers", "check", str(path), str(said)])
+
+
+def test_answers_are_checked(
+    answers: tuple[Path, list[dict[str, object]]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, told = answers
+    assert (path.parent / "broker-1" / "open-0").is_dir()
+    assert checked(path, told) == 0
+    assert checked(path, told[1:]) == 1
+    assert "position-on-marker: nothing is said of it" in capsys.readouterr().out
+    assert checked(path, [*told, {"topc": "open"}]) == 2
+    assert main(["exam", "readers", "write", str(path.parent)]) == 2
+    assert "nothing is written over" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_printed_is_a_json_schema(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", kind]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["title"].startswith("txnsim ")
+
+
+def test_a_kind_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "story"]) == 2
+    assert "story" in capsys.readouterr().err
+
+
+# ``commands``: Commands of the lab as the shell knows them. Each one's examples: tests/broker/cli.
+
+
+def test_bash_completes_commands_stories_and_lessons(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = written(tmp_path, capsys)
+    assert completed(script, "prac") == ["practise"]
+    assert {"z01", "late-produce-after-abort"} <= set(completed(script, "scenario", "run", ""))
+    assert "L1" in completed(script, "lesson", "")

@@ -1,0 +1,175 @@
+"""``txnsim trace``, ``diff`` and ``explain``."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from tests.support.traces import hung_at, told, told_run
+from txnsim.cli.main import main
+from txnsim.errors import ConfigError
+from txnsim_lab.cli._traces import one_file
+from txnsim_lab.cli._traces.text import FORMS
+
+
+def test_a_file_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="where"):
+        one_file.write(tmp_path / "no" / "where", [("z01", told_run())], redact=False)
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_open_tells_the_address_also_where_no_browser_is(
+    found: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or found)
+    trace = tmp_path / "z01.jsonl"
+    trace.write_bytes(told())
+    capsys.readouterr()  # the run is played in this process, and its brokers log
+    assert main(["trace", "open", str(trace)]) == 0
+    said = capsys.readouterr()
+    assert said.out.strip() == opened[0]
+    assert ("no browser" in said.err) == (not found)
+    page = Path(opened[0].removeprefix("file://"))
+    assert "late-produce-after-abort V- armed" in page.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_a_scenario_writes_its_runs_as_one_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "z01.html"
+    arguments = ["--mode", "V-", "--armed", "--quiet", "--html", str(path), "--redact"]
+    assert main(["scenario", "run", "z01", *arguments]) == 0
+    assert "Record values are left out" in path.read_text("utf-8")
+
+
+def test_redact_is_for_pages_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "z01.jsonl"
+    trace.write_bytes(told())
+    assert main(["trace", "convert", str(trace), "--as", "otlp", "--redact"]) == 2
+    assert "--redact is for --as html" in capsys.readouterr().err
+
+
+# ``diff``
+
+
+# ``explain``
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "z01.jsonl"
+    path.write_bytes(told())
+    return str(path)
+
+
+def test_brief_prints_one_line_per_event(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "brief", trace]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(told().splitlines()) - 2
+    assert lines[0].startswith("#0 ")
+
+
+def test_brief_as_json_names_nodes(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", "brief", trace, "--json"]) == 0
+    assert '"node": "broker/1"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_printed_and_written(
+    form: str, trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "convert", trace, "--as", form]) == 0
+    printed = capsys.readouterr()
+    assert ("regular expression" in printed.err) == (form == "shiviz")
+    to = tmp_path / "out"
+    assert main(["trace", "convert", trace, "--as", form, "--to", str(to)]) == 0
+    assert to.read_text("utf-8").strip() == printed.out.strip()
+
+
+def test_what_is_no_trace_or_can_not_be_written_is_a_misuse(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.write_text("nonsense\n")
+    assert main(["trace", "brief", str(other)]) == 2
+    assert f"{other}, line 1" in capsys.readouterr().err
+    nowhere = str(tmp_path / "no" / "where")
+    assert main(["trace", "convert", trace, "--as", "otlp", "--to", nowhere]) == 2
+    assert json.loads(told().splitlines()[0])["k"] == "run"
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> tuple[str, str]:
+    paths = tmp_path / "armed.jsonl", tmp_path / "disarmed.jsonl"
+    for path, take in zip(paths, ("armed", "disarmed"), strict=True):
+        path.write_bytes(told(take=take))
+    return str(paths[0]), str(paths[1])
+
+
+def test_two_runs_part_in_one_sentence_and_both_sides_are_shown(
+    traces: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", *traces]) == 1
+    printed = capsys.readouterr().out
+    assert printed.startswith("They part at client late-producer: A tells ")
+    assert "  take: A armed, B disarmed" in printed
+    assert printed.count("  -> #") == 2
+
+
+def test_a_run_and_itself_do_the_same(
+    traces: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diff", traces[0], traces[0]]) == 0
+    assert capsys.readouterr().out == "They do the same.\n"
+    assert main(["diff", traces[0], traces[0], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) is None
+
+
+def test_a_side_that_ends_is_shown_as_such(
+    traces: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = tmp_path / "short.jsonl"
+    short.write_bytes(b"".join(told().splitlines(keepends=True)[:1]))
+    assert main(["diff", traces[0], str(short)]) == 1
+    assert "-> nothing more" in capsys.readouterr().out
+
+
+def test_what_is_no_trace_is_a_misuse(tmp_path: Path) -> None:
+    assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 2
+
+
+def test_why_the_last_stable_offset_is_here(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    at = str(hung_at(told_run()))
+    assert main(["explain", "lso", "payments-0", trace, "--at", at]) == 0
+    printed = capsys.readouterr().out
+    assert "It hangs. It was not committed: end it with ABORT" in printed
+    assert "To end it: txnsim txns repair" in printed
+    assert "It follows from:\n  #" in printed
+    assert main(["explain", "lso", "payments-0", trace, "--at", at, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["cause"] == "hanging transaction"
+
+
+def test_what_has_become_of_a_transaction(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "txn", "app", trace]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("app is ")
+    assert "The last move and what caused it:\n  #" in printed
+    assert main(["explain", "txn", "app", trace, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["transactional_id"] == "app"
+
+
+def test_what_is_not_in_the_trace_is_a_misuse(
+    trace: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "lso", "nowhere-0", trace]) == 2
+    assert "tells nothing of nowhere-0" in capsys.readouterr().err

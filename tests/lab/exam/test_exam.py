@@ -1,0 +1,462 @@
+"""The exam of client libraries, with drivers that answer as scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+import pytest
+
+from txnsim.client.errors import RetriableError
+from txnsim.client.inspection.reading import Fate, read_topic
+from txnsim.client.offsets import LATEST
+from txnsim.errors import ConfigError
+from txnsim.log.answers import LogRead
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.types import BrokerId, IsolationLevel, TopicPartition
+from txnsim.wire.compression import GZIP
+from txnsim_lab.exam import run
+from txnsim_lab.exam._application import Application, together
+from txnsim_lab.exam._driver import Answer, Driver, LibraryError, NoAnswerError
+from txnsim_lab.exam._ledger import Entry, Ledger, Told
+from txnsim_lab.exam._neighbour import Neighbour
+from txnsim_lab.exam._session import DriverSession, without_repeats
+from txnsim_lab.exam.fixture_topics import FIXTURE_TOPICS, LARGE, FixtureTopic, shown, written
+from txnsim_lab.exam.results import (
+    ExamRun,
+    MissError,
+    NotAskedError,
+    Outcome,
+    Result,
+    known_misses,
+    page,
+)
+from txnsim_lab.exam.run import Exam, chosen, run_exam
+from txnsim_lab.exam.situation import situation
+from txnsim_lab.exam.situations import SITUATIONS
+from txnsim_lab.exam.targets import SimulatedTargets
+
+# Drivers that know nothing sit the exam: whoever answers "ok" to everything must fail.
+
+
+YES: Final = """
+import json, sys
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    print(json.dumps({"id": number, "ok": True, "contract": 1, "library": "yes"}), flush=True)
+"""
+"""Answers "ok" to everything."""
+YES_WITH_ALL: Final = YES.replace(
+    '"contract": 1',
+    '"contract": 1, "offset": 0, "records": [], "positions": {"0": 0}, "ends": {"0": 0}',
+)
+"""Has every field that an answer may have, too."""
+BARE: Final = YES.replace('"ok": True', '"ok": False, "error": {"name": "UNSUPPORTED_COMMAND"}')
+KNOWS_ITS_NAME: Final = BARE.replace('"ok": False', '"ok": number == 1')
+"""Its first command is ``describe``; it has no other."""
+
+
+def driver(program: str) -> str:
+    """Its command."""
+    return shlex.join([sys.executable, "-c", program])
+
+
+def played(program: str, *only: str, levels: tuple[int, ...] = (2,)) -> ExamRun:
+    """A run."""
+    return asyncio.run(run_exam(driver(program), chosen(SITUATIONS, only), levels=levels))
+
+
+def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
+    names = [one.name for one in SITUATIONS]
+    assert len(set(names)) == len(names)
+    kinds = {one.kind for one in SITUATIONS}
+    assert kinds == {"fenced", "end unknown", "middle", "readers", "groups", "liveness"}
+
+
+@pytest.mark.thorough  # each situation has a cluster of its own, and some wait for a dead broker
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("kind", sorted({one.kind for one in SITUATIONS}))
+@pytest.mark.parametrize("program", [YES, YES_WITH_ALL], ids=["ok alone", "ok with all fields"])
+def test_a_driver_that_says_ok_to_everything_fails_every_class(
+    program: str, kind: str, level: int
+) -> None:
+    run = played(program, kind, levels=(level,))
+    asked = [one.name for one in SITUATIONS if level in one.levels and one.kind == kind]
+    assert [one.situation for one in run.results] == asked
+    # It may tell no positions, as a library may; where nothing else is asked, that does not apply.
+    assert [one.id for one in run.results if one.outcome is Outcome.PASSED] == []
+    assert run.count(Outcome.MISSED) > 0
+
+
+def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
+    quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero",
+             "pending-positions-consumer", "endtxn-silent")  # fmt: skip
+    run = played(YES, *quick)
+    assert [one.outcome for one in run.results] == [Outcome.MISSED] * len(quick)
+    assert "but readers do not get" in run.results[1].because[0]
+    report = page(run)
+    assert 'id="commit-lost@2"' in report
+    assert "What was done" in report
+
+
+def test_no_verdict_knows_who_sits() -> None:
+    """Who it is is told in the answer to ``describe`` alone, which goes into reports."""
+    exam = Path(run.__file__).parent
+    asks = re.compile(r"\.(library|language)\b|\bwho\.|describe\(\)")
+    knows = {path.name for path in exam.rglob("*.py") if asks.search(path.read_text())}
+    assert knows == {"run.py", "misses.py", "results.py"}
+    for plays in (Exam.play, Exam._played, Exam._outcome):
+        assert not asks.search(inspect.getsource(plays))
+
+
+def test_a_driver_that_can_do_nothing_is_not_blamed() -> None:
+    run = played(KNOWS_ITS_NAME, "commit-lost")
+    assert [one.outcome for one in run.results] == [Outcome.DOES_NOT_APPLY]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (YES.replace('"contract": 1', '"contract": 7'), "contract 7"),
+        (BARE, "describe failed"),
+        ("print('hello')", "no answer of the contract"),
+        ("pass", "has ended"),
+        ("raise ValueError('no such library')", "has ended\n.*\n  ValueError: no such library"),
+    ],
+)
+def test_what_does_not_speak_the_contract_is_refused(program: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.compile(said, re.DOTALL)):
+        played(program)
+
+
+def test_a_program_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no-such-program"):
+        asyncio.run(run_exam("no-such-program", SITUATIONS, levels=(2,)))
+
+
+def test_the_core_has_something_of_every_kind() -> None:
+    core = chosen(SITUATIONS, core=True)
+    assert {one.kind for one in core} == {one.kind for one in SITUATIONS}
+    assert len(core) < len(SITUATIONS) / 2
+
+
+def test_an_unknown_word_names_the_situations() -> None:
+    with pytest.raises(ConfigError, match="commit-lost"):
+        chosen(SITUATIONS, ["comit"])
+
+
+def test_known_misses_have_remarks() -> None:
+    assert known_misses(["# ours", "commit-late@1  # reported", ""]) == {"commit-late@1"}
+
+
+def test_a_result_is_known_by_situation_and_level() -> None:
+    result = Result(situation="a", kind="middle", level=1, asks="?", outcome=Outcome.PASSED)
+    assert result.id == "a@1"
+
+
+async def test_a_driver_may_listen() -> None:
+    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async for line in reader:
+            number = json.loads(line)["id"]
+            answer = {"id": number, "ok": True, "contract": 1, "library": "far away"}
+            writer.write(json.dumps(answer).encode() + b"\n")
+        writer.close()
+
+    async with await asyncio.start_server(served, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        made = await Driver.start(f"tcp://127.0.0.1:{port}")
+        assert (await made.describe()).library == "far away"
+        await made.end()
+    with pytest.raises(ConfigError, match="tcp://"):
+        await Driver.start(f"tcp://127.0.0.1:{port}")
+
+
+def test_where_one_of_two_things_fails_the_other_gives_no_further_command() -> None:
+    async def played_together() -> int:
+        begun = asyncio.Event()
+
+        async def endless() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async def fails() -> None:
+            await begun.wait()
+            raise MissError("it fails")
+
+        with pytest.raises(MissError, match="it fails"):
+            await together(endless(), fails())
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(played_together()) == 1
+
+
+@pytest.mark.parametrize("raised", [TimeoutError("0 of 1 strikes"), RetriableError("EndTxn")])
+def test_what_the_cluster_does_not_do_ends_no_sitting(raised: Exception) -> None:
+    async def play(_: Application) -> None:
+        raise raised
+
+    broken = situation("broken", "middle", "?")(play)
+    [outcome] = asyncio.run(run_exam(driver(KNOWS_ITS_NAME), [broken], levels=(2,))).results
+    assert outcome.outcome is Outcome.DOES_NOT_APPLY
+    assert str(raised) in outcome.because[0]
+
+
+# What a session with a library notes, and how it says what was missed.
+
+
+TIMED_OUT = LibraryError(name="TIMED_OUT", message="too late", retriable=True)
+
+
+class Fake(Driver):
+    """Answers what it was given, in order."""
+
+    def __init__(self, *answers: Answer | LibraryError | None) -> None:
+        self._given = list(answers)
+
+    async def ask(self, do: str, **_arguments: Any) -> Answer:
+        """The next one; none where it is None."""
+        answer = self._given.pop(0)
+        if answer is None:
+            raise NoAnswerError(f"{do} hangs")
+        if isinstance(answer, LibraryError):
+            return Answer(id=1, ok=False, error=answer)
+        return answer
+
+
+async def test_every_command_is_a_step_with_its_answer() -> None:
+    records = ((0, 3, "a-1"),)
+    session = DriverSession(
+        Fake(
+            Answer(id=1, ok=True, offset=3), Answer(id=1, ok=True, records=records), TIMED_OUT, None
+        )
+    )
+    await session.do("send", producer="p", value="a-1", wait=True, bootstrap="127.0.0.1:1")
+    await session.do("poll", consumer="c")
+    await session.do("send-offsets", offsets=[["input", 0, 3]])
+    with pytest.raises(NoAnswerError):
+        await session.do("commit", producer="p")
+    assert session.steps == [
+        "send producer=p value=a-1 wait=true: done, offset 3",
+        "poll consumer=c: done, records a-1",
+        "send-offsets offsets=input:0:3: TIMED_OUT (retriable) too late",
+        "commit producer=p: no answer",
+    ]
+    assert session.errors == ["send-offsets: TIMED_OUT (retriable) too late"]
+
+
+async def test_a_command_that_must_work_and_fails_is_a_miss() -> None:
+    with pytest.raises(MissError, match="poll failed: TIMED_OUT"):
+        await DriverSession(Fake(TIMED_OUT)).must("poll")
+    with pytest.raises(MissError, match="poll failed without an error"):
+        await DriverSession(Fake(Answer(id=1, ok=False))).must("poll")
+    with pytest.raises(NotAskedError, match="no command poll"):
+        await DriverSession(Fake(LibraryError(name="UNSUPPORTED_COMMAND"))).must("poll")
+
+
+async def test_another_end_than_the_expected_one_is_told_with_the_librarys_errors() -> None:
+    session = DriverSession(Fake(TIMED_OUT))
+    entry = Entry(values=("a-1", "b-2"), told=Told.UNKNOWN)
+    session.expect_told(entry, Told.UNKNOWN)
+    await session.do("commit")
+    with pytest.raises(MissError) as missed:
+        session.expect_told(entry, Told.COMMITTED)
+    assert str(missed.value) == (
+        'the library says "unknown" of the transaction with a-1, b-2, and "committed" was expected;'
+        " its errors: commit: TIMED_OUT (retriable) too late"
+    )
+    with pytest.raises(MissError, match="the reader gets: 1; expected: 2"):
+        session.expect(1, 2, "the reader gets")
+
+
+async def test_several_calls_have_a_time_together() -> None:
+    session = DriverSession(Fake())
+    with pytest.raises(MissError, match="closing takes longer than 0 s"):
+        async with session.within(0, "closing"):
+            await asyncio.Event().wait()
+
+
+def test_the_same_step_again_and_again_is_one_line() -> None:
+    assert list(without_repeats(["a", "b", "b", "b", "a"])) == ["a", "b (3 times)", "a"]
+
+
+# The laws of the exam, each broken once.
+
+
+def ledger(told: Told) -> Ledger:
+    """One transaction with two values and a position."""
+    made = Ledger([])
+    made.begin("a", "b", group="g", position=3).told = told
+    return made
+
+
+def misses(told: Told, committed: list[str], position: int) -> list[str]:
+    """What the ledger says."""
+    return list(ledger(told).misses(committed, {"g": position}))
+
+
+@pytest.mark.parametrize(
+    ("told", "committed", "position"),
+    [
+        (Told.COMMITTED, ["a", "b"], 3),
+        (Told.ABORTED, [], -1),
+        (Told.UNKNOWN, ["b", "a"], 3),
+        (Told.UNKNOWN, [], -1),
+    ],
+)
+def test_what_agrees_is_no_miss(told: Told, committed: list[str], position: int) -> None:
+    assert misses(told, committed, position) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "committed", "position", "said"),
+    [
+        (Told.COMMITTED, ["a"], 3, 'the library says "committed", but readers do not get b'),
+        (
+            Told.ABORTED,
+            ["a", "b"],
+            3,
+            'the library says "aborted" or was never asked to commit, but readers get a, b',
+        ),
+        (Told.UNKNOWN, ["a"], -1, "half of a transaction is committed: a without b"),
+        (Told.COMMITTED, ["a", "b", "b"], 3, "b is in the log 2 times"),
+        (Told.COMMITTED, ["a", "b", "c"], 3, "c is in the log, and was never sent"),
+        (
+            Told.UNKNOWN,
+            ["a", "b"],
+            -1,
+            "the position of group g is -1; by its transactions it has to be 3",
+        ),
+    ],
+)
+def test_a_broken_law_is_named(told: Told, committed: list[str], position: int, said: str) -> None:
+    assert misses(told, committed, position) == [said]
+
+
+def test_positions_are_those_of_the_last_transaction_that_counts() -> None:
+    made = ledger(Told.COMMITTED)
+    made.begin("c", group="g", position=5).told = Told.ABORTED
+    assert list(made.misses(["a", "b"], {"g": 3})) == []
+
+
+# Targets of the exam: the simulated one does what situations ask of both.
+
+
+async def test_a_leader_moves_and_a_broker_dies() -> None:
+    async with SimulatedTargets().open(2) as opened:
+        app = Application(opened, cast(Driver, None))
+        admin, place = await opened.target.admin(), TopicPartition("t", 1)
+        before = await admin.leader_of(place)
+        await app.move_leader_of(place)
+        after = opened.kafka.leaders
+        assert await after.of("t", 1) not in (before, 1)
+        await app.move_leader_of(place, to=1)
+        assert await after.of("t", 1) == 1
+        await app.kill(before)
+        assert (await opened.kafka.brokers.states())[before] == "down"
+
+
+async def test_ids_and_groups_have_homes() -> None:
+    async with SimulatedTargets().open(2) as opened:
+        topics, app = opened.kafka.topics, Application(opened, cast(Driver, None))
+        home = await opened.target.home_of_id("shop")
+        assert home == await topics.of_transactional_id("shop")
+        assert await app.home_of_group("g") == await topics.of_group("g")
+
+
+async def test_one_broker_coordinates_a_group_and_leads_but_not_the_transaction() -> None:
+    async with SimulatedTargets().open(2) as opened:
+        app = Application(opened, cast(Driver, None))
+        leaders, groups = opened.kafka.leaders, await app.home_of_group("g")
+        coordinator = await leaders.coordinator_of("shop")
+        await app.move_leader_of(groups, to=coordinator)
+        await app.with_leader("g", 0)
+        assert await leaders.of("t", 0) == await leaders.of(groups.topic, groups.partition)
+        assert await leaders.of("t", 0) != await leaders.coordinator_of("shop") == coordinator
+
+
+async def test_what_only_a_simulator_can_do_is_not_asked_of_others() -> None:
+    async with SimulatedTargets().open(2) as opened:
+        real = msgspec.structs.replace(opened, simulator=None)
+        with pytest.raises(NotAskedError, match="only a simulated cluster"):
+            _ = Application(real, cast(Driver, None)).kafka
+        assert await real.recording() == b""
+        assert await opened.recording()
+
+
+async def test_a_situation_that_wants_another_release_is_not_asked() -> None:
+    with pytest.raises(NotAskedError, match="begins as"):
+        async with SimulatedTargets("4.0").open(2, begins_as="3.9"):
+            pass
+
+
+# What is expected of readers, held against what our own reader gets.
+
+
+@pytest.mark.parametrize("fixture", FIXTURE_TOPICS, ids=lambda one: one.expected.topic)
+async def test_a_fixture_topic_says_what_a_reader_gets(fixture: FixtureTopic) -> None:
+    async with SimulatedTargets().open(2) as opened:
+        place = TopicPartition(await written(opened.target, fixture), 0)
+        admin = await opened.target.admin()
+        records = await read_topic(admin, place.topic, settle_ms=0)
+        committed = [(one.value or b"").decode() for one in records if one.fate is Fate.COMMITTED]
+        assert shown(committed) == fixture.expected.values
+        stable = await admin.offset_of(place, LATEST, IsolationLevel.READ_COMMITTED)
+        assert stable == fixture.expected.stable
+        assert await admin.offset_of(place, LATEST) == fixture.expected.end
+
+
+async def test_an_answer_is_cut_in_the_middle_of_a_large_batch() -> None:
+    (large,) = (one for one in FIXTURE_TOPICS if one.expected.topic == "large")
+    async with SimulatedTargets().open(2) as opened:
+        await written(opened.target, large)
+        kafka = opened.kafka
+        leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("large"))]
+        read = leader.replicas.hosted[TopicPartition("large", 0)].read(0, max_bytes=1 << 20)
+        assert isinstance(read, LogRead)
+        assert 0 < len(read.cut) < LARGE
+
+
+async def test_the_cleaner_has_left_an_empty_batch() -> None:
+    (compacted,) = (one for one in FIXTURE_TOPICS if one.expected.topic == "compacted")
+    async with SimulatedTargets().open(2) as opened:
+        await written(opened.target, compacted)
+        kafka = opened.kafka
+        leader = kafka.cluster.brokers[BrokerId(await kafka.leaders.of("compacted"))]
+        log = leader.replicas.hosted[TopicPartition("compacted", 0)]
+        counts = [int.from_bytes(batch[57:61]) for batch in log.batches()]
+        assert 0 in counts, "the record count of a batch"
+
+
+# The exam's own producer writes what it says, at each level of ``transaction.version``.
+
+
+AT = TopicPartition("t", 1)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_transactions_without_a_record_and_compressed_ones(level: int) -> None:
+    async def written() -> tuple[list[tuple[bytes | None, str]], int]:
+        async with AsyncSimulatedKafka(topics={"t": 2}, transaction_version=level) as kafka:
+            cluster = await kafka.rebuilt.client("neighbour")
+            kafka.rebuilt.guests.append(cluster.close)
+            neighbour = Neighbour(
+                cluster=cluster, transactions=kafka.transactions, transactional_id="neighbour"
+            )
+            await neighbour.init()
+            await neighbour.transact(AT, (), committed=False)
+            await neighbour.transact(AT, ("a", "b"), committed=True, compression=GZIP)
+            await neighbour.transact(AT, ("c",), committed=False)
+            records = await kafka.topics.read("t")
+            end = (await kafka.topics.offsets("t", 1)).high_watermark
+            return [(one.value, str(one.fate)) for one in records], end
+
+    records, end = asyncio.run(written())
+    assert records == [(b"a", "committed"), (b"b", "committed"), (b"c", "aborted")]
+    assert end == 3 + 3  # three records and three markers

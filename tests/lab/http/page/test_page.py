@@ -1,0 +1,225 @@
+"""The page: its routes, its files, and all of it in one."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from tests.support.traces import told_run
+from txnsim.errors import ConfigError
+from txnsim.txn.state import VALID_PREVIOUS_STATES, WIRE_NAMES
+from txnsim.types import TransactionVersion
+from txnsim_lab.http.page import _files as page_files
+from txnsim_lab.http.page._files import LIBRARIES, digest, files, script, served
+from txnsim_lab.http.page.one_file import EVENTS_MAX, one_file, remark
+
+
+def test_the_files_are_those_that_browsers_read() -> None:
+    assert {"index.html", "main.js", "app.css", "views/stage.js", "vendor/preact.mjs"} <= set(
+        files()
+    )
+    assert not [name for name in files() if name.endswith((".toml", ".py"))]
+
+
+def test_every_library_is_a_file() -> None:
+    assert set(LIBRARIES.values()) <= set(files())
+
+
+def test_the_script_holds_every_module_once_behind_those_that_it_imports() -> None:
+    begins = rb'^__page\["([^"]+)"\] = \(\(\) => \{$'
+    there = {found[1].decode(): found.start() for found in re.finditer(begins, script(), re.M)}
+    assert sorted([*there, "main.js"]) == sorted(name for name in files() if name.endswith("js"))
+    for found in re.finditer(rb'= __page\["([^"]+)"\]', script()):
+        assert there[found[1].decode()] < found.start()
+
+
+def test_the_script_neither_imports_nor_exports_and_may_stand_in_a_page() -> None:
+    assert not re.search(rb"(?<![^\n;}])(?:import|export)\b", script())
+    assert b"sourceMappingURL" not in script()
+    assert b"</script" not in script()
+    assert b"<!--" not in script()
+
+
+@pytest.fixture
+def modules(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    """The files of another page, to be filled."""
+    found: dict[str, bytes] = {}
+    monkeypatch.setattr(page_files, "files", lambda: found)
+    return found
+
+
+def test_a_module_keeps_its_names_and_gives_what_it_exports(modules: dict[str, bytes]) -> None:
+    modules["main.js"] = (
+        b'import { one as two } from "./views/b.js";\nimport b from "./views/b.js";'
+    )
+    modules["views/b.js"] = (
+        b"const x=1;export{x as one};export default function(s){}\n"
+        b'export const LIST = [];\nexport async function go() {}\nexport{y}from"../c.js";'
+    )
+    modules["c.js"] = b"export class y {}\n//# sourceMappingURL=c.js.map"
+    assert script.__wrapped__().decode() == (
+        """const __page = (globalThis.__page = {});
+__page["c.js"] = (() => {
+class y {}
+
+;return { y };
+})();
+__page["views/b.js"] = (() => {
+const x=1;const theDefault = function(s){}
+const LIST = [];
+async function go() {}
+
+;return { one: x, default: theDefault, LIST, go, y: __page["c.js"].y };
+})();
+{ // main.js
+const { one: two } = __page["views/b.js"];
+const b = __page["views/b.js"].default;
+}"""
+    )
+
+
+def test_modules_that_import_each_other_are_refused(modules: dict[str, bytes]) -> None:
+    modules["main.js"] = b'import { a } from "./a.js";'
+    modules["a.js"] = b'import { b } from "./main.js";'
+    with pytest.raises(ValueError, match=r"import each other: main\.js, a\.js, main\.js"):
+        script.__wrapped__()
+
+
+def test_the_page_asks_for_three_files_by_their_version() -> None:
+    asked = re.findall(rb'"/ui/([^"?]+)\?v=([0-9a-f]{12})"', served()["index.html"])
+    assert sorted(name.decode() for name, _ in asked) == ["app.css", "icon.svg", "page.js"]
+    for name, version in asked:
+        found = hashlib.sha256(served()[name.decode()]).hexdigest()
+        assert found.startswith(version.decode())
+
+
+def test_a_digest_is_that_of_the_script_as_it_stands() -> None:
+    expected = base64.b64encode(hashlib.sha256(script()).digest()).decode()
+    assert digest(script()) == f"'sha256-{expected}'"
+
+
+def test_the_coordinators_machine_draws_every_move_of_kafkas_table() -> None:
+    text = files()["views/coordinator.js"].decode()
+    drawn = set(re.findall(r'"([A-Z]\w+) ([A-Z]\w+)": "M', text))
+    allowed = {
+        (WIRE_NAMES[before], WIRE_NAMES[state])
+        for state, befores in VALID_PREVIOUS_STATES[TransactionVersion.TV_2].items()
+        for before in befores
+    }
+    assert drawn == allowed
+    boxes = re.search(r"const BOX = \{(.*?)\};", text, re.DOTALL)
+    assert boxes is not None
+    assert set(re.findall(r"(\w+): \[", boxes[1])) == set(WIRE_NAMES.values())
+
+
+def test_no_move_of_the_machine_is_drawn_behind_a_box() -> None:
+    text = files()["views/coordinator.js"].decode()
+    places = re.findall(r"(\w+): \[(\d+), (\d+)\]", text)
+    boxes = {name: (int(x), int(y), int(x) + 140, int(y) + 36) for name, x, y in places}
+    behind = [
+        (move, name)
+        for move, path in re.findall(r'"(\w+ \w+)": "(M[^"]+)"', text)
+        for name, (left, top, right, bottom) in boxes.items()
+        for x, y in _points(path)
+        if left < x < right and top < y < bottom
+    ]
+    assert behind == []
+
+
+def _points(path: str) -> Iterator[tuple[float, float]]:
+    """Places on a path, one a pixel or nearer."""
+    here = (0.0, 0.0)
+    for letter, words in re.findall(r"([MLHVC])([^MLHVC]*)", path):
+        numbers = [float(word) for word in words.split()]
+        if letter in "HV":
+            (to,) = numbers
+            ends = [(to, here[1]) if letter == "H" else (here[0], to)]
+        else:
+            ends = list(zip(numbers[::2], numbers[1::2], strict=True))
+        corners = [here, *ends]
+        for step in range(1_001 if letter != "M" else 0):
+            yield _bezier(corners, step / 1_000)
+        here = ends[-1]
+
+
+def _bezier(corners: Sequence[tuple[float, float]], t: float) -> tuple[float, float]:
+    while len(corners) > 1:
+        corners = [
+            (a[0] + (b[0] - a[0]) * t, a[1] + (b[1] - a[1]) * t) for a, b in pairwise(corners)
+        ]
+    return corners[0]
+
+
+def part(page: str, name: str) -> bytes:
+    found = re.search(rf'<script type="text/plain" id="{name}">([^<]*)</script>', page)
+    assert found is not None
+    return gzip.decompress(base64.b64decode(found[1]))
+
+
+def contents(page: str) -> dict[str, Any]:
+    return dict(json.loads(part(page, "runs")))
+
+
+def test_it_holds_the_page_the_trace_and_what_is_said_of_it() -> None:
+    run = told_run()
+    page = one_file([("z01", run)])
+    inside = contents(page)
+    assert inside["remark"] == remark(redact=False)
+    (one,) = inside["runs"]
+    assert one["title"] == "z01"
+    assert part(page, "trace-0") == run.to_lines()
+    causes = [part["cause"] for moment in one["moments"] for part in moment["partitions"]]
+    assert {"nothing", "hanging transaction"} <= set(causes)
+
+
+def test_no_address_leads_out_of_the_file() -> None:
+    page = one_file([("z01", told_run())])
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert "default-src 'none'" in policy[1]
+    assert "'self'" not in policy[1]
+    inline = re.search(r'<script type="module">(.*?)</script>', page, re.DOTALL)
+    assert inline is not None
+    assert f"script-src {digest(inline[1].encode())};" in policy[1]
+
+
+def test_a_redacted_file_holds_no_value_and_says_so() -> None:
+    run = told_run()
+    assert b"after-1" in part(one_file([("z01", run)]), "trace-0")
+    page = one_file([("z01", run)], redact=True)
+    assert remark(redact=True) in page
+    assert b"after-1" not in part(page, "trace-0")
+    assert "after-1" not in json.dumps(contents(page))
+
+
+def test_a_run_that_the_page_can_not_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = told_run()
+    monkeypatch.setattr("txnsim_lab.http.page.one_file.EVENTS_MAX", len(run.events) - 1)
+    with pytest.raises(ConfigError, match=r"z01: \d+ events, .* at most \d+: read it with"):
+        one_file([("z01", run)])
+
+
+def test_the_page_holds_as_many_events_as_its_book() -> None:
+    found = re.search(rb"EVENTS_MAX = ([\d_]+);", files()["book.js"])
+    assert found is not None
+    assert int(found[1].replace(b"_", b"")) == EVENTS_MAX
+
+
+def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("txnsim_lab.trace.moments.TOLD_EVERY", 100)
+    told: list[str] = []
+    one_file([("z01", run := told_run())], tell=told.append)
+    assert told[0] == f"z01: 100 of {len(run.events)} events explained …"
+    assert told[-1] == "packing the events …"
+
+
+def test_a_title_is_text() -> None:
+    assert "<b>" not in one_file([("<b>", told_run())]).partition("</title>")[0]

@@ -1,0 +1,404 @@
+"""What the lab adds to the control port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema
+import msgspec
+import pytest
+
+from tests.support.clusters import VirtualCluster, real_cluster
+from tests.support.control_port import run_story
+from tests.support.wires import Wire
+from tests.support.within import within
+from txnsim.client.producer import Producer
+from txnsim.errors import BadInputError
+from txnsim.faults.actions import Drop
+from txnsim.faults.points import FaultPoint
+from txnsim.http import app, openapi
+from txnsim.http.app import ControlApi
+from txnsim.http.guard import AccessRules
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.wall_clock import wall_ms
+from txnsim.security.options import SecureListener, SecurityProtocol
+from txnsim.server.security_demo import demo_security
+from txnsim.trace.reading import Recording, recording
+from txnsim_lab.http import _explaining as explaining
+from txnsim_lab.http import _practising as practising
+from txnsim_lab.http import proxy
+from txnsim_lab.http.proxy import ProxyApi
+from txnsim_lab.proxy.addresses import Endpoint
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
+
+# What the trace says, asked through the control port; and the cure.
+
+
+EXPLAIN = "/api/v1/explain"
+
+
+@asynccontextmanager
+async def port(
+    level: TraceLevel = TraceLevel.BRIEF, *, brokers: int = 3
+) -> AsyncIterator[httpx.AsyncClient]:
+    async with real_cluster(brokers=brokers, trace_level=level) as sim:
+        api = ControlApi(sim)
+        async with httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=api.app()), base_url="http://localhost", timeout=60
+        ) as client:
+            yield client
+        api.close()
+
+
+async def test_a_hanging_transaction_is_explained_and_ended() -> None:
+    async with port() as ask:
+        assert (await ask.post("/api/v1/practise")).json()["hangs"] == "orders-0"
+        told = (await ask.get(EXPLAIN)).json()
+        causes = {one["partition"]: one["cause"] for one in told["partitions"]}
+        assert causes["orders-0"] == "hanging transaction"
+        verdicts = {one["partition"]: one["verdict"] for one in told["open"]}
+        assert verdicts == {"orders-0": "hanging"}
+        assert told["state"]["logs"]["orders-0"]["producers"]["0"]["first"] == 1
+        where = {"topic": "orders", "partition": 0}
+        assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
+        (healed,) = (await ask.get(f"{EXPLAIN}?partition=orders-0")).json()["partitions"]
+        assert healed["cause"] == "nothing"
+        # What the control port asks for itself is no part of what happens.
+        lines = (await ask.get("/api/v1/trace")).text.splitlines()
+        asked = {
+            event["d"]["api"]
+            for event in map(json.loads, lines)
+            if event["k"] == "msg.recv" and event["d"]["peer"] == "client/page"
+        }
+        assert asked == {"WriteTxnMarkers"}
+        (before,) = (await ask.get(f"{EXPLAIN}?partition=orders-0&at={told['at']}")).json()[
+            "partitions"
+        ]
+        assert before["cause"] == "hanging transaction"
+
+
+async def test_a_run_is_explained_like_the_cluster() -> None:
+    async with port() as ask:
+        wanted = {"name": "z01", "runs": ["V-"]}
+        told = (await ask.post("/api/v1/runs?wait_ms=60000", json=wanted)).json()
+        answer = (await ask.get(f"{EXPLAIN}?of={told['id']}&run=V-")).json()
+        assert "payments-0" in answer["state"]["logs"]
+        assert (await ask.get(f"{EXPLAIN}?of=99")).status_code == 404
+
+
+async def test_where_nothing_is_recorded_nothing_can_be_explained() -> None:
+    async with port(TraceLevel.OFF) as ask:
+        answer = await ask.get(EXPLAIN)
+        assert answer.status_code == 409
+        assert "nothing is recorded" in answer.json()["error"]
+
+
+async def test_what_can_not_be_made_in_time_is_refused_and_may_be_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(practising, "PRACTISE_TIMEOUT_MS", 300)
+    async with port() as ask:
+        hold = {"id": "h", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
+        assert (await ask.post("/api/v1/faults", json=hold)).status_code == 201
+        for _ in range(2):
+            answer = await ask.post("/api/v1/practise")
+            assert (answer.status_code, "0 s" in answer.json()["error"]) == (503, True)
+        assert [one["rule"]["id"] for one in (await ask.get("/api/v1/faults")).json()] == ["h"]
+
+
+async def test_where_no_broker_lives_a_client_is_refused_and_told_so() -> None:
+    async with port(brokers=1) as ask:
+        stopped = await ask.post("/api/v1/brokers/1/stop?wait_ms=30000")
+        assert stopped.json()["fenced"]
+        place = {"topic": "orders", "partition": 0}
+        for path, body in (("practise", None), ("repairs", place), ("looks", place)):
+            answer = await ask.post(f"/api/v1/{path}", json=body)
+            assert answer.status_code == 503
+            assert "no broker lives" in answer.json()["error"]
+
+
+def _transactions(tracer: Tracer, numbers: range) -> None:
+    """Transactions of two ids, each of which leaves one open on the partition."""
+    log, coordinator = "broker/1/log/t-0", "broker/1/txn/7"
+    for number in numbers:
+        pid = number % 2
+        tx = f"app-{pid}/{pid}:0"
+        entry: dict[str, Any] = {"pid": pid, "epoch": 0, "partitions": ["t-0"], "pending": None}
+        of = {"tp": "t-0", "pid": pid, "epoch": 0}
+        if not number % 10:
+            led = {"tp": "t-0", "role": "leader", "epoch": number, "end": number}
+            tracer.emit("node.role", "broker/1", data=led)
+        tracer.emit("txn.complete", coordinator, tx=tx, data={**entry, "state": "Ongoing"})
+        batch = {**of, "base": number, "last": number, "seq": number, "txn": True}
+        tracer.emit("log.append", log, tx=tx, data=batch)
+        tracer.emit("pid.open", log, tx=tx, data={**of, "first": number})
+        tracer.emit("txn.complete", coordinator, tx=tx, data={**entry, "state": "PrepareAbort"})
+        done = {**entry, "state": "CompleteAbort", "partitions": []}
+        tracer.emit("txn.complete", coordinator, tx=tx, data=done)
+
+
+def _same(one: explaining.Explained, other: explaining.Explained) -> bool:
+    return msgspec.json.encode(one) == msgspec.json.encode(other)
+
+
+@pytest.mark.costly
+def test_what_was_read_for_one_answer_is_not_read_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each answer read all that the ring keeps: 2.5 s of CPU beside brokers under load."""
+    clock = count()
+    tracer = Tracer(lambda: next(clock), level=TraceLevel.BRIEF, ring_bytes=400_000)
+    living = explaining._Living("txnsim")
+    read: list[str] = []
+
+    def counted(name: str, lines: Iterable[bytes]) -> Recording:
+        read.append(name)
+        return recording(name, lines)
+
+    monkeypatch.setattr(explaining, "recording", counted)
+    rounds = 40
+    for number in range(rounds):
+        _transactions(tracer, range(100 * number, 100 * (number + 1)))
+        newest = len(tracer) - 1
+        for at in (newest - 70, newest):
+            before = len(read)
+            found = living.reading(tracer, at, None)()
+            assert len(read) <= before + 1
+            expected = explaining._explained(tracer.pieces(), at, None, "txnsim")
+            read.pop()
+            assert found.at == at
+            assert _same(found, expected)
+        assert {one.verdict for one in found.open} == {"hanging"}
+    assert len(read) == 1
+    # The ring has dropped three times what it keeps; what is remembered goes with it.
+    kept = len(tracer) - tracer.first
+    assert tracer.first >= 3 * kept
+    decisions = living._remembered.decisions
+    assert sum(map(len, decisions.values())) == len(living._remembered.order) <= kept // 5 + 1
+    # The past is told from the beginning, and what is read in order goes on.
+    past = living.reading(tracer, tracer.first, None)()
+    assert _same(past, explaining._explained(tracer.pieces(), tracer.first, None, "txnsim"))
+    read.clear()
+    assert living.reading(tracer, None, None)().at == newest
+    assert read == []
+    with pytest.raises(BadInputError, match=f"no event {newest + 1}: the trace has"):
+        living.reading(tracer, newest + 1, None)()
+
+
+# ``judging``: Histories through the control port: an onlooker's looks, and the judges.
+
+
+LOOKS = "/api/v1/looks"
+VERDICTS = "/api/v1/verdicts"
+TWICE = [
+    {"seen": "wrote", "at_ms": 1, "who": "p", "topic": "t", "partition": 0, "value": "v",
+     "offset": offset}
+    for offset in (0, 1)
+]  # fmt: skip
+
+
+@within(run_story)
+async def test_an_onlooker_sees_what_everybody_can(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        seen = (await client.post(LOOKS, json={"topic": "orders", "partition": 0})).json()
+        kinds = [one["seen"] for one in seen]
+        assert kinds == [
+            "producers",
+            "listed",
+            "described",
+            "producers",
+            "read",
+            "read",
+            "read",
+        ]
+        assert seen[0]["producers"][0]["start_offset"] == 0
+        assert seen[2]["state"] == "Ongoing"
+        committed, uncommitted, _end = seen[4:]
+        assert (committed.get("records"), committed["last_stable_offset"]) == (None, 0)
+        assert uncommitted["records"] == [{"offset": 0, "value": "v"}]
+        healthy = (await client.post(VERDICTS, json=seen)).json()
+        assert healthy == {"healthy": True, "kinds": [], "anomalies": []}
+        await producer.commit()
+
+
+def test_the_judges_convict_over_the_port_as_everywhere() -> None:
+    place = {"topic": "t", "partition": 0}
+    history: list[dict[str, Any]] = [
+        {"seen": "began", "transaction": "t1", "transactional_id": "app"},
+        {"seen": "wrote", **place, "transaction": "t1", "value": "v", "offset": 0},
+        {"seen": "ended", "transaction": "t1", "commit": False},
+        {"seen": "read", **place, "asked": 0, "next_offset": 1,
+         "records": [{"offset": 0, "value": "v"}]},
+    ]  # fmt: skip
+
+    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        body = [{"at_ms": at, "who": "app", **one} for at, one in enumerate(history)]
+        verdict = (await client.post(VERDICTS, json=body)).json()
+        assert not verdict["healthy"]
+        assert verdict["kinds"] == ["aborted-read"]
+        assert verdict["anomalies"][0]["because"]
+
+    run_story(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "advice"),
+    [
+        (LOOKS, {"topic": "nope", "partition": 0}, 404, "GET /api/v1/topics"),
+        (LOOKS, {"topic": "orders", "partition": 7}, 404, "partitions 0 to 2"),
+        (VERDICTS, [{"seen": "nothing"}], 422, "nothing"),
+        (VERDICTS, {}, 422, "expected a list"),
+        (VERDICTS, TWICE, 422, "observations 1 and 2: the value 'v' names two records of t-0"),
+    ],
+)
+@within(run_story)
+async def test_what_can_not_be_looked_at_or_judged_is_refused(
+    cluster: VirtualCluster,
+    client: httpx.AsyncClient,
+    /,
+    path: str,
+    body: Any,
+    status: int,
+    advice: str,
+) -> None:
+    answer = await client.post(path, json=body)
+    assert answer.status_code == status
+    assert advice in answer.json()["error"]
+
+
+@within(run_story)
+async def test_an_onlooker_who_is_not_answered_says_so(
+    cluster: VirtualCluster, client: httpx.AsyncClient, /
+) -> None:
+    cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="DescribeProducers")
+    answer = await client.post(LOOKS, json={"topic": "orders", "partition": 0})
+    assert answer.status_code == 503
+    assert "GET /api/v1/brokers" in answer.json()["error"]
+
+
+# The control port of a proxy: what it can do by the same requests, and 501 with the reason for the
+# rest.
+
+
+HOLD = {"id": "late", "point": "client.request", "api": "Metadata", "action": {"do": "hold"}}
+
+
+def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
+    document = proxy.document(has_peers=False)
+    assert set(document["paths"]) < set(openapi.document(app.OPERATIONS)["paths"]) | {
+        "/api/v1/cluster"
+    }
+    assert not any("clock" in path or "brokers" in path for path in document["paths"])
+    schemas = document["components"]["schemas"]
+    assert schemas["FaultPoint"]["enum"] == ["client.request", "client.response", "connection.open"]
+    assert "crash" not in schemas["FaultRule"]["properties"]["action"]["discriminator"]["mapping"]
+    with_peers = proxy.document(has_peers=True)["components"]["schemas"]["FaultPoint"]["enum"]
+    assert {"peer.request", "peer.response"} < set(with_peers)
+    rule = {"$ref": "#/components/schemas/FaultRule", "components": document["components"]}
+    jsonschema.validate(HOLD, rule)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**HOLD, "action": {"do": "crash"}}, rule)
+
+
+def test_every_other_operation_has_a_reason() -> None:
+    """And no path of a proxy's own is taken by one of them."""
+    missing = [one for one in app.OPERATIONS if one not in proxy.OPERATIONS]
+    assert len(missing) > 20
+    assert {one.path for one in missing} & {one.path for one in proxy.OPERATIONS} == {
+        "/api/v1/cluster"
+    }, "only the proxy's own view of it is another one"
+
+
+async def test_faults_health_looks_and_refusals() -> None:
+    async with real_cluster(brokers=1, topics=(("orders", 1),)) as sim:
+        (broker,) = sim.metadata.image.brokers.values()
+        peers = (Endpoint(1, broker.host, broker.port),)
+        front = FaultProxy(
+            sim.environment,
+            ProxyOptions(bootstrap=sim.bootstrap, port=0, peer_port=0, peers=peers),
+        )
+        await front.start()
+        api = ProxyApi(front)
+        transport = httpx.ASGITransport(api.app(AccessRules(is_loopback=False)))
+        async with httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
+
+            async def ask(method: str, path: str, body: Any = None) -> tuple[int, Any]:
+                answer = await client.request(method, path, json=body)
+                return answer.status_code, answer.json()
+
+            assert (await ask("get", "/healthz"))[1]["bootstrap"] == front.bootstrap
+            status, view = await ask("get", "/api/v1/cluster")
+            assert (status, view["upstream"]) == (200, sim.bootstrap)
+            assert [door["side"] for door in view["doors"]] == ["client", "peer"]
+            assert (await ask("get", "/openapi.json"))[1]["info"]["title"].endswith("control port")
+
+            assert (await ask("post", "/api/v1/faults", HOLD))[0] == 201
+            wire = await Wire.open(*front.clients.address(1))
+            wire.send(wire.metadata())
+            assert (await ask("get", "/api/v1/faults/late/wait"))[1]["held"] == 1
+            assert (await ask("post", "/api/v1/faults/late/release"))[1] == {"released": 1}
+            assert (await wire.answer())[0] == 1
+            assert (await ask("delete", "/api/v1/faults"))[0] == 200
+            await wire.close()
+
+            status, seen = await ask("post", "/api/v1/looks", {"topic": "orders", "partition": 0})
+            assert status == 200, seen
+            assert (await ask("post", "/api/v1/verdicts", seen))[1]["healthy"]
+            assert (await ask("post", "/api/v1/trace", {"level": "brief"}))[0] == 200
+
+            for method, path, body in (
+                ("get", "/api/v1/clock", None),
+                ("post", "/api/v1/brokers/1/kill", {}),
+                ("get", "/api/v1/transactions/a/b", None),
+                ("post", "/api/v1/reset", None),
+                ("get", "/metrics", None),
+                ("get", "/api/v1/report", None),
+            ):
+                status, problem = await ask(method, path, body)
+                assert (status, "a fault proxy can't do this" in problem["error"]) == (501, True)
+            late = {"id": "x", "point": "log.append", "action": {"do": "hold"}}
+            status, problem = await ask("post", "/api/v1/faults", late)
+            assert (status, "only the simulator" in problem["error"]) == (501, True)
+            assert (await ask("get", "/api/v1/nothing"))[0] == 404
+        api.close()
+        await front.stop()
+
+
+# A hang that is made on request, and its cure: who asks, and what is not known.
+
+
+TLS_LISTENER = SecureListener(name="SASL_SSL", protocol=SecurityProtocol.SASL_SSL)
+
+
+@pytest.mark.parametrize("listeners", [None, (TLS_LISTENER,)])
+async def test_a_hang_is_made_and_ended_where_the_listener_in_clear_has_no_rights(
+    tmp_path: Path, listeners: tuple[SecureListener, ...] | None
+) -> None:
+    """It was 503: the control port asked as everybody."""
+    hosts = ("localhost", "127.0.0.1")
+    demo = demo_security(tmp_path, port=0, hosts=hosts, now_ms=wall_ms())[0]
+    if listeners is not None:
+        demo = msgspec.structs.replace(demo, listeners=listeners)
+    async with real_cluster(security=demo, brokers=1) as sim:
+        api = ControlApi(sim)
+        transport = httpx.ASGITransport(app=api.app())
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", timeout=60
+        ) as ask:
+            made = await ask.post("/api/v1/practise")
+            assert (made.status_code, made.json().get("hangs")) == (200, "orders-0"), made.text
+            where = {"topic": "orders", "partition": 0}
+            assert len((await ask.post("/api/v1/repairs", json=where)).json()) == 1
+        api.close()

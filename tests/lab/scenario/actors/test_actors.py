@@ -1,0 +1,713 @@
+"""Who acts in a story: applications, members, operators, readers, raw requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.stories import call, failure, seen, sentences, told, transaction
+from txnsim_lab.check.observations import (
+    Aborted,
+    Added,
+    Described,
+    Ended,
+    Initialised,
+    Listed,
+    PositionsRead,
+    Producers,
+    Read,
+    Searched,
+    SentOffsets,
+    Wrote,
+)
+
+# ``wire``
+
+
+INIT = call("init-producer-id")
+
+
+def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
+    steps = [INIT, *transaction("r1", "r2"), *transaction("r3"), *transaction("r4", end="abort")]
+    old = [(one.producer_epoch, one.sequence) for one in seen(told(steps), Wrote)]
+    new = [(one.producer_epoch, one.sequence) for one in seen(told(steps, run="TV2"), Wrote)]
+    assert old == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert new == [(0, 0), (0, 1), (1, 0), (2, 0)]
+
+
+@pytest.mark.slow
+def test_partitions_are_added_only_where_a_client_does() -> None:
+    steps = [INIT, *transaction("r1")]
+    assert len(seen(told(steps), Added)) == 1
+    assert seen(told(steps, run="TV2"), Added) == []
+    always = [INIT, call("begin"), call("add-partitions", partitions=["t-0", "t-1"], always=True)]
+    (added,) = seen(told([*always, call("abort")], run="TV2"), Added)
+    assert len(added.partitions) == 2
+
+
+def test_an_identity_can_be_raised_and_a_producer_be_replaced() -> None:
+    actors = {
+        "P": {"plays": "wire", "transactional-id": "app"},
+        "Q": {"plays": "wire", "transactional-id": "app", "transaction-timeout": "5s"},
+    }
+    steps = [
+        INIT,
+        call("init-producer-id", bump=True),
+        call("init-producer-id", "Q"),
+        call("begin"),
+        call("add-partitions", partitions="t-0", once=True, error="PRODUCER_FENCED"),
+        call("init-producer-id", producer_id=77, epoch=0, error="PRODUCER_FENCED"),
+    ]
+    result = told(steps, actors=actors)
+    assert result.as_declared, result.verdict
+    identities = [(one.producer_epoch, one.timeout_ms) for one in seen(result, Initialised)]
+    assert identities == [(0, 60_000), (1, 60_000), (2, 5_000), (-1, 60_000)]
+
+
+def test_what_is_unusual_can_be_said() -> None:
+    """A batch with another epoch and sequence; one outside of the transaction; a batch of two."""
+    steps = [
+        INIT,
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", values=["a", "b"], key={"hex": "0001"}, item="x"),
+        call("produce", partition="t-0", value="c", epoch=-1, error="any"),
+        call("produce", partition="t-0", value="d", sequence=9, error="any"),
+        call("commit"),
+        call("produce", partition="t-1", value="e", plain=True, sequence=0),
+    ]
+    result = told(steps)
+    wrote = {one.value: one for one in seen(result, Wrote)}
+    assert (wrote["a"].item, wrote["b"].key, wrote["b"].sequence) == ("x", "\x00\x01", 1)
+    assert wrote["d"].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert wrote["e"].transaction is None
+
+
+def offsets(run: str) -> Any:
+    steps = [
+        INIT,
+        call("begin", transaction="first"),
+        call("add-offsets", group="g"),
+        call("commit-offsets", group="g", offsets={"in-0": 7}),
+        call("commit"),
+        {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
+        call("read-positions", "reader", group="g", partitions="in-0", positions={"in-0": 7}),
+    ]
+    return told(steps, run=run)
+
+
+def test_positions_are_part_of_a_transaction() -> None:
+    for run in ("V-", "TV2"):
+        result = offsets(run)
+        assert result.as_declared, result.verdict
+        (sent,) = seen(result, SentOffsets)
+        assert (sent.transaction, sent.group, sent.position) == ("first", "g", 7)
+        assert len(seen(result, Added)) == (1 if run == "V-" else 0)
+
+
+def test_what_is_never_answered_has_an_unknown_outcome() -> None:
+    rule = {"id": "lost", "point": "client.request", "api": "EndTxn", "action": {"do": "drop"}}
+    steps = [
+        INIT,
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="r1"),
+        {"arm": rule},
+        call("commit", connection="b", background="end"),
+        {"wait-until": {"struck": "lost"}},
+    ]
+    result = told(steps)
+    assert [end.outcome for end in seen(result, Ended)] == ["unknown"]
+
+
+def test_who_commits_positions_as_a_member_is_checked_by_the_group() -> None:
+    begun = [call("init-producer-id"), call("begin"), call("add-offsets", group="g")]
+    sent = {"group": "g", "offsets": {"in-0": 10}}
+    stranger = call(
+        "commit-offsets", **sent, member_id="m", generation=1, error="ILLEGAL_GENERATION"
+    )
+    nobody = call("commit-offsets", **sent)
+    result = told([*begun, stranger, nobody, call("commit")])
+    assert result.as_declared, result.verdict
+
+
+def test_an_output_of_an_input_that_was_only_polled_in_an_abort_is_missed() -> None:
+    """The application does not go back behind the abort."""
+    actors = {"P": {"plays": "wire"}, "eater": {"plays": "member", "group": "g"}}
+    steps = [
+        call("append", "bystander", partition="in-0", values=["a", "b"]),
+        call("init-producer-id"),
+        call("subscribe", "eater", topics="in", assigned="in-0"),
+        call("poll", "eater", reads=["a", "b"], transaction="T1"),
+        call("begin", transaction="T1"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="A", item="a", of="in-0@0"),
+        call("abort"),
+        call("begin", transaction="T2"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="B", item="b", of=["in-0@1"]),
+        call("add-offsets", group="g"),
+        call("commit-offsets", member="eater"),
+        call("commit"),
+    ]
+    settings = {"group.initial.rebalance.delay.ms": 0}
+    result = told(steps, actors=actors, settings=settings)
+    assert result.verdict.observed == ("skipped-input",)
+    assert result.verdict.because[0].endswith("no member of the group has processed 0")
+    again = call("produce", partition="t-0", value="A again", item="a", of="in-0@0")
+    steps.insert(10, again)
+    result = told(steps, actors=actors, settings=settings)
+    assert result.as_declared, result.verdict
+
+
+def test_a_record_without_a_value_is_a_tombstone_for_everybody() -> None:
+    actors = {"P": {"plays": "wire"}}
+    steps = [
+        call("append", "bystander", partition="t-0", value=None, key="k"),
+        call("init-producer-id"),
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", values=["a", None], key="k"),
+        call("commit"),
+        call("read", "reader", partition="t-0", reads={"V-": [None, "a", None], "else": ["b"]}),
+        {"expect": {"partition": "t-0", "committed": [None, "a", None]}},
+    ]
+    result = told(steps, actors=actors)
+    assert result.as_declared, result.verdict
+    assert [one.value for one in seen(result, Wrote)] == [None, "a", None]
+    (because,) = told(steps, actors=actors, run="TV2").verdict.because
+    assert "reads null, a, null from t-0, expected b" in because
+
+
+@pytest.mark.parametrize("leaders", [(1, 1), (1, 2)])
+def test_one_request_may_bring_records_to_several_partitions(leaders: tuple[int, int]) -> None:
+    """Where another broker leads one of them, that one is asked for again, alone."""
+    steps = [
+        INIT,
+        call("begin"),
+        call("add-partitions", partitions=["t-0", "t-1"]),
+        call("produce", partition="t-0", value="a", beside={"t-1": "b"}, item="x"),
+        call("produce", partition="t-1", values=["c", "d"], beside={"t-0": "e"}),
+        call("commit"),
+    ]
+    topics = {"t": {"partitions": 2, "leaders": [*leaders]}, "in": 1}
+    for run in ("V-", "TV2"):
+        result = told(steps, run=run, topics=topics)
+        assert result.as_declared, result.verdict
+        wrote = seen(result, Wrote)
+        assert [(one.value, one.partition, one.sequence, one.offset) for one in wrote] == [
+            *(("a", 0, 0, 0), ("b", 1, 0, 0)),
+            *(("c", 1, 1, 1), ("d", 1, 2, 2), ("e", 0, 1, 1)),
+        ]
+        assert [one.item for one in wrote[:2]] == ["x", "b"]
+
+
+def test_what_one_partition_refuses_is_no_word_about_the_other() -> None:
+    steps = [
+        INIT,
+        call("begin"),
+        call("produce", partition="t-1", value="a"),
+        call("produce", partition="t-1", value="b", sequence=7, beside={"t-0": "c"}, error="any"),
+        call("produce", partition="t-0", value="d", beside={"t-1": "e"}, background="late"),
+        {"give-up": "late"},
+        call("abort"),
+    ]
+    topics = {"t": {"partitions": 2, "leaders": [1, 1]}, "in": 1}
+    wrote = seen(told(steps, run="V-", topics=topics), Wrote)
+    told_of = {one.value: (one.error, one.outcome) for one in wrote}
+    assert told_of == {
+        "a": ("", "ok"),
+        "b": ("OUT_OF_ORDER_SEQUENCE_NUMBER", "failed"),
+        "c": ("", "ok"),
+        "d": ("REQUEST_TIMED_OUT", "unknown"),
+        "e": ("REQUEST_TIMED_OUT", "unknown"),
+    }
+
+
+# ``operator``
+
+
+GHOST = [
+    call("init-producer-id"),
+    *transaction("r1", end="commit"),
+    call("produce", partition="t-0", value="ghost"),
+]
+"""In V- a record behind the end opens a transaction that nobody knows of."""
+
+
+def do(verb: str, **fields: object) -> dict[str, object]:
+    return call(verb, "operator", **fields)
+
+
+def test_a_hanging_transaction_is_found_and_aborted() -> None:
+    cure = [do("find-hanging", names="t-0"), do("abort-found"), do("find-hanging", names=[])]
+    runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
+    result = told(GHOST, runs=runs, cure=cure)
+    assert "stuck-last-stable-offset" in result.verdict.observed
+    assert result.cured is not None
+    assert "stuck-last-stable-offset" not in result.cured.observed
+    assert [len(one.findings) for one in seen(result, Searched)] == [1, 0]
+    (aborted,) = seen(result, Aborted)
+    assert (aborted.start_offset, aborted.outcome) == (2, "ok")
+    assert "find-hanging names t-0: producer 0, epoch 0, open since offset 2" in sentences(result)
+
+
+def test_it_must_name_what_the_story_says() -> None:
+    result = told([*GHOST, do("find-hanging", names="t-1")])
+    assert failure(result) == "find-hanging names [], expected ['t-1']"
+
+
+def test_a_transaction_is_aborted_by_its_start() -> None:
+    steps = [*GHOST, do("producers", partition="t-0"), do("abort", partition="t-0", start_offset=2)]
+    assert "stuck-last-stable-offset" not in told(steps).verdict.observed
+    wrong = told([*GHOST, do("abort", partition="t-0", start_offset=1)])
+    assert failure(wrong) == "no transaction is open on t-0 since 1"
+
+
+def test_an_operator_describes_fences_and_deletes() -> None:
+    steps = [
+        call("init-producer-id"),
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="r1"),
+        do("describe", transactional_id="app", state="Ongoing"),
+        do("describe", transactional_id="nobody", error="TRANSACTIONAL_ID_NOT_FOUND"),
+        do("fence", transactional_id="app"),
+        call("commit", error="PRODUCER_FENCED"),
+        do("delete-records", partition="t-0", before=1),
+        do("delete-records", partition="t-0", before=99, error="OFFSET_OUT_OF_RANGE"),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    assert "app is Ongoing with t-0" in sentences(result)
+    assert [one.who for one in seen(result, Initialised)] == ["P", "operator"]
+    for kind in (Described, Listed, Producers):
+        assert seen(result, kind)
+    wrong = told([call("init-producer-id"), do("describe", transactional_id="app", state="Dead")])
+    assert failure(wrong) == "app is Empty, expected Dead"
+
+
+def test_a_fence_without_an_answer_is_noted() -> None:
+    """Whoever is fenced by it has a reason to be (seed 16054 of ``txnsim simulate``)."""
+    lose = {"point": "client.request", "api": "InitProducerId", "client_id": "operator"}
+    steps = [
+        call("init-producer-id"),
+        call("begin"),
+        {"arm": {"id": "lost", **lose, "action": {"do": "drop-answer"}}},
+        do("fence", transactional_id="app", error="any"),
+        call("add-partitions", partitions="t-0", error="any"),
+        call("produce", partition="t-0", value="r1", error="INVALID_PRODUCER_EPOCH"),
+    ]
+    result = told(steps, run="TV2+")
+    assert result.verdict.observed == (), result.verdict
+    assert [one.outcome for one in seen(result, Initialised)] == ["ok", "unknown"]
+
+
+def test_an_abort_may_name_each_field_of_the_identity() -> None:
+    runs = {"V-": {"mode": "V-", "verdict": "healthy"}}
+    wrong = do("abort", partition="t-0", start_offset=2, epoch=-1, error="UNKNOWN_SERVER_ERROR")
+    stale = do("abort", partition="t-0", start_offset=2, coordinator_epoch=0, error="any")
+    other = do("abort", partition="t-0", producer_id=99, epoch=0, coordinator_epoch=0)
+    held = {"wait-until": {"open": "t-0"}}
+    right = do("abort", partition="t-0", start_offset=2, coordinator_epoch=3)
+    result = told([*GHOST, wrong, held, stale, other, held, right], runs=runs)
+    assert "stuck-last-stable-offset" not in result.verdict.observed, result.verdict
+    assert "ABORT of producer 99, epoch 0, for t-0 is answered NONE" in sentences(result)
+
+
+def test_an_operator_may_end_it_with_the_marker_that_was_decided() -> None:
+    end = do("abort", partition="t-0", start_offset=2, decision="commit")
+    look = {"expect": {"partition": "t-0", "committed": ["r1", "ghost"]}}
+    assert not failure_of([*GHOST, end, look])
+
+
+def failure_of(steps: list[dict[str, object]]) -> str:
+    result = told(steps)
+    return result.verdict.because[0] if "story-failed" in result.verdict.observed else ""
+
+
+def test_a_named_replica_tells_of_its_producers() -> None:
+    lag = {"cluster": {"do": "move-leader", "partition": "t-0", "to": 1}}
+    there = do("producers", partition="t-0", broker=2, error="NOT_LEADER_OR_FOLLOWER")
+    asked = [
+        do("producers", partition="t-0", broker=1, open_since=[2]),
+        do("producers", partition="t-0", broker=2, open_since=[2]),
+    ]
+    assert not failure_of([*GHOST, lag, *asked])
+    small = {"t": {"partitions": 1, "replication-factor": 1, "leaders": [1]}}
+    one = told([do("producers", partition="t-0", broker=1), there], topics=small)
+    assert "story-failed" not in one.verdict.observed, one.verdict
+    wrong = told([*GHOST, do("producers", partition="t-0", open_since=[0])])
+    assert failure(wrong) == "the leader shows t-0 open since [2], expected [0]"
+
+
+def test_an_operator_acts_in_the_background() -> None:
+    hold = {"hold": {"id": "slow", "point": "client.request", "api": "InitProducerId"}}
+    steps = [
+        call("init-producer-id"),
+        hold,
+        do("fence", transactional_id="app", background="fence"),
+        {"wait-until": {"struck": "slow"}},
+        *transaction("r1"),
+        {"release": "slow"},
+        {"await": "fence"},
+        do("find-hanging", names="t-0", background="search"),
+        {"await": "search"},
+    ]
+    result = told(steps)
+    assert failure(result) == "find-hanging names [], expected ['t-0']"
+
+
+def describe(**fields: object) -> dict[str, object]:
+    return do("describe", transactional_id="app", **fields)
+
+
+def test_a_description_is_held_against_partitions_epoch_and_start() -> None:
+    begun = [
+        call("init-producer-id"),
+        describe(state="Empty", partitions=[], epoch=0, start="none"),
+        call("begin"),
+        call("add-partitions", partitions=["t-1", "t-0"]),
+    ]
+    known = describe(state="Ongoing", partitions=["t-0", "t-1"], epoch=0, start="known")
+    result = told([*begun, known, call("abort")])
+    assert result.as_declared, result.verdict
+    for wrong, because in (
+        ({"partitions": "t-0"}, "app is with t-0, t-1, expected t-0"),
+        ({"epoch": 3}, "app is at epoch 0, expected 3"),
+        ({"start": "none"}, "app is begun at a time that is known, expected none"),
+    ):
+        assert failure(told([*begun, describe(**wrong)])) == because
+
+
+def test_an_operator_changes_features_and_deletes_groups() -> None:
+    version = "transaction.version"
+    steps = [
+        do("update-feature", name=version, level=0),
+        do("update-feature", name=version, level=2),
+        do("update-feature", name=version, level=9, error="INVALID_UPDATE_VERSION"),
+        call("init-producer-id"),
+        call("begin"),
+        call("add-offsets", group="g", always=True),
+        call("commit-offsets", group="g", offsets={"in-0": 1}),
+        call("commit"),
+        {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
+        {"expect": {"group": "g", "positions": {"in-0": 1}}},
+        do("delete-group", group="g"),
+        {"expect": {"group": "g", "positions": {"in-0": -1}}},
+        do("delete-group", group="g", error="GROUP_ID_NOT_FOUND"),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    story = sentences(result)
+    assert "operator: feature transaction.version is at level 2, it was at 0" in story
+    assert "operator: group g is deleted" in story
+    wrong = {"expect": {"group": "g", "positions": {"in-0": 7}}}
+    assert failure(told([wrong])) == "the position of group g on in-0 is -1, expected 7"
+
+
+# ``member``
+
+
+PROTOCOLS = ("classic", "consumer")
+both = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+def story(steps: list[dict[str, Any]], protocol: str = "classic", **more: Any) -> Any:
+    """Told with two members of one group, which reads the two partitions of ``in``."""
+    part = {"plays": "member", "group": "g", "group-protocol": protocol, **more}
+    actors = {"P": {"plays": "wire", "transactional-id": "app"}, "a": part, "b": part}
+    settings = {"group.initial.rebalance.delay.ms": 0}
+    return told(steps, actors=actors, topics={"t": 1, "in": 2}, settings=settings)
+
+
+def append(*values: str, partition: str = "in-0") -> list[dict[str, Any]]:
+    return [call("append", "bystander", partition=partition, value=one) for one in values]
+
+
+ALL = ["in-0", "in-1"]
+JOIN = call("subscribe", "a", topics="in", assigned=ALL)
+
+
+@both
+def test_a_member_reads_on_where_its_group_stands(protocol: str) -> None:
+    steps = [
+        *append("r1", "r2"),
+        JOIN,
+        call("poll", "a", reads=["r1", "r2"]),
+        call("poll", "a", reads=[]),
+        call("seek", "a", partition="in-0", from_=1),
+        call("poll", "a", reads=["r2"]),
+        call("commit-offsets", "a", offsets={"in-0": 1}),
+        call("leave", "a"),
+        JOIN,
+        call("poll", "a", reads=["r2"]),
+    ]
+    result = story(steps, protocol)
+    assert result.as_declared, result.verdict
+    assert "a: polls r1, r2" in sentences(result)
+    (sent,) = seen(result, SentOffsets)
+    assert (sent.who, sent.transaction, sent.position) == ("a", None, 1)
+    found = [one.positions[0].offset for one in seen(result, PositionsRead) if one.who == "a"]
+    assert found == [-1, 1]
+    assert {one.asked for one in seen(result, Read) if one.who == "a"} == {0, 1, 2}
+
+
+@both
+def test_positions_of_an_open_transaction_are_waited_for(protocol: str) -> None:
+    steps = [
+        *append("r1"),
+        JOIN,
+        call("init-producer-id"),
+        call("poll", "a", reads=["r1"]),
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="out of r1"),
+        call("add-offsets", group="g"),
+        call("commit-offsets", member="a"),
+        call("leave", "a"),
+        call("subscribe", "b", topics="in", assigned=ALL),
+        call("poll", "b", error="UNSTABLE_OFFSET_COMMIT"),
+        call("poll", "b", background="polling", reads=[]),
+        call("commit"),
+        {"await": "polling"},
+    ]
+    result = story(steps, protocol)
+    assert result.as_declared, result.verdict
+    sent = seen(result, SentOffsets)
+    assert {(one.who, one.member) for one in sent} == {("P", "a")}
+    assert sorted(one.position for one in sent) == [0, 1]
+
+
+@pytest.mark.slow
+def test_what_a_member_may_not_do_fails_the_story() -> None:
+    early = [call("poll", "a")]
+    assert failure(story(early)) == "a is no member now: it has to subscribe"
+    unknown = [*transaction()[:2], call("commit-offsets", member="a")]
+    assert failure(story([call("init-producer-id"), *unknown])) == "a has not subscribed yet"
+    wrong = [*append("r1"), JOIN, call("poll", "a", reads=["r2"])]
+    assert failure(story(wrong)) == "a polls r1, expected r2"
+    never = [call("subscribe", "a", topics="in", assigned=["in-1"])]
+    assert failure(story(never)) == "a: assigned is in-0, in-1 after 60000 ms, expected in-1"
+    dead = [JOIN, call("die", "a"), call("commit-offsets", "a")]
+    assert failure(story(dead)) == "a is no member now: it has to subscribe"
+    strange = [call("subscribe", "a", topics="in", error="GROUP_MAX_SIZE_REACHED")]
+    assert "is answered NONE, expected GROUP_MAX_SIZE_REACHED" in failure(story(strange))
+
+
+def test_a_member_that_is_taken_over_is_fenced() -> None:
+    take_over = call("subscribe", "b", topics="in", assigned=ALL)
+    steps = [
+        JOIN,
+        call("poll", "a"),
+        take_over,
+        call("commit-offsets", "a", error="FENCED_INSTANCE_ID"),
+        call("poll", "a", error="FENCED_INSTANCE_ID"),
+    ]
+    result = story(steps, **{"instance-id": "one"})
+    assert result.as_declared, result.verdict
+
+
+@both
+def test_a_generation_has_the_name_that_a_step_has_given_it(protocol: str) -> None:
+    steps = [
+        *append("r1"),
+        call("init-producer-id"),
+        call("subscribe", "a", topics="in", assigned=ALL, generation="alone"),
+        call("poll", "a", reads=["r1"]),
+        call("subscribe", "b", topics="in", background="joining"),
+        call("poll", "a", assigned="in-0", generation="with b"),
+        {"await": "joining"},
+        call("begin"),
+        call("add-offsets", group="g"),
+        call(
+            "commit-offsets",
+            member="a",
+            offsets={"in-1": 0},
+            generation="alone",
+            error="ILLEGAL_GENERATION",
+        ),
+        call("abort"),
+        call("begin"),
+        call("add-offsets", group="g"),
+        call("commit-offsets", member="a", offsets={"in-0": 1}, generation="with b"),
+        call("commit"),
+    ]
+    result = story(steps, protocol)
+    assert result.as_declared, result.verdict
+
+
+@both
+def test_a_program_may_commit_for_what_a_member_was_before(protocol: str) -> None:
+    steps = [
+        *append("r1"),
+        call("init-producer-id"),
+        call("subscribe", "a", topics="in", assigned=ALL, generation="first life"),
+        call("poll", "a", reads=["r1"]),
+        call("leave", "a"),
+        call("subscribe", "a", topics="in", assigned=ALL),
+        call("begin"),
+        call("add-offsets", group="g"),
+        call(
+            "commit-offsets",
+            member="a",
+            offsets={"in-0": 1},
+            generation="first life",
+            member_id="first life",
+            error="UNKNOWN_MEMBER_ID",
+        ),
+        call("commit-offsets", member="a", offsets={"in-0": 1}),
+        call("commit"),
+    ]
+    result = story(steps, protocol)
+    assert result.as_declared, result.verdict
+
+
+# ``reader``
+
+
+OPEN = [
+    call("init-producer-id"),
+    *transaction("r1"),
+    call("begin"),
+    call("add-partitions", partitions="t-0"),
+    call("produce", partition="t-0", value="r2"),
+]
+
+
+def read(**fields: object) -> dict[str, object]:
+    return call("read", "reader", partition="t-0", **fields)
+
+
+def test_a_reader_goes_on_from_where_it_stands_and_sees_what_it_may() -> None:
+    steps = [
+        *OPEN,
+        read(reads=["r1"]),
+        read(reads=[]),
+        read(reads=["r1"], from_=0),
+        read(reads=["r1", "r2"], uncommitted=True),
+        call("abort"),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    assert "gets r1, and then nothing more, though the high watermark is 3" in sentences(result)
+    assert {one.who for one in seen(result, Read)} == {"reader", "onlooker"}
+
+
+def test_a_reader_that_gets_something_else_fails_the_story() -> None:
+    result = told([*OPEN, read(reads=["r2"])])
+    assert failure(result) == "reader reads r1 from t-0, expected r2"
+    beyond = told([*OPEN, call("abort"), read(from_=77, error="OFFSET_OUT_OF_RANGE")])
+    assert beyond.as_declared, beyond.verdict
+
+
+def test_a_group_that_never_committed_stands_nowhere() -> None:
+    ask = {"group": "g", "partitions": ["in-0"]}
+    result = told([call("read-positions", "reader", **ask, positions={"in-0": -1})])
+    assert result.as_declared, result.verdict
+    (found,) = seen(result, PositionsRead)
+    assert [(one.place.topic, one.offset) for one in found.positions] == [("in", -1)]
+    wrong = told([call("read-positions", "reader", **ask, positions={"in-0": 3})])
+    assert "expected" in wrong.verdict.because[0]
+
+
+def test_positions_that_an_open_transaction_may_change_are_unstable() -> None:
+    asked = {"group": "g", "partitions": "in-0"}
+    steps = [
+        call("init-producer-id"),
+        call("begin"),
+        call("add-offsets", group="g"),
+        call("commit-offsets", group="g", offsets={"in-0": 10}),
+        call("read-positions", "reader", **asked, positions={"in-0": -1}),
+        call("read-positions", "reader", **asked, require_stable=True,
+             error="UNSTABLE_OFFSET_COMMIT"),
+        call("commit"),
+        {"wait-until": {"marker": "__consumer_offsets@g"}},
+        call("read-positions", "reader", **asked, require_stable=True, positions={"in-0": 10}),
+    ]  # fmt: skip
+    assert told(steps).as_declared
+
+
+def test_a_reader_may_ask_for_few_bytes_at_a_time() -> None:
+    steps = [call("init-producer-id"), *transaction("r1", "r2", "r3")]
+    result = told([*steps, read(max_bytes=1, reads=["r1", "r2", "r3"])])
+    assert result.as_declared, result.verdict
+    records = [len(one.records) for one in seen(result, Read) if one.who == "reader"]
+    assert records[:3] == [1, 1, 1]
+
+
+# ``asking``
+
+
+MARKERS = {"id": "slow", "point": "peer.request", "api": "WriteTxnMarkers", "topic": "t"}
+FIRST = [
+    call("init-producer-id"),
+    call("begin"),
+    call("add-partitions", partitions="t-0"),
+    call("produce", partition="t-0", value="r1"),
+    {"arm": {**MARKERS, "action": {"do": "delay", "delay_ms": 300}}},
+    call("commit"),
+    call("begin"),
+]
+
+
+def test_what_passes_is_asked_again_unless_the_story_wants_the_first_answer() -> None:
+    patient = [*FIRST, call("add-partitions", partitions="t-0"), call("abort")]
+    assert told(patient).as_declared
+    add = {"partitions": "t-0", "error": "CONCURRENT_TRANSACTIONS"}
+    assert told([*FIRST, call("add-partitions", **add)]).as_declared
+    once = call("add-partitions", partitions="t-0", once=True)
+    result = told([*FIRST, once])
+    assert "CONCURRENT_TRANSACTIONS" in result.verdict.because[0]
+
+
+def test_a_coordinator_that_can_t_write_does_not_say_what_became_of_an_end() -> None:
+    """The record may be found by the next coordinator, so it is no refusal."""
+    moved = [
+        *FIRST[:4],
+        {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}},
+        call("commit", broker=2, error="NOT_COORDINATOR", once=True),
+    ]
+    ends = seen(told(moved), Ended)
+    assert [(one.outcome, one.error) for one in ends] == [("unknown", "NOT_COORDINATOR")]
+    late = [*FIRST[:4], call("abort"), call("commit", error="INVALID_TXN_STATE")]
+    assert [one.outcome for one in seen(told(late), Ended)] == ["ok", "failed"]
+
+
+def test_a_request_is_aimed_at_a_broker_right_or_wrong() -> None:
+    lead = {"cluster": {"do": "move-leader", "partition": "t-0", "to": 1}}
+    steps = [
+        call("init-producer-id"),
+        lead,
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="r1", broker=2, error="NOT_LEADER_OR_FOLLOWER"),
+        call("produce", partition="t-0", value="r2", broker=1, sequence=0, offset=0),
+        {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 3}},
+        call("commit", broker=2, error="NOT_COORDINATOR", once=True),
+        call("commit", broker=3),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+
+
+# ``base``
+
+
+def test_everybody_is_a_client_of_a_name_of_its_own() -> None:
+    """A rule tells them apart by it."""
+    drop = {"id": "d", "point": "client.request", "api": "Produce", "client_id": "bystander",
+            "action": {"do": "error", "error": "INVALID_RECORD"}}  # fmt: skip
+    append = call("append", "bystander", partition="t-0", value="x", error="INVALID_RECORD")
+    steps = [
+        {"arm": drop},
+        call("init-producer-id"),
+        call("produce", partition="t-0", value="y", plain=True),
+        append,
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    assert [(one.who, one.outcome) for one in seen(result, Wrote)] == [
+        ("P", "ok"), ("bystander", "failed"),
+    ]  # fmt: skip

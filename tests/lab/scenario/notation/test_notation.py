@@ -1,0 +1,236 @@
+"""Short forms in story files, and what they stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.stories import call, document, failure, seen, sentences, small, told, transaction
+from txnsim.errors import ConfigError
+from txnsim.settings import DEFAULTS
+from txnsim.types import TopicPartition, partition_for
+from txnsim_lab.check.observations import Ended, Wrote
+from txnsim_lab.scenario._notation import places
+from txnsim_lab.scenario._notation.blocks import rolled_out
+from txnsim_lab.scenario._notation.drawn_order import in_drawn_order
+from txnsim_lab.scenario.fields import with_numbers
+from txnsim_lab.scenario.reading import read
+from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+
+INIT = call("init-producer-id")
+
+
+def problems(*steps: dict[str, Any]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read("small.yaml", yaml.safe_dump(document(steps), sort_keys=False))
+    return str(caught.value)
+
+
+def test_steps_are_taken_so_often_and_know_their_turn() -> None:
+    turns = {"repeat": 3, "steps": transaction("r{n}", "s{n}")}
+    wanted = ["r1", "s1", "r2", "s2", "r3", "s3"]
+    look = {"expect": {"partition": "t-0", "committed": wanted}}
+    result = told([INIT, turns, look])
+    assert result.as_declared, result.verdict
+    assert len(seen(result, Ended)) == 3
+
+
+def test_what_is_named_in_a_turn_is_named_once() -> None:
+    begin = [call("begin"), call("add-partitions", partitions="t-0")]
+    sent = call("produce", partition="t-0", value="r{n}", background="sent-{n}")
+    turn = [*begin, sent, {"await": "sent-{n}"}, call("commit")]
+    assert told([INIT, {"repeat": 2, "steps": turn}]).as_declared
+    twice = [*begin, {**sent, "call": {**sent["call"], "background": "sent"}}]
+    assert "steps.0.steps.2.call.background: sent is a call" in problems(
+        {"repeat": 2, "steps": twice}
+    )
+
+
+def test_errors_name_the_line_and_the_field_of_the_file() -> None:
+    wrong = problems(INIT, {"repeat": 2, "steps": [call("begin"), call("beginn")]}, call("begin"))
+    lines = yaml.safe_dump(
+        document([INIT, {"repeat": 2, "steps": [call("begin"), call("beginn")]}, call("begin")]),
+        sort_keys=False,
+    ).splitlines()
+    at = lines.index("      do: beginn") + 1
+    assert f"small.yaml:{at}: steps.1.steps.1.call.do: no call of a wire 'beginn'" in wrong
+
+
+def test_a_failure_names_the_step_of_the_file() -> None:
+    turn = {"repeat": 2, "steps": [{"expect": {"partition": "t-0", "stable": 7}}]}
+    (because,) = told([INIT, turn]).verdict.because
+    assert "steps.1.steps.0.expect: " in because
+    assert failure(told([INIT, turn])) != ""
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"repeat": 0, "steps": [INIT]}, "steps.0.repeat: expected how many times"),
+        ({"repeat": True, "steps": [INIT]}, "steps.0.repeat: expected how many times"),
+        ({"repeat": 2}, "steps.0.repeat: expected steps beside it"),
+        (
+            {"repeat": 2, "steps": [INIT], "say": "x"},
+            "steps.0.say: a block has steps, beside it repeat and only",
+        ),
+        ({"repeat": 2, "steps": [{"repeat": 2, "steps": [INIT]}]}, "can't stand in another one"),
+        ({"repeat": 10_001, "steps": [INIT]}, "a story has at most 10000 steps"),
+        ({"steps": [INIT]}, "steps.0.steps: expected repeat or only beside it"),
+        ({"only": "armed", "steps": []}, "steps.0.steps: expected a list of steps"),
+        ({"any-order": INIT}, "steps.0.any-order: expected a list of steps"),
+        ({"any-order": [INIT], "repeat": 2}, "steps.0.repeat: a block has any-order, beside it"),
+        ({"any-order": [{"any-order": [INIT]}]}, "steps.0.any-order.0.any-order: it can't stand"),
+        ({"only": ["armed", "V9"], "steps": [INIT]}, "steps.0.only.1: no run, mode or take 'V9'"),
+        (
+            {"only": "armed", "steps": [INIT, {**INIT, "only": "V9"}]},
+            "steps.0.steps.1.only.0: no run, mode or take 'V9'",
+        ),
+    ],
+)
+def test_what_is_no_block_is_refused_with_its_place(given: dict[str, Any], message: str) -> None:
+    assert message in problems(given)
+
+
+def test_a_block_restricts_all_of_its_steps_also_those_that_restrict_themselves() -> None:
+    inner = {"repeat": 2, "steps": [call("append", "bystander", partition="t-0", value="r{n}")]}
+    block = {
+        "only": ["armed", "control"],
+        "steps": [
+            inner,
+            {**call("append", "bystander", partition="t-1", value="a"), "only": ["V-", "V+"]},
+            {**call("append", "bystander", partition="t-1", value="b"), "only": "control"},
+        ],
+    }
+    head = {"control": "As it is."}
+
+    def written(run: str, take: str) -> list[str | None]:
+        return [one.value for one in seen(told([block], run=run, take=take, **head), Wrote)]
+
+    assert written("V-", "armed") == ["r1", "r2", "a"]
+    assert written("TV2", "armed") == ["r1", "r2"]
+    assert written("V+", "control") == ["r1", "r2", "a", "b"]
+    assert written("V-", "disarmed") == []
+
+
+def test_the_seed_draws_the_order_of_a_block_and_a_part_keeps_its_own() -> None:
+    one, two, three, four = (
+        call("append", "bystander", partition="t-0", value=value) for value in "abcd"
+    )
+    scenario = small([{"any-order": [{"only": "armed", "steps": [one, two]}, three]}, four])
+
+    def written(seed: int) -> str:
+        result = run_in_virtual_time(ScenarioRun(scenario=scenario, run="V-"), seed=seed)
+        assert result.as_declared, result.verdict
+        return "".join(one.value for one in seen(result, Wrote))
+
+    assert {written(seed) for seed in range(1, 9)} == {"abcd", "cabd"}
+    assert written(3) == written(3)
+
+
+def test_a_file_without_a_block_is_left_alone() -> None:
+    given = document([INIT])
+    made, origins, found = rolled_out(given)
+    assert made == given
+    assert not found
+    assert origins.of(("steps", 0, "call")) == ("steps", 0, "call")
+    assert small([INIT]).steps[0].place == "small.yaml:26: steps.0.call"
+
+
+POSITIONS = [
+    call("begin"),
+    call("add-offsets", group="g"),
+    call("commit-offsets", group="g", offsets={"in-0": 10}),
+]
+
+
+def test_a_partition_is_asked_for_by_whom_it_serves() -> None:
+    group = places.by_name("__consumer_offsets@readers")
+    assert group is not None
+    assert places.shown(group) == "__consumer_offsets@readers"
+    count = DEFAULTS.offsets_topic_num_partitions
+    found = TopicPartition("__consumer_offsets", partition_for("readers", count))
+    assert places.located(group, DEFAULTS) == found == places.of_group("readers", DEFAULTS)
+    assert places.by_name("orders-0") is None
+    assert places.by_name("orders@readers") is None
+    assert places.by_name("__consumer_offsets@") is None
+
+
+def test_a_step_without_such_a_name_is_the_same_object() -> None:
+    plain, named = small(
+        [
+            {"wait-until": {"open": "t-0"}},
+            {"wait-until": {"open": "__consumer_offsets@g"}},
+        ]
+    ).steps
+    assert with_numbers(plain, DEFAULTS) is plain
+    numbered = with_numbers(named, DEFAULTS)
+    assert numbered.wait_until.open == places.of_group("g", DEFAULTS)
+    assert numbered.place == named.place
+
+
+def test_a_story_looks_at_the_partition_on_which_a_group_lives() -> None:
+    steps = [
+        INIT,
+        *POSITIONS,
+        {"wait-until": {"open": "__consumer_offsets@g"}},
+        call("producers", "operator", partition="__consumer_offsets@g", open_since=[0]),
+        call("commit"),
+        {"wait-until": {"marker": "__consumer_offsets@g"}},
+        {"cluster": {"do": "move-leader", "partition": "__consumer_offsets@g", "to": 2}},
+        {"wait-until": {"leader": {"partition": "__transaction_state@app", "is": 2}}},
+    ]
+    moved = {"cluster": {"do": "move-leader", "partition": "__transaction_state@app", "to": 2}}
+    result = told([*steps[:-1], moved, steps[-1]])
+    assert result.as_declared, result.verdict
+
+
+def test_the_last_look_sees_a_transaction_that_hangs_in_an_internal_partition() -> None:
+    """A late TxnOffsetCommit without verification (KAFKA-14402 for positions)."""
+    runs = {"V-": {"mode": "V-", "verdict": "stuck-last-stable-offset"}}
+    begun = POSITIONS[:2]
+    held = {"hold": {"id": "late", "point": "client.request", "api": "TxnOffsetCommit"}}
+    late = call(
+        "commit-offsets", group="g", offsets={"in-0": 10}, connection="slow", background="late"
+    )
+    steps = [INIT, *begun, held, late, {"wait-until": {"struck": "late"}}, call("abort")]
+    ended = {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}}
+    result = told([*steps, ended, {"release": "late"}, {"await": "late"}], runs=runs)
+    assert result.as_declared, result.verdict
+    assert "__consumer_offsets" in result.verdict.because[0]
+
+
+def test_find_hanging_before_3_1_leaves_internal_topics_out() -> None:
+    runs = {"V-": {"mode": "V-", "verdict": "stuck-last-stable-offset", "cured": "healthy"}}
+    held = {"hold": {"id": "late", "point": "client.request", "api": "TxnOffsetCommit"}}
+    late = call(
+        "commit-offsets", group="g", offsets={"in-0": 10}, connection="slow", background="late"
+    )
+    steps = [
+        INIT, *POSITIONS[:2], held, late, {"wait-until": {"struck": "late"}}, call("abort"),
+        {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}},
+        {"release": "late"}, {"await": "late"},
+    ]  # fmt: skip
+    cure = [
+        call("find-hanging", "operator", tool="before-3.1", names=[]),
+        call("find-hanging", "operator", tool="today", names="__consumer_offsets@g"),
+        call("abort-found", "operator"),
+    ]
+    result = told(steps, runs=runs, cure=cure)
+    assert result.as_declared, (result.verdict, result.cured)
+    assert "find-hanging names nothing" in sentences(result)
+
+
+def test_parts_are_shuffled_and_all_else_stays() -> None:
+    names = [call("append", "bystander", partition="t-0", value=value) for value in "abcde"]
+    first, second, third, fourth, fifth = names
+    part = {"only": "armed", "steps": [second, third]}
+    steps = small([first, {"any-order": [part, fourth]}, fifth]).steps
+
+    def values(shuffle: Any) -> str:
+        drawn = in_drawn_order(steps, shuffle)
+        return "".join(str(step.call.value) for step in drawn if step.call is not None)
+
+    assert values(lambda parts: None) == "abcde"
+    assert values(lambda parts: parts.reverse()) == "adbce"

@@ -1,0 +1,224 @@
+"""Lessons: their texts, their facts, and what a learner did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.learnt_structs import is_learnt
+from tests.support.small_trace import small
+from tests.support.traces import hung_at, told_run
+from txnsim.errors import BadInputError, ConfigError
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.teaching.facts import FACTS, fact, in_words, is_fact
+from txnsim_lab.scenario.teaching.lessons import Lesson, filled, goals, lesson, lessons, read
+from txnsim_lab.scenario.teaching.played import answers, played
+
+ALL = ("L0", "L1", "L2", "L3", "L4", "L5", "L6", "L7", "L8", "L9", "L10", "L11")
+
+
+def test_each_lesson_ends_with_something_that_the_learner_makes() -> None:
+    assert list(lessons()) == [*ALL, "demo", "quiz"]
+    for one in lessons().values():
+        last = one.parts[-1]
+        assert one.id in ("demo", "quiz") or (last.goal if one.cluster else last.saves)
+        assert "`" not in msgspec.json.encode(one).decode()  # they are no Markdown
+
+
+WORDS_PER_MINUTE = 150
+SECONDS_PER_DEED = 20
+"""For a prediction, or for something that is done to reach a goal."""
+
+
+@pytest.mark.parametrize("name", [one for one in lessons() if one != "demo"])
+def test_a_lesson_takes_the_minutes_that_it_states(name: str) -> None:
+    one = lesson(name)
+    words, deeds = 0, 0
+    for part in one.parts:
+        texts = (part.say, part.do, part.then, part.ask, *part.choices.values())
+        words += sum(len(text.split()) for text in (*texts, *(each.text for each in part.actions)))
+        deeds += bool(part.ask) + len(part.solution)
+    outside = sum(part.do_minutes for part in one.parts)
+    quick = words / WORDS_PER_MINUTE + deeds * SECONDS_PER_DEED / 60 + outside
+    assert quick <= one.minutes <= 2 * quick, f"{quick:.1f} minutes without a second look"
+
+
+def test_the_quiz_has_a_right_choice_for_each_question() -> None:
+    one = lesson("quiz")
+    answers = [part.answer for part in played(one).values()]
+    assert len(answers) == 12
+    for part, answer in zip(one.parts, answers, strict=True):
+        assert answer in part.choices
+        assert answer not in part.mistakes
+        assert part.choices.keys() - {answer} == part.mistakes.keys()  # each wrong one is answered
+
+
+def test_goals_are_those_of_the_story_that_a_part_is_in() -> None:
+    one = lesson("L1")
+    first, last = [part for part in one.parts if part.goal]
+    assert goals("l1") == [first]
+    assert goals(f"L1:{len(one.parts) - 1}") == [last]
+    assert goals("L1:8") == []
+
+
+WRONG = {
+    "    until: 3": ("    until: three", r"parts.0.until: Expected `int`"),
+    "    fact: lso payments-0": ("    fact: weather payments-0", r"parts.2.fact: no fact 'weather"),
+    "    until: 5": ("    until: 2", r"parts.1.until: the story is at step 3 already"),
+    "    solution: [1, 2, 3]": ("    solution: [9]", r"parts.5.solution: there is no action 9"),
+    "[{call: {who: app, do: begin}}]": (
+        "[{cal: {who: app, do: begin}}]",
+        r"parts.5.actions.0.steps.0: .*cal",
+    ),
+    '    hints: ["Begin': ('    clues: ["Begin', r"parts.5.*: Object contains unknown field"),
+}
+
+
+@pytest.mark.parametrize("right", WRONG)
+def test_an_error_of_a_file_names_line_and_field(right: str) -> None:
+    assert_refused("l0.yaml", right, *WRONG[right])
+
+
+WRONG_OF_CLUSTERS = {
+    "{id: l10-answer, point: client.response,": (
+        "{id: l10-answer, point: client.answer,",
+        r"parts.1.arms.0.point: Invalid enum value 'client.answer'",
+    ),
+    '    expected: "order-1,': ('    expected: "order-7,', r"parts.1.expected: no choice 'order-7"),
+    "    fact: reads l10-second-0": ("    fact: reads l10", r"parts.1.fact: no fact 'reads l10'"),
+    "    file: l10_shop.py": (
+        "    saves: healthy",
+        r"parts.0.saves: a lesson on a cluster of one's",
+    ),
+    "cluster: {topics: {l10-first: 1,": (
+        "cluster: {needs: {verdict t-0: healthy}, topics: {l10-first: 1,",
+        r"cluster.needs: no fact 'verdict t-0' of a trace",
+    ),
+    "cluster:": (
+        "story: {scenario: z01, run: V-}\ncluster:",
+        r"id: a lesson has a story, or a cluster of one's own",
+    ),
+}
+
+
+@pytest.mark.parametrize("right", WRONG_OF_CLUSTERS)
+def test_so_does_one_of_a_lesson_on_a_cluster_of_ones_own(right: str) -> None:
+    assert_refused("l10.yaml", right, *WRONG_OF_CLUSTERS[right])
+
+
+def test_a_story_has_nothing_that_is_done_outside() -> None:
+    said = r"parts.0.do: a lesson on a story has none"
+    assert_refused("l0.yaml", "    until: 3", "    do: it\n    until: 3", said)
+
+
+def assert_refused(name: str, right: str, wrong: str, said: str) -> None:
+    """A mistake in a lesson's file is told with its line and its field."""
+    path = Path(find("z01")[0]).parent / "lessons" / name
+    text = path.read_text("utf-8")
+    assert right in text
+    with pytest.raises(ConfigError, match=rf"{name}:\d+: {said}"):
+        read(path, text.replace(right, wrong, 1))
+
+
+def test_on_paper_addresses_are_words() -> None:
+    assert filled("run it {bootstrap} {http}") == "run it BOOTSTRAP PAGE"
+    assert filled("run it {bootstrap}", bootstrap="127.0.0.1:9092") == "run it 127.0.0.1:9092"
+
+
+def test_what_is_no_lesson_is_told() -> None:
+    with pytest.raises(ConfigError, match="L1"):
+        lesson("L99")
+
+
+def test_what_threads_read_is_known_to_msgspec_before_they_begin() -> None:
+    """Why: ``tests/broker/http/test_app.py``."""
+    assert is_learnt(Lesson)
+
+
+def test_facts_are_read_from_the_trace() -> None:
+    run = told_run()
+    until = tuple(event for event in run.events if event.i <= hung_at(run))
+    run = msgspec.structs.replace(run, events=until)
+    assert fact(run, "cause payments-0") == "hanging transaction"
+    assert fact(run, "lso payments-0") == "1"
+    assert fact(run, "withheld payments-0") == "3"
+    assert fact(run, "gets payments-0") == "nothing"
+    assert fact(run, "markers payments-0") == "ABORT"
+    assert fact(run, "known-epoch payments-0") == "0"
+    assert fact(run, "refused payments-0") == "nothing"
+    assert fact(run, "marker-refused payments-0") == "nothing"
+    assert fact(run, "answer abort") == "NONE"
+    with pytest.raises(BadInputError, match="no rule late is armed"):
+        fact(run, "struck late")
+    assert fact(run, "epoch app") == "1"
+    assert fact(run, "state app") in ("CompleteAbort", "Empty")
+
+
+def test_what_was_committed_or_not_transactional_is_got() -> None:
+    assert fact(told_run(), "gets payments-0") == "2, 3"  # the operator has ended what hung
+    assert fact(told_run(), "markers payments-0") == "ABORT, ABORT"
+
+
+def test_each_fact_has_its_words() -> None:
+    assert in_words("reads orders-0") == "what a consumer reads of orders-0"
+    assert in_words("lso payments-0") == "last stable offset of payments-0"
+    assert all(is_fact(f"{name} payments-0") for name in FACTS)
+    assert not is_fact("lso")
+
+
+@pytest.mark.parametrize("words", ["lso orders-0", "gets orders-0", "known-epoch orders-0"])
+def test_a_partition_that_the_trace_does_not_have_is_told(words: str) -> None:
+    with pytest.raises(BadInputError, match="orders-0"):
+        fact(told_run(), words)
+
+
+def test_what_is_no_fact_is_told() -> None:
+    with pytest.raises(BadInputError, match="nothing of shop"):
+        fact(small(("broker/1",)), "state shop")
+    with pytest.raises(BadInputError, match="'commit' was answered"):
+        fact(told_run(), "answer commit")
+    with pytest.raises(ConfigError, match="no fact 'weather'"):
+        fact(told_run(), "weather payments-0")
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", [one.id for one in lessons().values() if one.story])
+def test_a_lesson_is_played_to_its_end_and_what_it_asks_is_answered_by_its_runs(name: str) -> None:
+    one = lesson(name)
+    for number, came_to in played(one).items():
+        part = one.parts[number]
+        if part.ask:
+            assert came_to.answer in part.choices, part.ask
+            assert came_to.answer not in part.mistakes, part.ask
+            assert bool(part.hints) == (name != "quiz")
+        assert not came_to.was_reached, part.say
+        assert came_to.is_reached == bool(part.goal), part.say
+
+
+def test_what_a_sheet_calls_right_is_played_or_stands_in_the_lesson() -> None:
+    assert answers(lesson("L0"))[2] == played(lesson("L0"))[2].answer
+    assert answers(lesson("L11")) == {
+        0: "nothing", 1: "open transaction", 2: "hanging transaction", 3: "nothing",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_other_actions_do_not_reach_the_goal_of_the_first_lesson() -> None:
+    one = lesson("l1")
+    number, part = next((n, one) for n, one in enumerate(one.parts) if one.goal)
+    for wrong in range(1, len(part.actions) + 1):
+        changed = msgspec.structs.replace(part, solution=(wrong,))
+        begun = msgspec.structs.replace(one, parts=(*one.parts[:number], changed))
+        assert played(begun)[number].is_reached == (wrong in part.solution)
+
+
+def test_the_tour_says_how_many_records_its_run_writes() -> None:
+    """It said "a record", and two appeared."""
+    one = lesson("L0")
+    counted = [msgspec.structs.replace(part, fact="withheld payments-0") for part in one.parts[:3]]
+    tour = played(msgspec.structs.replace(one, parts=tuple(counted)))
+    assert [came_to.answer for came_to in tour.values()] == ["1", "2", "0"]
+    assert "writes its first record" in " ".join(one.parts[0].say.split())
+    assert "writes a second record" in " ".join(one.parts[1].say.split())

@@ -1,0 +1,697 @@
+"""Clusters that stories and the exam are played on, simulated and real."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.clusters import real_cluster
+from tests.support.proxied import ProxiedCluster, SimDisks, run_proxied
+from tests.support.security import acl
+from tests.support.stories import call, failure, small, transaction
+from tests.support.told_over_wire import PREFIX, Told, told
+from txnsim.client.admin import Admin
+from txnsim.client.authentication import ClientSecurity
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.producer import Producer
+from txnsim.controller.controller import NewTopic
+from txnsim.errors import ConfigError
+from txnsim.faults.actions import Delay
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.security.acls import (
+    CLUSTER_NAME,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from txnsim.security.login import Password
+from txnsim.security.options import SecurityOptions, SecurityProtocol
+from txnsim.settings import DEFAULTS
+from txnsim.types import BrokerId, TopicPartition
+from txnsim_lab.proxy.fault_proxy import FaultProxy
+from txnsim_lab.proxy.options import ProxyOptions
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.stage import simulated_target
+from txnsim_lab.target import jars, log_care
+from txnsim_lab.target.apache import ApacheBrokers, ApacheOptions
+from txnsim_lab.target.cluster import TargetError
+from txnsim_lab.target.generation import Generation, generation_of
+from txnsim_lab.target.log_care import (
+    CLEANER_IDLE_MS,
+    CLEANER_PAUSE_MS,
+    RETENTION_MAX_MS,
+    SHORTLY_RETAINED_MS,
+)
+from txnsim_lab.target.real import RealTarget
+
+# ``cleaning``: What a story leaves behind as a user who may not do everything, on a simulated
+# cluster.
+
+
+WHO: Final = "User:ANONYMOUS"
+EVERYTHING: Final = tuple(
+    acl(kind, name, operation, principal=WHO)
+    for kind, name, operation in (
+        (ResourceType.TOPIC, "*", Operation.ALL),
+        (ResourceType.GROUP, "*", Operation.ALL),
+        (ResourceType.TRANSACTIONAL_ID, "*", Operation.ALL),
+        # Not DELETE, which would be good for every topic.
+        (ResourceType.CLUSTER, CLUSTER_NAME, Operation.ALTER),
+    )
+)
+INIT: Final = call("init-producer-id")
+POSITIONS: Final = (
+    INIT,
+    call("begin"),
+    call("commit-offsets", group="g", offsets={"in-0": 3}, generation=-1),
+)
+"""Without verification they hang: the coordinator was not told of the group."""
+GROUP_GHOST: Final = (*POSITIONS, {"expect": {"partition": "t-0", "stable": 7}})
+WHERE: Final = "--bootstrap-server"
+
+
+def deny(kind: ResourceType, name: str, *operations: Operation) -> tuple[AclBinding, ...]:
+    """What somebody who may do everything else may not."""
+    pattern = PatternType.LITERAL if kind is ResourceType.CLUSTER else PatternType.PREFIXED
+    return tuple(
+        acl(kind, name, one, principal=WHO, pattern=pattern, permission=Permission.DENY)
+        for one in operations
+    )
+
+
+def told_as(scenario: Scenario, *denied: AclBinding, **cluster: Any) -> Told:
+    """Tell a story in V- as somebody who may do everything but that."""
+    security = SecurityOptions(has_authorizer=True, acls=(*EVERYTHING, *denied))
+    return told(
+        scenario,
+        security=security,
+        level=0,
+        transaction_partition_verification_enable=False,
+        **cluster,
+    )
+
+
+def left_of(found: Told) -> list[tuple[str, str, str]]:
+    """Kind, name and reason of what is left."""
+    assert found.left is not None
+    return [(one.kind, one.name, one.why) for one in found.left]
+
+
+def test_a_topic_that_may_not_be_deleted_is_left_without_what_hangs_in_it() -> None:
+    denied = deny(ResourceType.TOPIC, PREFIX, Operation.DELETE)
+    steps = [INIT, call("begin"), call("produce", partition="t-0", value="ghost"),
+             {"expect": {"partition": "t-0", "stable": 7}}]  # fmt: skip
+    found = told_as(small(steps), *denied)
+    why = "TOPIC_AUTHORIZATION_FAILED, it takes DELETE on the topic"
+    assert left_of(found) == [("topic", f"{PREFIX}{name}", why) for name in ("t", "in")]
+    assert found.left is not None
+    assert found.left[0].command.startswith(f"kafka-topics.sh {WHERE} ")
+    assert found.left[0].command.endswith(f" --delete --topic {PREFIX}t")
+    assert found.open == set()
+
+
+def test_what_hangs_and_may_not_be_aborted_is_left_with_its_offset() -> None:
+    found = told_as(
+        find("partition-never-added")[1],
+        *deny(ResourceType.TOPIC, PREFIX, Operation.DELETE),
+        *deny(ResourceType.CLUSTER, CLUSTER_NAME, Operation.ALTER),
+    )
+    why = "CLUSTER_AUTHORIZATION_FAILED, it takes ALTER on the cluster"
+    assert left_of(found)[1:] == [
+        ("hanging transaction", f"{PREFIX}t-1", f"open since offset 0, may not be aborted: {why}")
+    ]
+    assert found.left is not None
+    assert found.left[1].command.endswith(
+        f" abort --topic {PREFIX}t --partition 1 --start-offset 0"
+    )
+    assert found.open == {f"{PREFIX}t"}
+
+
+def test_what_hangs_among_positions_is_aborted() -> None:
+    found = told_as(small(GROUP_GHOST))
+    assert (found.left, found.open) == ([], set())
+
+
+@pytest.mark.parametrize(
+    ("denied", "why"),
+    [
+        (
+            deny(ResourceType.CLUSTER, CLUSTER_NAME, Operation.ALTER),
+            "open since offset 0, may not be aborted: CLUSTER_AUTHORIZATION_FAILED, it takes ALTER"
+            " on the cluster",
+        ),
+        (
+            deny(ResourceType.TOPIC, "__consumer_offsets", Operation.READ),
+            "whether one is there can't be seen: TOPIC_AUTHORIZATION_FAILED, it takes READ on the"
+            " topic",
+        ),
+    ],
+)
+def test_what_hangs_among_positions_is_left_where_it_may_not_be_aborted_or_seen(
+    denied: tuple[AclBinding, ...], why: str
+) -> None:
+    found = told_as(small(GROUP_GHOST), *denied, looks=False)
+    ((kind, name, because),) = left_of(found)
+    assert (kind, because) == ("hanging transaction", why)
+    assert name.startswith("__consumer_offsets-")
+
+
+@pytest.mark.parametrize(("steps", "is_left"), [(GROUP_GHOST, True), (GROUP_GHOST[-1:], False)])
+def test_a_group_that_may_not_be_deleted_is_left_if_it_was_made(
+    steps: tuple[dict[str, Any], ...], *, is_left: bool
+) -> None:
+    cure = [] if is_left else [call("read-positions", "reader", group="g", partitions="in-0")]
+    found = told_as(small(steps, cure=cure), *deny(ResourceType.GROUP, PREFIX, Operation.DELETE))
+    why = "GROUP_AUTHORIZATION_FAILED, it takes DELETE on the group"
+    assert left_of(found) == [("group", f"{PREFIX}g", why)] * is_left
+
+
+def test_what_can_not_be_seen_is_said_so() -> None:
+    scenario = small(GROUP_GHOST)
+    unseen = (Operation.DESCRIBE, Operation.WRITE, Operation.READ, Operation.DELETE)
+    found = told_as(
+        scenario,
+        *deny(ResourceType.TRANSACTIONAL_ID, f"{PREFIX}app", Operation.DESCRIBE, Operation.WRITE),
+        *deny(ResourceType.GROUP, f"{PREFIX}g", *unseen),
+    )
+    assert left_of(found) == [
+        (
+            "transaction",
+            f"{PREFIX}app",
+            "whether it is open can't be seen: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, it takes"
+            " DESCRIBE on the transactional id",
+        ),
+        (
+            "group",
+            f"{PREFIX}g",
+            "whether it is there can't be seen: GROUP_AUTHORIZATION_FAILED, it takes DESCRIBE on"
+            " the group",
+        ),
+    ]
+
+
+def test_an_id_that_was_never_used_is_not_left() -> None:
+    found = told_as(small([{"expect": {"partition": "t-0", "stable": 7}}]))
+    assert (found.left, found.states) == ([], {})
+
+
+def test_brokers_that_hear_late_of_a_deletion_are_waited_for() -> None:
+    late = FaultRule(id="late", point=FaultPoint.METADATA_APPLY, action=Delay(delay_ms=700))
+    found = told_as(small([INIT, *transaction("r1")]), faults=(late,))
+    assert found.left == []
+    assert not [name for name in found.topics if name.startswith(PREFIX)]
+
+
+def test_a_cluster_that_is_gone_leaves_everything() -> None:
+    kills = [{"cluster": {"do": "kill", "broker": number}} for number in (1, 2, 3)]
+    found = told_as(small([INIT, *transaction("r1"), *kills, INIT]), looks=False)
+    names = [(kind, name) for kind, name, _ in left_of(found)]
+    assert names == [
+        ("transaction", f"{PREFIX}app"),
+        ("topic", f"{PREFIX}t"),
+        ("topic", f"{PREFIX}in"),
+    ]
+    assert all("the cluster does not answer: " in why for _, _, why in left_of(found))
+
+
+# Stories told over the wire, on a simulated cluster that stands for a real one.
+
+
+REAL_INIT = call("init-producer-id")
+
+
+def declared(told: Told) -> None:
+    assert told.result is not None
+    assert told.result.as_declared, told.result.verdict
+
+
+@pytest.mark.parametrize("take", ["armed", "disarmed", "control"])
+def test_a_held_request_makes_the_hang_that_the_story_declares(take: str) -> None:
+    found = told(
+        find("z01")[1], take=take, level=0, transaction_partition_verification_enable=False
+    )
+    declared(found)
+    assert found.left == []
+    assert [name for name in found.topics if name.startswith(PREFIX)] == []
+
+
+@pytest.mark.slow
+def test_a_ghost_keeps_the_cleaner_away_and_a_cured_log_is_cleaned() -> None:
+    found = told(
+        find("ghost-blocks-the-cleaner")[1],
+        level=0,
+        transaction_partition_verification_enable=False,
+        log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
+    )
+    declared(found)
+    assert found.left == []
+
+
+@pytest.mark.parametrize("run", ["V-/before", "V-/fixed"])
+def test_what_the_cleaner_keeps_for_a_day_it_keeps_shortly(run: str) -> None:
+    found = told(
+        find("abort-marker-before-its-data")[1],
+        run=run,
+        level=0,
+        rules={"half_cleaned_segments_are_indexed": run == "V-/fixed"},
+        transaction_partition_verification_enable=False,
+        log_cleaner_backoff_ms=CLEANER_PAUSE_MS,
+        log_cleaner_dedupe_buffer_size=120,
+        log_cleaner_delete_retention_ms=SHORTLY_RETAINED_MS,
+    )
+    declared(found)
+    assert found.left == []
+
+
+def test_what_others_have_is_neither_seen_nor_touched() -> None:
+    found = told(find("late-commit-leaves-a-ghost")[1], run="TV2+", topics=(("others-t", 2),))
+    declared(found)
+    assert "others-t" in found.topics
+    assert set(found.states) == {f"{PREFIX}app"}
+
+
+def test_what_a_story_leaves_open_is_ended() -> None:
+    steps = [REAL_INIT, call("begin"), call("add-partitions", partitions="t-0"),
+             call("produce", partition="t-0", value="open")]  # fmt: skip
+    # The judges look after its timeout; a story that fails has left it open.
+    found = told(small([*steps, {"expect": {"partition": "t-0", "stable": 7}}]))
+    assert found.result is not None
+    assert failure(found.result) == "the last stable offset of mine-t-0 is 0, expected 7"
+    assert found.left == []
+    assert found.states == {f"{PREFIX}app": "Empty"}, "its id was fenced, and so initialised anew"
+
+
+def test_what_is_ongoing_is_waited_for_until_its_coordinator_has_ended_it() -> None:
+    steps = [REAL_INIT, call("begin"), call("add-partitions", partitions="t-0"),
+             call("produce", partition="t-0", value="open"), {"advance": "75s"},
+             {"wait-until": {"transaction": {"id": "app", "is": "CompleteAbort"}}},
+             {"advance": "1s"}]  # fmt: skip
+    declared(told(small(steps)))
+
+
+def test_leaders_move_brokers_die_and_topics_change() -> None:
+    where = {"partition": "t-0", "is": 3}
+    steps = [
+        {"cluster": {"do": "move-leader", "partition": "t-0", "to": 3}},
+        {"wait-until": {"leader": where}},
+        {"cluster": {"do": "reload-coordinator", "coordinator-of": "app"}},
+        {"cluster": {"do": "reassign", "partition": "t-1", "replicas": [1, 3]}},
+        {"cluster": {"do": "configure", "topic": "t", "name": "retention.ms", "value": "5000"}},
+        {"cluster": {"do": "create-topic", "topic": "late", "partitions": 2}},
+        {"cluster": {"do": "delete-topic", "topic": "late"}},
+        REAL_INIT,
+        *transaction("r1"),
+        {"cluster": {"do": "kill", "broker": 3}},
+        {"wait-until": {"leader": {"partition": "t-0", "is": 1}}},
+        {"cluster": {"do": "start", "broker": 3}},
+        {"cluster": {"do": "restart", "broker": 2}},
+        {"wait-until": {"in-sync": "t-0"}},
+        {"expect": {"partition": "t-0", "committed": ["r1"]}},
+    ]
+    found = told(small(steps))
+    declared(found)
+    assert found.left == []
+
+
+@pytest.mark.parametrize(
+    ("act", "because"),
+    [
+        (
+            {"do": "move-leader", "partition": "in-0", "to": 3},
+            "broker 3 has no replica of mine-in-0",
+        ),
+        ({"do": "isolate", "broker": 1}, "a real cluster can't isolate: only a simulator can"),
+    ],
+)
+def test_what_can_not_be_done_fails_the_story(act: dict[str, Any], because: str) -> None:
+    topics = {"t": 2, "in": {"partitions": 1, "replication-factor": 1}}
+    found = told(small([{"cluster": act}], topics=topics))
+    assert found.result is not None
+    assert failure(found.result).startswith(because)
+
+
+def test_positions_of_a_group_are_deleted_with_it() -> None:
+    steps = [REAL_INIT, call("begin"), call("add-offsets", group="g"),
+             call("commit-offsets", group="g", offsets={"in-0": 3}), call("commit"),
+             {"wait-until": {"transaction": {"id": "app", "is": ["CompleteCommit", "Empty"]}}},
+             call("read-positions", "reader", group="g", partitions="in-0",
+                  positions={"in-0": 3})]  # fmt: skip
+    found = told(small(steps))
+    declared(found)
+    assert found.left == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "for_the_story"),
+    [
+        (SecurityProtocol.SASL_SSL, SecurityProtocol.SASL_PLAINTEXT),
+        (SecurityProtocol.SSL, SecurityProtocol.PLAINTEXT),
+    ],
+)
+def test_the_story_logs_in_as_the_command_config_says_and_tls_ends_at_the_proxy(
+    protocol: SecurityProtocol, for_the_story: SecurityProtocol
+) -> None:
+    password = Password(user="a", password="b")
+    security = ClientSecurity(protocol=protocol, mechanism="PLAIN", credential=password)
+
+    async def main(env: VirtualEnvironment) -> None:
+        settings = ClientSettings(security=security)
+        proxy = FaultProxy(env, ProxyOptions(bootstrap="127.0.0.1:9", settings=settings))
+        target = RealTarget(env, proxy, prefix=PREFIX, settings=DEFAULTS)
+        assert target.security.protocol is for_the_story
+        assert target.security.mechanism == "PLAIN"
+
+    run_virtual(main, seed=1)
+
+
+# Brokers as processes, with a program in place of ``java``.
+
+
+FORMATS = """#!/bin/sh
+case "$*" in *StorageTool*) {format};; *kafka.Kafka*) {serve};; esac
+"""
+
+
+def options(version: str = "4.3.1") -> ApacheOptions:
+    return ApacheOptions(
+        version=version,
+        libs=Path("/libs"),
+        brokers=3,
+        transaction_version=2,
+        properties={"transaction.max.timeout.ms": "3600000"},
+    )
+
+
+@pytest.fixture
+def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    return tmp_path / "java"
+
+
+def write(java: Path, *, format: str = "exit 0", serve: str = "exec sleep 600") -> None:
+    java.write_text(FORMATS.format(format=format, serve=serve))
+    java.chmod(0o755)
+
+
+def properties(brokers: ApacheBrokers, name: str) -> dict[str, str]:
+    text = (brokers.home / name / "server.properties").read_text()
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+async def test_brokers_reach_each_other_through_doors_and_the_controller_is_apart(
+    java: Path, tmp_path: Path
+) -> None:
+    write(java, format=f'echo "$*" >> {tmp_path}/formatted')
+    brokers = ApacheBrokers(options())
+    await brokers.start({1: 5001, 2: 5002, 3: 5003})
+    try:
+        second, controller = properties(brokers, "broker-2"), properties(brokers, "controller")
+        assert second["advertised.listeners"].endswith("INTERNAL://127.0.0.1:5002")
+        assert f"INTERNAL://127.0.0.1:{brokers.peers[1].port}" in second["listeners"]
+        assert (second["process.roles"], controller["process.roles"]) == ("broker", "controller")
+        assert second["controller.quorum.voters"] == controller["controller.quorum.voters"]
+        assert second["transaction.max.timeout.ms"] == "3600000"
+        formatted = (tmp_path / "formatted").read_text().splitlines()
+        assert len(formatted) == 4
+        assert all("--feature transaction.version=2" in line for line in formatted)
+        assert brokers.exited() == ""
+
+        await brokers.kill(2)
+        assert brokers.exited().startswith("broker-2 exited with -9")
+        with pytest.raises(ConfigError, match="there is no broker 2 that runs"):
+            await brokers.shut_down(2)
+        await brokers.mend()
+        assert brokers.exited() == ""
+        await brokers.shut_down(2)
+        await brokers.start_again(2)
+    finally:
+        home = brokers.home
+        await brokers.stop()
+    assert not home.exists()
+
+
+async def test_before_4_0_there_is_no_feature_to_format_with(java: Path, tmp_path: Path) -> None:
+    write(java, format=f'echo "$*" >> {tmp_path}/formatted')
+    brokers = ApacheBrokers(options("3.5.2"))
+    try:
+        await brokers.start({1: 5001, 2: 5002, 3: 5003})
+    finally:
+        await brokers.stop()
+    assert "--feature" not in (tmp_path / "formatted").read_text()
+
+
+async def test_storage_that_can_not_be_formatted_is_told(java: Path) -> None:
+    write(java, format='echo "no space left"; exit 1')
+    brokers = ApacheBrokers(options())
+    try:
+        with pytest.raises(ConfigError, match="could not be formatted:\nno space left"):
+            await brokers.start({1: 5001, 2: 5002, 3: 5003})
+    finally:
+        await brokers.stop()
+
+
+async def test_no_process_that_formats_outlives_the_failure_of_another(
+    java: Path, tmp_path: Path
+) -> None:
+    ended = tmp_path / "ended"
+    write(java, format=f'case "$*" in *broker-2*) exit 1;; esac; sleep 0.3; echo >> {ended}')
+    brokers = ApacheBrokers(options())
+    try:
+        with pytest.raises(ConfigError, match="could not be formatted"):
+            await brokers.start({1: 5001, 2: 5002, 3: 5003})
+        assert ended.read_text() == "\n\n\n", "the controller and two brokers"
+    finally:
+        await brokers.stop()
+
+
+def test_segments_and_the_cleaners_place_are_read_from_a_brokers_disk() -> None:
+    brokers = ApacheBrokers(options())
+    data = brokers.home / "broker-2" / "data"
+    replica = data / "t-0"
+    replica.mkdir(parents=True)
+    place = TopicPartition("t", 0)
+    try:
+        assert brokers.cleaned_until(2, place) == -1
+        for name in ("00000000000000000000.log", "00000000000000000012.log", "leader-epoch"):
+            (replica / name).touch()
+        (data / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 12\nu 0 5\n")
+        assert brokers.segments(2, place) == [0, 12]
+        assert brokers.cleaned_until(2, place) == 12
+        assert brokers.cleaned_until(2, TopicPartition("t", 1)) == -1
+    finally:
+        shutil.rmtree(brokers.home)
+
+
+# Care of logs over the wire, on a simulated cluster that stands for a real one.
+
+
+T0 = TopicPartition("t", 0)
+
+
+class Care:
+    """A cluster, and what care of its logs takes."""
+
+    def __init__(self, there: ProxiedCluster, client: Cluster, producer: Producer) -> None:
+        self.clock = there.env.clock
+        self.admin = Admin(client)
+        self.disks = SimDisks(there.sim)
+        self.producer = producer
+
+    async def append(self, *keys: str) -> None:
+        for key in keys:
+            await self.producer.send(T0.topic, T0.partition, b"value", key=key.encode())
+
+    async def took_ms(self, doing: Awaitable[None]) -> float:
+        before = self.clock.monotonic_ms()
+        await doing
+        return self.clock.monotonic_ms() - before
+
+
+def run(main: Callable[[Care], Awaitable[None]], **changes: Any) -> None:
+    async def inside(there: ProxiedCluster) -> None:
+        env = there.env
+        async with (
+            Cluster(
+                there.sim.bootstrap, clock=env.clock, tasks=env.tasks, dial=env.network.connect
+            ) as client,
+            Producer(client) as producer,
+        ):
+            await main(Care(there, client, producer))
+
+    run_proxied(inside, topics=(("t", 1),), log_cleaner_backoff_ms=CLEANER_PAUSE_MS, **changes)
+
+
+def test_the_next_record_begins_a_segment() -> None:
+    async def main(care: Care) -> None:
+        await care.append("a", "b")
+        await log_care.roll(care.admin, care.clock, T0)
+        assert care.disks.segments(1, T0) == [0]
+        await care.append("c")
+        assert care.disks.segments(1, T0) == [0, 2]
+
+    run(main)
+
+
+def test_the_cleaner_is_waited_for_and_not_where_it_does_not_come() -> None:
+    async def main(care: Care) -> None:
+        for name, value in (("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.01")):
+            await log_care.configure(care.admin, "t", name, value)
+        await care.append("a", "a")
+        in_vain = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
+        assert care.disks.cleaned_until(1, T0) == -1
+        assert in_vain >= CLEANER_IDLE_MS
+        await log_care.roll(care.admin, care.clock, T0)
+        await care.append("a")
+        waited = await care.took_ms(log_care.clean(care.admin, care.clock, care.disks, T0))
+        assert care.disks.cleaned_until(1, T0) == 2
+        assert waited < CLEANER_IDLE_MS
+
+    run(main)
+
+
+def test_retention_is_waited_for() -> None:
+    async def main(care: Care) -> None:
+        await care.append("a")
+        await log_care.roll(care.admin, care.clock, T0)
+        await care.append("b")
+        await log_care.configure(care.admin, "t", "retention.bytes", "1")
+        waited = await care.took_ms(log_care.delete_old(care.admin, care.clock, care.disks, T0))
+        assert care.disks.segments(1, T0) == [1]
+        assert waited < RETENTION_MAX_MS
+
+    run(main, log_retention_check_interval_ms=1_000)
+
+
+def test_a_config_that_is_none_fails_the_story() -> None:
+    async def main(care: Care) -> None:
+        with pytest.raises(TargetError, match=r"t: segment\.ms: .*INVALID_CONFIG"):
+            await log_care.configure(care.admin, "t", "segment.ms", "soon")
+        await log_care.configure(care.admin, "t", "segment.ms", None)
+
+    run(main)
+
+
+MAVEN = """#!/bin/sh
+for word in "$@"; do case $word in -DoutputDirectory=*) to=${word#*=};; esac; done
+%s
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with nothing on its path but what a test puts there."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return programs
+
+
+def maven(programs: Path, does: str) -> None:
+    (programs / "mvn").write_text(MAVEN % does)
+    (programs / "mvn").chmod(0o755)
+
+
+def test_jars_are_fetched_once(machine: Path) -> None:
+    maven(machine, 'mkdir -p "$to"; touch "$to/kafka.jar"')
+    said: list[str] = []
+    libs = jars.fetch("4.3.1", say=said.append)
+    assert [one.name for one in libs.iterdir()] == ["kafka.jar"]
+    assert libs == jars.directory_of("4.3.1")
+    maven(machine, "exit 1")
+    assert jars.fetch("4.3.1", say=said.append) == libs
+    assert len(said) == 1
+
+
+def test_what_maven_complains_of_is_told_and_nothing_half_is_kept(machine: Path) -> None:
+    maven(machine, 'mkdir -p "$to"; echo "no such artifact"; exit 1')
+    with pytest.raises(ConfigError, match=r"can't fetch Apache Kafka 9\.9\.9:\nno such artifact"):
+        jars.fetch("9.9.9", say=lambda _: None)
+    assert not jars.directory_of("9.9.9").exists()
+
+
+def test_without_maven_or_java_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(ConfigError, match=r"mvn: not found; .* JDK 17 and Maven"):
+        jars.fetch("4.3.1", say=lambda _: None)
+    with pytest.raises(ConfigError, match="java: not found"):
+        jars.java()
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [("4.3.1", "such as apache-4.4.0"), ("apache-4", "such as"), ("apache-2.7.2", "too old")],
+)
+def test_only_releases_with_kraft_can_be_named(name: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        jars.version_of(name)
+
+
+def test_a_release_is_named_by_its_version() -> None:
+    assert jars.version_of("apache-3.5.2") == "3.5.2"
+
+
+# ``simulated``
+
+
+def test_it_is_the_cluster_that_the_run_asks_for() -> None:
+    story = small([call("begin")], settings={"transaction.max.timeout.ms": 3_600_000})
+
+    async def main(env: VirtualEnvironment) -> None:
+        async with simulated_target(story, story.runs["V-"], env) as target:
+            assert target.settings.transaction_max_timeout_ms == 3_600_000
+            assert target.injector is target.cluster.injector
+            assert target.bootstrap == target.cluster.bootstrap
+            assert (target.prefix, target.is_hidden(TopicPartition("t", 0))) == ("", False)
+            one, two = ((number, (BrokerId(number + 1),)) for number in range(2))
+            await target.create_topic(NewTopic(name="t", assignments=(one, two)))
+            assert target.topics["t"] == 2
+            with pytest.raises(TargetError, match="topic t: TOPIC_ALREADY_EXISTS"):
+                await target.create_topic(NewTopic(name="t", assignments=(one,)))
+            before = env.clock.now_ms()
+            await target.advance(1_000)
+            await target.wait_out(60_000)
+            assert env.clock.now_ms() - before >= 61_000
+            assert target.late() == 0
+            assert target.why_unfinished("app")[0] == "app is not known to any coordinator"
+
+    run_virtual(main, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "said"),
+    [
+        ({}, {}, "transaction.version 2 with verification, strict markers (KIP-1228)"),
+        ({"as_version": ("4.1",)}, {}, "transaction.version 2 with verification"),
+        (
+            {"level": 0},
+            {"transaction_partition_verification_enable": False},
+            "transaction.version 0 without verification, strict markers (KIP-1228)",
+        ),
+    ],
+)
+async def test_brokers_are_asked(
+    options: dict[str, object], settings: dict[str, object], said: str
+) -> None:
+    async with real_cluster(**options, **settings) as sim:
+        assert str(await generation_of(sim.bootstrap, ClientSettings())) == said
+
+
+def test_brokers_that_differ_are_said_to() -> None:
+    cluster = Generation(
+        transaction_version=1, verification=frozenset({True, False}), has_strict_markers=False
+    )
+    assert str(cluster) == "transaction.version 1, verification at some of its brokers"

@@ -1,0 +1,234 @@
+"""Traces as tables and plots, without Spark."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
+from txnsim.runtime.trace_kinds import KINDS
+from txnsim_spark.traces._files import SILENT_LINE, path_of, run_names
+from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces.analyses import ANALYSES
+from txnsim_spark.traces.plots import PLOTS, Row, draw_all, svg
+from txnsim_spark.traces.schemas import TABLES, view_of
+from txnsim_spark.traces.tables import is_export
+
+# Figures from rows, without Spark.
+
+
+CURVE: tuple[Row, ...] = ((0, 0.0, 0.1), (0, 1.0, 30.0), (2, 0.0, 0.2), (2, 1.0, 3000.0))
+LAGS: tuple[Row, ...] = (("level-0", 0.0, 0), ("level-0", 1.5, 12), ("level-2", 1.0, 3))
+COUNTS: tuple[Row, ...] = ((0, 1, 2, 3), (None, 4, None, 0))
+ROWS = {
+    "time_to_decide": CURVE,
+    "marker_delay": CURVE,
+    "lso_lag": LAGS,
+    "late_transactions": COUNTS,
+    "verification_failures": COUNTS,
+    "epoch_bumps": COUNTS,
+}
+
+
+def words(figure: bytes) -> set[str]:
+    return set(re.findall(r"<text[^>]*>([^<]*)</text>", figure.decode()))
+
+
+@pytest.mark.slow
+def test_the_same_rows_give_the_same_bytes() -> None:
+    assert svg(PLOTS["lso_lag"], LAGS) == svg(PLOTS["lso_lag"], LAGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_figure_has_its_title_and_no_date(name: str) -> None:
+    figure = svg(PLOTS[name], ROWS[name])
+    assert b"<dc:date>" not in figure
+    assert PLOTS[name].title in words(figure)
+    assert len(figure) < 60_000
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_a_trace_in_which_nothing_of_it_happened_gives_an_empty_figure(name: str) -> None:
+    assert PLOTS[name].title in words(svg(PLOTS[name], ()))
+
+
+@pytest.mark.slow
+def test_versions_and_runs_have_their_own_curve() -> None:
+    assert {"transaction.version 0", "transaction.version 2"} <= words(
+        svg(PLOTS["marker_delay"], CURVE)
+    )
+    assert {"level-0", "level-2"} <= words(svg(PLOTS["lso_lag"], LAGS))
+
+
+def test_bars_tell_their_counts() -> None:
+    told = words(svg(PLOTS["epoch_bumps"], COUNTS))
+    assert {"EndTxn", "InitProducerId", "timeout", "not known", "1", "2", "3", "4"} <= told
+
+
+class Frame:
+    """What Spark answers, for whoever only goes through it."""
+
+    def __init__(self, rows: tuple[Row, ...]) -> None:
+        self._rows = rows
+        self.grouped_by = "transaction_version"
+
+    def toLocalIterator(self) -> Any:  # noqa: N802 - as PySpark calls it
+        return iter(self._rows)
+
+    def where(self, _condition: object) -> Frame:
+        return self
+
+    def select(self, *columns: str) -> Frame:
+        assert columns[0] == "transaction_version"
+        return self
+
+
+class Session:
+    """A session that answers every query with the rows of its figure."""
+
+    def sql(self, query: str, args: object = None) -> Frame:
+        return Frame(LAGS if "AS at_s" in query else CURVE if "posexplode" in query else COUNTS)
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+def test_every_figure_is_drawn_into_its_file(tmp_path: Path) -> None:
+    drawn = draw_all(cast(Any, Session()), tmp_path / "plots")
+    assert [path.name for path in drawn] == [f"{name}.svg" for name in PLOTS]
+    assert all(path.read_bytes().startswith(b"<?xml") for path in drawn)
+
+
+# What runs are called by their files, and which lines have something to say.
+
+
+@pytest.mark.parametrize(
+    ("files", "runs"),
+    [
+        ([], []),
+        (["x.jsonl"], ["x"]),
+        (["/tmp/a/x.jsonl"], ["x"]),
+        (["/tmp/a/x.jsonl", "/tmp/a/y.jsonl.gz"], ["x", "y"]),
+        (["/tmp/a/x.jsonl", "/tmp/b/x.jsonl"], ["a/x", "b/x"]),
+        (["/tmp/a/x.json", "/tmp/a/x.jsonl"], ["x.json", "x.jsonl"]),
+        (["/a/x.jsonl", "/b/x.jsonl"], ["a/x", "b/x"]),
+        (["file:///tmp/a%20b/TV2+.armed.jsonl"], ["TV2+.armed"]),
+        (["s3a://bucket/one/x.jsonl", "s3a://bucket/two/x.jsonl"], ["one/x", "two/x"]),
+        (["/tmp/a/.jsonl"], [".jsonl"]),
+    ],
+)
+def test_a_run_is_called_what_tells_its_file_from_others(files: list[str], runs: list[str]) -> None:
+    assert run_names(files) == dict(zip(files, runs, strict=True))
+
+
+def test_a_file_is_named_as_people_write_it() -> None:
+    assert path_of("file:///tmp/a%20b/%C3%A4.jsonl") == "/tmp/a b/ä.jsonl"
+    assert path_of("s3a://bucket/x.jsonl") == "s3a://bucket/x.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_silent"),
+    [
+        ("", True),
+        ("   ", True),
+        (": connected", True),
+        ("id: 7", True),
+        ("event: log.lso", True),
+        ("retry: 10", True),
+        ('data: {"i":7}', False),
+        ('{"i":7}', False),
+        ('{"i":7,"t"', False),
+        ("id", False),
+    ],
+)
+def test_what_an_event_stream_says_between_events_is_no_damage(line: str, is_silent: bool) -> None:
+    assert bool(re.search(SILENT_LINE, line)) is is_silent
+
+
+# The queries as text; what they find is judged in tests/spark/pipeline/test_trace.py.
+
+
+def test_a_query_reads_only_what_was_made_before_it() -> None:
+    made = {"files", "lines"}
+    for name, query in {"others": OTHERS, **OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
+        read = set(re.findall(r"\btrace_(\w+)", query))
+        assert read <= made, name
+        made.add(name)
+
+
+@pytest.mark.parametrize("name", OF_EVENTS)
+def test_a_query_names_only_kinds_that_exist(name: str) -> None:
+    named = set(re.findall(r"'((?:txn|log|pid|marker|verify|msg|fault)\.\w+)'", OF_EVENTS[name]))
+    assert named <= set(KINDS)
+
+
+def test_a_line_has_no_key_that_is_not_read() -> None:
+    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, run=RunInfo(seed=1))
+    tracer.emit("note", "client/app", tx="app/0:0", data={"text": "x"})
+    lines: list[bytes] = []
+    tracer.export(lines.append)
+    keys = set(re.findall(r'"(\w+)":', re.sub(r'"d":\{.*?\}', '"d":0', b"".join(lines).decode())))
+    columns = {column.split()[0].strip("`") for column in LINE_DDL.split(", ")}
+    assert keys <= columns
+
+
+# The analyses as text; what they find is judged in tests/spark/pipeline/test_trace.py.
+
+
+QUERIES = {name: analysis.sql for name, analysis in ANALYSES.items()}
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_an_analysis_is_plain_sql_over_one_table_of_an_export(name: str) -> None:
+    (view,) = set(re.findall(r"FROM (trace_\w+)", QUERIES[name]))
+    assert view in {view_of(table) for table in TABLES}
+    assert (
+        "GROUPING SETS ((), (transaction_version), (transaction_version, transactional_id))"
+        in (QUERIES[name])
+    )
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_ids_are_ranked_by_a_column_that_is_there(name: str) -> None:
+    assert f" AS {ANALYSES[name].worst_by}" in QUERIES[name]
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_an_analysis_has_percentiles(name: str) -> None:
+    assert {"p50", "p99", "max"} <= set(re.findall(r"_ms_(p50|p99|max)\b", QUERIES[name]))
+
+
+# The tables of a trace, as they are documented.
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_column_has_a_name_of_its_own_and_a_meaning(name: str) -> None:
+    table = TABLES[name]
+    assert len(set(table.names)) == len(table.columns)
+    for column in table.columns:
+        assert column.meaning.endswith("."), column.name
+        assert not column.meaning[0].islower(), column.name
+
+
+def test_every_table_has_a_query() -> None:
+    assert set(TABLES) == {"runs", *OF_LINES, *OF_EVENTS}
+
+
+def test_every_table_begins_with_the_run() -> None:
+    assert {table.names[0] for table in TABLES.values()} == {"run"}
+
+
+def test_views_have_names_of_their_own() -> None:
+    assert view_of("transactions") == "trace_transactions"
+
+
+# What of traces as tables needs no Spark; the rest is judged in tests/spark/pipeline/test_trace.py.
+
+
+def test_an_export_is_known_by_its_tables() -> None:
+    assert is_export([*TABLES, ".crc"])
+    assert not is_export(["events"])
+    assert not is_export(["level-0.jsonl"])
