@@ -99,6 +99,10 @@ FOR_OTHERS: Final = {
     "txnsim_spark.daemon": "what Spark forks workers from, by name in a session's settings",
     "txnsim.client.consumer": "our client as a library: whoever reads with it",
     "txnsim.runtime.virtual.run": "what tests start a cluster in virtual time with",
+    **dict.fromkeys(
+        (f"txnsim.share.{name}" for name in ("commands", "fetching", "partition", "sessions")),
+        "the core of share partitions, whose shell in txnsim.broker comes next",
+    ),
     "txnsim.storage.producer_snapshot": "a file of Kafka's, for readers of log directories",
     "txnsim.testing.container": "what the container image runs",
     "txnsim.testing.testcontainers": "what tests that start the image import",

@@ -1,0 +1,160 @@
+"""What a member says of the records that it has acquired, carried out record by record.
+
+Each record moves at once, but with the token of the write that persists the move: until that is
+answered nobody can acquire or acknowledge it. A refusal leaves the moves made so far to the caller,
+who takes them back. A lock that was renewed before a refusal stays renewed, as in Kafka.
+
+Kafka's counterparts: SharePartition.acknowledge, acknowledgeBatchRecords, acknowledgeCompleteBatch,
+acknowledgePerOffsetBatchRecords, fetchSubMapForAcknowledgementBatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.share._in_flight import InFlight
+from txnsim.share._in_flight_state import InFlightBatch, InFlightState
+from txnsim.share.commands import (
+    TERMINAL,
+    AcknowledgementBatch,
+    AcknowledgeType,
+    DeadLetterReason,
+    RecordState,
+    ShareSettings,
+)
+
+STATE_AFTER: Final[Mapping[int, RecordState]] = {
+    AcknowledgeType.GAP: RecordState.ARCHIVED,
+    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
+    AcknowledgeType.RELEASE: RecordState.AVAILABLE,
+    AcknowledgeType.REJECT: RecordState.ARCHIVED,
+}
+_TYPES: Final = frozenset(AcknowledgeType)
+Moved = list[tuple[InFlightState, DeadLetterReason]]
+"""States that have moved, each with its reason where it is on its way to the dead letters."""
+
+_NOT_FOUND: Final = "Batch record not found. "
+_NO_BATCH: Final = f"{_NOT_FOUND}The request batch offsets are not found in the cache."
+_BATCH_NOT_ACQUIRED: Final = (
+    "The batch cannot be acknowledged. The batch is not in the acquired state."
+)
+_NOT_ACQUIRED: Final = "The offset cannot be acknowledged. The offset is not acquired."
+_NO_RENEWAL: Final = "Renewing acquisition locks is not enabled for the group."
+
+
+@dataclass(slots=True, kw_only=True)
+class Acknowledgement:
+    """Acknowledgements of one request for this share partition."""
+
+    records: InFlight
+    member_id: str
+    settings: ShareSettings
+    token: int
+    now_ms: int
+    moved: Moved = field(default_factory=list)
+
+    def carry_out(self, asked: AcknowledgementBatch) -> Rejection | None:
+        """Move the records of one range; below the start offset nothing is left to do."""
+        wanted = {1, asked.last_offset - asked.first_offset + 1}
+        if len(asked.types) not in wanted or not _TYPES.issuperset(asked.types):
+            reason = f"Invalid acknowledge type: {list(asked.types)}"
+            return Rejection(error=ErrorCode.invalid_request, reason=reason)
+        if asked.last_offset < self.records.start_offset:
+            return None
+        found = self._find(asked)
+        if isinstance(found, Rejection):
+            return found
+        for batch in found:
+            if batch.last_offset >= self.records.start_offset:
+                refused = self._carry_out(asked, batch)
+                if refused is not None:
+                    return refused
+        return None
+
+    def _find(self, asked: AcknowledgementBatch) -> list[InFlightBatch] | Rejection:
+        """The batches in flight that these offsets lie in, gaps between them aside."""
+        first, last = asked.first_offset, asked.last_offset
+        found = self.records.from_floor(first, last)
+        if not found and first < self.records.start_offset:
+            found = self.records.from_floor(self.records.start_offset, last)
+        if not found:
+            return _invalid_state(_NO_BATCH)
+        if found[-1].last_offset < first:
+            reason = f"{_NOT_FOUND}The first offset in request is past acquired records."
+            return Rejection(error=ErrorCode.invalid_request, reason=reason)
+        if found[-1].last_offset < last:
+            reason = f"{_NOT_FOUND}The last offset in request is past acquired records."
+            return Rejection(error=ErrorCode.invalid_request, reason=reason)
+        return found
+
+    def _carry_out(self, asked: AcknowledgementBatch, batch: InFlightBatch) -> Rejection | None:
+        if not batch.is_by_offset:
+            state = batch.states[0]
+            if state.state is not RecordState.ACQUIRED:
+                return _invalid_state(_BATCH_NOT_ACQUIRED)
+            if state.member_id != self.member_id:
+                return _invalid_state("Member is not the owner of batch record")
+            is_whole = (
+                len(asked.types) == 1
+                and asked.first_offset <= batch.first_offset
+                and batch.last_offset <= asked.last_offset
+                and self.records.start_offset <= batch.first_offset
+            )
+            if is_whole:
+                return self._apply(asked.types[0], state)
+            batch.is_by_offset = True
+        first = max(asked.first_offset, self.records.start_offset, batch.first_offset)
+        last = min(asked.last_offset, batch.last_offset)
+        for state in batch.within(first, last):
+            if state.state is not RecordState.ACQUIRED:
+                return _invalid_state(_NOT_ACQUIRED)
+            if state.member_id != self.member_id:
+                return _invalid_state("Member is not the owner of offset")
+            begin, end = max(state.first_offset, first), min(state.last_offset, last)
+            for part_type, part_first, part_last in _by_type(asked, begin, end):
+                for part in batch.cut(part_first, part_last):
+                    refused = self._apply(part_type, part)
+                    if refused is not None:
+                        return refused
+        return None
+
+    def _apply(self, acknowledge_type: int, state: InFlightState) -> Rejection | None:
+        if acknowledge_type == AcknowledgeType.RENEW:
+            if not self.settings.is_renew_enabled:
+                return _invalid_state(_NO_RENEWAL)
+            deadline_ms = self.now_ms + self.settings.record_lock_duration_ms
+            self.records.lock(state, deadline_ms)
+            return None
+        to = STATE_AFTER[acknowledge_type]
+        reason = DeadLetterReason.TOO_MANY_DELIVERIES
+        if acknowledge_type == AcknowledgeType.REJECT and self.settings.has_dead_letter_topic:
+            to = RecordState.ARCHIVING
+            reason = DeadLetterReason.REJECTED
+        state.move(to, self.settings, token=self.token)
+        if state.state in TERMINAL:
+            self.records.delivery_complete_count += state.last_offset - state.first_offset + 1
+        self.moved.append((state, reason))
+        return None
+
+
+def _by_type(
+    asked: AcknowledgementBatch, first_offset: int, last_offset: int
+) -> Iterator[tuple[int, int, int]]:
+    """The range in parts of one type each: (type, first offset, last offset)."""
+    if len(asked.types) == 1:
+        yield asked.types[0], first_offset, last_offset
+        return
+    base = asked.first_offset
+    types = asked.types[first_offset - base : last_offset - base + 1]
+    for one, same in groupby(types):
+        length = sum(1 for _ in same)
+        yield one, first_offset, first_offset + length - 1
+        first_offset += length
+
+
+def _invalid_state(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_record_state, reason=reason)

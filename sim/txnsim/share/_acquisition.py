@@ -1,0 +1,330 @@
+"""Which of the records that were read a member acquires.
+
+Records in flight that are available again come first, by batch or by record, then new ones. A
+batch of the log is given whole, also beyond the limits, unless the member wants the limit kept.
+From half of the delivery count limit on, fewer and fewer records are delivered at a time, in the
+end one: what kills its consumer shall not take others along. Records of aborted transactions are
+archived.
+
+Kafka's counterparts: SharePartition.acquire, acquireNewBatchRecords, createBatches,
+acquireSubsetBatchRecords, filterAbortedTransactionalAcquiredRecords.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.share._in_flight import InFlight
+from txnsim.share._in_flight_state import InFlightBatch, InFlightState
+from txnsim.share.commands import (
+    AbortedRange,
+    Acquire,
+    Acquired,
+    AcquiredRange,
+    AcquireMode,
+    ReadBatch,
+    RecordState,
+    ShareSettings,
+)
+
+_NOTHING = Acquired()
+_ALONE_ABOVE = 2
+"""With a higher delivery count limit, a record is alone in its last delivery."""
+
+
+def acquire(
+    records: InFlight, command: Acquire, settings: ShareSettings, now_ms: int
+) -> Acquired | Rejection:
+    """Acquire what can be acquired of the batches that were read."""
+    if command.max_records <= 0 or not command.batches:
+        return _NOTHING
+    last = command.batches[-1].last_offset
+    if last < records.start_offset:
+        return _NOTHING
+    remaining = min(command.max_records, settings.max_record_locks - records.number)
+    if remaining <= 0 and command.fetch_offset <= records.end_offset:
+        # No lock is left for new records. Those in flight have theirs.
+        remaining = min(command.max_records, records.end_offset - command.fetch_offset + 1)
+        last = min(last, records.end_offset)
+    if remaining <= 0:
+        return _NOTHING
+    acquisition = _Acquisition(records, command, settings, now_ms, remaining)
+    refused = acquisition.take(last)
+    if refused is not None:
+        return refused
+    ranges = acquisition.ranges
+    if not command.aborted or not ranges:
+        return Acquired(ranges=tuple(ranges), count=acquisition.count)
+    return _without_aborted(records, command, ranges)
+
+
+@dataclass(slots=True)
+class _Acquisition:
+    """One member takes records."""
+
+    _records: InFlight
+    _command: Acquire
+    _settings: ShareSettings
+    _now_ms: int
+    _remaining: int
+    """Below 0 where a batch was given whole."""
+    ranges: list[AcquiredRange] = field(default_factory=list)
+    count: int = 0
+
+    @property
+    def _is_strict(self) -> bool:
+        return self._command.mode is AcquireMode.RECORD_LIMIT
+
+    def _lock(self, state: InFlightState) -> None:
+        self._records.lock(state, self._now_ms + self._settings.record_lock_duration_ms)
+
+    def take(self, last_offset: int) -> Rejection | None:
+        """Take from the first batch that was read to ``last_offset``."""
+        records = self._records
+        read_from = self._command.batches[0].base_offset
+        first_offset = read_from
+        _archive_cleaned(records, self._command.fetch_offset, read_from)
+        floor = records.floor(first_offset)
+        if floor is None:
+            first_offset = max(first_offset, records.start_offset)
+        elif floor.last_offset >= first_offset:
+            first_offset = floor.first_offset
+        lowest = min(read_from, first_offset)
+        if lowest > last_offset:
+            # What was to be fetched is cleaned away, and no lock is left for what comes behind it:
+            # Kafka asks its map for a range that ends before it begins.
+            return Rejection(error=ErrorCode.unknown_server_error, reason="inconsistent range")
+        batches = records.between(lowest, last_offset)
+        if not batches:
+            self._take_new(first_offset, last_offset)
+            return None
+        is_throttled = self._take_in_flight(batches, first_offset, last_offset)
+        behind = batches[-1].last_offset + 1
+        if not is_throttled and self._remaining > 0 and behind <= last_offset:
+            self._take_new(behind, last_offset)
+        if self.ranges:
+            records.move_gap(self.ranges[-1].last_offset + 1)
+        return None
+
+    def _take_in_flight(
+        self, batches: Sequence[InFlightBatch], gap_from: int, last_offset: int
+    ) -> bool:
+        """Take what is available again, and new records between. Does throttling end it?"""
+        read_from = self._command.batches[0].base_offset
+        limit = self._settings.throttled_from
+        for batch in batches:
+            if self._remaining <= 0:
+                break
+            if self._records.gap_start is not None:
+                if gap_from < batch.first_offset:
+                    self._take_new(gap_from, batch.first_offset - 1)
+                gap_from = batch.last_offset + 1
+                if self._remaining <= 0:
+                    break
+            looked_at = batch.states
+            if batch.is_by_offset:
+                looked_at = batch.within(read_from, last_offset)
+            available = [one for one in looked_at if one.is_acquirable]
+            is_throttled = any(one.delivery_count >= limit for one in available)
+            if is_throttled and self.count:
+                return True
+            is_within = read_from <= batch.first_offset and batch.last_offset <= last_offset
+            is_too_large = self._is_strict and batch.size > self._remaining
+            if is_within and not batch.is_by_offset and not is_too_large and not is_throttled:
+                for state in available:
+                    self._take(state)
+            elif available:
+                batch.is_by_offset = True
+                self._take_by_offset(batch, read_from, last_offset)
+                if is_throttled:
+                    return True
+        return False
+
+    def _take(self, state: InFlightState) -> None:
+        state.move(RecordState.ACQUIRED, self._settings, member_id=self._command.member_id)
+        self._lock(state)
+        size = state.last_offset - state.first_offset + 1
+        self.count += size
+        self._remaining -= size
+        self.ranges.append(
+            AcquiredRange(state.first_offset, state.last_offset, state.delivery_count)
+        )
+
+    def _take_by_offset(self, batch: InFlightBatch, first_offset: int, last_offset: int) -> None:
+        """Take available records of this batch, one by one where they were delivered often."""
+        delivery_limit = self._settings.delivery_count_limit
+        strict_limit = self._remaining
+        throttle: int | None = None
+        taken = 0
+        begin = len(self.ranges)
+        for state in batch.within(first_offset, last_offset):
+            if not state.is_acquirable:
+                continue
+            delivered = state.delivery_count
+            is_last = delivery_limit > _ALONE_ABOVE and delivered == delivery_limit - 1
+            if is_last and taken:
+                break
+            beyond = delivered - self._settings.throttled_from
+            if beyond >= 0 and throttle is None:
+                throttle = max(1, batch.size >> (beyond + 1))
+            first = max(state.first_offset, first_offset)
+            number = 1 if is_last else min(state.last_offset, last_offset) - first + 1
+            if self._is_strict:
+                number = min(number, strict_limit - taken)
+            if throttle is not None and throttle > taken:
+                number = min(number, throttle - taken)
+            for part in batch.cut(first, first + number - 1):
+                self._take(part)
+            taken += number
+            if is_last or taken == throttle or (self._is_strict and taken == strict_limit):
+                break
+        self.ranges[begin:] = _joined(self.ranges[begin:])
+
+    def _take_new(self, first_offset: int, last_offset: int) -> None:
+        """Take records that are not in flight yet."""
+        records = self._records
+        if not len(records) and records.end_offset > first_offset:
+            first_offset = records.end_offset
+        limit = self._remaining
+        if limit < last_offset - first_offset + 1:
+            wanted = self._end_of_batch(first_offset + limit - 1)
+            last_offset = min(wanted, last_offset) if records.gap_start is not None else wanted
+        is_cut = self._is_strict and last_offset - first_offset + 1 > limit
+        if is_cut:
+            ranges = [self._add_in_part(first_offset, last_offset, limit)]
+        else:
+            ranges = self._add(first_offset, last_offset)
+        if records.first.first_offset == first_offset:
+            records.start_offset = first_offset
+        records.end_offset = max(records.end_offset, last_offset)
+        acquired_to = ranges[-1].last_offset
+        records.move_gap(acquired_to + 1)
+        self.ranges += ranges
+        self.count += acquired_to - first_offset + 1
+        self._remaining -= acquired_to - first_offset + 1
+
+    def _end_of_batch(self, offset: int) -> int:
+        """The end of the log's batch that has this offset; the offset itself without one."""
+        for batch in self._command.batches:
+            if batch.base_offset <= offset <= batch.last_offset:
+                return batch.last_offset
+        return offset
+
+    def _add(self, first_offset: int, last_offset: int) -> list[AcquiredRange]:
+        """New batches in flight: one, or more where it would be larger than a batch may be."""
+        firsts = [first_offset]
+        limit = self._command.batch_size
+        if not self._is_strict and last_offset - first_offset + 1 > limit:
+            for batch in self._command.batches:
+                if firsts[-1] + limit <= batch.base_offset <= last_offset:
+                    firsts.append(batch.base_offset)
+        ends = [*(offset - 1 for offset in firsts[1:]), last_offset]
+        for first, last in zip(firsts, ends, strict=True):
+            state = self._acquired_once(first, last)
+            self._records.add(state)
+            self._lock(state)
+        return [AcquiredRange(first, last, 1) for first, last in zip(firsts, ends, strict=True)]
+
+    def _add_in_part(self, first_offset: int, last_offset: int, limit: int) -> AcquiredRange:
+        """A batch in flight of which the member gets the first records."""
+        records = self._records
+        state = self._acquired_once(first_offset, first_offset + limit - 1)
+        rest = InFlightState(first_offset + limit, last_offset, RecordState.AVAILABLE, 0)
+        records.add(state, rest)
+        self._lock(state)
+        records.find_next = True
+        return AcquiredRange(first_offset, state.last_offset, 1)
+
+    def _acquired_once(self, first_offset: int, last_offset: int) -> InFlightState:
+        member_id = self._command.member_id
+        return InFlightState(first_offset, last_offset, RecordState.ACQUIRED, 1, member_id)
+
+
+def _joined(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
+    """Neighbours with the same delivery count as one.
+
+    Counterpart: ShareFetchUtils.accumulateAcquiredRecords.
+    """
+    joined: list[AcquiredRange] = []
+    for one in ranges:
+        before = joined[-1] if joined else None
+        count = one.delivery_count
+        if before and (before.last_offset + 1, before.delivery_count) == (one.first_offset, count):
+            joined[-1] = AcquiredRange(before.first_offset, one.last_offset, count)
+        else:
+            joined.append(one)
+    return joined
+
+
+def _archive_cleaned(records: InFlight, fetch_offset: int, read_from: int) -> None:
+    """The log has nothing from where the fetch began to its first batch: compaction took it."""
+    if fetch_offset >= read_from:
+        return
+    floor = records.floor(fetch_offset)
+    lowest = fetch_offset
+    if floor is not None and floor.last_offset >= fetch_offset:
+        lowest = floor.first_offset
+    gone = records.between(lowest, read_from - 1)
+    if records.archive(gone, fetch_offset, read_from - 1, RecordState.AVAILABLE):
+        records.find_next = True
+
+
+# Records of aborted transactions
+
+
+def _without_aborted(
+    records: InFlight, command: Acquire, ranges: Sequence[AcquiredRange]
+) -> Acquired | Rejection:
+    """Archive what is of an aborted transaction, whoever holds it; the member gets the rest."""
+    aborted = list(_aborted_batches(command.batches, command.aborted))
+    for batch in aborted:
+        base, last = batch.base_offset, batch.last_offset
+        if records.floor(base) is None:
+            # The start offset lies inside of this batch. Kafka gives up, and leaves the locks.
+            return Rejection(
+                error=ErrorCode.unknown_server_error,
+                reason="Batch record not found. The request batch offsets are not found in the "
+                "cache.",
+            )
+        records.archive(records.from_floor(base, last), base, last, RecordState.ACQUIRED)
+    kept = tuple(_minus(ranges, aborted))
+    return Acquired(ranges=kept, count=sum(one.last_offset - one.first_offset + 1 for one in kept))
+
+
+def _aborted_batches(
+    batches: Sequence[ReadBatch], aborted: Sequence[AbortedRange]
+) -> Iterator[ReadBatch]:
+    """The batches whose records a reader with READ_COMMITTED drops; markers are not among them."""
+    waiting = deque(sorted(aborted, key=lambda one: one.first_offset))
+    producers: set[int] = set()
+    for batch in batches:
+        if batch.producer_id < 0:
+            continue
+        while waiting and waiting[0].first_offset <= batch.last_offset:
+            producers.add(waiting.popleft().producer_id)
+        if batch.is_abort_marker:
+            producers.discard(batch.producer_id)
+        elif batch.is_transactional and batch.producer_id in producers:
+            yield batch
+
+
+def _minus(
+    ranges: Sequence[AcquiredRange], batches: Sequence[ReadBatch]
+) -> Iterator[AcquiredRange]:
+    """What is left of the ranges without the batches; both are in the order of offsets."""
+    at = 0
+    for one in ranges:
+        first = one.first_offset
+        while at < len(batches) and batches[at].base_offset <= one.last_offset:
+            batch = batches[at]
+            if batch.base_offset > first:
+                yield AcquiredRange(first, batch.base_offset - 1, one.delivery_count)
+            first = max(first, batch.last_offset + 1)
+            if batch.last_offset > one.last_offset:
+                break
+            at += 1
+        if first <= one.last_offset:
+            yield AcquiredRange(first, one.last_offset, one.delivery_count)

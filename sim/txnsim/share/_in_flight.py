@@ -1,0 +1,302 @@
+"""The records of a share partition that are in flight, between its start and its end offset.
+
+Batches lie in the order of their offsets. ``start_offset`` moves behind records whose delivery is
+complete; ``end_offset`` is the last offset that was ever acquired, or the next one while nothing is
+in flight. In between may be offsets of no batch: the log has none there, or the state that was read
+from the share coordinator leaves them out (``gap``), and then they are still to be delivered.
+
+Kafka's counterpart: the offsets and ``cachedState`` of SharePartition.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from txnsim.share._in_flight_state import InFlightBatch, InFlightState
+from txnsim.share._locks import LockDeadline, LockDeadlines
+from txnsim.share.commands import TERMINAL, RecordState, ShareSettings
+
+
+class Gap(msgspec.Struct, frozen=True, gc=False):
+    """Offsets that the persisted state leaves out begin at ``start_offset`` (GapWindow).
+
+    It counts while the end offset is the one of that state.
+    """
+
+    start_offset: int
+    end_offset: int
+
+
+class InFlight:
+    """Batches in flight, with the offsets around them."""
+
+    __slots__ = (
+        "_batches",
+        "_firsts",
+        "delivery_complete_count",
+        "end_offset",
+        "find_next",
+        "gap",
+        "locks",
+        "start_offset",
+    )
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []
+        self._batches: list[InFlightBatch] = []
+        self.start_offset = 0
+        self.end_offset = 0
+        self.gap: Gap | None = None
+        self.find_next = False
+        """Records below the end offset may be available (findNextFetchOffset)."""
+        self.delivery_complete_count = 0
+        """Offsets from the start on whose delivery is complete."""
+        self.locks = LockDeadlines()
+
+    # Batches
+
+    def __iter__(self) -> Iterator[InFlightBatch]:
+        return iter(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def add(self, *states: InFlightState) -> None:
+        """A new batch of these records."""
+        batch = InFlightBatch(*states)
+        at = bisect_left(self._firsts, batch.first_offset)
+        assert batch.first_offset not in self._firsts[at : at + 1]
+        self._firsts.insert(at, batch.first_offset)
+        self._batches.insert(at, batch)
+
+    @property
+    def first(self) -> InFlightBatch:
+        return self._batches[0]
+
+    @property
+    def last(self) -> InFlightBatch:
+        return self._batches[-1]
+
+    def floor(self, offset: int) -> InFlightBatch | None:
+        """The last batch that begins at this offset or below."""
+        at = bisect_right(self._firsts, offset)
+        return self._batches[at - 1] if at else None
+
+    def between(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
+        """Batches that begin in this range."""
+        at = bisect_left(self._firsts, first_offset)
+        return self._batches[at : bisect_right(self._firsts, last_offset, lo=at)]
+
+    def from_floor(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
+        """Batches from the one at or below the first offset to the last offset; none without it."""
+        floor = self.floor(first_offset)
+        return [] if floor is None else self.between(floor.first_offset, last_offset)
+
+    def states(self, first_offset: int, last_offset: int) -> Iterator[InFlightState]:
+        """States that have a record of this range."""
+        at = max(bisect_right(self._firsts, first_offset) - 1, 0)
+        for batch in self._batches[at : bisect_right(self._firsts, last_offset, lo=at)]:
+            yield from batch.within(first_offset, last_offset)
+
+    # Counts
+
+    @property
+    def number(self) -> int:
+        """Records in flight, gaps among them."""
+        return self.end_offset - self.start_offset + 1 if self._batches else 0
+
+    def count_from_start(self, first_offset: int, last_offset: int) -> int:
+        """Offsets of this range that are not below the start offset."""
+        return max(last_offset - max(self.start_offset, first_offset) + 1, 0)
+
+    # What to read next
+
+    @property
+    def gap_start(self) -> int | None:
+        """Where the gap begins that has still to be delivered; None without one."""
+        gap = self.gap
+        return gap.start_offset if gap and gap.end_offset == self.end_offset else None
+
+    def move_gap(self, offset: int) -> None:
+        """What lies below ``offset`` was acquired."""
+        if self.gap is None:
+            return
+        is_within = self.gap.end_offset == self.end_offset and offset <= self.gap.end_offset
+        self.gap = Gap(offset, self.gap.end_offset) if is_within else None
+
+    def next_fetch_offset(self) -> int:
+        """The first offset to acquire: in flight and available, in a gap, or a new one."""
+        if not self._batches or self.start_offset > self.last.last_offset:
+            self.find_next = False
+            return self.end_offset
+        if not self.find_next:
+            return self.end_offset + 1
+        gap_start = self.gap_start
+        for batch in self._batches:
+            if gap_start is not None:
+                if batch.first_offset > gap_start:
+                    return gap_start
+                gap_start = max(batch.last_offset + 1, gap_start)
+            for state in batch.states:
+                if state.is_acquirable:
+                    return state.first_offset
+        self.find_next = False
+        return self.end_offset + 1
+
+    # Locks
+
+    def lock(self, state: InFlightState, deadline_ms: int) -> None:
+        """Give acquired records a lock; another one that they had counts no more."""
+        state.lock_deadline_ms = deadline_ms
+        self.locks.add(LockDeadline(deadline_ms, state.first_offset, state.last_offset))
+        if self.locks.is_littered:
+            self.locks.replace(
+                LockDeadline(state.lock_deadline_ms, state.first_offset, state.last_offset)
+                for batch in self._batches
+                for state in batch.states
+                if state.lock_deadline_ms is not None
+            )
+
+    def split_at_start(self, batch: InFlightBatch) -> None:
+        """Acquired records below and above the start offset go different ways."""
+        if (
+            not batch.is_by_offset
+            and batch.states[0].state is RecordState.ACQUIRED
+            and batch.first_offset < self.start_offset <= batch.last_offset
+        ):
+            batch.is_by_offset = True
+        if batch.is_by_offset:
+            batch.cut(self.start_offset, batch.last_offset)
+
+    def give_back(
+        self, state: InFlightState, settings: ShareSettings, token: int | None = None
+    ) -> None:
+        """Acquired records become available again; archived where the start offset is behind them.
+
+        They wait for the write of the token, or are it at once.
+        """
+        is_gone = state.last_offset < self.start_offset
+        to = RecordState.ARCHIVED if is_gone else RecordState.AVAILABLE
+        state.move(to, settings, token=token)
+        if state.state in TERMINAL:
+            self.delivery_complete_count += self.count_from_start(
+                state.first_offset, state.last_offset
+            )
+
+    # Records that are gone
+
+    def archive(
+        self,
+        batches: Iterable[InFlightBatch],
+        first_offset: int,
+        last_offset: int,
+        state: RecordState,
+        *,
+        is_counted: bool = True,
+    ) -> bool:
+        """Archive the records of this range that are in that state. Was there any?"""
+        is_any = False
+        for batch in batches:
+            if batch.first_offset > last_offset:
+                break
+            if batch.first_offset < first_offset or batch.last_offset > last_offset:
+                if not batch.is_by_offset and batch.states[0].state is not state:
+                    continue
+                batch.is_by_offset = True
+            for one in batch.within(first_offset, last_offset):
+                if one.state is not state:
+                    continue
+                first = max(one.first_offset, first_offset)
+                for gone in batch.cut(first, min(one.last_offset, last_offset)):
+                    gone.archive()
+                    if is_counted:
+                        self.delivery_complete_count += gone.last_offset - gone.first_offset + 1
+                is_any = True
+        return is_any
+
+    def move_log_start(self, offset: int) -> None:
+        """The log begins at ``offset`` now. What is acquired below stays so until it is given back.
+
+        Counterpart: SharePartition.updateCacheAndOffsets.
+        """
+        if offset <= self.start_offset:
+            return
+        if not self._batches:
+            self.start_offset = self.end_offset = offset
+            self.delivery_complete_count = 0
+            return
+        complete = sum(
+            self.count_from_start(state.first_offset, min(state.last_offset, offset - 1))
+            for state in self.states(self.start_offset, offset - 1)
+            if state.state in TERMINAL
+        )
+        is_any = self.archive(
+            self._batches, self.start_offset, offset - 1, RecordState.AVAILABLE, is_counted=False
+        )
+        self.find_next = self.find_next or is_any
+        self.start_offset = offset
+        self.delivery_complete_count -= complete
+        self.end_offset = max(self.end_offset, offset)
+
+    # The start offset
+
+    def move_start(self) -> bool:
+        """Move the start offset behind records whose delivery is complete. Did it move?
+
+        Counterpart: SharePartition.maybeUpdateCachedStateAndOffsets.
+        """
+        if not self._is_start_complete():
+            return False
+        complete_to, count = self._complete_from_first()
+        if complete_to is None:
+            return False
+        if complete_to == self.last.last_offset:
+            self.start_offset = self.end_offset = complete_to + 1
+            self._firsts.clear()
+            self._batches.clear()
+            self.delivery_complete_count = 0
+            return True
+        at = bisect_right(self._firsts, complete_to) - 1
+        if complete_to == self._batches[at].last_offset:
+            at += 1
+            self.start_offset = max(self.start_offset, self._firsts[at])
+            if (gap_start := self.gap_start) is not None:
+                self.start_offset = min(self.start_offset, gap_start)
+        else:
+            self.start_offset = max(self.start_offset, complete_to + 1)
+        self.delivery_complete_count -= count
+        del self._firsts[:at]
+        del self._batches[:at]
+        return True
+
+    def _is_start_complete(self) -> bool:
+        """The record at the start offset is complete; of a batch that is whole, its state counts.
+
+        Where the batch ends below the start offset and goes by offset, Kafka runs into a null
+        pointer, and the start offset stays.
+        """
+        batch = self.floor(self.start_offset)
+        if batch is None:  # a gap that can still be acquired
+            return False
+        if not batch.is_by_offset:
+            return batch.states[0].is_complete
+        return any(
+            state.is_complete for state in batch.within(self.start_offset, self.start_offset)
+        )
+
+    def _complete_from_first(self) -> tuple[int | None, int]:
+        """The last offset of complete records without a break, and how many from the start on."""
+        complete_to, count = None, 0
+        gap_start = self.gap_start
+        for batch in self._batches:
+            if gap_start is not None and batch.last_offset >= gap_start:
+                break
+            for state in batch.states:
+                if not state.is_complete:
+                    return complete_to, count
+                complete_to = state.last_offset
+                count += self.count_from_start(state.first_offset, state.last_offset)
+        return complete_to, count

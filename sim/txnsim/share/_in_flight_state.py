@@ -1,0 +1,159 @@
+"""The state of a range of records in flight, and the table of its moves.
+
+Kafka has a state per batch until something touches a part of it, then one per offset. Here a batch
+has one for each range of equal records, so a batch of a million costs no more than what was said of
+it. Kafka's counterparts: InFlightState, InFlightBatch, RecordState.validateTransition.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from txnsim.share.commands import TERMINAL, RecordState, ShareSettings
+
+_ALL: Final = frozenset(RecordState)
+MOVES: Final[Mapping[RecordState, frozenset[RecordState]]] = {
+    RecordState.AVAILABLE: frozenset({RecordState.ACQUIRED}),
+    RecordState.ACQUIRED: _ALL - {RecordState.ACQUIRED},
+    RecordState.ACKNOWLEDGED: frozenset(),
+    RecordState.ARCHIVING: _ALL - {RecordState.ARCHIVING},
+    RecordState.ARCHIVED: frozenset(),
+}
+NO_MEMBER: Final = ""
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A move that is being persisted, and what comes back if that fails."""
+
+    token: int
+    state: RecordState
+    member_id: str
+    delivery_count_limit: int
+
+
+@dataclass(slots=True, eq=False)
+class InFlightState:
+    """The records of ``[first_offset, last_offset]``, which are all in this state."""
+
+    first_offset: int
+    last_offset: int
+    state: RecordState
+    delivery_count: int
+    member_id: str = NO_MEMBER
+    lock_deadline_ms: int | None = None
+    transition: Transition | None = None
+    is_archived: bool = False
+    """The log has lost the records, or aborted them: no transition brings them back."""
+
+    @property
+    def is_acquirable(self) -> bool:
+        return self.state is RecordState.AVAILABLE and self.transition is None
+
+    @property
+    def is_complete(self) -> bool:
+        """The delivery is over, and this is persisted."""
+        return self.state in TERMINAL and self.transition is None
+
+    def move(
+        self,
+        state: RecordState,
+        settings: ShareSettings,
+        *,
+        member_id: str = NO_MEMBER,
+        token: int | None = None,
+    ) -> None:
+        """Go to another state: at once, or, with a token, until that write is answered.
+
+        A record that was delivered often enough does not become available again.
+        """
+        assert self.transition is None
+        if state is RecordState.AVAILABLE and self.delivery_count >= settings.delivery_count_limit:
+            state = (
+                RecordState.ARCHIVING if settings.has_dead_letter_topic else RecordState.ARCHIVED
+            )
+        assert state in MOVES[self.state]
+        if token is not None:
+            self.transition = Transition(
+                token=token,
+                state=self.state,
+                member_id=self.member_id,
+                delivery_count_limit=settings.delivery_count_limit,
+            )
+        if state is RecordState.ACQUIRED:
+            self.delivery_count += 1
+        self.state = state
+        self.member_id = member_id
+
+    def archive(self) -> None:
+        """The records are gone or aborted, whatever is being persisted about them."""
+        self.is_archived = True
+        self.state = RecordState.ARCHIVED
+        self.member_id = NO_MEMBER
+        self.lock_deadline_ms = None
+
+    def commit(self) -> None:
+        """The transition is persisted."""
+        self.lock_deadline_ms = None
+        self.transition = None
+
+    def roll_back(self, now_ms: int) -> None:
+        """The transition could not be persisted. The lock may have run out meanwhile."""
+        before, self.transition = self.transition, None
+        assert before is not None
+        if self.is_archived:
+            return
+        if self.lock_deadline_ms is None or self.lock_deadline_ms > now_ms:
+            self.state = before.state
+            self.member_id = before.member_id
+            return
+        is_spent = self.delivery_count >= before.delivery_count_limit
+        self.state = RecordState.ARCHIVED if is_spent else RecordState.AVAILABLE
+        self.member_id = NO_MEMBER
+        self.lock_deadline_ms = None
+
+    def split(self, offset: int) -> InFlightState:
+        """Keep what is below ``offset``; the rest is answered as a state of its own."""
+        rest = replace(self, first_offset=offset)
+        self.last_offset = offset - 1
+        return rest
+
+
+_FIRST: Final = attrgetter("first_offset")
+
+
+class InFlightBatch:
+    """Offsets that were first acquired, or persisted, together."""
+
+    __slots__ = ("first_offset", "is_by_offset", "last_offset", "states")
+
+    def __init__(self, *states: InFlightState) -> None:
+        self.first_offset = states[0].first_offset
+        self.last_offset = states[-1].last_offset
+        self.states = list(states)
+        self.is_by_offset = len(states) > 1
+        """Its records may differ. That stays so, and decides what is refused in which words."""
+
+    @property
+    def size(self) -> int:
+        return self.last_offset - self.first_offset + 1
+
+    def within(self, first_offset: int, last_offset: int) -> list[InFlightState]:
+        """States that have a record of this range."""
+        at = max(bisect_right(self.states, first_offset, key=_FIRST) - 1, 0)
+        end = bisect_right(self.states, last_offset, lo=at, key=_FIRST)
+        return [one for one in self.states[at:end] if one.last_offset >= first_offset]
+
+    def cut(self, first_offset: int, last_offset: int) -> list[InFlightState]:
+        """States of exactly the records of this range, as far as the batch has them."""
+        for offset in (first_offset, last_offset + 1):
+            at = bisect_right(self.states, offset, key=_FIRST) - 1
+            if at >= 0 and self.states[at].first_offset < offset <= self.states[at].last_offset:
+                assert self.is_by_offset
+                self.states.insert(at + 1, self.states[at].split(offset))
+        return self.within(first_offset, last_offset)

@@ -1,0 +1,265 @@
+"""Share sessions: the partitions that a member of a share group fetches from one broker.
+
+A request with epoch 0 opens a session, the next ones continue it with epochs 1, 2 and so on, one
+with -1 ends it. A session belongs to a member and to the connection that opened it: when that
+closes, what the member holds is given back. No session is evicted for another one.
+
+Kafka's counterparts: ShareSession, ShareSessionCache, ShareSessionContext, FinalContext, and
+newContext, acknowledgeSessionUpdate and releaseSession of SharePartitionManager.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+_INT32_MAX: Final = 2**31 - 1
+
+
+class SharedPartition(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A partition, by topic id, in a share session."""
+
+    topic_id: str
+    partition: int
+
+
+class SessionKey(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A member of a share group."""
+
+    group_id: str
+    member_id: str
+
+
+class PartitionNews(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a fetch brings for a partition, as far as it decides whether the answer names it."""
+
+    has_records: bool
+    error: int = 0
+
+
+class Departure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a closed connection leaves behind."""
+
+    member: SessionKey | None = None
+    """Its session has ended: what it holds of these partitions is given back."""
+    partitions: tuple[SharedPartition, ...] = ()
+    empty_group: str | None = None
+    """No member of this group has a session here: its share partitions are fenced and forgotten."""
+
+
+def next_session_epoch(session_epoch: int) -> int:
+    """1 follows the highest (ShareRequestMetadata.nextEpoch)."""
+    return 1 if session_epoch == _INT32_MAX else session_epoch + 1
+
+
+class ShareSession:
+    """What one member fetches here."""
+
+    __slots__ = ("_must_answer", "connection", "epoch", "key", "topics")
+
+    def __init__(
+        self, key: SessionKey, connection: str, topics: Mapping[SharedPartition, str | None]
+    ) -> None:
+        self.key = key
+        self.connection = connection
+        self.epoch = next_session_epoch(INITIAL_EPOCH)
+        self.topics = dict(topics)
+        """Topic names as they were when a partition joined; None of an id that was unknown.
+
+        In the order in which they are fetched: what had records goes to the end.
+        """
+        self._must_answer: set[SharedPartition] = set()
+        """The next answer names them, with or without news: new ones, and after an error."""
+
+    def update(
+        self,
+        wanted: Mapping[SharedPartition, str | None],
+        forgotten: Iterable[SharedPartition],
+    ) -> None:
+        for partition, topic in wanted.items():
+            if partition not in self.topics:
+                self.topics[partition] = topic
+                self._must_answer.add(partition)
+        for partition in forgotten:
+            self.topics.pop(partition, None)
+            self._must_answer.discard(partition)
+
+    def conclude(
+        self, session_epoch: int, news: Mapping[SharedPartition, PartitionNews]
+    ) -> list[SharedPartition] | Rejection:
+        """Which partitions the answer to the request of this epoch names.
+
+        The first and the last answer name all. INVALID_SHARE_SESSION_EPOCH where another request
+        has moved the session on meanwhile.
+        """
+        if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            return list(news)
+        if self.epoch != next_session_epoch(session_epoch):
+            return Rejection(
+                error=ErrorCode.invalid_share_session_epoch,
+                reason=f"expected epoch {next_session_epoch(session_epoch)}, found {self.epoch}: "
+                "another request came between",
+            )
+        named = []
+        for partition, one in news.items():
+            if not (one.has_records or one.error or partition in self._must_answer):
+                continue
+            named.append(partition)
+            if one.error:
+                self._must_answer.add(partition)
+            else:
+                self._must_answer.discard(partition)
+            if one.has_records:
+                self.topics[partition] = self.topics.pop(partition)
+        return named
+
+
+class _Connection(msgspec.Struct):
+    """The session that a connection opened last. Ended, it is not the member's any more."""
+
+    key: SessionKey
+    is_ended: bool = False
+
+
+class ShareSessions:
+    """All share sessions of a broker, up to a limit (``group.share.max.share.sessions``)."""
+
+    __slots__ = ("_connections", "_members", "_sessions")
+
+    def __init__(self) -> None:
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        self._connections: dict[str, _Connection] = {}
+        self._members: Counter[str] = Counter()
+        """Of a group, until a connection of it closes."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def partitions_number(self) -> int:
+        """Kafka's SharePartitionsCount."""
+        return sum(len(session.topics) for session in self._sessions.values())
+
+    def open(
+        self,
+        key: SessionKey,
+        connection: str,
+        wanted: Mapping[SharedPartition, str | None],
+        *,
+        limit: int,
+        has_acknowledgements: bool,
+    ) -> ShareSession | Rejection:
+        """A request with epoch 0. The session that the member had before ends, also in vain."""
+        if has_acknowledgements:
+            return Rejection(
+                error=ErrorCode.invalid_request,
+                reason="Acknowledge data present in Initial Fetch Request",
+            )
+        self._end(key)
+        if len(self._sessions) >= limit:
+            return Rejection(
+                error=ErrorCode.share_session_limit_reached,
+                reason=f"{limit} share sessions are open",
+            )
+        session = ShareSession(key, connection, wanted)
+        self._sessions[key] = session
+        self._members[key.group_id] += 1
+        self._connections[connection] = _Connection(key)
+        return session
+
+    def resume(
+        self,
+        key: SessionKey,
+        session_epoch: int,
+        wanted: Mapping[SharedPartition, str | None],
+        forgotten: Iterable[SharedPartition],
+    ) -> ShareSession | Rejection:
+        """A ShareFetch with an epoch above 0."""
+        session = self._at(key, session_epoch)
+        if isinstance(session, ShareSession):
+            session.update(wanted, forgotten)
+            session.epoch = next_session_epoch(session.epoch)
+        return session
+
+    def acknowledge(self, key: SessionKey, session_epoch: int) -> Rejection | None:
+        """A ShareAcknowledge: it opens no session; with -1, the caller ends it (``end``)."""
+        if session_epoch == INITIAL_EPOCH:
+            return Rejection(
+                error=ErrorCode.invalid_share_session_epoch,
+                reason="a share session is opened by a ShareFetch",
+            )
+        if session_epoch == FINAL_EPOCH:
+            return None if key in self._sessions else _not_found(key)
+        session = self._at(key, session_epoch)
+        if isinstance(session, Rejection):
+            return session
+        session.epoch = next_session_epoch(session.epoch)
+        return None
+
+    def find(self, key: SessionKey) -> ShareSession | Rejection:
+        """The session that a request with epoch -1 is about to end."""
+        return self._sessions.get(key) or _not_found(key)
+
+    def end(self, key: SessionKey) -> tuple[SharedPartition, ...] | Rejection:
+        """The partitions of which the member gives back what it holds."""
+        session = self._end(key)
+        return _not_found(key) if session is None else tuple(session.topics)
+
+    def disconnect(self, connection: str) -> Departure:
+        """A connection has closed.
+
+        A connection knows the session that it opened last, and every session of that connection
+        ends that one's claim: of two members on one connection, Kafka may give back nothing.
+        """
+        known = self._connections.pop(connection, None)
+        if known is None:
+            return Departure()
+        group_id = known.key.group_id
+        session = None if known.is_ended else self._end(known.key)
+        is_empty = self._members[group_id] == 0
+        if is_empty:
+            del self._members[group_id]
+        return Departure(
+            member=known.key if session else None,
+            partitions=tuple(session.topics) if session else (),
+            empty_group=group_id if is_empty else None,
+        )
+
+    def clear(self) -> None:
+        """``share.version`` was switched off."""
+        self._sessions.clear()
+        self._members.clear()
+
+    def _at(self, key: SessionKey, session_epoch: int) -> ShareSession | Rejection:
+        session = self._sessions.get(key)
+        if session is None:
+            return _not_found(key)
+        if session.epoch != session_epoch:
+            return Rejection(
+                error=ErrorCode.invalid_share_session_epoch,
+                reason=f"expected epoch {session.epoch}, found {session_epoch}",
+            )
+        return session
+
+    def _end(self, key: SessionKey) -> ShareSession | None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            self._members[key.group_id] -= 1
+            known = self._connections.get(session.connection)
+            if known is not None:
+                known.is_ended = True
+        return session
+
+
+def _not_found(key: SessionKey) -> Rejection:
+    return Rejection(
+        error=ErrorCode.share_session_not_found,
+        reason=f"member {key.member_id} of group {key.group_id} has no share session here",
+    )

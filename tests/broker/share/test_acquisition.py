@@ -1,0 +1,444 @@
+"""Which records a member acquires, step by step as SharePartition of Apache Kafka 4.4 does it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.share_partitions import (
+    LOCK_MS,
+    SETTINGS,
+    STRICT,
+    Member,
+    loaded,
+    offsets,
+    persisted,
+    shown,
+)
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.share._acquisition import acquire
+from txnsim.share._in_flight import InFlight
+from txnsim.share.commands import (
+    AbortedRange,
+    Acquire,
+    Acquired,
+    AcquireMode,
+    ReadBatch,
+    ShareSettings,
+)
+from txnsim.share.partition import SharePartition
+
+BATCHES = AcquireMode.BATCH_OPTIMIZED
+
+
+def released(batches: str, count: int, *, limit: int = 5) -> tuple[SharePartition, Member]:
+    """A share partition whose records were delivered and released so often."""
+    member = Member(loaded(), settings=ShareSettings(delivery_count_limit=limit))
+    for _ in range(count):
+        for one in batches.split():
+            member.fetch(one)
+        for one in batches.split():
+            member.said(f"{one}:2")
+    return member.partition, member
+
+
+# New records
+
+
+@pytest.mark.parametrize(
+    ("batches", "most", "batch_size", "mode", "got", "in_flight"),
+    [
+        ("0-9", 500, 500, BATCHES, "0-9:1", "0-9 acquired a 1"),
+        # A batch of the log is given whole, beyond the limit.
+        ("0-9 10-19", 5, 500, BATCHES, "0-9:1", "0-9 acquired a 1"),
+        ("0-9 10-19", 10, 500, BATCHES, "0-9:1", "0-9 acquired a 1"),
+        ("0-9 10-19", 11, 500, BATCHES, "0-19:1", "0-19 acquired a 1"),
+        # Ranges of new records are cut between batches of the log.
+        (
+            *("0-9 10-19 20-24", 500, 10, BATCHES, "0-9:1 10-19:1 20-24:1"),
+            "0-9 acquired a 1, 10-19 acquired a 1, 20-24 acquired a 1",
+        ),
+        (
+            *("0-9 10-19 20-24", 500, 11, BATCHES, "0-19:1 20-24:1"),
+            "0-19 acquired a 1, 20-24 acquired a 1",
+        ),
+        (
+            *("0-9 10-19 20-24", 15, 10, BATCHES, "0-9:1 10-19:1"),
+            "0-9 acquired a 1, 10-19 acquired a 1",
+        ),
+        # With the limit kept, the rest of the batch is in flight, and available.
+        ("0-9 10-19", 5, 2, STRICT, "0-4:1", "0-4 acquired a 1, 5-9 available 0"),
+        ("0-9 10-19", 10, 2, STRICT, "0-9:1", "0-9 acquired a 1"),
+        ("0-9 10-19", 20, 2, STRICT, "0-19:1", "0-19 acquired a 1"),
+        # The log has nothing between: the limit falls into no batch.
+        ("0-4 8-9", 7, 500, BATCHES, "0-6:1", "0-6 acquired a 1"),
+        ("5-9", 500, 500, BATCHES, "5-9:1", "5-9 acquired a 1"),
+        ("", 500, 500, BATCHES, "", ""),
+        ("0-9", 0, 500, BATCHES, "", ""),
+    ],
+)
+def test_new_records(
+    batches: str, most: int, batch_size: int, mode: AcquireMode, got: str, in_flight: str
+) -> None:
+    partition = loaded()
+    member = Member(partition)
+    assert member.takes(batches, most=most, batch_size=batch_size, mode=mode) == got
+    assert shown(partition) == in_flight
+
+
+def test_the_rest_of_a_batch_is_next() -> None:
+    partition = loaded()
+    assert Member(partition).takes("0-9", most=5, mode=STRICT) == "0-4:1"
+    assert offsets(partition) == (0, 9, 5, 0)
+    assert Member(partition, "b").takes("0-9", most=3, mode=STRICT) == "5-7:1"
+    assert Member(partition, "b").takes("0-9 10-19", most=3, mode=STRICT) == "8-9:1 10-10:1"
+    assert offsets(partition) == (0, 19, 11, 0)
+
+
+def test_the_first_batch_that_was_read_begins_below_the_start_offset() -> None:
+    partition = loaded(start=5)
+    assert Member(partition).takes("0-9") == "5-9:1"
+
+
+def test_a_start_offset_in_a_hole_of_the_log_moves_to_the_first_record() -> None:
+    partition = loaded(start=5)
+    assert Member(partition).takes("8-9") == "8-9:1"
+    assert offsets(partition) == (8, 9, 10, 0)
+
+
+def test_records_below_the_start_offset_where_older_ones_are_held_as_in_kafka() -> None:
+    """Kafka looks at the start offset only where nothing in flight lies below what was read.
+
+    What is left of the batch is next, below the log start: reads are out of range from then on.
+    """
+    partition = loaded()
+    Member(partition).takes("0-4")
+    partition.move_log_start(7)
+    assert Member(partition, "b").takes("5-9", most=1, mode=STRICT) == "5-5:1"
+    assert shown(partition) == "0-4 acquired a 1, 5-5 acquired b 1, 6-9 available 0"
+    partition.move_log_start(7)
+    assert offsets(partition) == (7, 9, 6, 0)
+
+
+def test_what_was_read_lies_below_the_start_offset() -> None:
+    assert Member(loaded(start=10)).takes("0-9") == ""
+
+
+def test_nothing_is_acquired_before_it_is_loaded() -> None:
+    partition = loaded()
+    partition.fence()
+    assert Member(partition).takes("0-9") == ""
+
+
+def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> None:
+    records = InFlight()
+    records.end_offset = 3
+    command = Acquire(
+        member_id="a",
+        batch_size=9,
+        max_records=9,
+        fetch_offset=0,
+        batches=(ReadBatch(base_offset=0, last_offset=5),),
+    )
+    got = acquire(records, command, SETTINGS, 0)
+    assert isinstance(got, Acquired)
+    assert [(one.first_offset, one.last_offset) for one in got.ranges] == [(3, 5)]
+
+
+# Records in flight
+
+
+@pytest.mark.parametrize(
+    ("batches", "most", "mode", "got"),
+    [
+        ("0-9", 500, BATCHES, "0-9:2"),
+        ("0-9", 3, BATCHES, "0-9:2"),
+        ("0-9 10-19", 500, BATCHES, "0-9:2 10-19:1"),
+        ("0-9 10-19", 10, BATCHES, "0-9:2"),
+        ("0-9", 3, STRICT, "0-2:2"),
+        ("0-9 10-19", 13, STRICT, "0-9:2 10-12:1"),
+        ("5-9", 500, BATCHES, "5-9:2"),  # compaction took the first half
+    ],
+)
+def test_records_that_are_available_again(
+    batches: str, most: int, mode: AcquireMode, got: str
+) -> None:
+    _, member = released("0-9", 1)
+    assert member.takes(batches, most=most, mode=mode) == got
+
+
+def test_a_batch_beyond_the_limit_is_left_to_others() -> None:
+    partition = loaded("0-9 0 1", "10-19 0 1")
+    assert Member(partition).takes("0-9 10-19", most=5) == "0-9:2"
+    assert Member(partition, "b").takes("0-9 10-19", most=5, at=0) == "10-19:2"
+
+
+def test_records_of_others_are_left_out() -> None:
+    partition = loaded()
+    assert Member(partition, "b").takes("0-4") == "0-4:1"
+    other = Member(partition)
+    assert other.takes("0-4 5-9", at=0) == "5-9:1"
+    assert other.takes("0-4 5-9", at=0) == ""
+    assert other.takes("1-2", at=1) == ""
+
+
+def test_neighbours_with_one_delivery_count_are_one_range() -> None:
+    partition, member = released("0-9", 1)
+    member.takes("0-9", most=2, mode=STRICT)
+    assert member.takes("0-9", most=2, mode=STRICT, at=0) == "2-3:2"
+    member.said("0-0:2 1-1:2 2-2:2 3-3:1")
+    assert member.takes("0-9") == "0-2:3 4-9:2"
+    assert shown(partition).startswith("0-0 acquired a 3, 1-1 acquired a 3, 2-2 acquired a 3, ")
+
+
+def test_available_records_that_the_log_has_lost_are_archived() -> None:
+    partition, member = released("0-9 10-19", 1)
+    assert member.takes("15-19", at=5) == "15-19:2"
+    assert shown(partition) == (
+        "0-4 available 1, 5-9 archived 1, 10-14 archived 1, 15-19 acquired a 2"
+    )
+    assert partition.delivery_complete_count == 10
+
+
+def test_a_hole_below_the_first_batch_that_is_not_in_flight() -> None:
+    partition = loaded("0-4 0 1", "10-14 0 1")
+    assert Member(partition).takes("12-14", at=7) == "12-14:2"
+    assert partition.delivery_complete_count == 2
+
+
+def test_acquired_records_that_the_log_has_lost_stay_acquired() -> None:
+    partition = loaded()
+    assert Member(partition, "b").takes("0-9") == "0-9:1"
+    assert Member(partition).takes("20-29", at=5) == "20-29:1"
+    assert shown(partition) == "0-9 acquired b 1, 20-29 acquired a 1"
+
+
+# The limit of locks
+
+
+def test_without_a_lock_only_records_in_flight_are_given() -> None:
+    settings = ShareSettings(max_record_locks=10)
+    partition = loaded()
+    member = Member(partition, settings=settings)
+    assert member.takes("0-9 10-19") == "0-9:1"
+    assert not partition.can_acquire(settings)
+    assert member.takes("10-19") == ""
+    member.said("5-9:2")
+    assert partition.can_acquire(settings)
+    assert member.takes("0-9 10-19") == "5-9:2"
+
+
+def test_a_range_that_ends_before_it_begins_is_an_error_as_in_kafka() -> None:
+    settings = ShareSettings(max_record_locks=10)
+    member = Member(loaded(), settings=settings)
+    assert member.takes("0-9") == "0-9:1"
+    member.said("5-9:2")
+    assert member.fetch("20-29") == Rejection(
+        error=ErrorCode.unknown_server_error, reason="inconsistent range"
+    )
+
+
+# Near the delivery count limit
+
+
+@pytest.mark.parametrize(
+    ("limit", "deliveries", "got"),
+    [
+        (5, 2, "0-99:3 100-109:3"),  # from 3 on: max(2, ceil(5 / 2))
+        (5, 3, "0-49:4"),
+        (5, 4, "0-0:5"),  # alone
+        (10, 4, "0-99:5 100-109:5"),
+        (10, 5, "0-49:6"),
+        (10, 6, "0-24:7"),
+        (10, 8, "0-5:9"),
+        (10, 9, "0-0:10"),
+        (2, 1, "0-99:2 100-109:2"),  # so low a limit isolates nothing
+        (3, 1, "0-99:2 100-109:2"),
+        (3, 2, "0-0:3"),
+    ],
+)
+def test_fewer_records_are_delivered_near_the_limit(limit: int, deliveries: int, got: str) -> None:
+    _, member = released("0-99 100-109", 0, limit=limit)
+    member.partition = loaded(f"0-99 0 {deliveries}", f"100-109 0 {deliveries}")
+    assert member.takes("0-99 100-109") == got
+
+
+def test_a_batch_near_the_limit_waits_for_a_fetch_of_its_own() -> None:
+    partition = loaded("0-9 0 1", "10-19 0 4", "20-29 0 1")
+    member = Member(partition)
+    assert member.takes("0-9 10-19 20-29") == "0-9:2"
+    assert member.takes("0-9 10-19 20-29") == "10-10:5"
+    assert member.takes("0-9 10-19 20-29") == "11-11:5"
+
+
+def test_a_record_in_its_last_delivery_ends_what_is_taken_before_it() -> None:
+    partition = loaded("0-9 0 1")
+    member = Member(partition)
+    assert member.takes("0-9", most=1, mode=STRICT) == "0-0:2"
+    settings = ShareSettings(delivery_count_limit=3)
+    late = Member(partition, settings=settings)
+    member.said("0-0:2")
+    assert shown(partition) == "0-0 available 2, 1-9 available 1"
+    assert late.takes("0-9") == "0-0:3"
+    assert late.takes("0-9") == "1-9:2"
+    late.said("1-1:1 2-2:2 3-9:1")
+    assert late.takes("1-9") == "2-2:3"
+    partition = loaded("0-4 0 1", "5-9 0 1")
+    assert Member(partition, settings=settings).takes("0-4 5-9") == "0-4:2 5-9:2"
+
+
+def test_a_record_in_its_last_delivery_waits_for_a_fetch_of_its_own() -> None:
+    partition = loaded("0-9 0 1")
+    member = Member(partition, settings=ShareSettings(delivery_count_limit=3))
+    assert member.takes("5-9", at=5, most=1, mode=STRICT) == "5-5:2"
+    member.said("5-5:2")
+    assert member.takes("0-9") == "0-4:2"
+    assert member.takes("0-9") == "5-5:3"
+    assert member.takes("0-9") == "6-9:2"
+
+
+def test_a_throttle_that_comes_too_late_holds_nothing_back() -> None:
+    """Kafka ends at exactly the throttled number, and by then more were taken."""
+    partition = loaded("0-9 0 1")
+    member = Member(partition, settings=ShareSettings(delivery_count_limit=10))
+    assert member.takes("0-9", most=9, mode=STRICT) == "0-8:2"
+    member.said("0-7:2 8-8:2")
+    for _ in range(5):
+        assert member.takes("8-8", at=8)
+        member.said("8-8:2")
+    assert shown(partition) == "0-7 available 2, 8-8 available 7, 9-9 available 1"
+    assert member.takes("0-9", at=0) == "0-7:3 8-8:8 9-9:2"
+
+
+# Gaps of the persisted state
+
+
+def test_offsets_that_the_persisted_state_leaves_out_are_delivered() -> None:
+    partition = loaded("5-9 2 1", "15-19 0 1")
+    member = Member(partition)
+    assert offsets(partition) == (0, 19, 0, 5)
+    assert member.takes("0-9 10-19 20-29") == "0-4:1 10-14:1 15-19:2 20-29:1"
+    assert offsets(partition) == (0, 29, 30, 5)
+
+
+@pytest.mark.parametrize(
+    ("most", "got", "next_offset"),
+    [
+        (3, "0-4:1", 10),
+        (5, "0-4:1", 10),
+        (6, "0-4:1 10-14:1", 15),
+        (10, "0-4:1 10-14:1", 15),
+        (11, "0-4:1 10-14:1 15-19:2", 20),
+    ],
+)
+def test_a_limit_falls_into_a_gap(most: int, got: str, next_offset: int) -> None:
+    partition = loaded("5-9 2 1", "15-19 0 1")
+    assert Member(partition).takes("0-9 10-19 20-29", most=most) == got
+    assert partition.next_fetch_offset() == next_offset
+
+
+def test_the_limit_is_kept_in_a_gap() -> None:
+    partition = loaded("5-9 2 1", "15-19 0 1")
+    member = Member(partition)
+    assert member.takes("0-9", most=2, mode=STRICT) == "0-1:1"
+    assert shown(partition) == (
+        "0-1 acquired a 1, 2-4 available 0, 5-9 acknowledged 1, 15-19 available 1"
+    )
+    assert member.takes("0-9", most=9, mode=STRICT) == "2-4:1"
+    assert partition.next_fetch_offset() == 10
+
+
+def test_a_gap_is_read_in_parts() -> None:
+    partition = loaded("20-29 0 1")
+    member = Member(partition)
+    assert member.takes("0-9") == "0-9:1"
+    assert partition.next_fetch_offset() == 10
+    assert member.takes("10-19") == "10-19:1"
+    assert partition.next_fetch_offset() == 20
+
+
+def test_new_records_end_the_gap() -> None:
+    """The end offset is no longer the one that was read: what was left out is not looked for."""
+    partition = loaded("5-9 0 1")
+    assert Member(partition).takes("20-29", at=10) == "20-29:1"
+    assert partition.next_fetch_offset() == 5
+    assert Member(partition).takes("5-9") == "5-9:2"
+    assert partition.next_fetch_offset() == 30
+
+
+# Aborted transactions
+
+A_AND_B = (
+    ReadBatch(base_offset=0, last_offset=4, producer_id=1, is_transactional=True),
+    ReadBatch(base_offset=5, last_offset=9, producer_id=2, is_transactional=True),
+    ReadBatch(base_offset=10, last_offset=10, producer_id=1, is_abort_marker=True),
+    ReadBatch(base_offset=11, last_offset=14, producer_id=1, is_transactional=True),
+    ReadBatch(base_offset=15, last_offset=19),
+    ReadBatch(base_offset=20, last_offset=20, producer_id=2, is_transactional=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("aborted", "got"),
+    [
+        ((), "0-20"),
+        ((AbortedRange(1, 0),), "5-20"),
+        ((AbortedRange(2, 5),), "0-4 10-19"),
+        ((AbortedRange(2, 5), AbortedRange(1, 0)), "10-19"),
+        ((AbortedRange(1, 11),), "0-10 15-20"),
+        ((AbortedRange(3, 0),), "0-20"),
+    ],
+)
+def test_records_of_aborted_transactions_are_not_acquired(
+    aborted: tuple[AbortedRange, ...], got: str
+) -> None:
+    partition = loaded()
+    acquired = Member(partition).fetch(A_AND_B, aborted=aborted)
+    assert isinstance(acquired, Acquired)
+    ranges = [f"{one.first_offset}-{one.last_offset}" for one in acquired.ranges]
+    number = 21 - partition.delivery_complete_count
+    assert (" ".join(ranges), acquired.count) == (got, number)
+
+
+def test_aborted_records_are_archived_and_hold_locks_until_something_is_acknowledged() -> None:
+    """With a limit below what an aborted transaction has written, the group stands still."""
+    settings = ShareSettings(max_record_locks=5)
+    partition = loaded()
+    member = Member(partition, settings=settings)
+    assert member.fetch(A_AND_B[:1], aborted=(AbortedRange(1, 0),)) == Acquired()
+    assert shown(partition) == "0-4 archived 1"
+    assert not partition.can_acquire(settings)
+    assert partition.next_lock_deadline_ms() == LOCK_MS
+    assert partition.expire_locks(LOCK_MS, settings) is None
+
+
+def test_an_aborted_batch_reaches_over_two_ranges() -> None:
+    partition = loaded()
+    batch = ReadBatch(base_offset=0, last_offset=9, producer_id=1, is_transactional=True)
+    member = Member(partition)
+    member.fetch("0-9 10-12")
+    member.said("0-3:2 4-5:1 6-12:2")
+    acquired = member.fetch((batch, *A_AND_B[2:3]), aborted=(AbortedRange(1, 0),))
+    assert isinstance(acquired, Acquired)
+    assert acquired.count == 1
+    assert shown(partition) == (
+        "0-3 archived 2, 4-5 acknowledged 1, 6-9 archived 2, 10-10 acquired a 2, 11-12 available 1"
+    )
+
+
+def test_a_start_offset_inside_of_an_aborted_batch_fails_the_fetch_as_in_kafka() -> None:
+    partition = loaded(start=2)
+    assert Member(partition).fetch(A_AND_B[:2], aborted=(AbortedRange(1, 0),)) == Rejection(
+        error=ErrorCode.unknown_server_error,
+        reason="Batch record not found. The request batch offsets are not found in the cache.",
+    )
+    assert shown(partition) == "2-9 acquired a 1"
+
+
+def test_what_is_being_persisted_is_not_acquired() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.fetch("0-9")
+    write = member.says("0-9:2")
+    assert member.takes("0-9", at=0) == ""
+    persisted(partition, write)
+    assert member.takes("0-9") == "0-9:2"

@@ -1,0 +1,56 @@
+"""Turns of partitions, bytes for each, batches of an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.share_partitions import bounds, read
+from txnsim.share.commands import AcquiredRange
+from txnsim.share.fetching import batches_of_answer, max_bytes_each, rotated
+from txnsim.share.sessions import SharedPartition
+
+P = [SharedPartition("topic-id", partition) for partition in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("number", "epoch", "order"),
+    [
+        *((3, 0, [0, 1, 2]), (3, -1, [0, 1, 2]), (3, 1, [1, 2, 0])),
+        *((3, 3, [0, 1, 2]), (3, 5, [2, 0, 1]), (1, 5, [0]), (0, 5, [])),
+    ],
+)
+def test_each_partition_gets_its_turn(number: int, epoch: int, order: list[int]) -> None:
+    assert [one.partition for one in rotated(P[:number], epoch)] == order
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "partitions", "acquired", "chosen", "each"),
+    [
+        (90, 3, 3, 0, [30, 30, 30]),
+        (91, 3, 3, 1, [30, 31, 30]),
+        (90, 2, 3, 0, [30, 30]),  # one was read before
+        (4, 3, 5, 2, [1, 1, 2]),
+        (2, 3, 3, 2, [1, 0, 1]),
+    ],
+)
+def test_bytes_are_given_evenly(
+    max_bytes: int, partitions: int, acquired: int, chosen: int, each: list[int]
+) -> None:
+    assert max_bytes_each(max_bytes, partitions, acquired, chosen=chosen) == each
+
+
+@pytest.mark.parametrize(
+    ("batches", "ranges", "kept"),
+    [
+        ("0-9", "2-3", "0-9"),
+        ("0-9 10-19 20-29", "0-9", "0-9"),
+        ("0-9 10-19 20-29", "12-13 20-20", "10-19 20-29"),
+        ("0-9 10-19 20-29", "5-5 25-25", "0-9 10-19 20-29"),
+        ("10-19", "5-19", "10-19"),
+        ("10-19 20-29", "5-8", "10-19"),
+    ],
+)
+def test_batches_without_acquired_records_are_cut_off(batches: str, ranges: str, kept: str) -> None:
+    acquired = [AcquiredRange(*bounds(one), 1) for one in ranges.split()]
+    found = read(batches)
+    assert found[batches_of_answer(found, acquired)] == read(kept)

@@ -1,0 +1,198 @@
+"""Where the start offset goes, what a moved log start archives, what is read next."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.share_partitions import (
+    LOCK_MS,
+    SETTINGS,
+    STRICT,
+    Member,
+    loaded,
+    offsets,
+    persisted,
+    shown,
+)
+from txnsim.share._in_flight import InFlight
+
+
+def test_nothing_is_in_flight() -> None:
+    records = InFlight()
+    records.find_next = True
+    assert records.next_fetch_offset() == 0
+    assert not records.find_next
+    assert records.number == 0
+    assert records.from_floor(0, 9) == []
+    assert not records.move_start()
+
+
+# The start offset
+
+
+@pytest.mark.parametrize(
+    ("said", "start", "end", "complete", "in_flight"),
+    [
+        ("0-9:1", 10, 29, 0, "10-19 acquired a 1, 20-29 acquired a 1"),
+        ("0-3:1", 4, 29, 0, "0-3 acknowledged 1, 4-9 acquired a 1"),
+        ("0-12:1", 13, 29, 0, "10-12 acknowledged 1, 13-19 acquired a 1, 20-29 acquired a 1"),
+        ("1-9:1", 0, 29, 9, "0-0 acquired a 1, 1-9 acknowledged 1"),
+        ("10-19:1", 0, 29, 10, "0-9 acquired a 1, 10-19 acknowledged 1"),
+        ("0-29:1", 30, 30, 0, ""),
+        ("0-9:3 20-29:1", 10, 29, 10, "10-19 acquired a 1, 20-29 acknowledged 1"),
+    ],
+)
+def test_the_start_offset_moves_behind_what_is_complete(
+    said: str, start: int, end: int, complete: int, in_flight: str
+) -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9 10-19 20-29", batch_size=10)
+    done = member.said(said)
+    assert done.wakes_fetches == (start > 0)
+    assert offsets(partition) == (start, end, end + (start < end), complete)
+    assert shown(partition).startswith(in_flight)
+
+
+def test_the_start_offset_waits_for_every_write() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9 10-19", batch_size=10)
+    first, second = member.says("0-9:1"), member.says("10-15:1")
+    assert partition.delivery_complete_count == 16
+    assert not persisted(partition, second).wakes_fetches
+    assert partition.start_offset == 0
+    assert persisted(partition, first).wakes_fetches
+    assert offsets(partition) == (16, 19, 20, 0)
+
+
+def test_the_start_offset_skips_a_hole_of_the_log() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.fetch("0-9")
+    member.fetch("20-29", at=10)
+    member.said("0-9:1")
+    assert offsets(partition) == (20, 29, 30, 0)
+
+
+def test_the_start_offset_stops_at_a_gap_that_is_still_to_be_delivered() -> None:
+    partition = loaded("5-9 2 1", "20-24 0 1")
+    member = Member(partition)
+    assert partition.start_offset == 0
+    assert member.takes("0-4") == "0-4:1"
+    member.said("0-4:1")
+    assert offsets(partition) == (5, 24, 10, 5)  # the gap counts from what was acquired of it
+    member.takes("10-19")
+    member.said("10-19:1")
+    assert offsets(partition) == (20, 24, 20, 0)
+
+
+def test_a_gap_behind_a_batch_that_ends_in_it() -> None:
+    partition = loaded("0-4 2 1", "8-9 2 1", "12-14 0 1")
+    assert offsets(partition) == (5, 14, 5, 2)
+    assert shown(partition) == "8-9 acknowledged 1, 12-14 available 1"
+
+
+# The log start
+
+
+def test_a_log_start_that_is_not_new() -> None:
+    partition = loaded(start=5)
+    partition.move_log_start(5)
+    assert offsets(partition) == (5, 5, 5, 0)
+    partition.move_log_start(9)
+    assert offsets(partition) == (9, 9, 9, 0)
+
+
+def test_a_log_start_amid_available_and_acquired_and_complete_records() -> None:
+    partition = loaded("0-4 0 1", "5-9 2 1", "10-14 0 1", "15-19 2 1")
+    member = Member(partition)
+    assert member.takes("10-14", at=10) == "10-14:2"
+    assert offsets(partition) == (0, 19, 0, 10)
+    partition.move_log_start(12)
+    assert offsets(partition) == (12, 19, 20, 5)
+    assert shown(partition) == (
+        "0-4 archived 1, 5-9 acknowledged 1, 10-14 acquired a 2, 15-19 acknowledged 1"
+    )
+    member.said("10-14:1")
+    assert offsets(partition) == (12, 19, 20, 8)
+    assert shown(partition).startswith("10-11 acquired a 2, 12-14 acknowledged 2")
+    persisted(partition, partition.expire_locks(LOCK_MS, SETTINGS))
+    assert offsets(partition) == (20, 20, 20, 0)
+
+
+def test_a_log_start_cuts_a_batch() -> None:
+    partition = loaded("0-9 0 1", "10-19 0 1")
+    partition.move_log_start(3)
+    assert offsets(partition) == (3, 19, 3, 0)
+    assert shown(partition) == "0-2 archived 1, 3-9 available 1, 10-19 available 1"
+    partition.move_log_start(5)
+    assert offsets(partition) == (5, 19, 5, 0)
+
+
+def test_complete_records_that_a_log_start_cuts_off_are_counted_no_more() -> None:
+    partition = loaded("0-0 0 1", "1-9 2 1")
+    partition.move_log_start(5)
+    assert offsets(partition) == (5, 9, 10, 5)
+
+
+def test_a_log_start_behind_all_that_is_in_flight() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9")
+    member.said("5-9:2")
+    partition.move_log_start(20)
+    assert offsets(partition) == (20, 20, 20, 0)
+    assert member.takes("20-29") == "20-29:1"
+    assert partition.expire_locks(LOCK_MS - 1, SETTINGS) is None
+    member.said("20-29:1")  # what is still acquired below holds back what is dropped, no offset
+    assert shown(partition) == "0-4 acquired a 1, 5-9 archived 1, 20-29 acknowledged 1"
+    persisted(partition, partition.expire_locks(LOCK_MS, SETTINGS))
+    assert offsets(partition) == (30, 30, 30, 0)
+
+
+def test_the_start_offset_stays_where_the_batch_below_goes_by_offset() -> None:
+    """There Kafka runs into a null pointer."""
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9", most=5, mode=STRICT)
+    partition.move_log_start(20)
+    write = partition.expire_locks(LOCK_MS, SETTINGS)
+    assert not persisted(partition, write).wakes_fetches
+    assert shown(partition) == "0-4 archived 1, 5-9 archived 0"
+
+
+def test_the_start_offset_goes_back_as_in_kafka() -> None:
+    """All that is in flight lies below the log start, and is complete. The next read is out of
+    range then, and moves the start offset again.
+    """
+    partition = loaded()
+    Member(partition).takes("0-9")
+    partition.move_log_start(20)
+    persisted(partition, partition.expire_locks(LOCK_MS, SETTINGS))
+    assert offsets(partition) == (10, 10, 10, 0)
+    partition.move_log_start(20)
+    assert offsets(partition) == (20, 20, 20, 0)
+
+
+def test_a_release_that_the_log_start_overtakes() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9")
+    write = member.says("0-9:2")
+    partition.move_log_start(5)
+    assert shown(partition) == "0-4 archived 1 ..., 5-9 available 1 ..."
+    persisted(partition, write, error=15)
+    assert shown(partition) == "0-4 archived 1, 5-9 acquired a 1"
+
+
+def test_an_acknowledgement_that_the_log_start_overtakes_is_taken_back() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9")
+    write = member.says("0-9:1")
+    assert partition.delivery_complete_count == 10
+    partition.move_log_start(5)
+    assert partition.delivery_complete_count == 5
+    persisted(partition, write, error=15)
+    assert offsets(partition) == (5, 9, 10, 0)

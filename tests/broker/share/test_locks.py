@@ -1,0 +1,32 @@
+"""Deadlines of locks come in the order of time, and do not pile up."""
+
+from __future__ import annotations
+
+from txnsim.share._locks import LockDeadline, LockDeadlines
+
+
+def test_deadlines_are_due_in_the_order_of_time() -> None:
+    locks = LockDeadlines()
+    empty = locks.next_ms()
+    for at in (30, 10, 20):
+        locks.add(LockDeadline(at, at, at + 1))
+    assert (empty, locks.next_ms()) == (None, 10)
+    assert [one.deadline_ms for one in locks.due(20)] == [10, 20]
+    assert locks.next_ms() == 30
+    assert list(locks.due(29)) == []
+
+
+def test_what_counts_no_more_is_cleaned_up_when_it_is_the_half() -> None:
+    locks = LockDeadlines()
+    littered = []
+    for at in range(65):
+        locks.add(LockDeadline(at, 0, 0))
+        littered.append(locks.is_littered)
+    assert littered == [*(64 * [False]), True]
+    locks.replace(LockDeadline(at, 0, 0) for at in range(100, 40, -1))
+    littered.clear()
+    for at in range(61):
+        locks.add(LockDeadline(at, 0, 0))
+        littered.append(locks.is_littered)
+    assert littered == [*(60 * [False]), True]
+    assert locks.next_ms() == 0

@@ -1,0 +1,338 @@
+"""A share partition as its owner sees it: phases, loading, locks, writes and their answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.share_partitions import (
+    KEY,
+    LOCK_MS,
+    SETTINGS,
+    STRICT,
+    Member,
+    batches_of,
+    loaded,
+    new_partition,
+    offsets,
+    persisted,
+    shown,
+)
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.share_state import ReadShareState, ShareState, StateBatch
+from txnsim.share.commands import Concluded, DeadLetter, DeadLetterReason, ShareSettings
+from txnsim.share.partition import FENCING, Phase, member_error
+
+NAME = "group-topic-id:orders-0"
+UNKNOWN = ErrorCode.unknown_server_error
+DEAD = ShareSettings(has_dead_letter_topic=True)
+
+
+def test_it_has_a_key_for_its_share_coordinator() -> None:
+    assert KEY.coordinator_key == "group:topic-id:0"
+
+
+# Phases
+
+
+@pytest.mark.parametrize(
+    ("phase", "error", "reason"),
+    [
+        (Phase.INITIALIZING, "leader_not_available", "is already initializing"),
+        (Phase.FENCED, "leader_not_available", "is fenced"),
+        (Phase.FAILED, "unknown_server_error", "failed to load"),
+    ],
+)
+def test_who_asks_for_what_is_not_to_be_had(phase: Phase, error: str, reason: str) -> None:
+    partition = new_partition()
+    partition.phase = phase
+    answer = Rejection(error=ErrorCode[error], reason=f"Share partition {reason} {NAME}")
+    assert partition.start_loading() == answer
+    assert not partition.take_fetch_lock("fetch")
+
+
+def test_it_is_loaded_once() -> None:
+    partition = new_partition()
+    assert partition.start_loading() == ReadShareState(key=KEY, leader_epoch=3)
+    assert partition.phase is Phase.INITIALIZING
+    assert partition.load(ShareState(key=KEY, state_epoch=2), 40, SETTINGS) == ()
+    assert partition.start_loading() is None
+    assert offsets(partition) == (40, 40, 40, 0)
+    assert (partition.state_epoch, partition.in_flight_number, partition.in_flight_batches) == (
+        *(2, 0, 0),
+    )
+    assert partition.next_lock_deadline_ms() is None
+
+
+def test_it_is_loaded_with_records() -> None:
+    partition = loaded("5-9 2 1", "10-14 0 3", "20-24 4 5", start=5)
+    assert offsets(partition) == (10, 24, 10, 5)
+    assert (partition.in_flight_number, partition.in_flight_batches) == (15, 2)
+
+
+def test_all_that_it_is_loaded_with_is_complete() -> None:
+    assert offsets(loaded("5-9 2 1", "10-14 4 3", start=5)) == (15, 15, 15, 0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "reason"),
+    [
+        (StateBatch(4, 9, 0, 1), f"Failed to initialize the share partition {NAME}"),
+        (StateBatch(9, 8, 0, 1), f"Failed to initialize the share partition {NAME}"),
+        (StateBatch(5, 9, 7, 1), "Unknown record state id: 7"),
+    ],
+)
+def test_it_fails_on_a_state_that_can_not_be(batch: StateBatch, reason: str) -> None:
+    partition = new_partition()
+    partition.start_loading()
+    answer = partition.load(ShareState(key=KEY, start_offset=5, batches=(batch,)), -1, SETTINGS)
+    assert answer == Rejection(error=UNKNOWN, reason=reason)
+    assert partition.phase is Phase.FAILED
+
+
+@pytest.mark.parametrize(
+    ("error", "heard", "reason"),
+    [
+        ("not_coordinator", "coordinator_not_available", "text"),
+        ("coordinator_not_available", "coordinator_not_available", "text"),
+        ("coordinator_load_in_progress", "coordinator_not_available", "text"),
+        ("group_id_not_found", "group_id_not_found", "text"),
+        ("unknown_topic_or_partition", "unknown_topic_or_partition", "text"),
+        ("fenced_leader_epoch", "not_leader_or_follower", "text"),
+        ("fenced_state_epoch", "not_leader_or_follower", "text"),
+        ("unsupported_version", "unknown_server_error", "Unable to complete operation due to "),
+        ("sasl_authentication_failed", "unknown_server_error", "Unable to complete operation "),
+        ("invalid_request", "unknown_server_error", "text"),
+    ],
+)
+def test_what_a_member_hears_of_errors_of_the_share_coordinator(
+    error: str, heard: str, reason: str
+) -> None:
+    partition = new_partition()
+    partition.start_loading()
+    code = ErrorCode[error].value
+    answer = partition.load(ShareState(key=KEY, error=code, message="text"), -1, SETTINGS)
+    assert isinstance(answer, Rejection)
+    assert answer.error is ErrorCode[heard]
+    assert answer.reason.startswith(reason)
+    assert partition.phase is Phase.FAILED
+    ends = heard in {"group_id_not_found", "unknown_topic_or_partition", "not_leader_or_follower"}
+    assert (answer.error in FENCING) == ends
+    assert member_error(code, None).error is answer.error
+
+
+def test_one_fetch_at_a_time() -> None:
+    partition = loaded()
+    assert partition.take_fetch_lock("one")
+    assert not partition.take_fetch_lock("two")
+    partition.release_fetch_lock("one")
+    assert partition.take_fetch_lock("two")
+    with pytest.raises(AssertionError):
+        partition.release_fetch_lock("one")
+
+
+# Answers of writes
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "in_flight"), [(1, "0-9 acquired a 1"), (LOCK_MS, "0-9 available 1")]
+)
+def test_a_write_fails(now_ms: int, in_flight: str) -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9")
+    write = member.says("0-9:1")
+    assert shown(partition) == "0-9 acknowledged 1 ..."
+    assert partition.expire_locks(now_ms, SETTINGS) is None
+    done = persisted(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
+    assert done == Concluded(rejection=Rejection(error=ErrorCode.not_leader_or_follower, reason=""))
+    assert shown(partition) == in_flight
+    assert offsets(partition)[2:] == (0 if now_ms == LOCK_MS else 10, 0)
+
+
+def test_a_spent_record_whose_lock_ran_out_meanwhile_stays_complete() -> None:
+    partition = loaded("0-0 0 4", "1-9 0 1")
+    member = Member(partition)
+    assert member.takes("0-0") == "0-0:5"
+    write = member.says("0-0:1")
+    persisted(partition, write, LOCK_MS, error=15)
+    assert shown(partition) == "0-0 archived 5, 1-9 available 1"
+    assert partition.delivery_complete_count == 1
+
+
+def test_writes_are_answered_in_any_order() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9")
+    first, second = member.says("0-4:1"), member.says("5-9:2")
+    persisted(partition, second)
+    persisted(partition, first, error=15)
+    assert shown(partition) == "0-4 acquired a 1, 5-9 available 1"
+
+
+def test_a_refused_request_leaves_no_write_and_no_trace() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9 10-19", batch_size=10)
+    assert isinstance(member.says("0-9:2 10-19:1 20-20:1"), Rejection)
+    assert shown(partition) == "0-9 acquired a 1, 10-19 acquired a 1"
+    assert offsets(partition) == (0, 19, 20, 0)
+    assert isinstance(member.says("0-9:1 20-20:1", now_ms=LOCK_MS), Rejection)
+    assert shown(partition).startswith("0-9 available 1")
+    assert partition.next_fetch_offset() == 0
+
+
+# Release of a member
+
+
+def test_a_member_leaves() -> None:
+    partition = loaded()
+    a, b = Member(partition), Member(partition, "b")
+    assert a.leaves() is None
+    a.takes("0-9")
+    b.takes("10-19")
+    a.takes("20-29")
+    a.says("20-22:1")
+    write = a.leaves()
+    assert batches_of(write) == "0-9 0 1, 23-29 0 1"
+    assert a.leaves() is None
+    assert partition.next_fetch_offset() == 30
+    persisted(partition, write)
+    assert partition.next_fetch_offset() == 0
+    assert shown(partition).startswith("0-9 available 1, 10-19 acquired b 1, 20-22")
+
+
+def test_a_member_leaves_with_records_below_the_start_offset_and_spent_ones() -> None:
+    partition = loaded("0-9 0 1", "10-19 0 1", "20-20 0 4")
+    a = Member(partition)
+    a.takes("0-9 10-19")
+    assert a.takes("20-20") == "20-20:5"
+    partition.move_log_start(13)
+    write = a.leaves()
+    assert batches_of(write) == "0-9 4 2, 10-12 4 2, 13-19 0 2, 20-20 4 5"
+    assert partition.delivery_complete_count == 1
+    persisted(partition, write, error=15)
+    assert partition.delivery_complete_count == 0
+
+
+# Locks that run out
+
+
+def test_locks_run_out() -> None:
+    partition = loaded()
+    a = Member(partition)
+    a.takes("0-9")
+    a.takes("10-19 20-29", most=15, mode=STRICT, now_ms=5)
+    assert partition.next_lock_deadline_ms() == LOCK_MS
+    assert partition.expire_locks(LOCK_MS - 1, SETTINGS) is None
+    write = partition.expire_locks(LOCK_MS, SETTINGS)
+    assert batches_of(write) == "0-9 0 1"
+    assert partition.next_fetch_offset() == 0  # at once
+    assert batches_of(partition.expire_locks(LOCK_MS + 5, SETTINGS)) == "10-24 0 1"
+    assert partition.next_lock_deadline_ms() is None
+    assert persisted(partition, write, error=15) == Concluded()
+
+
+def test_locks_of_spent_records_run_out() -> None:
+    partition = loaded("0-0 0 4", "1-9 0 1")
+    a = Member(partition)
+    a.takes("0-0")
+    write = partition.expire_locks(LOCK_MS, SETTINGS)
+    assert batches_of(write) == "0-0 4 5"
+    assert partition.delivery_complete_count == 1
+    assert not persisted(partition, write).wakes_fetches
+    assert offsets(partition) == (1, 9, 1, 0)
+
+
+def test_locks_below_the_start_offset_run_out() -> None:
+    partition = loaded()
+    a = Member(partition)
+    a.takes("0-9 10-19", batch_size=10)
+    partition.move_log_start(13)
+    write = partition.expire_locks(LOCK_MS, SETTINGS)
+    assert batches_of(write) == "0-9 4 1, 10-12 4 1, 13-19 0 1"
+    assert offsets(partition) == (13, 19, 13, 0)
+
+
+def test_a_lock_of_records_that_are_complete_runs_out_for_nothing() -> None:
+    partition = loaded()
+    a = Member(partition)
+    a.takes("0-9")
+    a.said("0-9:1")
+    assert partition.next_lock_deadline_ms() == LOCK_MS
+    assert partition.expire_locks(LOCK_MS, SETTINGS) is None
+    a.takes("10-19", now_ms=LOCK_MS)
+    a.said("10-14:2", LOCK_MS)
+    assert batches_of(partition.expire_locks(2 * LOCK_MS, SETTINGS)) == "15-19 0 1"
+
+
+def test_records_that_were_acquired_again_have_a_lock_of_their_own() -> None:
+    partition = loaded()
+    a, b = Member(partition), Member(partition, "b")
+    a.takes("0-9")
+    a.said("0-9:2")
+    assert b.takes("0-9", now_ms=9) == "0-9:2"
+    assert partition.expire_locks(LOCK_MS, SETTINGS) is None
+    assert shown(partition) == "0-9 acquired b 2"
+
+
+# Dead letters
+
+
+def test_dead_letters_are_archived_once_they_are_copied() -> None:
+    partition = loaded("5-9 0 1")
+    a = Member(partition, settings=DEAD)
+    assert a.takes("0-4") == "0-4:1"
+    write = a.says("0-1:3 2-4:1")
+    assert batches_of(write) == "0-1 3 1, 2-4 2 1"
+    done = persisted(partition, write)
+    letter = done.dead_letters[0]
+    assert done.dead_letters == (
+        DeadLetter(
+            token=letter.token,
+            first_offset=0,
+            last_offset=1,
+            delivery_count=1,
+            reason=DeadLetterReason.REJECTED,
+        ),
+    )
+    assert offsets(partition) == (0, 9, 5, 3)
+    archived = partition.archive_dead_letter(letter.token)
+    assert batches_of(archived) == "0-1 4 1"
+    assert archived.state.delivery_complete_count == 5
+    assert persisted(partition, archived, error=15) == Concluded(wakes_fetches=True)
+    assert offsets(partition) == (5, 9, 5, 0)
+
+
+def test_a_lock_runs_out_too_often() -> None:
+    partition = loaded("0-0 0 4", "1-9 0 1")
+    a = Member(partition, settings=DEAD)
+    a.takes("0-0")
+    write = partition.expire_locks(LOCK_MS, DEAD)
+    assert batches_of(write) == "0-0 3 5"
+    assert partition.next_fetch_offset() == 1
+    done = persisted(partition, write, error=15)
+    assert [one.reason for one in done.dead_letters] == [DeadLetterReason.TOO_MANY_DELIVERIES]
+
+
+def test_dead_letters_whose_write_fails_are_none() -> None:
+    partition = loaded()
+    a = Member(partition, settings=DEAD)
+    a.takes("0-9")
+    assert persisted(partition, a.says("0-9:3"), error=15).dead_letters == ()
+    assert shown(partition) == "0-9 acquired a 1"
+
+
+def test_dead_letters_go_on_after_a_load() -> None:
+    partition = new_partition()
+    partition.start_loading()
+    batches = (StateBatch(0, 4, 3, 1), StateBatch(5, 5, 3, 5), StateBatch(6, 9, 0, 1))
+    letters = partition.load(ShareState(key=KEY, start_offset=0, batches=batches), -1, DEAD)
+    assert not isinstance(letters, Rejection)
+    assert [(one.first_offset, one.last_offset, one.reason) for one in letters] == [
+        (0, 4, DeadLetterReason.REJECTED),
+        (5, 5, DeadLetterReason.TOO_MANY_DELIVERIES),
+    ]
+    partition.move_log_start(3)
+    archived = partition.archive_dead_letter(letters[0].token)
+    assert archived.state.delivery_complete_count == 2
+    assert shown(partition).startswith("0-4 archived 1, 5-5 archiving 5")

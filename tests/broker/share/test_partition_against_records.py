@@ -1,0 +1,410 @@
+"""A share partition against a plain dictionary of records.
+
+The model knows no batches, ranges, indexes or gaps: it has one entry per offset and goes over all
+of them. It learns from an answer which records were acquired, checks that they could be, and
+predicts all else. A share coordinator of the same kind keeps what was written; a share partition
+that is loaded from it goes on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.share_partitions import KEY, Member
+from txnsim.errors import Rejection
+from txnsim.interbroker.share_state import ShareState, StateBatch
+from txnsim.runtime.rng import SeededRng
+from txnsim.share.commands import (
+    TERMINAL,
+    AcknowledgementBatch,
+    AcknowledgeType,
+    Acquired,
+    AcquireMode,
+    DeadLetter,
+    ReadBatch,
+    RecordState,
+    ShareSettings,
+    Write,
+)
+from txnsim.share.partition import SharePartition
+
+WALKS: Final = 300
+STEPS: Final = 50
+TAKEN: Final = 0.7
+FITS: Final = 0.8
+RELEASE: Final = AcknowledgeType.RELEASE
+LOCK_MS: Final = 10
+REFUSED: Final = 15
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVING, ARCHIVED = RecordState
+SAID: Final = {
+    AcknowledgeType.GAP: ARCHIVED,
+    AcknowledgeType.ACCEPT: ACKNOWLEDGED,
+    AcknowledgeType.RELEASE: AVAILABLE,
+    AcknowledgeType.REJECT: ARCHIVED,
+}
+
+
+@dataclass
+class Known:
+    """One record in flight."""
+
+    state: RecordState
+    count: int
+    owner: str = ""
+    deadline_ms: int | None = None
+    token: int | None = None
+    """Of the write that is under way for it."""
+    before: tuple[RecordState, str] = (AVAILABLE, "")
+    is_gone: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self.state in TERMINAL and self.token is None
+
+
+class Walk:
+    """A share partition and its records; each step is drawn and checked."""
+
+    def __init__(self, seed: int, met: Counter[str]) -> None:
+        self.random = random = SeededRng(seed).stream("share partition")
+        self.met = met
+        """What the walks were about, by word."""
+        self.settings = ShareSettings(
+            delivery_count_limit=random.choice([2, 3, 5, 10]),
+            max_record_locks=random.choice([4, 12, 2_000]),
+            record_lock_duration_ms=LOCK_MS,
+            has_dead_letter_topic=random.random() < 0.5,
+        )
+        self.log: list[ReadBatch] = []
+        self.log_end = 0
+        self.log_start = 0
+        self.now_ms = 0
+        self.kept: dict[int, tuple[int, int]] = {}
+        self.kept_start = 0
+        self.load()
+        self.append()
+
+    def step(self) -> None:
+        steps = {
+            self.append: 3,
+            self.fetch: 10,
+            self.acknowledge: 10,
+            self.leave: 1,
+            self.time_passes: 3,
+            self.locks_run_out: 3,
+            self.delete_records: 1,
+            self.answer: 8 * bool(self.writes),
+            self.dead_letter_is_copied: 3 * bool(self.letters),
+            self.leader_moves: 0.5,
+        }
+        self.random.choices(list(steps), list(steps.values()))[0]()
+        self.check()
+
+    def member(self) -> str:
+        return self.random.choice(["a", "b"])
+
+    def taken(self) -> bool:
+        """Whether the share coordinator takes a write."""
+        return self.random.random() < TAKEN
+
+    def load(self) -> None:
+        """From what the share coordinator has."""
+        self.partition = SharePartition(KEY, "orders", 0)
+        self.partition.start_loading()
+        batches = (StateBatch(at, at, *self.kept[at]) for at in sorted(self.kept))
+        answer = ShareState(key=KEY, start_offset=self.kept_start, batches=tuple(batches))
+        letters = self.partition.load(answer, -1, self.settings)
+        assert not isinstance(letters, Rejection)
+        self.letters = list(letters)
+        self.met["dead letters after a load"] += bool(letters)
+        self.writes: dict[int, bool] = {}
+        """Those that are under way, and whether the share coordinator has taken them."""
+        self.records = {
+            at: Known(RecordState(state), count) for at, (state, count) in self.kept.items()
+        }
+        self.start, self.is_count_exact = self.kept_start, True
+        self.end = max(self.records, default=self.start)
+        self.move_start()
+
+    # What happens
+
+    def append(self) -> None:
+        for size in self.random.choices(range(1, 6), k=3):
+            last = self.log_end + size - 1
+            self.log.append(ReadBatch(base_offset=self.log_end, last_offset=last))
+            self.log_end += size
+
+    def fetch(self) -> None:
+        member, mode = self.member(), self.random.choice(list(AcquireMode))
+        most, batch_size = self.random.randint(1, 9), self.random.randint(1, 9)
+        can_acquire = self.partition.can_acquire(self.settings)
+        at = self.partition.next_fetch_offset()
+        assert not any(
+            record.state is AVAILABLE and record.token is None
+            for offset, record in self.records.items()
+            if self.start <= offset < at
+        )
+        if at < self.log_start:  # out of range
+            self.move_log_start(self.log_start)
+            return
+        found = [one for one in self.log if one.last_offset >= at][: self.random.randint(1, 4)]
+        got = Member(self.partition, member, self.settings).fetch(
+            tuple(found), at=at, most=most, batch_size=batch_size, mode=mode, now_ms=self.now_ms
+        )
+        assert isinstance(got, Acquired)
+        assert bool(got.ranges) == (can_acquire and bool(found))
+        if mode is AcquireMode.RECORD_LIMIT:
+            assert got.count <= most
+        taken = {
+            offset: one.delivery_count
+            for one in got.ranges
+            for offset in range(one.first_offset, one.last_offset + 1)
+        }
+        assert got.count == len(taken)
+        self.met.update(f"taken {count}" for count in taken.values())
+        self.met["taken in part"] += got.ranges != () and got.ranges[-1].last_offset < self.end
+        for offset, count in taken.items():
+            known = self.records.get(offset, Known(AVAILABLE, 0))
+            assert (known.state, known.token) == (AVAILABLE, None)
+            assert count == known.count + 1 <= self.settings.delivery_count_limit
+            assert found[0].base_offset <= offset <= found[-1].last_offset
+            self.records[offset] = Known(ACQUIRED, count, member, self.now_ms + LOCK_MS)
+        for offset, one in self.shown(whole=True):  # the rest of a batch that was given in part
+            if one.state is AVAILABLE:
+                self.records.setdefault(offset, Known(AVAILABLE, 0))
+        self.end = max(self.end, max(self.records, default=self.start))
+
+    def acknowledge(self) -> None:
+        random, member = self.random, self.member()
+        held = [at for at, one in self.records.items() if one.owner == member]
+        types = random.choices([*AcknowledgeType, RELEASE], k=random.choice([1, 1, 2, 3, 6]))
+        first = max(min(held, default=self.start) + random.choice([0, 0, 0, 0, 1, 2, -2]), 0)
+        last = first + (random.choice([12, 5, 3, 1]) if len(types) == 1 else len(types)) - 1
+        if random.random() < FITS and first in held:
+            last = next(at for at in range(first, last + 1) if at == last or at + 1 not in held)
+            types = types[: last - first + 1]
+        asked = AcknowledgementBatch(first_offset=first, last_offset=last, types=tuple(types))
+        answer = self.partition.acknowledge(member, [asked], self.settings, self.now_ms)
+        offsets = [at for at in range(first, last + 1) if at >= self.start]
+        moved: list[Known] = []
+        refused = bool(offsets) and (last not in self.records or not self.reaches(first))
+        for offset in [] if refused else offsets:
+            record = self.records.get(offset)
+            if record is None:  # in a gap
+                continue
+            said = types[0] if len(types) == 1 else types[offset - first]
+            refused = record.state is not ACQUIRED or record.owner != member
+            if refused:
+                break
+            if said is AcknowledgeType.RENEW:
+                record.deadline_ms = self.now_ms + LOCK_MS
+                continue
+            is_rejected = said is AcknowledgeType.REJECT and self.settings.has_dead_letter_topic
+            self.move(record, ARCHIVING if is_rejected else SAID[said], token=-1)
+            moved.append(record)
+        assert isinstance(answer, Rejection) == refused
+        self.met[f"refused {refused}, moved {bool(moved)}"] += 1
+        if refused:
+            for record in moved:
+                self.roll_back(record)
+        else:
+            self.sent(answer, moved)
+
+    def reaches(self, first: int) -> bool:
+        """There is a batch at or below, or the range begins below the start offset."""
+        return first < self.start or any(at <= first for at, _ in self.shown(whole=True))
+
+    def leave(self) -> None:
+        member = self.member()
+        write = self.partition.release(member, self.settings)
+        moved = [one for one in self.records.values() if one.owner == member]
+        for offset, record in self.records.items():
+            if record.owner == member:
+                self.move(record, ARCHIVED if offset < self.start else AVAILABLE, token=-1)
+        self.sent(write, moved)
+
+    def time_passes(self) -> None:
+        self.now_ms += self.random.choice([1, LOCK_MS // 2, LOCK_MS])
+
+    def locks_run_out(self) -> None:
+        due = self.partition.next_lock_deadline_ms()
+        write = self.partition.expire_locks(self.now_ms, self.settings)
+        moved = []
+        for offset, record in self.records.items():
+            if record.state is ACQUIRED and (record.deadline_ms or 0) <= self.now_ms:
+                self.move(record, ARCHIVED if offset < self.start else AVAILABLE, token=None)
+                record.deadline_ms = None
+                moved.append(record)
+        self.met["locks ran out"] += bool(moved)
+        assert not moved or (due is not None and due <= self.now_ms)
+        self.sent(write, moved, is_transition=False)
+
+    def delete_records(self) -> None:
+        self.log_start = min(self.log_start + self.random.randint(1, 9), self.log_end)
+        self.log = [one for one in self.log if one.last_offset >= self.log_start]
+        self.move_log_start(self.log_start)
+
+    def move_log_start(self, log_start: int) -> None:
+        self.partition.move_log_start(log_start)
+        if self.log_start <= self.start:
+            return
+        for offset, record in self.records.items():
+            if self.start <= offset < self.log_start and record.state is AVAILABLE:
+                record.state, record.owner, record.is_gone = ARCHIVED, "", True
+        self.start = self.log_start
+        self.end = max(self.end, self.start) if self.records else self.start
+
+    def answer(self) -> None:
+        token = self.random.choice(sorted(self.writes))
+        taken = self.writes.pop(token)
+        moved = [one for one in self.records.values() if one.token == token]
+        error = 0 if taken else REFUSED
+        done = self.partition.conclude(token, error, "text", self.now_ms)
+        assert (done.rejection is not None) == (bool(moved) and not taken)
+        self.letters += done.dead_letters
+        for record in moved:
+            if taken:
+                record.token = record.deadline_ms = None
+            else:
+                self.roll_back(record)
+        if taken or not moved:
+            self.move_start()
+
+    def dead_letter_is_copied(self) -> None:
+        letter: DeadLetter = self.letters.pop(0)
+        write = self.partition.archive_dead_letter(letter.token)
+        for offset in range(letter.first_offset, letter.last_offset + 1):
+            record = self.records[offset]
+            assert record.state is ARCHIVING
+            record.state, record.is_gone = ARCHIVED, True
+        self.met["dead letters"] += 1
+        self.sent(write, [], is_transition=False)
+
+    def leader_moves(self) -> None:
+        """The next leader knows what was written."""
+        self.load()
+
+    # The model
+
+    def move(self, record: Known, state: RecordState, token: int | None) -> None:
+        is_spent = record.count >= self.settings.delivery_count_limit
+        if state is AVAILABLE and is_spent:
+            state = ARCHIVING if self.settings.has_dead_letter_topic else ARCHIVED
+        record.before = (record.state, record.owner)
+        record.state, record.owner, record.token = state, "", token
+
+    def roll_back(self, record: Known) -> None:
+        record.token = None
+        if record.is_gone:
+            self.met["gone while it was persisted"] += 1
+            return
+        if record.deadline_ms is None or record.deadline_ms > self.now_ms:
+            record.state, record.owner = record.before
+            self.met["taken back"] += 1
+            return
+        is_spent = record.count >= self.settings.delivery_count_limit
+        self.met[f"taken back after its lock, spent {is_spent}"] += 1
+        if is_spent and record.state is ARCHIVING:
+            self.is_count_exact = False  # as in Kafka: complete, and not counted
+        record.state, record.deadline_ms = ARCHIVED if is_spent else AVAILABLE, None
+
+    def sent(
+        self,
+        write: Write | Rejection | None,
+        moved: list[Known],
+        *,
+        is_transition: bool = True,
+    ) -> None:
+        """A write has reached the share coordinator, or will not."""
+        assert not isinstance(write, Rejection)
+        if write is None:
+            assert not moved
+            return
+        for record in moved:
+            record.token = write.token if is_transition else None
+        taken = self.writes[write.token] = self.taken()
+        if not taken:
+            return
+        self.kept_start = write.state.start_offset
+        for batch in write.state.batches:
+            for offset in range(batch.first_offset, batch.last_offset + 1):
+                self.kept[offset] = (batch.delivery_state, batch.delivery_count)
+        self.kept = {at: one for at, one in self.kept.items() if at >= self.kept_start}
+
+    def move_start(self) -> None:
+        """Behind all that is complete; exactly so, where no gap and no hole is about."""
+        at = self.records.get(self.start)
+        has_gap = self.partition._records.gap is not None
+        before = self.start
+        waiting = [offset for offset, one in self.records.items() if not one.is_complete]
+        if has_gap or at is None:
+            latest = max(self.start, min(waiting, default=self.end + 1))
+            assert self.partition.start_offset <= latest
+            if self.partition.start_offset < self.start:  # to a gap, as in Kafka
+                self.is_count_exact = False
+            self.start, self.end = self.partition.start_offset, self.partition.end_offset
+        elif at.is_complete and not waiting:
+            self.start = self.end = max(self.records) + 1
+        elif at.is_complete:
+            self.start = max(self.start, min(waiting))
+        self.met[f"gap {has_gap}, start moved {self.start > before}"] += 1
+        if not self.partition.in_flight_batches:
+            self.records.clear()
+        self.records = {
+            offset: one
+            for offset, one in self.records.items()
+            if offset >= self.start or not one.is_complete
+        }
+
+    # Comparison
+
+    def shown(self, *, whole: bool = False) -> list[tuple[int, Known]]:
+        found = []
+        for one in self.partition.in_flight():
+            for offset in range(one.first_offset, one.last_offset + 1):
+                if whole or offset >= self.start:
+                    found.append((offset, Known(one.state, one.delivery_count, one.member_id)))
+        return found
+
+    def check(self) -> None:
+        known = {
+            offset: (one.state, one.count, one.owner)
+            for offset, one in self.records.items()
+            if offset >= self.start
+        }
+        assert {at: (one.state, one.count, one.owner) for at, one in self.shown()} == known
+        assert (self.partition.start_offset, self.partition.end_offset) == (self.start, self.end)
+        if self.is_count_exact:
+            complete = [
+                at for at, one in self.records.items() if at >= self.start and one.state in TERMINAL
+            ]
+            assert self.partition.delivery_complete_count == len(complete)
+
+
+MUST_BE_MET: Final = (
+    *("taken 1", "taken 2", "taken 3", "taken in part", "taken back", "locks ran out"),
+    *("refused False, moved True", "refused True, moved True", "refused True, moved False"),
+    *("gone while it was persisted", "taken back after its lock, spent False"),
+    *("taken back after its lock, spent True", "gap True, start moved True"),
+    *("gap False, start moved True", "dead letters", "dead letters after a load"),
+)
+
+
+def test_a_share_partition_is_what_its_records_are() -> None:
+    met: Counter[str] = Counter()
+
+    @settings(max_examples=WALKS, deadline=None)
+    @given(seed=st.integers(0, 2**32))
+    def walk(seed: int) -> None:
+        one = Walk(seed, met)
+        for _ in range(STEPS):
+            one.step()
+
+    walk()
+    missing = [word for word in MUST_BE_MET if not met[word]]
+    assert not missing, met
