@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from tests.clients.holding_proxy import HoldingProxy
 from tests.clients.kafka_tools.runner import ToolError, Tools
 from tests.clients.kafka_tools.transactions_command import (
     DESCRIBE_COLUMNS,
@@ -26,7 +27,6 @@ from tests.clients.kafka_tools.transactions_command import (
 )
 from tests.support.apache_kafka import ApacheKafka, ApacheKafkaError, ToolResult
 from tests.support.foreign_clients import ForeignClientError, run_go, run_java
-from tests.support.holding_proxy import HoldingProxy
 
 _PATIENCE_S: Final = 30.0
 

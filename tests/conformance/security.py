@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from tests.conformance.sasl_plays import PLAYS, SHORT_MS, Talk
 from tests.support.apache_kafka import ApacheKafka, Listeners
 from tests.support.denials import Side
 from tests.support.handlers import KEYS
 from tests.support.patience import until
 from tests.support.questions import DESCRIBE_ORDERS, denials
-from tests.support.sasl_plays import PLAYS, SHORT_MS, Talk
 from tests.support.security import acl
 from tests.support.txnsim_server import TxnsimServer
 from tests.support.virtual_world import VirtualWorld

@@ -15,14 +15,14 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from benchmarks.call_counts import counter, counts
-from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
-from tests.support.virtual_story import (
+from tests.broker.simulation.virtual_story import (
     COMMITTED,
     Outcome,
     own_trace_hashes,
     told,
     two_transactions_and_an_idle_hour,
 )
+from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import NewTopic
 from txnsim.metadata.image import TopicImage
@@ -193,7 +193,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def printed(*arguments: str, hash_seed: str) -> str:
     return subprocess.run(
-        [sys.executable, "-m", "tests.support.virtual_story", *arguments],
+        [sys.executable, "-m", "tests.broker.simulation.virtual_story", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.lab.browser.conftest import recorded
+from tests.lab.browser.steady_transactions import steady_transactions
 from tests.lab.browser.test_stage import opened
-from tests.support.steady_transactions import steady_transactions
 from tests.support.txnsim_server import TxnsimServer
 from txnsim_lab.http.page.one_file import one_file
 

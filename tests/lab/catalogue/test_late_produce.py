@@ -128,7 +128,9 @@ async def test_a_program_of_somebody_else_can_play_the_application(run: str) -> 
     """It does everything in one go: under transactions v2 its partition never joins, so that no
     marker but the coordinator itself stands against the late record.
     """
-    casting = Casting(program=f"'{sys.executable}' '{ROOT / 'tests/support/late_program.py'}'")
+    casting = Casting(
+        program=f"'{sys.executable}' '{ROOT / 'tests/lab/catalogue/late_program.py'}'"
+    )
     armed = await run_in_real_time(ScenarioRun(scenario=STORY, run=run), casting)
     disarmed = await run_in_real_time(
         ScenarioRun(scenario=STORY, run=run, take="disarmed"), casting

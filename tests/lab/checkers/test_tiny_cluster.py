@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.healthy_cluster import HealthyCluster
+from tests.lab.checkers.healthy_cluster import HealthyCluster
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import (

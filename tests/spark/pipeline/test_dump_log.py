@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from tests.spark.pipeline import dumped_tables as as_dumped
 from tests.spark.pipeline.corpus.made import Corpus
 from tests.spark.pipeline.reading import Tables
-from tests.support import dumped_tables as as_dumped
+from tests.spark.pipeline.simulated_disks import write_simulated_disks
 from tests.support.apache_kafka import (
     POM,
     ApacheKafkaError,
@@ -21,7 +22,6 @@ from tests.support.apache_kafka import (
     java_command,
     kafka_libs,
 )
-from tests.support.simulated_disks import write_simulated_disks
 from txnsim.storage import names
 from txnsim.storage.indexes import decode_offset_index, decode_time_index
 from txnsim.storage.metadata_log import FOLDER_NAME

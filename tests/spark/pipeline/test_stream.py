@@ -19,11 +19,11 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.real.hang import make_hanging
+from tests.spark.pipeline.stream_process import StreamProcess
+from tests.spark.pipeline.stream_program import options_for
 from tests.support.kafka_targets import SETTINGS, KafkaTarget, kafka_target
 from tests.support.local_folder import LocalFolder
 from tests.support.spark_connector import connector_jars, delta_jars
-from tests.support.stream_process import StreamProcess
-from tests.support.stream_program import options_for
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim.cli.client_properties import property_entries, read_client_properties
 from txnsim.cli.main import main
@@ -279,7 +279,7 @@ def rows_in(events: Iterable[StreamEvent]) -> int:
 def killed_at(target: KafkaTarget, where: Path, point: str, nth: int) -> list[dict[str, object]]:
     """Stream until the n-th commit is at this point, then SIGKILL; what was told."""
     command = [
-        *(sys.executable, "-m", "tests.support.stream_program", target.bootstrap, "t"),
+        *(sys.executable, "-m", "tests.spark.pipeline.stream_program", target.bootstrap, "t"),
         *(str(where), str(connector_jars()), point, str(nth)),
     ]
     with StreamProcess(command, log=where / "stream.log") as process:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.members import ALL, P0, both, member
 from tests.support.within import within
 from txnsim.client.errors import ClientError, ErrorCode, IllegalUseError, RetriableError
 from txnsim.client.group_requests import GroupMetadata
@@ -19,8 +21,8 @@ from txnsim.client.members._classic import (
     write_subscription,
 )
 from txnsim.client.members._consumer import ConsumerMembership
-from txnsim.client.members.member import Polled
-from txnsim.client.members.membership import Coordinator, GroupProtocol, refused
+from txnsim.client.members.member import GroupMember, Polled
+from txnsim.client.members.membership import Coordinator, GroupProtocol, MemberOptions, refused
 from txnsim.client.members.requests import (
     consumer_group_heartbeat,
     heartbeat,
@@ -39,6 +41,26 @@ from txnsim.group.subscription import read_subscription
 from txnsim.metadata.image import TopicImage
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
+
+# Members of a group in a cluster in virtual time.
+
+
+P0, P1, P2 = (TopicPartition("orders", index) for index in range(3))
+ALL = frozenset({P0, P1, P2})
+PROTOCOLS: tuple[GroupProtocol, ...] = ("classic", "consumer")
+both = pytest.mark.parametrize("protocol", PROTOCOLS)
+
+
+@asynccontextmanager
+async def member(
+    cluster: VirtualCluster, name: str, protocol: GroupProtocol, **more: Any
+) -> AsyncIterator[GroupMember]:
+    """A member of the group ``g`` that has not subscribed yet."""
+    async with cluster.client(name) as client:
+        options = MemberOptions(group_id="g", member_id=f"id-{name}", protocol=protocol, **more)
+        made = GroupMember(client, options)
+        yield made
+        await made.close()
 
 
 def refuse(cluster: VirtualCluster, api: str, error: str, *, limit: int = 1) -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from tests.support.watched_sink import WatchedSink
+from tests.spark.pipeline.watched_sink import WatchedSink
 from txnsim_spark.cli._stream import connector_config
 from txnsim_spark.session import spark_session
 from txnsim_spark.streaming._sink import DONE

@@ -8,7 +8,7 @@ behind a held one on the same connection wait with it; other connections are not
 from __future__ import annotations
 
 import contextlib
-import socket  # noqa: TID251 - before a real broker, outside every simulation
+import socket
 import struct
 import threading
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """Stock clients that commit and abort transactions at a steady rate, until their input ends.
 
-``python -m tests.support.steady_transactions BOOTSTRAP TOPIC PARTITIONS RATE``
+``python -m tests.lab.browser.steady_transactions BOOTSTRAP TOPIC PARTITIONS RATE``
 """
 
 from __future__ import annotations
