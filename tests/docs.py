@@ -690,7 +690,7 @@ def index_page() -> str:
             title = re.search(r"^# (.+)$", text, re.MULTILINE)
             assert title is not None, f"docs/{name} has no title"
             rows.append((f"[{title[1]}]({name})", _first_sentence(text[title.end() :])))
-        sections.append(f"## {reader}\n\n" + _table(("Page", "What it tells"), rows))
+        sections.append(f"## {reader}\n\n" + _table(("Page", "What it says"), rows))
     return _page(
         "tests/support/page_readers.py",
         "Documents",

@@ -1,4 +1,4 @@
-"""docs/raw-requests.md, played: its bytes are sent, and what comes back is what it shows."""
+"""The bytes of docs/first-client.md are sent, and what comes back is what it shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from txnsim.testing import SimulatedKafka
 
-PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "raw-requests.md"
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "first-client.md"
 
 
 def bytes_of(section: str, sign: str) -> bytes:
@@ -32,7 +32,7 @@ def exchanged(address: str, request: bytes) -> bytes:
 
 
 def test_the_bytes_of_the_page_are_answered_as_it_shows() -> None:
-    sections = PAGE.read_text("utf-8").split("\n## ")[1:4]
+    sections = PAGE.read_text("utf-8").split("\n### ")[1:4]
     with SimulatedKafka(brokers=1, trace="brief") as kafka:
         for section in sections:
             request = bytes_of(section, ">")

@@ -203,11 +203,11 @@ def _demo(place: Place) -> None:
 
 
 def _author(place: Place) -> None:
-    """docs/raw-requests.md: three requests as bytes, for a client that is not there yet."""
+    """docs/first-client.md: three requests as bytes, for a client that is not there yet."""
     place.install("pytest")
     (place.folder / "docs").mkdir()
     (place.folder / "tests").mkdir()
-    for name in ("docs/raw-requests.md", "tests/test_raw_requests_page.py"):
+    for name in ("docs/first-client.md", "tests/test_raw_requests_page.py"):
         shutil.copy(REPOSITORY / name, place.folder / name)
     place.step("pytest", "python", "-m", "pytest", "-q", "tests")
 

@@ -46,7 +46,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "proxy.md",
         "on-real-kafka.md",
     ),
-    "How to check a client": ("exam.md", "raw-requests.md"),
+    "How to check a client": ("exam.md",),
     "How to operate Kafka": (
         "repair.md",
         "practise.md",

@@ -15,12 +15,12 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 """Head and rows."""
 
 YOURS: Final = """\
-Three steps, each of which needs less of your client than the next.
+Which client libraries were tried, and how to try yours. Three steps ask for ever more of your
+client.
 
 **One request.** `txnsim serve --log-level debug` prints each request with its version, and what
-was answered. A request that can't be read
-is named with the byte at which it went wrong. [raw-requests.md](raw-requests.md) has three of
-them as bytes, for a client that is not there yet.
+was answered. A request that can't be read is named with the byte at which it went wrong. [Without
+a library](first-client.md#without-a-library) has three of them as bytes.
 
 **A record, a commit.** [first-client.md](first-client.md) is the first program;
 [faults.md](faults.md) is what you can break under it.
