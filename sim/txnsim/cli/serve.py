@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_http_arguments(parser.add_argument_group("the control port and the page"))
     _add_security_arguments(parser.add_argument_group("security"))
     long_running.add_script_arguments(parser.add_argument_group("for scripts and tests"))
-    _add_log_arguments(parser.add_argument_group("what it tells"))
+    _add_log_arguments(parser.add_argument_group("what it logs"))
 
 
 def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
@@ -159,7 +159,7 @@ def _add_address_arguments(parser: argparse._ArgumentGroup) -> None:
         default=[],
         metavar="HOST:PORT",
         help="address that clients get for the first broker, of the second when repeated, and "
-        "so on: where somebody translates ports on the way, as containers do",
+        "so on: where ports are translated on the way, as containers do",
     )
     parser.add_argument(
         "--kip-text-port",

@@ -24,7 +24,7 @@ EVENTS_TOLD_MAX: Final = 5_000
 """The story is written of so many of the newest events."""
 LINE_CHARACTERS_MAX: Final = 160
 RECORD: Final = (
-    "what happened is told once it is recorded: by the button of the page, by POST /api/v1/trace"
+    "what happened is shown once it is recorded: by the button of the page, by POST /api/v1/trace"
     ' with {"level": "brief"}, or from the start by --trace brief'
 )
 WAITING_MAX: Final = 20

@@ -78,7 +78,7 @@ def run_virtual(
         if client := _OPEN_SOCKETS.get(type(error).__module__.partition(".")[0]):
             error.add_note(
                 f"{client} opens sockets of its own, and a run in virtual time has none ({HOST} is "
-                "nobody's name): use aiokafka here, or a cluster on the real clock for this client"
+                "no host's name): use aiokafka here, or a cluster on the real clock for this client"
             )
         if limits := limits_of_process():
             error.add_note(f"in another process it may go otherwise: {'; '.join(limits)}")

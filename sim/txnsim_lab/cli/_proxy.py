@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_address_arguments(parser.add_argument_group("addresses"))
     _add_control_arguments(parser.add_argument_group("the control port"))
     long_running.add_script_arguments(parser.add_argument_group("for scripts and tests"))
-    long_running.add_log_arguments(parser.add_argument_group("what it tells"))
+    long_running.add_log_arguments(parser.add_argument_group("what it logs"))
 
 
 def _add_cluster_arguments(group: argparse._ArgumentGroup) -> None:
@@ -63,7 +63,7 @@ def _add_cluster_arguments(group: argparse._ArgumentGroup) -> None:
         type=Path,
         metavar="FILE",
         help="client properties, as Kafka's tools read them: how the cluster is reached, and as "
-        "whom the proxy looks up its brokers; clients authenticate themselves",
+        "which user the proxy looks up its brokers; clients authenticate themselves",
     )
     group.add_argument(
         "--wait",

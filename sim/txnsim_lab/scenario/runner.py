@@ -153,7 +153,7 @@ def casts_of(scenario_run: ScenarioRun, casting: Casting) -> dict[str, Cast]:
         if actor.plays == "application"
     }
     if not found and (casting.program is not None or casting.player not in (None, "own")):
-        raise ConfigError(f"{scenario.name} has no application that somebody else could play")
+        raise ConfigError(f"{scenario.name} has no application that another player could take")
     return found
 
 

@@ -82,7 +82,7 @@ TABLE: Final = CommandTable(
         ),
         "stream": (
             "txnsim_spark.cli._stream",
-            "stream topics with Spark, and tell what it can't see",
+            "stream topics with Spark, and say what it can't see",
         ),
     },
     groups={

@@ -289,7 +289,9 @@ async def test_a_story_is_told_in_real_time_as_well() -> None:
 def test_somebody_else_plays_only_where_there_is_something_to_play() -> None:
     nothing = ScenarioRun(scenario=small([{"advance": "1s"}]), run="V-")
     assert casts_of(nothing, Casting(player="own")) == {}
-    with pytest.raises(ConfigError, match="small has no application that somebody else could play"):
+    with pytest.raises(
+        ConfigError, match="small has no application that another player could take"
+    ):
         casts_of(nothing, Casting(player="kafka-python"))
     late = ScenarioRun(scenario=late_produce(), run="TV2")
     with pytest.raises(ConfigError, match="kafka-python can't play in late-produce-"):

@@ -191,7 +191,7 @@ def _add_repair(parser: argparse.ArgumentParser) -> None:
     _add_scope(parser)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(
-        "--dry-run", action="store_true", help="only tell what would be done (the default)"
+        "--dry-run", action="store_true", help="only say what would be done (the default)"
     )
     mode.add_argument("--yes", action="store_true", help="do it")
     parser.add_argument(

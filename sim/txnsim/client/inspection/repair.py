@@ -191,7 +191,7 @@ def _ended(done: Repair, markers: Sequence[SeenMarker]) -> Repair:
     return msgspec.structs.replace(
         done,
         outcome=Outcome.ENDED_TWICE if first == done.marker else Outcome.ENDED_OTHERWISE,
-        reason=f"somebody else wrote a marker at the same time: they lie at offsets {offsets}, and"
+        reason=f"two markers were written at the same time: they lie at offsets {offsets}, and"
         f" the first one, {first}, has ended it",
     )
 

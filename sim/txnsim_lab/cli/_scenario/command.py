@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check = commands.add_parser("check", help="whether files are sound scenarios, without a run")
     check.add_argument("name", nargs="+", help="a YAML file, or a scenario's name; several")
     check.add_argument("--json", action="store_true", help="as JSON")
-    run_some = commands.add_parser("run", help="tell stories and judge them")
+    run_some = commands.add_parser("run", help="play stories and judge them")
     run_some.add_argument(
         "name", nargs="+", help="a scenario's name or alias, or a YAML file; several"
     )
@@ -115,7 +115,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         "--history",
         type=Path,
         metavar="DIR",
-        help="write there what everybody saw in each run, which is what is judged",
+        help="write there what the clients saw in each run, which is what is judged",
     )
     parser.add_argument("--json", action="store_true", help="verdicts as JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help=one_file.HTML_HELP)
@@ -140,7 +140,7 @@ def _player_options(parser: argparse._ArgumentGroup) -> None:
         "--program",
         metavar="COMMAND",
         help="a program that plays the application: called with bootstrap, transactional id, "
-        "topic, partition and timestamp, tells what it sees as JSON lines; implies --real",
+        "topic, partition and timestamp, prints what it sees as JSON lines; implies --real",
     )
 
 

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A..B",
         help=f"from A to before B (default {SEEDS_DEFAULT}; with --time, from 0 until it is over)",
     )
-    which.add_argument("--seed", type=int, metavar="N", help="one seed, told in full")
+    which.add_argument("--seed", type=int, metavar="N", help="one seed, in full")
     parser.add_argument("--time", metavar="DURATION", help="begin no seed after that: 10m")
     parser.add_argument(
         "--guided",
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                          help="where traces, histories and stories of findings go")  # fmt: skip
     written.add_argument("--rows", type=Path, metavar="FILE",
                          help="keep a row of each seed there; go on where it ends")  # fmt: skip
-    written.add_argument("--no-shrink", action="store_true", help="only tell which seeds find what")
+    written.add_argument("--no-shrink", action="store_true", help="only say which seeds find what")
     written.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
         "--against",

@@ -30,7 +30,7 @@ _OF_STORIES: Final = ("story", "until", "beside", "shows", "saves")
 _OF_CLUSTERS: Final = (
     "code", "file", "arms", "disarms", "advance_ms", "do", "do_minutes", "expected",
 )  # fmt: skip
-"""Fields of a part that only lessons on a story, or on a cluster of one's own, have."""
+"""Fields of a part that only lessons on a story, or on its own cluster, have."""
 
 
 class StoryRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,7 +68,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     steps: tuple[Mapping[str, Any], ...] = ()
     """As a story's file has them."""
     arms: tuple[FaultRule, ...] = ()
-    """Put in force on a cluster of one's own."""
+    """Put in force on its own cluster."""
     then: str
     """Text for a goal not reached by the action."""
 
@@ -143,7 +143,7 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             begun = self.parts[number].story
             if begun is not None:
                 return begun, number
-        assert self.story is not None, f"{self.id} is played on a cluster of one's own"
+        assert self.story is not None, f"{self.id} is played on its own cluster"
         return self.story, 0
 
     def goals_from(self, part: int) -> list[Part]:
@@ -242,7 +242,7 @@ def read(path: Path, text: str) -> Lesson:
 def _problems(one: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
     at = 0
     if (one.story is None) == (one.cluster is None):
-        yield ("id",), "a lesson has a story, or a cluster of one's own"
+        yield ("id",), "a lesson has a story, or its own cluster"
     for words in one.cluster.needs if one.cluster else ():
         if not is_fact(words):
             yield ("cluster", "needs"), f"no fact {words!r} of a trace"
@@ -267,7 +267,7 @@ def _problems_of_kind(
     part: Part, here: tuple[str | int, ...], *, has_cluster: bool
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Fields that a lesson of its kind does not have."""
-    where = "on a cluster of one's own" if has_cluster else "on a story"
+    where = "on its own cluster" if has_cluster else "on a story"
     for field in _OF_STORIES if has_cluster else _OF_CLUSTERS:
         if getattr(part, field):
             yield (*here, field), f"a lesson {where} has none"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from txnsim_spark.describe import Described
 
 DESCRIPTION: Final = (
-    "Read every replica in log directories of stopped brokers, or in copies of them, and tell its"
+    "Read every replica in log directories of stopped brokers, or in copies of them, and say its"
     " offsets, how far read_committed consumers come, the transactions without an end, and where a"
     " segment stops making sense; of each directory, whether its broker stopped in order. An open"
     " transaction is not a hanging one yet: its coordinator may know it. Exit status 4: something"

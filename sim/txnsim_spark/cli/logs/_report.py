@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from txnsim_spark.report_page.page import Written
 
 DESCRIPTION: Final = (
-    "Write what log directories tell of transactions to one HTML file: open transactions with their"
+    "Write what log directories say of transactions to one HTML file: open transactions with their"
     " evidence and commands, groups that wait, what stands where, a time line of each partition,"
     " figures. It opens without a network, and holds no keys and values of records: none are read"
     " for it. Exit status as that of 'txnsim logs find-hanging'."

@@ -90,7 +90,7 @@ WRONG_OF_CLUSTERS = {
     "    fact: reads l10-second-0": ("    fact: reads l10", r"parts.1.fact: no fact 'reads l10'"),
     "    file: l10_shop.py": (
         "    saves: healthy",
-        r"parts.0.saves: a lesson on a cluster of one's",
+        r"parts.0.saves: a lesson on its own cluster",
     ),
     "cluster: {topics: {l10-first: 1,": (
         "cluster: {needs: {verdict t-0: healthy}, topics: {l10-first: 1,",
@@ -98,7 +98,7 @@ WRONG_OF_CLUSTERS = {
     ),
     "cluster:": (
         "story: {scenario: z01, run: V-}\ncluster:",
-        r"id: a lesson has a story, or a cluster of one's own",
+        r"id: a lesson has a story, or its own cluster",
     ),
 }
 
