@@ -192,17 +192,29 @@ class SharePersister:
         if not self._in_flight[where]:
             del self._in_flight[where]
         if done.error is None:
-            for one, answer in zip(asked, done.result(), strict=True):
-                self._take(one, answer)
+            # An answer names topic and partition, and not the group.
+            answers = {
+                (answer.key.topic_id, answer.key.partition): answer for answer in done.result()
+            }
+            for one in asked:
+                key = one.command.key
+                self._take(one, answers.get((key.topic_id, key.partition)))
         else:
             for one in asked:
                 self._take_failure(one, done.error)
         self._send(where)
 
-    def _take(self, asked: _Asked, answer: ShareAnswer) -> None:
+    def _take(self, asked: _Asked, answer: ShareAnswer | None) -> None:
+        if answer is None:
+            error = ErrorCode.unknown_server_error
+            self._fail(asked, error, f"Error in {self._words(asked)} RPC. It is not answered.")
+            return
         error = ErrorCode(answer.error)
         if not error:
-            asked.answer.resolve(answer)
+            key = asked.command.key
+            asked.answer.resolve(
+                answer if answer.key == key else msgspec.structs.replace(answer, key=key)
+            )
         elif error in _RETRIED:
             self._again_later(asked, error)
         else:

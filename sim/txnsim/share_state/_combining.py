@@ -21,6 +21,9 @@ def combined(
 
     Where batches overlap the higher delivery count wins, then the higher state. Neighbours that
     are in the same state become one batch, unless there is only one batch to begin with.
+
+    Raises:
+        ValueError: A batch ends before it begins, and it is not alone.
     """
     left = [
         batch
@@ -52,7 +55,9 @@ def _swept(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
             is_open[weight] += change
             if change > 0:
                 heappush(strongest, weight)
-        while strongest and is_open[strongest[0]] <= 0:
+            elif is_open[weight] < 0:
+                raise ValueError(f"a batch ends at {offset} and begins behind that")
+        while strongest and not is_open[strongest[0]]:
             heappop(strongest)
         since = offset
     return tuple(found)

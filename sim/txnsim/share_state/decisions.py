@@ -56,6 +56,11 @@ _TEXTS: Final = {
         "message size the server will accept."
     ),
 }
+_TRIPPED: Final = (
+    'Unable to write share group state: Cannot invoke "java.lang.Integer.intValue()" because the '
+    'return value of "java.util.TreeMap.get(Object)" is null'
+)
+"""What PersisterStateBatchCombiner meets in a batch that ends before it begins."""
 
 
 class Deciding(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +122,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         return Decision(records=(self._change(noted, leader_epoch=leader_epoch),), reply=reply)
 
     def write(self, command: WriteShareState) -> ShareDecision | Rejection:
-        """A leader's changes on top of the state."""
+        """A leader's changes on top of the state. Kafka trips over a batch that ends before it
+        begins, unless it is alone; then it trips over what comes behind it.
+        """
         key, leader_epoch, state_epoch = command.key, command.leader_epoch, command.state_epoch
         refusal = (
             _check_numbers(key, leader_epoch=leader_epoch, state_epoch=state_epoch)
@@ -130,8 +137,16 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             refusal = _refused(ErrorCode.unknown_server_error)
         if refusal is not None:
             return refusal
-        leader_epoch = self.shard.states[key].leader_epoch
-        change = self._change(command, leader_epoch=leader_epoch)
+        state = self.shard.states[key]
+        try:
+            change = self._change(command, leader_epoch=state.leader_epoch)
+            if any(
+                batch.last_offset < batch.first_offset
+                for batch in (*state.batches, *command.batches)
+            ):
+                combined(state.batches, change.batches, start_offset=change.start_offset)
+        except ValueError:
+            return Rejection(error=ErrorCode.unknown_server_error, reason=_TRIPPED)
         return Decision(records=(change,), reply=ShareStateError(key=key))
 
     def delete(self, command: DeleteShareState) -> ShareDecision | Rejection:

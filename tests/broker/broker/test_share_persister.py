@@ -218,6 +218,20 @@ async def test_a_request_without_an_answer_is_sent_again(
 
 
 @within(run)
+async def test_answers_belong_to_topic_and_partition_in_any_order(world: World) -> None:
+    first, second, third = world.persister.read([reading(), reading("g", 1), reading("g", 2)])
+    world.answers[-1].resolve(
+        [
+            ShareState(key=ShareKey("", TOPIC_ID, partition), start_offset=partition)
+            for partition in (1, 0)
+        ]
+    )
+    assert (first.result().key, first.result().start_offset) == (key(), 0)
+    assert (second.result().key, second.result().start_offset) == (key("g", 1), 1)
+    assert third.result().error is E.unknown_server_error
+
+
+@within(run)
 async def test_a_bug_is_not_hidden(world: World) -> None:
     world.persister.read([reading()])
     with pytest.raises(ZeroDivisionError):

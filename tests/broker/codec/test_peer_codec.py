@@ -36,6 +36,17 @@ from txnsim.interbroker.replication import (
     ReplicaOffsetCommand,
     ReplicaOffsetReply,
 )
+from txnsim.interbroker.share_state import (
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareKey,
+    ShareState,
+    ShareStateError,
+    ShareStateSummary,
+    StateBatch,
+    WriteShareState,
+)
 from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,
@@ -58,6 +69,7 @@ from txnsim.releases import REFERENCE
 from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
 from txnsim.runtime.env import Network
 from txnsim.runtime.peer_call import PeerHandler
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim.types import (
@@ -69,6 +81,7 @@ from txnsim.types import (
     ProducerId,
     TopicPartition,
     TransactionalId,
+    uuid_text,
 )
 from txnsim.wire import codec
 from txnsim.wire.batch import assign
@@ -555,3 +568,50 @@ def test_a_registration_tells_what_a_real_controller_demands() -> None:
     assert "metadata.version" in {feature.name for feature in message.features}
     assert len(message.log_dirs) == 1
     assert [listener.name for listener in message.listeners] == ["PLAINTEXT", "KIP_TEXT"]
+
+
+# Share partitions
+
+
+def test_states_of_share_partitions_are_kept_over_links_of_bytes() -> None:
+    async def main(env: VirtualEnvironment) -> set[tuple[int, int]]:
+        crossed = on_bytes(env.network)
+        sim = SimCluster(env, options())
+        await sim.start()
+        asks = sim.brokers[B1].share_persister
+        topic_id = uuid_text(sim.brokers[B1].image.topics["orders"].topic_id)
+        keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
+
+        async def each(answers: Iterable[Pending[Any]]) -> list[Any]:
+            return [await answer for answer in answers]
+
+        await each(asks.initialize(InitializeShareState(key=key, state_epoch=2) for key in keys))
+        written = WriteShareState(
+            key=keys[0],
+            state_epoch=2,
+            leader_epoch=3,
+            start_offset=4,
+            delivery_complete_count=1,
+            batches=(StateBatch(5, 6, 2, 1),),
+        )
+        assert await each(asks.write([written])) == [ShareStateError(key=keys[0])]
+        assert await each(asks.read([ReadShareState(key=keys[0], leader_epoch=3)])) == [
+            ShareState(key=keys[0], state_epoch=2, start_offset=4, batches=written.batches)
+        ]
+        await each(asks.delete([DeleteShareState(key=keys[1])]))
+        summaries = await each(asks.summarize(ReadShareState(key=key) for key in keys))
+        assert summaries == [
+            ShareStateSummary(
+                key=keys[0],
+                state_epoch=2,
+                leader_epoch=3,
+                start_offset=4,
+                delivery_complete_count=1,
+            ),
+            ShareStateSummary(key=keys[1]),
+            ShareStateSummary(key=keys[2], state_epoch=2),
+        ]
+        await sim.stop()
+        return crossed
+
+    assert run_virtual(main, seed=1) >= {(83, 0), (84, 0), (85, 1), (86, 0), (87, 1)}

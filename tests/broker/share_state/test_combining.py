@@ -37,6 +37,8 @@ def test_one_batch_alone_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("last", [3, 4])
-def test_a_batch_that_ends_before_it_begins_is_no_batch(last: int) -> None:
-    sound = StateBatch(8, 9, 2, 1)
-    assert combined((StateBatch(5, last, 0, 7),), (sound,), start_offset=-1) == (sound,)
+def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last: int) -> None:
+    odd = StateBatch(5, last, 0, 7)
+    assert combined((odd,), (), start_offset=-1) == (odd,)
+    with pytest.raises(ValueError, match=f"ends at {last + 1}"):
+        combined((odd,), (StateBatch(8, 9, 2, 1),), start_offset=-1)

@@ -147,6 +147,15 @@ def test_too_many_batches_are_refused_before_anything_is_combined(world: World) 
     assert isinstance(world.write(*many[:-1]), ShareUpdate)
 
 
+def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(world: World) -> None:
+    world.initialize()
+    odd, sound = StateBatch(9, 7, 2, 1), StateBatch(20, 21, 2, 1)
+    assert refused(world.deciding.write(writing(odd, sound)))[0] is E.unknown_server_error
+    assert isinstance(world.write(odd), ShareUpdate)
+    error, text = refused(world.deciding.write(writing(sound)))
+    assert (error, "java.util.TreeMap.get" in text) == (E.unknown_server_error, True)
+
+
 # What is written
 
 

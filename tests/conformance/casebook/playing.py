@@ -245,7 +245,11 @@ class CasePlayer(Lived):
             self._racy.add(len(self._transcript.entries))
         label = f"{request.api} v{request.version} {told} {request.note}"
         if step.parts:
-            answer = {part: getattr(answer, part) for part in step.parts if hasattr(answer, part)}
+            answer = {
+                part: at_path(answer, part)
+                for part in step.parts
+                if hasattr(answer, part.partition(".")[0])
+            }
         self._transcript.note(" ".join(label.split()), answer)
 
     def _compare(self, step: Step, answer: Any) -> None:

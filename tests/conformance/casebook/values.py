@@ -4,6 +4,7 @@
 - ``~name``: a name that belongs to this play alone, as topics and transactional ids have
 - ``{$batch: {...}}``: a record batch (``batches``); ``{$hex: 00ff}``: bytes; ``{$uuid: ...}``
 - ``{$times: [3, x]}``: a text so many times
+- ``{$share: [~g, $t.id, 0]}``: the key of a share partition
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import msgspec
 from tests.conformance.casebook.batches import batch_from
 from tests.support.raw_wire import refuse_unknown
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.share_state import ShareKey
+from txnsim.types import uuid_text
 from txnsim.wire import codec
 from txnsim.wire.registry import versions
 
@@ -74,6 +77,8 @@ def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> An
             return uuid.UUID(text)
         case {"$times": [times, text]}:
             return text * times
+        case {"$share": [group_id, topic_id, partition]}:
+            return ShareKey(group_id, uuid_text(topic_id), partition).coordinator_key
     return inner
 
 

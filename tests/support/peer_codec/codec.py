@@ -10,9 +10,18 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from tests.support.peer_codec import lifecycle, replication
+from tests.support.peer_codec import lifecycle, replication, share_state
 from tests.support.peer_codec.shapes import ByTopic, Each, Index, Plain, Shape, error
 from txnsim.errors import UnsupportedRequestError
+from txnsim.interbroker.share_state import (
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareState,
+    ShareStateError,
+    ShareStateSummary,
+    WriteShareState,
+)
 from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,
@@ -29,8 +38,13 @@ from txnsim.node.peers import (
     ALTER_PARTITION,
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
+    DELETE_SHARE_GROUP_STATE,
     FETCH,
+    INITIALIZE_SHARE_GROUP_STATE,
     LIST_OFFSETS,
+    READ_SHARE_GROUP_STATE,
+    READ_SHARE_GROUP_STATE_SUMMARY,
+    WRITE_SHARE_GROUP_STATE,
     WRITE_TXN_MARKERS,
 )
 from txnsim.wire import codec
@@ -213,6 +227,19 @@ _APIS: Final = {
     FETCH: _PeerApi((18, 18), replication.FETCH_REQUEST, replication.FETCH_RESPONSE),
     LIST_OFFSETS: _PeerApi((11, 11), replication.OffsetRequest(), replication.OffsetResponse()),
     ALTER_PARTITION: _PeerApi((3, 3), replication.ALTER_REQUEST, replication.ALTER_RESPONSE),
+    INITIALIZE_SHARE_GROUP_STATE: _PeerApi(
+        (0, 0), *share_state.of("Initialize", InitializeShareState, ShareStateError)
+    ),
+    READ_SHARE_GROUP_STATE: _PeerApi((0, 0), *share_state.of("Read", ReadShareState, ShareState)),
+    WRITE_SHARE_GROUP_STATE: _PeerApi(
+        (0, 1), *share_state.of("Write", WriteShareState, ShareStateError)
+    ),
+    DELETE_SHARE_GROUP_STATE: _PeerApi(
+        (0, 0), *share_state.of("Delete", DeleteShareState, ShareStateError)
+    ),
+    READ_SHARE_GROUP_STATE_SUMMARY: _PeerApi(
+        (0, 1), *share_state.of("Read Summary", ReadShareState, ShareStateSummary)
+    ),
 }
 
 

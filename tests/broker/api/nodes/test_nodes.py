@@ -359,3 +359,34 @@ async def test_no_broker_can_be_unregistered(api: Api, broker: int, error: Error
     assert answer.error_code is error
     assert str(broker) in answer.error_message
     assert 1 in api.broker.image.brokers
+
+
+# FindCoordinator of share partitions
+
+
+TOPIC_TEXT = "qHBm7qF0QeCvHxCmWtCZ2w"
+
+
+async def found_share(api: Api, *keys: str, version: int = 6) -> list[tuple[ErrorCode, int]]:
+    answer = await api.ask("FindCoordinator", version, key_type=2, coordinator_keys=keys)
+    return [(one.error_code, one.node_id) for one in answer.coordinators]
+
+
+async def test_the_first_question_for_a_share_partition_creates_its_topic(api: Api) -> None:
+    key = f"g:{TOPIC_TEXT}:0"
+    assert await found_share(api, key) == [(ErrorCode.coordinator_not_available, -1)]
+    topic = api.broker.image.topics["__share_group_state"]
+    assert (topic.configs["cleanup.policy"], topic.configs["retention.ms"]) == ("delete", "-1")
+    assert await found_share(api, key) == [(ErrorCode.none, 1)]
+    assert await found_share(api, key, version=5) == [(ErrorCode.invalid_request, -1)]
+
+
+async def test_a_share_partition_is_a_group_a_topic_id_and_a_number(api: Api) -> None:
+    await found_share(api, f"g:{TOPIC_TEXT}:0")
+    sound = (f"a:b:{TOPIC_TEXT}:+7", f"g:{TOPIC_TEXT}:-1", f"g:{TOPIC_TEXT}:0:")
+    assert await found_share(api, *sound) == [(ErrorCode.none, 1)] * len(sound)
+    broken = (
+        *("", "g", "g:0", f"{TOPIC_TEXT}:0", f":{TOPIC_TEXT}:0", f" :{TOPIC_TEXT}:0"),
+        *(f"g:{TOPIC_TEXT}:x", f"g:{TOPIC_TEXT}:2147483648", "g:tooShort:0"),
+    )
+    assert await found_share(api, *broken) == [(ErrorCode.invalid_request, -1)] * len(broken)

@@ -1,0 +1,96 @@
+"""Requests about share partitions and their answers: one of Kafka's has those of a group by topic.
+
+An answer does not name the group, so that of a read key is empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from txnsim.errors import ErrorCode
+from txnsim.interbroker.share_state import ShareKey, StateBatch
+from txnsim.types import uuid_from, uuid_text
+from txnsim.wire import codec
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """A tuple of commands, or of answers."""
+
+    ours: Any
+    whole: str
+    """Kafka's class of the message."""
+    topic: str
+    part: str
+    topics: str = "topics"
+    """The field that has the topics."""
+
+    def to_message(self, schema: Any, value: Any) -> Any:
+        """The message; it leaves out what its version lacks."""
+        by_topic: dict[str, list[Any]] = {}
+        for one in value:
+            by_topic.setdefault(one.key.topic_id, []).append(self._part(schema, one))
+        topics = tuple(
+            getattr(schema, self.topic)(topic_id=uuid_from(topic_id), partitions=tuple(parts))
+            for topic_id, parts in by_topic.items()
+        )
+        given = {"group_id": value[0].key.group_id} if self.topics == "topics" else {}
+        return getattr(schema, self.whole)(**given, **{self.topics: topics})
+
+    def from_message(self, message: Any) -> Any:
+        """The inverse."""
+        group_id = getattr(message, "group_id", "")
+        return tuple(
+            self._one(ShareKey(group_id, uuid_text(topic.topic_id), part.partition), part)
+            for topic in getattr(message, self.topics)
+            for part in topic.partitions
+        )
+
+    def _part(self, schema: Any, one: Any) -> Any:
+        values: dict[str, Any] = {"partition": one.key.partition}
+        for name in one.__struct_fields__[1:]:
+            value = getattr(one, name)
+            match name:
+                case "batches":
+                    values["state_batches"] = tuple(
+                        schema.StateBatch(**msgspec.structs.asdict(batch)) for batch in value
+                    )
+                case "error":
+                    values["error_code"] = ErrorCode(value)
+                case "message":
+                    values["error_message"] = value
+                case _:
+                    values[name] = value
+        return codec.build(getattr(schema, self.part), **values)
+
+    def _one(self, key: ShareKey, part: Any) -> Any:
+        values: dict[str, Any] = {}
+        for name in self.ours.__struct_fields__[1:]:
+            match name:
+                case "batches":
+                    values[name] = tuple(
+                        StateBatch(
+                            *(one.first_offset, one.last_offset),
+                            *(one.delivery_state, one.delivery_count),
+                        )
+                        for one in part.state_batches
+                    )
+                case "error":
+                    values[name] = part.error_code
+                case "message":
+                    values[name] = part.error_message
+                case _ if hasattr(part, name):
+                    values[name] = getattr(part, name)
+        return self.ours(key=key, **values)
+
+
+def of(name: str, command: Any, answer: Any) -> tuple[Rows, Rows]:
+    """Request and response of ``Write`` and its like."""
+    api, _, suffix = name.partition(" ")
+    state = f"{api}State{suffix}"
+    whole = f"{api}ShareGroupState{suffix}"
+    return (
+        Rows(command, f"{whole}Request", f"{state}Data", "PartitionData"),
+        Rows(answer, f"{whole}Response", f"{state}Result", "PartitionResult", "results"),
+    )
