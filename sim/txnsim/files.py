@@ -105,13 +105,12 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = FOR_ALL, what: 
         part.write_bytes(data)
 
 
-def write_all(folder: Path, files: Mapping[str, bytes], *, mode: int = FOR_ALL) -> tuple[Path, ...]:
+def write_all(folder: Path, files: Mapping[str, bytes]) -> tuple[Path, ...]:
     """Write files of a folder, all of them or none; what else is there stays.
 
     Args:
         folder: Where; made if need be.
         files: Content by name.
-        mode: Of each file.
 
     Returns:
         Where each of them is.
@@ -123,7 +122,6 @@ def write_all(folder: Path, files: Mapping[str, bytes], *, mode: int = FOR_ALL) 
         for name, content in files.items():
             part = together.enter_context(whole(folder / name))
             part.parent.mkdir(parents=True, exist_ok=True)
-            part.touch(mode=mode)
             part.write_bytes(content)
     return tuple(folder / name for name in files)
 

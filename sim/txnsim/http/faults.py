@@ -14,7 +14,7 @@ from txnsim.faults.meanings import FATES
 from txnsim.faults.plan import FaultRule
 from txnsim.http.messages import Fault, Released, fault
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import Body, RefusedError, WithStatus, flag_of, number_of
+from txnsim.http.replies import Body, RefusedError, WithStatus, number_of, word_of
 from txnsim.injection.injector import CannotStrikeError, Injector
 from txnsim.runtime.env import Environment
 from txnsim.server.inputs import input_event
@@ -112,7 +112,7 @@ class FaultRoutes(Noun):
         A rule that never did has tested nothing.
         """
         injector = self._cluster.injector
-        forgets = flag_of(request, "forget")
+        forgets = word_of(request, "forget", ("true", "false")) == "true"
         idle = injector.never_struck()
         if forgets:
             injector.forget()

@@ -252,12 +252,3 @@ def word_of(request: Request, name: str, words: Sequence[str]) -> str | None:
     if text is not None and text not in words:
         raise RefusedError(422, f"{name} is {text!r}, expected one of {', '.join(words)}")
     return text
-
-
-def flag_of(request: Request, name: str) -> bool:
-    """A yes or no in the query; no unless given.
-
-    Raises:
-        RefusedError: It is neither ``true`` nor ``false``.
-    """
-    return word_of(request, name, ("true", "false")) == "true"

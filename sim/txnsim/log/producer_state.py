@@ -224,18 +224,14 @@ class ProducerState:
         for first_offset in released:
             del self.ended[first_offset]
 
-    def evict_below(self, offset: int) -> tuple[int, ...]:
-        """Forget producers whose last record lies below ``offset``, with their open transactions;
-        their ids. No broker does so since KIP-360 (KAFKA-7190).
+    def evict_below(self, offset: int) -> None:
+        """Forget producers whose last record lies below ``offset``, with their open transactions.
+        No broker does so since KIP-360 (KAFKA-7190).
         """
-        evicted = tuple(
-            entry.producer_id
-            for entry in self.by_id.values()
-            if not entry.batches or entry.batches[-1].last_offset < offset
-        )
-        for producer_id in evicted:
-            self._ongoing.pop(self.by_id.pop(producer_id).txn_first_offset, None)
-        return evicted
+        for entry in tuple(self.by_id.values()):
+            if not entry.batches or entry.batches[-1].last_offset < offset:
+                del self.by_id[entry.producer_id]
+                self._ongoing.pop(entry.txn_first_offset, None)
 
     def expire(
         self, *, now_ms: int, expiration_ms: int, markers_count: bool = True

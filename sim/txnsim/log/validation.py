@@ -206,9 +206,7 @@ def is_heavy(headers: Iterable[BatchHeader]) -> bool:
     return records > WALK_PIECES or size > WALK_BYTES
 
 
-def newest_timestamp(
-    header: BatchHeader, batch: Came, *, log_start_offset: int = UNKNOWN_OFFSET
-) -> AppendRejection | int:
+def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
     """The newest timestamp of the records, or why the batch can't hold those that its header
     states.
     """
@@ -216,16 +214,14 @@ def newest_timestamp(
         try:
             delta_ms = newest_delta_ms(batch, HEADER_SIZE, header.records_count)
         except CorruptBatchError as error:
-            return _invalid(str(error), log_start_offset, "batch.inner-count")
+            return _invalid(str(error), UNKNOWN_OFFSET, "batch.inner-count")
         if delta_ms is None:
-            return _not_so_many(header, log_start_offset)
+            return _not_so_many(header)
         return header.base_timestamp_ms + delta_ms
-    return at_once(newest_in_steps(header, batch, log_start_offset=log_start_offset))
+    return at_once(newest_in_steps(header, batch))
 
 
-def newest_in_steps(
-    header: BatchHeader, batch: Came, *, log_start_offset: int = UNKNOWN_OFFSET
-) -> Steps[AppendRejection | int]:
+def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection | int]:
     """Look for the same, step by step; needs no state of a log."""
     try:
         records = yield from payload_in_steps(header, batch, UNPACKED_BYTES_MAX)
@@ -238,7 +234,6 @@ def newest_in_steps(
         return AppendRejection(
             error=ErrorCode.unknown_server_error,
             reason=f"the records of the batch can't be unpacked with codec {header.compression}",
-            log_start_offset=log_start_offset,
             rule="batch.codec",
         )
     if header.compression != NONE and header.records_count > UNPACKED_RECORDS_MAX:
@@ -260,9 +255,9 @@ def newest_in_steps(
     except StopIteration as last:
         found: Walked | None = last.value
     except CorruptBatchError as error:
-        return _invalid(str(error), log_start_offset, "batch.inner-count")
+        return _invalid(str(error), UNKNOWN_OFFSET, "batch.inner-count")
     if found is None or found.at != len(records):
-        return _not_so_many(header, log_start_offset)
+        return _not_so_many(header)
     return header.base_timestamp_ms + found.newest
 
 
@@ -450,10 +445,10 @@ def _timestamp_rule(header: BatchHeader, config: LogConfig) -> str:
     return "batch.timestamp-window" if is_window else "batch.timestamp-type"
 
 
-def _not_so_many(header: BatchHeader, log_start_offset: int) -> AppendRejection:
+def _not_so_many(header: BatchHeader) -> AppendRejection:
     return _invalid(
         f"the records of the batch are not the {header.records_count} that its header states",
-        log_start_offset,
+        UNKNOWN_OFFSET,
         "batch.inner-count",
     )
 

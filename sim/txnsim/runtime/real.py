@@ -18,7 +18,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from txnsim.faults.crossings import Interceptor
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment
 from txnsim.runtime.network import LoopNetwork
@@ -60,7 +59,6 @@ class RealClock(LoopClock):
 def real_environment(
     *,
     seed: int | None = None,
-    interceptor: Interceptor | None = None,
     latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
     trace_level: TraceLevel = TraceLevel.OFF,
     trace_ring_bytes: int | None = DEFAULTS.trace_ring_bytes,
@@ -84,7 +82,6 @@ def real_environment(
         clock=clock,
         tasks=tasks,
         tracer=tracer,
-        interceptor=interceptor,
         latency_ms=latency_ms,
     )
     rng = SeededRng(random_seed() if seed is None else seed)

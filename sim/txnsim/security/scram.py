@@ -80,12 +80,10 @@ Outcomes = dict[str, Rejection | None]
 """User -> error; None for success."""
 
 
-def credential_of(
-    password: str, *, mechanism: ScramMechanism, salt: bytes, iterations: int = ITERATIONS_MIN
-) -> ScramCredential:
-    """The credential of a password (RFC 5802's ``Hi``)."""
-    salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
-    return _from_salted(salted, mechanism=mechanism, salt=salt, iterations=iterations)
+def credential_of(password: str, *, mechanism: ScramMechanism, salt: bytes) -> ScramCredential:
+    """The credential of a password, at Kafka's least number of iterations (RFC 5802's ``Hi``)."""
+    salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, ITERATIONS_MIN)
+    return _from_salted(salted, mechanism=mechanism, salt=salt, iterations=ITERATIONS_MIN)
 
 
 def derived(upsertion: Upsertion) -> ScramCredential | Rejection:

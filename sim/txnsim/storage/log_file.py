@@ -63,8 +63,6 @@ def read_log_file(
     on_torn: Callable[[TornTail], object],
     check_crc: bool = True,
     on_old: Callable[[OldMessage], object] | None = None,
-    start: int = 0,
-    until: int | None = None,
 ) -> Iterator[StoredBatch]:
     """The sound batches of a segment, in order.
 
@@ -75,18 +73,14 @@ def read_log_file(
         check_crc: Compute each batch's CRC; without it, damaged records stay undetected.
         on_old: Called with each message of format 0 or 1, which is skipped; without it, the file
             stops making sense there.
-        start: Position of the first batch.
-        until: Where the file is taken to end; its own end unless given.
 
     Raises:
         OSError: The file can't be read.
     """
     with open_regular(path, is_sequential=True) as file:
         size = size_of_open(file)
-        if until is not None:
-            size = min(size, until)
         window = Window(file, CHUNK_BYTES)
-        position = start
+        position = 0
         while position < size:
             front = window.bytes_at(position, HEADER_SIZE)
             if on_old is not None and (old := _old_at(window, front, position, size)) is not None:

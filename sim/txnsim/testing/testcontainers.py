@@ -131,7 +131,7 @@ class TxnsimContainer(DockerContainer):
     def start(self) -> Self:
         """Start it, tell it its addresses, and wait until every broker serves."""
         super().start()
-        archive = _archive(STARTER, script(self.get_bootstrap_servers()))
+        archive = _archive(script(self.get_bootstrap_servers()))
         self.get_wrapped_container().put_archive("/", archive)
         self._awaited.wait_until_ready(self)
         self._serves = True
@@ -202,11 +202,11 @@ def _told(value: object) -> str:
     return str(value)
 
 
-def _archive(path: str, text: str) -> bytes:
+def _archive(text: str) -> bytes:
     content = text.encode()
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as tar:
-        entry = tarfile.TarInfo(path.lstrip("/"))
+        entry = tarfile.TarInfo(STARTER.lstrip("/"))
         entry.size, entry.mode = len(content), _SCRIPT_MODE
         tar.addfile(entry, io.BytesIO(content))
     return made.getvalue()

@@ -57,14 +57,15 @@ class Scanned(NamedTuple):
         return self.value_size >= 0
 
 
-def scan_records(payload: bytes | memoryview, count: int, at: int = 0) -> Iterator[Scanned]:
+def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
     """Walk the records of a batch, checked as ``read_records`` checks them.
 
     Raises:
         CorruptBatchError: A record is not what its lengths say, or the count is wrong.
     """
-    if count < 0 or count * RECORD_MIN > len(payload) - at:
-        raise CorruptBatchError(f"{count} records do not fit in {len(payload) - at} bytes")
+    if count < 0 or count * RECORD_MIN > len(payload):
+        raise CorruptBatchError(f"{count} records do not fit in {len(payload)} bytes")
+    at = 0
     try:
         for _ in range(count):
             size, at = read_signed(payload, at, VARINT_BYTES_MAX)

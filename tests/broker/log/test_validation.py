@@ -568,7 +568,7 @@ def test_what_unpacks_to_too_much_is_too_large(
 ) -> None:
     batch = zipped(codec, records, count)
     header = read_batch_header(batch, 0)
-    refused = newest_timestamp(header, batch, log_start_offset=7)
+    refused = newest_timestamp(header, batch)
     assert isinstance(refused, AppendRejection)
     assert (refused.error, refused.log_start_offset) == (ErrorCode.message_too_large, -1)
     assert why in str(refused.reason)
@@ -576,9 +576,9 @@ def test_what_unpacks_to_too_much_is_too_large(
 
 def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
     batch = zipped(GZIP, b"\xff" * 12, 1)
-    refused = newest_timestamp(read_batch_header(batch, 0), batch, log_start_offset=7)
+    refused = newest_timestamp(read_batch_header(batch, 0), batch)
     assert isinstance(refused, AppendRejection)
-    assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, 7)
+    assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, -1)
 
 
 @pytest.mark.slow
@@ -592,7 +592,7 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     assert len(packed) == 1
     assert len(costs_ns) >= count // WALK_PIECES
     assert max(costs_ns) <= 2_000_000
-    assert found == newest_timestamp(header, batch, log_start_offset=5) == NOW
+    assert found == newest_timestamp(header, batch) == NOW
 
 
 def test_steps_find_what_is_found_at_once() -> None:
@@ -606,13 +606,13 @@ def test_steps_find_what_is_found_at_once() -> None:
     ):
         header = read_batch_header(one, 0)
         _, _, found = in_steps(header, one)
-        assert found == newest_timestamp(header, one, log_start_offset=5)
+        assert found == newest_timestamp(header, one)
 
 
 def in_steps(
     header: BatchHeader, batch: bytes
 ) -> tuple[list[int], list[Packed], AppendRejection | int]:
-    steps = newest_in_steps(header, batch, log_start_offset=5)
+    steps = newest_in_steps(header, batch)
     costs_ns, packed, answer = [], [], None
     while True:
         try:

@@ -52,19 +52,6 @@ def test_batches_come_in_order_with_their_places(
     assert torn == []
 
 
-def test_a_part_of_a_segment_ends_where_it_is_told_to(path: Path) -> None:
-    stored = [batch(0), batch(1, 5_000), batch(2), batch(3)]
-    path.write_bytes(b"".join(stored))
-    torn: list[TornTail] = []
-    start, until = len(stored[0]), len(b"".join(stored[:3]))
-    found = list(read_log_file(path, on_torn=torn.append, start=start, until=until))
-    assert [one.data for one in found] == stored[1:3]
-    assert [one.position for one in found] == [start, start + len(stored[1])]
-    assert torn == []
-    list(read_log_file(path, on_torn=torn.append, start=start, until=until - 1))
-    assert [one.position for one in torn] == [until - len(stored[2])]
-
-
 def test_an_empty_segment_has_no_batches(path: Path) -> None:
     path.touch()
     assert sound_batches(path) == ([], None)

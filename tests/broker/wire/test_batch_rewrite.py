@@ -168,7 +168,12 @@ def test_a_record_that_ends_the_payload_in_a_length_is_cut_off() -> None:
 
 def test_records_are_scanned_where_they_lie() -> None:
     batch = made()
-    assert [record.key for record in scan_records(batch, 4, HEADER_SIZE)] == [b"a", b"b", None, b""]
+    assert [record.key for record in scan_records(batch[HEADER_SIZE:], 4)] == [
+        b"a",
+        b"b",
+        None,
+        b"",
+    ]
 
 
 # Filtering
