@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import time  # noqa: TID251 - the processor's, of a match
 import unicodedata
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from txnsim.errors import ErrorCode
+from tests.support.re2j import Answer, recorded
+from txnsim.errors import ErrorCode, PatternError
+from txnsim.patterns import (
+    BYTES_MAX,
+    DEPTH_MAX,
+    INSTRUCTIONS_MAX,
+    STEPS_MAX,
+    UNICODE_CLASSES,
+    compiled,
+    written,
+)
 from txnsim.text import (
     host_and_port,
     printable,
@@ -205,3 +219,160 @@ def test_none_is_left() -> None:
     assert left == []
     turns = {"RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI"}
     assert not any(unicodedata.bidirectional(c) in turns for c in printable(every))
+
+
+# What RE2/J takes, refuses and matches: its own answers are in ``tests/support/re2j.py``.
+
+
+def answered(expression: str, names: tuple[str, ...]) -> Answer:
+    """What we say, in the same form."""
+    try:
+        pattern = compiled(expression)
+    except PatternError as error:
+        return Answer(expression, str(error))
+    return Answer(
+        expression,
+        None,
+        tuple(name for name in names if pattern.matches(name)),
+        tuple(name for name in names if not pattern.matches(name)),
+    )
+
+
+def test_expressions_are_taken_and_refused_and_names_matched_as_by_re2j() -> None:
+    """Over nine hundred are drawn, the others are its oddities."""
+    answers = recorded()
+    assert sum(each.refused is None for each in answers) > 400
+    assert sum(len(each.matched) for each in answers) > 400
+    for theirs in answers:
+        ours = answered(theirs.expression, theirs.matched + theirs.others)
+        assert ours == theirs
+
+
+@given(
+    st.lists(st.sampled_from(sorted({*r"ab09.^$()[]{}|*+?-\&~#,:<>=", "(?i)", r"\p", "é", "\n"}))),
+    st.text(),
+)
+def test_what_is_taken_is_written_so_that_it_compiles(parts: list[str], name: str) -> None:
+    """Rust's syntax refuses nothing that was taken: the error would not be a client's."""
+    answered("".join(parts), (name,))
+
+
+@given(st.text(max_size=20))
+def test_what_is_quoted_matches_itself_alone(text: str) -> None:
+    quoted = "".join(
+        f"\\{char}" if char.isascii() and not char.isalnum() else char for char in text
+    )
+    assert compiled(quoted).matches(text)
+    assert not compiled(quoted).matches(f"{text}a")
+
+
+@pytest.mark.parametrize("name", sorted(UNICODE_CLASSES))
+def test_every_class_of_unicode_is_one_of_rust_s(name: str) -> None:
+    expression = rf"\p{{{name}}}|[^\P{{{name}}}]|(?i:\P{{^{name}}})"
+    assert compiled(expression).matches("x") in (False, True)
+    assert not compiled(rf"[^\p{{{name}}}\P{{{name}}}]").matches("x")
+
+
+@given(
+    st.sampled_from(["a", ".", r"(?i)[^k]", r"\pL", "a?|b*", "(a|b)+c"]),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=3),
+)
+def test_the_program_is_estimated_as_what_it_stands_for(
+    inner: str, counts: list[tuple[int, int]]
+) -> None:
+    """Its instructions times a name's length are the steps that a match is allowed."""
+    short = long = f"({inner})"
+    for least, more in counts:
+        short = f"({short}{{{least},{least + more}}})"
+        long = f"({long * least}{f'({long})?' * more})"
+    assert written(short).instructions >= written(long).instructions - 2 * long.count("(")
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        lambda depth: "(" * depth + "a" + ")" * depth,
+        lambda depth: "(b|c" * depth + r"(?i)[^\W]" + "d)*" * depth,
+        lambda depth: "a" + "*(?i)" * (depth + 1),
+    ],
+)
+def test_what_is_nested_as_deep_as_is_taken_compiles(nested: Callable[[int], str]) -> None:
+    assert not compiled(nested(DEPTH_MAX)).matches("x!")
+    with pytest.raises(PatternError, match="deep"):
+        written(nested(DEPTH_MAX + 1))
+
+
+# What a pattern of a client may cost.
+
+
+COSTLY = "(a?){1000}" * 10 + "x"
+TOPIC_NAME_MAX = 249
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["orders-.*", "(?i)[a-z0-9._-]+", r"[\pL\pN]+", "|".join(map("orders-{}".format, range(500)))],
+)
+def test_what_people_write_is_taken(pattern: str) -> None:
+    assert compiled(pattern).matches("orders-7") == (pattern != r"[\pL\pN]+")
+
+
+@pytest.mark.parametrize("pattern", [COSTLY, "x" * (BYTES_MAX + 1), "(", "(?=a)"])
+def test_what_is_too_large_or_no_expression_is_refused(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        compiled(pattern)
+
+
+def test_every_pattern_that_is_taken_can_be_matched_with_every_name_of_a_topic() -> None:
+    largest = f"(a?){{1000}}(a?){{1000}}(a?){{{INSTRUCTIONS_MAX // 3 - 2001}}}x"
+    assert INSTRUCTIONS_MAX - 3 <= written(largest).instructions <= INSTRUCTIONS_MAX
+    assert not compiled(largest).matches("a" * TOPIC_NAME_MAX)
+    with pytest.raises(PatternError, match="instructions"):
+        compiled(f"{largest}(a?){{3}}")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(a*)*b", "(a|a)*b", "(a|aa)+b", "(.*)(.*)(.*)b", "a?a?a?a?a*a*a*b", r"(\w+\w*)*b"]
+)
+def test_time_grows_no_faster_than_a_name(pattern: str) -> None:
+    """Eight times the name: a quadratic match takes 64 times as long."""
+
+    def cost(length: int) -> float:
+        name, costs = "a" * length + "ba", []
+        for _ in range(7):
+            start = time.process_time()
+            assert not compiled(pattern).matches(name)
+            costs.append(time.process_time() - start)
+        return min(costs)
+
+    assert cost(32_000) < 24 * cost(4_000)
+
+
+@pytest.mark.parametrize(
+    "costly",
+    [
+        r"(?i)[\x{80}-\x{10ffff}]",
+        r"(?i)[\Wa]",
+        r"(?i)[\p{Any}a]",
+        r"\pL",
+        "(?i:[Ā-鿿])",
+        "[^a]",
+        ".",
+    ],
+)
+def test_what_takes_long_to_compile_counts_for_much(costly: str) -> None:
+    """20 ms for the largest pattern; 200 ms are what a busy machine makes of them."""
+    often = INSTRUCTIONS_MAX // written(costly).instructions
+    start = time.process_time()
+    compiled(costly * often)
+    assert time.process_time() - start < 0.2
+    with pytest.raises(PatternError, match="instructions"):
+        compiled(costly * (2 * often + 2))
+
+
+def test_a_long_name_is_refused_by_a_large_program_and_matched_by_a_small_one() -> None:
+    name = "a" * (STEPS_MAX // 1_000)
+    with pytest.raises(PatternError):
+        compiled("(a?){1000}x").matches(name)
+    assert compiled("a+").matches(name)
+    assert compiled("a+").weight(name) < compiled("(a?){1000}x").weight(name)

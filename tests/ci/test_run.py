@@ -1,18 +1,38 @@
-"""Every part has a budget, and together they keep that of CI."""
+"""The gate and the nightly run: parts, programs, verdicts, what has passed."""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.check import SEEDS_FULL
-from tests.ci import gate, nightly, run
+from tests.ci import gate, nightly, patience, run
+from tests.ci.audit import (
+    Word,
+    installed,
+    is_permissive,
+    judge_licences,
+    judge_vulnerabilities,
+    licences,
+    requirements,
+    unbounded,
+)
 from tests.ci.parts import CORES, GATE, NIGHTLY, PLANS, Part, Plan
 from tests.ci.passed import DIRTY
+from tests.ci.patience import Load, asked, main
 from tests.ci.process import Deadline, PartOutcome
 from tests.ci.run import PARTS_MAX, in_budget, next_part
 from tests.clients.matrix.rosters import clients
+
+# Every part has a budget, and together they keep that of CI.
+
 
 of_each_plan = pytest.mark.parametrize("plan", PLANS, ids=[plan.name for plan in PLANS])
 
@@ -128,3 +148,114 @@ def test_a_part_whose_commit_moved_meanwhile_has_passed_at_neither(
     monkeypatch.setattr(run, "keep", lambda _part, at, **_: found.append(at))
     run._ask(Part("any", 1, lambda _: PartOutcome(1, 0)), Deadline(1))
     assert found == kept
+
+
+# A run under load is told as it was.
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(patience, "KEPT", tmp_path)
+    programs = {"well": "print('fine')", "badly": "print('because'); raise SystemExit(1)"}
+    asks = {name: (sys.executable, "-c", text) for name, text in programs.items()}
+    monkeypatch.setattr(patience, "QUESTIONS", asks)
+    return tmp_path
+
+
+def test_each_run_is_kept_and_the_first_that_fails_ends_them(
+    kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["well", "badly", "--times", "2", "--load", "0"]) == 1
+    runs = [json.loads(line) for line in (kept / "runs.jsonl").read_text().splitlines()]
+    assert [(one["question"], one["ok"]) for one in runs] == [
+        ("well", True),
+        ("well", True),
+        ("badly", False),
+    ]
+    assert runs[0]["commit"] == patience.commit()
+    assert Path(runs[-1]["output"]).read_text() == "because\n"
+    assert "badly: FAILED" in capsys.readouterr().out
+
+
+def test_runs_side_by_side_are_all_kept(kept: Path) -> None:
+    assert main(["well", "--times", "4", "--load", "0", "--at-once", "2"]) == 0
+    assert len((kept / "runs.jsonl").read_text().splitlines()) == 4
+
+
+def test_a_run_that_takes_an_hour_fails(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "MINUTES_MAX", 0)
+    assert not asked("well", Load(0))["ok"]
+
+
+@pytest.mark.slow
+def test_the_load_that_is_lacking_is_made_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+
+    class Noted(subprocess.Popen[bytes]):
+        def __init__(self, command: list[str]) -> None:
+            super().__init__(command)
+            begun.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Noted)
+    monkeypatch.setattr(patience, "_LOOKS_EVERY_S", 0.01)
+    told = iter([0.0] * 4)
+    monkeypatch.setattr(os, "getloadavg", lambda: (next(told, 9.0), 0.0, 0.0))
+    with Load(2) as load:
+        while len(load._seen) < 4:
+            load._over.wait(0.01)
+        assert len(begun) == 2
+        while load._burning:
+            load._over.wait(0.01)
+    assert all(one.poll() is not None for one in begun)
+
+
+# The audit fails where it must, and says where it could not ask.
+
+
+def test_what_has_no_bound_is_found() -> None:
+    wanted = [Requirement(text) for text in ("a", "b>=1", "c==2", "d<3", "e~=1.0; os_name=='x'")]
+    assert unbounded(wanted) == ["a", "d<3"]
+    assert unbounded(requirements()) == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "classifiers", "allowed"),
+    [
+        ({"License-Expression": "MIT"}, [], True),
+        ({"License-Expression": "Apache-2.0 OR GPL-3.0"}, [], True),
+        ({"License-Expression": "MIT AND GPL-3.0"}, [], False),
+        ({"License-Expression": "BSD-3-Clause AND Apache-2.0 WITH LLVM-exception"}, [], True),
+        ({"License": "MIT"}, ["License :: OSI Approved :: GNU GPL v3"], False),
+        ({"License": "whatever"}, ["License :: OSI Approved :: BSD License"], True),
+        ({}, [], False),
+    ],
+)
+def test_a_licence_is_on_the_list_or_not(
+    metadata: dict[str, object], classifiers: list[str], allowed: bool
+) -> None:
+    assert all(map(is_permissive, licences(metadata, classifiers))) is allowed
+
+
+def test_all_that_is_installed_has_one_of_the_list() -> None:
+    found = installed(requirements())
+    assert {"kio", "msgspec", "annotated-types"} <= set(found), "with what those need"
+    assert [line for line in judge_licences(found) if line.word is not Word.PASS] == []
+
+
+def test_a_vulnerability_fails_and_what_was_not_asked_is_open() -> None:
+    flaw = {"id": "PYSEC-1", "fix_versions": ["2.1"]}
+    report = {
+        "dependencies": [
+            {"name": "good", "version": "1", "vulns": []},
+            {"name": "bad", "version": "2", "vulns": [flaw]},
+            {"name": "unknown", "skip_reason": "not found"},
+        ]
+    }
+    assert judge_vulnerabilities(json.dumps(report)) == [
+        (Word.FAIL, "bad 2: PYSEC-1, mended in 2.1"),
+        (Word.OPEN, "unknown: not found"),
+    ]
+    del report["dependencies"][1]
+    assert (Word.PASS, "no known vulnerability in 1 distributions") in judge_vulnerabilities(
+        json.dumps(report)
+    )

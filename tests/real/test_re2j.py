@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.broker.test_pattern_syntax import answered
+from tests.broker.test_text import answered
 from tests.support.re2j import asked, drawn
 from txnsim.runtime.rng import SeededRng
 

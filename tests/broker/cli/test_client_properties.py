@@ -1,12 +1,23 @@
+"""What clients are told of the demo's security."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
 
+from txnsim.cli._security_settings import (
+    USERS,
+    announcement,
+    client_settings,
+    java_properties,
+    write_properties,
+)
 from txnsim.cli.client_properties import read_client_properties
+from txnsim.cli.control_token import token_from
 from txnsim.errors import ConfigError
 from txnsim.security.login import Password
+from txnsim.server.security_demo import DemoFiles
 
 
 def test_what_a_client_has_a_use_for_is_taken_and_the_rest_named(tmp_path: Path) -> None:
@@ -59,3 +70,64 @@ def test_who_logs_in_is_taken_from_them(tmp_path: Path) -> None:
     settings, _, ignored = read_client_properties(file)
     assert settings.security.credential == Password(user="alice", password="secret")
     assert ignored == ("ssl.protocol",)
+
+
+# What clients are told of the demo's security.
+
+
+FILES = DemoFiles(
+    authority=Path("/d/ca.pem"),
+    certificate=Path("/d/c.pem"),
+    key=Path("/d/c.key"),
+    keystore=Path("/d/k.pem"),
+)
+SERVERS = {"SASL_PLAINTEXT": "h:1", "SASL_SSL": "h:2", "SSL": "h:3"}
+
+
+def test_java_is_told_how_each_user_logs_in() -> None:
+    modules = {
+        name: java_properties(name, FILES, SERVERS).get("sasl.jaas.config", "") for name in USERS
+    }
+    assert "ScramLoginModule" in modules["scram-user"]
+    assert 'password="guest-secret"' in modules["guest"]
+    assert "PlainLoginModule" in modules["plain-user"]
+    assert 'unsecuredLoginStringClaim_sub="oauth-user"' in modules["oauth-user"]
+    mutual = java_properties("tls-user", FILES, SERVERS)
+    assert (mutual["bootstrap.servers"], mutual["ssl.keystore.location"]) == ("h:3", "/d/k.pem")
+
+
+def test_each_user_has_a_file(tmp_path: Path) -> None:
+    written = write_properties(tmp_path, FILES, SERVERS)
+    assert {path.stem for path in written} == set(USERS)
+    assert "bootstrap.servers=h:2\n" in (tmp_path / "admin.properties").read_text()
+
+
+def test_the_terminal_tells_every_library() -> None:
+    text = "\n".join(announcement(SERVERS, FILES))
+    for client, lines in client_settings(SERVERS, FILES).items():
+        assert f"\n  {client} " in text
+        assert all(line in text for line in lines)
+    for name in USERS:
+        assert name in text
+
+
+# The token that the environment sets.
+
+
+@pytest.mark.parametrize("environment", [{}, {"TXNSIM_TOKEN": ""}, {"TOKEN": "x" * 20}])
+def test_none_is_set(environment: dict[str, str]) -> None:
+    assert token_from(environment) is None
+
+
+@pytest.mark.parametrize("token", ["0123456789abcdef", "x" * 256, "-._~+/=-._~+/=-._~+/="])
+def test_one_is_set(token: str) -> None:
+    assert token_from({"TXNSIM_TOKEN": token}) == token
+
+
+@pytest.mark.parametrize(
+    "token", ["short", "x" * 257, "with a blank in it", "with\nlines in it..."]
+)
+def test_a_bad_one_is_refused_and_not_repeated(token: str) -> None:
+    with pytest.raises(ConfigError, match="TXNSIM_TOKEN: expected 16 to 256") as refusal:
+        token_from({"TXNSIM_TOKEN": token})
+    assert token not in str(refusal.value)

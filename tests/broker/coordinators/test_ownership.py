@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.coordinator import HOME, PARTITIONS, TID
 from tests.support.txn_entries import entry
+from txnsim.coordinators._coordinator_log import append_error
 from txnsim.coordinators._ownership import OwnedPartition, Ownership
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, CoordinatorEpoch
@@ -99,3 +100,14 @@ def test_partitions_may_be_let_go_while_they_are_walked() -> None:
     for owned in ownership:
         ownership.unload(owned.partition, None)
     assert ownership.owned == {}
+
+
+# What an error of a coordinator's log is called towards clients.
+
+
+MAPPED = {3: 15, 19: 15, 20: 15, 7: 15, 6: 16, 56: 16, 10: -1, 18: -1}
+
+
+@pytest.mark.parametrize("error", [each for each in ErrorCode if each is not ErrorCode.none])
+def test_every_error_has_its_name(error: ErrorCode) -> None:
+    assert append_error(error) == MAPPED.get(error, error)

@@ -1,4 +1,4 @@
-"""Immutable metadata: what a change leaves alone, and what a lookup finds."""
+"""The image of metadata: partitions that change, and configs of groups."""
 
 from __future__ import annotations
 
@@ -8,8 +8,531 @@ import msgspec
 import pytest
 
 from tests.support.images import B1, B2, TOPIC_ID, broker, cluster, partition, topic
-from txnsim.metadata.image import CLIENT_LISTENER, BrokerImage, ClusterImage, TopicImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.config_keys import ConfigSource
+from txnsim.metadata.group_configs import (
+    GROUP_CONFIGS,
+    GroupIntervals,
+    group_intervals,
+    group_refusal,
+    group_values,
+)
+from txnsim.metadata.image import (
+    CLIENT_LISTENER,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from txnsim.metadata.partition_changes import (
+    Election,
+    PartitionChange,
+    Placement,
+    changed_partition,
+)
+from txnsim.releases import Rules
+from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import BrokerId, TopicPartition
+
+# One partition's ISR, leader, ELR and epochs after a change, in the cases of Kafka's
+# PartitionChangeBuilderTest.
+
+
+ONLINE, UNCLEAN, PREFERRED = Election.ONLINE, Election.UNCLEAN, Election.PREFERRED
+
+
+def after(
+    found: PartitionImage,
+    isr: tuple[int, ...],
+    *,
+    down: tuple[int, ...] = (),
+    min_isr: int = 1,
+    has_elr: bool = True,
+    election: Election = ONLINE,
+    unclean_shutdown: int | None = None,
+    has_recovered: bool = False,
+) -> PartitionImage | None:
+    return changed_partition(
+        found,
+        PartitionChange(
+            target_isr=tuple(map(BrokerId, isr)),
+            is_acceptable=lambda replica: replica not in down,
+            min_isr=min_isr,
+            has_elr=has_elr,
+            election=election,
+            unclean_shutdown=None if unclean_shutdown is None else BrokerId(unclean_shutdown),
+            has_recovered=has_recovered,
+        ),
+    )
+
+
+def facts(changed: PartitionImage | None) -> tuple[object, ...]:
+    assert changed is not None
+    return (changed.leader, changed.isr, changed.elr, changed.last_known_elr)
+
+
+def test_nothing_changes_where_nothing_is_different() -> None:
+    assert after(partition(1), (1, 2, 3)) is None
+    assert after(partition(2), (1, 2, 3)) is None, "a leader that may lead stays"
+
+
+def test_a_smaller_isr_raises_the_partition_epoch_alone() -> None:
+    changed = after(partition(1, epoch=4), (1, 2))
+    assert facts(changed) == (1, (1, 2), (), ())
+    assert changed is not None
+    assert (changed.leader_epoch, changed.partition_epoch) == (4, 5)
+
+
+def test_a_new_leader_raises_both_epochs() -> None:
+    changed = after(partition(1, epoch=4), (2, 3), down=(1,))
+    assert facts(changed) == (2, (2, 3), (), ())
+    assert changed is not None
+    assert (changed.leader_epoch, changed.partition_epoch) == (5, 5)
+
+
+def test_leaders_are_looked_for_in_the_order_of_the_replicas() -> None:
+    found = partition(1, replicas=(3, 1, 2), isr=(2, 1, 3))
+    assert facts(after(found, (2, 3), down=(1,)))[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("found", "isr", "min_isr", "expected"),
+    [
+        # below the minimum, who leaves is eligible still
+        (partition(1), (1,), 2, (1, (1,), (2, 3), ())),
+        (partition(1, isr=(1, 2)), (1,), 2, (1, (1,), (2,), ())),
+        (partition(1, isr=(1,), elr=(2,)), (), 2, (-1, (), (1, 2), (1,))),
+        # at the minimum nobody needs to be
+        (partition(1, isr=(1,), elr=(2, 3)), (1, 2), 2, (1, (1, 2), (), ())),
+        (partition(1, isr=(1,), elr=(3,)), (1, 2), 3, (1, (1, 2), (3,), ())),
+    ],
+)
+def test_the_elr_follows_the_isr(
+    found: PartitionImage, isr: tuple[int, ...], min_isr: int, expected: tuple[object, ...]
+) -> None:
+    down = () if isr else (1, 2, 3)
+    assert facts(after(found, isr, min_isr=min_isr, down=down)) == expected
+
+
+def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
+    found = partition(-1, isr=(), elr=(1, 2), last_known=(1,), epoch=4)
+    changed = after(found, (), down=(1, 3), min_isr=2)
+    assert facts(changed) == (2, (2,), (1,), ())
+    assert changed is not None
+    assert not changed.is_recovering, "it has everything that was committed"
+
+
+def test_eligible_replicas_do_not_lead_while_another_is_in_sync() -> None:
+    found = partition(1, isr=(1,), elr=(2,), epoch=4)
+    assert facts(after(found, (1,), down=(1,), min_isr=2)) == (-1, (1,), (2,), (1,))
+
+
+def test_the_last_leader_is_elected_again_when_no_other_is_left() -> None:
+    found = partition(-1, isr=(), last_known=(1,), epoch=4)
+    assert after(found, (), down=(1,), min_isr=2) is None
+    changed = after(found, (), down=(3,), min_isr=2)
+    assert facts(changed) == (1, (1,), (), ())
+    assert changed is not None
+    assert changed.is_recovering
+
+
+def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_without_a_leader() -> (
+    None
+):
+    """As the classes of a real 4.4.0 do, of partition 0 too: its minimum is that of before."""
+    found = msgspec.structs.replace(
+        partition(1, isr=(1, 2)), replicas=(BrokerId(3), BrokerId(1), BrokerId(2))
+    )
+    found = msgspec.structs.replace(found, removing=(BrokerId(1), BrokerId(2)))
+    alone = after(found, (1, 2, 3), min_isr=2)
+    assert facts(alone) == (3, (3,), (1, 2), ())
+    assert alone is not None
+    dead = after(alone, (), down=(3,))
+    assert facts(dead) == (-1, (), (1, 2, 3), (3,))
+    assert dead is not None
+    unclean = after(dead, (), down=(3,), unclean_shutdown=3)
+    assert facts(unclean) == (-1, (), (1, 2), (3,))
+    assert unclean is not None
+    assert after(unclean, ()) is None, "3 is back, and nobody leads"
+
+
+def test_without_elr_no_replica_is_eligible_and_an_isr_does_not_get_empty() -> None:
+    found = partition(1, isr=(1,), elr=(2,), last_known=(3,))
+    changed = after(found, (), down=(1, 2), has_elr=False, min_isr=2)
+    assert facts(changed) == (-1, (1,), (), (3,))
+
+
+def test_after_an_unclean_shutdown_a_replica_is_not_eligible() -> None:
+    found = partition(-1, isr=(), elr=(1, 2), last_known=(1,))
+    changed = after(found, (), down=(1, 2, 3), min_isr=2, unclean_shutdown=1)
+    assert facts(changed) == (-1, (), (2,), (1,))
+
+
+def test_an_unclean_election_takes_any_live_replica_and_it_is_alone() -> None:
+    found = partition(-1, isr=(1,), elr=(2,), last_known=(1,), epoch=4)
+    changed = after(found, (1,), down=(1, 2), min_isr=3, election=UNCLEAN)
+    assert facts(changed) == (3, (3,), (), ())
+    assert changed is not None
+    assert (changed.is_recovering, changed.leader_epoch) == (True, 5)
+    assert after(found, (1,), down=(1, 2, 3), min_isr=3, election=UNCLEAN) is None
+
+
+def test_an_unclean_election_prefers_a_replica_in_sync() -> None:
+    changed = after(partition(-1, isr=(3,)), (3,), down=(2,), election=UNCLEAN)
+    assert facts(changed) == (3, (3,), (), ())
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "down", "expected"),
+    [
+        (2, (1, 2, 3), (), 1),
+        (2, (2, 3), (), None),
+        (2, (1, 2, 3), (1,), None),
+        (-1, (2, 3), (1,), 2),
+        (-1, (), (1, 2, 3), None),
+    ],
+)
+def test_a_preferred_election_wants_the_first_replica_and_takes_another_over_none(
+    leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: int | None
+) -> None:
+    changed = after(partition(leader, isr=isr), isr, down=down, election=PREFERRED)
+    assert (None if changed is None else changed.leader) == expected
+
+
+def test_a_leader_that_is_up_has_recovered() -> None:
+    found = partition(3, isr=(3,), is_recovering=True)
+    changed = after(found, (2, 3), has_recovered=True)
+    assert changed is not None
+    assert not changed.is_recovering
+    again = after(found, (2, 3))
+    assert again is not None
+    assert again.is_recovering
+
+
+# Reassignments
+
+
+def moved(
+    found: PartitionImage,
+    isr: tuple[int, ...],
+    replicas: tuple[int, ...],
+    *,
+    removing: tuple[int, ...] = (),
+    adding: tuple[int, ...] = (),
+    down: tuple[int, ...] = (),
+) -> PartitionImage | None:
+    return changed_partition(
+        found,
+        PartitionChange(
+            target_isr=tuple(map(BrokerId, isr)),
+            is_acceptable=lambda replica: replica not in down,
+            min_isr=1,
+            has_elr=True,
+            placement=Placement(
+                replicas=tuple(map(BrokerId, replicas)),
+                removing=tuple(map(BrokerId, removing)),
+                adding=tuple(map(BrokerId, adding)),
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("isr", "replicas", "removing", "adding", "over"),
+    [
+        # PartitionReassignmentReplicasTest: every new replica has to be in sync
+        ((1, 2), (1, 3, 2), (2,), (3,), None),
+        ((1, 2, 3), (1, 3, 2), (2,), (3,), ((1, 3), (1, 3))),
+        ((1, 2, 3), (1, 2, 3, 4), (), (3, 4), None),
+        ((1, 2, 3, 4), (1, 2, 3, 4), (), (3, 4), ((1, 2, 3, 4), (1, 2, 3, 4))),
+        # somebody in sync must be left
+        ((2,), (1, 2), (2,), (), None),
+        ((1,), (1, 2), (2,), (), ((1,), (1,))),
+        ((1, 2), (1, 2), (1, 2), (), None),
+        # fewer replicas than before: all that are left have to be in sync
+        ((1, 3), (2, 3, 1), (1,), (), None),
+        ((1, 2, 3), (2, 3, 1), (1,), (), ((2, 3), (2, 3))),
+        ((1, 4), (2, 4, 1, 3), (1, 3), (4,), None),
+        ((2, 4), (2, 4, 1, 3), (1, 3), (4,), ((2, 4), (2, 4))),
+        # as many as before: those that stay may be late
+        ((1, 4), (2, 4, 1), (1,), (4,), ((2, 4), (4,))),
+    ],
+)
+def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
+    isr: tuple[int, ...],
+    replicas: tuple[int, ...],
+    removing: tuple[int, ...],
+    adding: tuple[int, ...],
+    over: tuple[tuple[int, ...], tuple[int, ...]] | None,
+) -> None:
+    found = partition(isr[0], replicas=replicas, isr=isr[:1], epoch=4)
+    changed = moved(found, isr, replicas, removing=removing, adding=adding)
+    assert changed is not None
+    if over is None:
+        assert (changed.removing, changed.adding) == (removing, adding)
+        assert (changed.replicas, changed.isr) == (replicas, isr)
+        assert changed.leader_epoch == 4
+    else:
+        assert not changed.is_reassigning
+        assert (changed.replicas, changed.isr) == over
+        # Who is gone has to hear of it by a new epoch, even if the leader stays.
+        assert changed.leader_epoch == (5 if removing else 4)
+    assert changed.partition_epoch == 5
+
+
+def test_a_leader_that_goes_is_followed_by_a_replica_that_stays() -> None:
+    found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
+    changed = moved(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,))
+    assert facts(changed) == (2, (2, 3), (), ())
+    found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
+    changed = moved(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,))
+    assert facts(changed)[0] == 3
+
+
+def test_an_isr_that_changes_by_itself_ends_what_it_can() -> None:
+    found = partition(1, replicas=(1, 3, 2), isr=(1, 2), epoch=4, removing=(2,), adding=(3,))
+    assert after(found, (1, 2)) is None
+    changed = after(found, (1, 2, 3))
+    assert changed is not None
+    assert (changed.replicas, changed.isr, changed.is_reassigning) == ((1, 3), (1, 3), False)
+
+
+# Configs of groups: what they may be, and what they come to.
+
+
+BEFORE_4_4 = Rules(group_configs_tell_bounds=False)
+SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+INVALID_CONFIG, INVALID_REQUEST = ErrorCode.invalid_config, ErrorCode.invalid_request
+
+
+def refusal(found: Rejection | None) -> tuple[ErrorCode, str] | None:
+    return None if found is None else (found.error, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({SESSION: "45000"}, None),
+        ({SESSION: "60000", HEARTBEAT: "15000"}, None),
+        ({"nonsense": "1"}, "Unknown group config name: nonsense"),
+        (
+            {SESSION: "x"},
+            "Invalid value x for configuration consumer.session.timeout.ms: Not a number of type "
+            "INT",
+        ),
+        (
+            {SESSION: "44999"},
+            f"{SESSION} must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
+        (
+            {SESSION: "60001"},
+            f"{SESSION} must be less than or equal to group.consumer.max.session.timeout.ms",
+        ),
+        (
+            {"share.delivery.count.limit": "11"},
+            "share.delivery.count.limit must be less than or equal to "
+            "group.share.max.delivery.count.limit",
+        ),
+        ({"streams.num.standby.replicas": "2"}, None),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to "
+            "group.streams.max.standby.replicas",
+        ),
+        ({"share.isolation.level": "read_committed"}, None),
+        ({"share.auto.offset.reset": "earliest"}, None),
+    ],
+)
+def test_a_group_is_configured_within_the_bounds_of_its_broker(
+    wanted: dict[str, str], why: str | None
+) -> None:
+    expected = None if why is None else (INVALID_CONFIG, why)
+    assert refusal(group_refusal("g", wanted, DEFAULTS, BEFORE_4_4)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({SESSION: "44999"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
+        ({SESSION: "60001"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to 2",
+        ),
+        ({"consumer.assignor.offload.enable": "true"}, None),
+        ({"errors.deadletterqueue.topic.name": "dlq."}, None),
+        ({"streams.num.warmup.replicas": "20"}, None),
+        (
+            {"streams.num.warmup.replicas": "21"},
+            "streams.num.warmup.replicas must be less than or equal to 20",
+        ),
+        ({"streams.task.offset.interval.ms": "15000"}, None),
+        (
+            {"streams.task.offset.interval.ms": "14999"},
+            "streams.task.offset.interval.ms must be greater than or equal to 15000",
+        ),
+        ({"streams.assignor.name": "sticky"}, None),
+        (
+            {"streams.assignor.name": "range"},
+            "streams.assignor.name 'range' is not a registered task assignor. Registered assignors "
+            "are: [sticky].",
+        ),
+        ({"streams.rack.aware.assignment.tags": "a,b"}, None),
+        (
+            {"streams.rack.aware.assignment.tags": "a,a"},
+            "streams.rack.aware.assignment.tags must not contain duplicate tag keys.",
+        ),
+        (
+            {"errors.deadletterqueue.topic.name": "__x"},
+            "errors.deadletterqueue.topic.name: DLQ topic name must not start with '__'",
+        ),
+    ],
+)
+def test_a_refusal_tells_the_bounds(wanted: dict[str, str], why: str | None) -> None:
+    expected = None if why is None else (INVALID_CONFIG, why)
+    assert refusal(group_refusal("g", wanted, DEFAULTS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ({"share.heartbeat.interval.ms": "20000"}, None),
+        ({"share.session.timeout.ms": "15000"}, None),
+        ({"share.record.lock.duration.ms": "90000"}, None),
+        ({"share.delivery.count.limit": "25"}, None),
+        ({"share.delivery.count.limit": "2"}, "must be in the range 3 to 25 inclusive."),
+        ({"share.partition.max.record.locks": "100"}, "must be in the range 200 to 10000 inclus"),
+        ({"streams.num.standby.replicas": "5"}, None),
+        ({"streams.num.standby.replicas": "6"}, "must be less than or equal to 5"),
+        ({"streams.num.warmup.replicas": "11"}, "must be less than or equal to 10"),
+        ({"streams.assignment.interval.ms": "0"}, "must be in the range 500 to 15000 inclusive."),
+        (
+            {"share.session.timeout.ms": "15000", "share.heartbeat.interval.ms": "15000"},
+            "share.session.timeout.ms must be greater than share.heartbeat.interval.ms",
+        ),
+    ],
+)
+def test_the_bounds_are_those_of_the_brokers_settings(
+    wanted: dict[str, str], why: str | None
+) -> None:
+    """A real 4.4.0 with these in its file."""
+    settings = Settings(
+        group_share_max_heartbeat_interval_ms=20_000,
+        group_share_min_session_timeout_ms=15_000,
+        group_share_max_record_lock_duration_ms=90_000,
+        group_share_min_delivery_count_limit=3,
+        group_share_max_delivery_count_limit=25,
+        group_share_min_partition_max_record_locks=200,
+        group_share_max_partition_max_record_locks=10_000,
+        group_streams_max_standby_replicas=5,
+        group_streams_max_warmup_replicas=10,
+        group_streams_min_assignment_interval_ms=500,
+    )
+    found = group_refusal("g", wanted, settings)
+    if why is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert why in found.reason
+
+
+def test_a_group_is_told_what_its_brokers_file_says() -> None:
+    settings = Settings(group_share_delivery_count_limit=7, group_streams_acceptable_recovery_lag=5)
+    values = group_values({}, image=cluster(), settings=settings, broker_id=B1)
+    found = {one.name: (one.value, one.source) for one in values}
+    assert found["share.delivery.count.limit"] == ("7", ConfigSource.STATIC_BROKER)
+    assert found["streams.acceptable.recovery.lag"] == ("5", ConfigSource.STATIC_BROKER)
+    assert "streams.num.warmup.replicas" not in found, "internal, and not set"
+
+
+def test_dead_letters_of_groups_came_with_4_4() -> None:
+    name = "errors.deadletterqueue.topic.name"
+    expected = (INVALID_CONFIG, f"Unknown group config name: {name}")
+    assert refusal(group_refusal("g", {name: "dlq."}, DEFAULTS, BEFORE_4_4)) == expected
+
+
+def test_internal_configs_are_told_where_they_are_set() -> None:
+    own = {"streams.num.warmup.replicas": "3"}
+    for configs, is_told in ((own, True), ({}, False)):
+        values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
+        assert ("streams.num.warmup.replicas" in {one.name for one in values}) is is_told
+
+
+def test_a_group_needs_a_name() -> None:
+    expected = (INVALID_REQUEST, "Default group resources are not allowed.")
+    assert refusal(group_refusal("", {}, DEFAULTS)) == expected
+
+
+def test_a_session_is_longer_than_the_pause_between_heartbeats() -> None:
+    settings = Settings(
+        group_consumer_min_session_timeout_ms=1_000,
+        group_consumer_max_heartbeat_interval_ms=50_000,
+    )
+    why = f"{SESSION} must be greater than {HEARTBEAT}"
+    for wanted in ({SESSION: "5000"}, {HEARTBEAT: "45000"}, {SESSION: "9000", HEARTBEAT: "9000"}):
+        assert refusal(group_refusal("g", wanted, settings)) == (INVALID_CONFIG, why)
+    assert group_refusal("g", {SESSION: "9000", HEARTBEAT: "8000"}, settings) is None
+
+
+@pytest.mark.parametrize(
+    ("duration", "is_one"),
+    [
+        ("PT1H", True),
+        ("P1DT2H3M4.5S", True),
+        ("PT-1H", False),
+        ("-PT1H", False),
+        ("-PT-1H", True),
+        ("P", False),
+        ("PT", False),
+        ("P1DT", False),
+        ("soon", False),
+    ],
+)
+def test_share_groups_may_begin_some_time_ago(duration: str, *, is_one: bool) -> None:
+    found = group_refusal("g", {"share.auto.offset.reset": f"by_duration:{duration}"}, DEFAULTS)
+    assert (found is None) is is_one
+    if found is not None:
+        assert found.reason.endswith("of the format 'by_duration:<PnDTnHnMn.nS>'.")
+
+
+def test_share_groups_begin_at_an_end_or_some_time_ago() -> None:
+    assert group_refusal("g", {"share.auto.offset.reset": "none"}, DEFAULTS) is not None
+
+
+def test_a_groups_own_value_goes_before_the_brokers() -> None:
+    settings = Settings(group_consumer_session_timeout_ms=50_000)
+    image = cluster().with_broker_configs("", {"group.consumer.assignment.interval.ms": "7"})
+    found = {
+        value.name: value
+        for value in group_values(
+            {HEARTBEAT: " 6000 ", "share.renew.acknowledge.enable": "FALSE"},
+            image=image,
+            settings=settings,
+            broker_id=B1,
+        )
+    }
+    assert set(found) < set(GROUP_CONFIGS)
+    assert list(found) == sorted(found)
+    assert (found[HEARTBEAT].value, found[HEARTBEAT].source) == ("6000", ConfigSource.GROUP)
+    assert found[HEARTBEAT].synonyms == (
+        (HEARTBEAT, "6000", ConfigSource.GROUP),
+        (f"group.{HEARTBEAT}", "5000", ConfigSource.DEFAULT),
+    )
+    assert (found[SESSION].value, found[SESSION].source) == ("50000", ConfigSource.STATIC_BROKER)
+    pause = found["consumer.assignment.interval.ms"]
+    assert (pause.value, pause.source) == ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    assert found["share.renew.acknowledge.enable"].value == "false"
+    level = found["share.isolation.level"]
+    assert level.synonyms == (("share.isolation.level", "read_uncommitted", ConfigSource.DEFAULT),)
+
+
+def test_members_are_held_to_what_their_group_says() -> None:
+    assert group_intervals(None, DEFAULTS) == GroupIntervals(45_000, 5_000, 1_000)
+    own = {SESSION: "50000", "consumer.assignment.interval.ms": "0"}
+    assert group_intervals(own, DEFAULTS) == GroupIntervals(50_000, 5_000, 0)
+
+
+# Immutable metadata: what a change leaves alone, and what a lookup finds.
 
 
 @pytest.mark.parametrize(

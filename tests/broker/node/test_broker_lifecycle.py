@@ -1,25 +1,237 @@
-"""A broker's registration, heartbeats and shutdown, against a controller that is a list of
-answers.
-"""
+"""A broker's life, its parked work, and what its logs do to it."""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from typing import Any
 
+import pytest
+
 from tests.support.coordinator import ManualClock
+from tests.support.gates import Gates
 from tests.support.images import B1
+from tests.support.logs import NOW, PID, LogDriver, make_log, plain
 from tests.support.peer_network import RecordingNetwork
+from tests.support.within import in_virtual_time, within
 from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
+from txnsim.faults.actions import Drop, Fail, Hold
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
+from txnsim.injection.injector import Injector
 from txnsim.interbroker.lifecycle import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,
     BrokerRegistrationCommand,
     BrokerRegistrationReply,
 )
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.node import purgatory
 from txnsim.node.broker_lifecycle import BrokerLifecycle
+from txnsim.node.log_events import LogEvents
+from txnsim.node.log_gate import FOLLOWER, MARKER
 from txnsim.node.peers import Peers
+from txnsim.node.purgatory import Purgatory
+from txnsim.releases.rules import LATEST
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.settings import DEFAULTS
+from txnsim.types import IsolationLevel
+
+# Parked work: answered once, by a touch, a release or the deadline, and then gone.
+
+
+class Bench:
+    """A purgatory on a clock that moves by hand, and a condition to wait for."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        tasks = LoopTasks(asyncio.get_running_loop())
+        self.purgatory: Purgatory[str] = Purgatory(self.clock, tasks)
+        self.met = False
+        self.checks = 0
+
+    def check(self, _key: str) -> bool:
+        self.checks += 1
+        return self.met
+
+    async def park(self, *keys: str, timeout_ms: float = 100) -> Any:
+        wait = self.purgatory.wait(keys, timeout_ms=timeout_ms, check=self.check)
+        task = asyncio.get_running_loop().create_task(wait)
+        await asyncio.sleep(0)
+        return task
+
+    def assert_empty(self) -> None:
+        assert len(self.purgatory) == 0
+        self.clock.pass_ms(1_000)
+        assert self.clock.armed == 0, "the timer of all with one timeout is not armed for nobody"
+
+
+@pytest.fixture(params=["few keys", "many keys"])
+async def bench(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    if request.param == "many keys":
+        monkeypatch.setattr(purgatory, "WIDE", 0)
+    return Bench()
+
+
+async def test_a_touch_answers_once_the_condition_holds(bench: Bench) -> None:
+    task = await bench.park("a", "b")
+    bench.purgatory.touch("a")
+    await asyncio.sleep(0)
+    assert not task.done()
+    bench.met = True
+    bench.purgatory.touch("b")
+    assert await task is True
+    bench.assert_empty()
+    assert bench.checks == 2
+
+
+async def test_a_touch_of_another_key_checks_nothing(bench: Bench) -> None:
+    task = await bench.park("a")
+    bench.met = True
+    bench.purgatory.touch("c")
+    assert bench.checks == 0
+    task.cancel()
+
+
+async def test_the_deadline_is_monotonic_and_says_no(bench: Bench) -> None:
+    task = await bench.park("a", timeout_ms=100)
+    bench.clock.advance(1_000)
+    bench.clock.pass_ms(99)
+    await asyncio.sleep(0)
+    assert not task.done(), "the cluster clock does not end a long poll"
+    bench.clock.pass_ms(1)
+    assert await task is False
+    bench.assert_empty()
+
+
+async def test_a_release_answers_whatever_the_condition(bench: Bench) -> None:
+    first, second, other = await bench.park("a"), await bench.park("a", "b"), await bench.park("c")
+    assert len(bench.purgatory) == 3
+    bench.purgatory.release("a")
+    assert (await first, await second) == (True, True)
+    assert not other.done()
+    bench.purgatory.release_all()
+    assert await other is True
+    bench.purgatory.release("a")
+    bench.assert_empty()
+
+
+async def test_a_cancelled_waiter_leaves_nothing_behind(bench: Bench) -> None:
+    task = await bench.park("a", "b")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    bench.assert_empty()
+    bench.purgatory.touch("a")
+    assert bench.checks == 0
+
+
+async def test_one_touch_answers_all_that_wait_oldest_first(bench: Bench) -> None:
+    order: list[str] = []
+    tasks = [await bench.park("a") for _ in "abc"]
+    for name, task in zip("abc", tasks, strict=True):
+        task.set_name(name)
+        task.add_done_callback(lambda done: order.append(done.get_name()))
+    bench.met = True
+    bench.purgatory.touch("a")
+    await asyncio.gather(*tasks)
+    assert order == ["a", "b", "c"]
+
+
+async def test_a_waiter_that_is_cancelled_after_its_answer_hears_nothing_twice(
+    bench: Bench,
+) -> None:
+    task = await bench.park("a")
+    bench.met = True
+    bench.purgatory.touch("a")
+    task.cancel()
+    bench.clock.pass_ms(1_000)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    bench.assert_empty()
+
+
+async def test_those_with_one_timeout_share_a_timer_and_keep_their_deadlines(bench: Bench) -> None:
+    first = await bench.park("a", timeout_ms=100)
+    bench.clock.pass_ms(40)
+    second, other = await bench.park("a", timeout_ms=100), await bench.park("a", timeout_ms=70)
+    assert bench.clock.armed == 2
+    bench.clock.pass_ms(60)
+    await asyncio.sleep(0)
+    assert await first is False
+    assert not second.done()
+    bench.clock.pass_ms(10)
+    assert await other is False
+    bench.clock.pass_ms(30)
+    assert await second is False
+    bench.assert_empty()
+
+
+async def test_an_answer_does_not_interrupt_the_touch_that_caused_it(bench: Bench) -> None:
+    task = await bench.park("a")
+    bench.met = True
+    bench.purgatory.touch("a")
+    assert not task.done()
+    assert await task is True
+
+
+async def test_a_check_learns_what_was_touched(bench: Bench) -> None:
+    touched: list[str] = []
+
+    def check(key: str) -> bool:
+        touched.append(key)
+        return key == "b"
+
+    waiting = asyncio.get_running_loop().create_task(
+        bench.purgatory.wait(("a", "b"), timeout_ms=60_000, check=check)
+    )
+    await asyncio.sleep(0)
+    bench.purgatory.touch("a")
+    bench.purgatory.touch("b")
+    assert await waiting
+    assert touched == ["a", "b"]
+
+
+async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> None:
+    touched: list[str] = []
+    gate = asyncio.Event()
+
+    async def prepare() -> bool:
+        await gate.wait()
+        return bool(touched)
+
+    def check(key: str) -> bool:
+        touched.append(key)
+        return False
+
+    async def wait() -> bool:
+        return await bench.purgatory.wait(("a", "b"), timeout_ms=100, check=check, prepare=prepare)
+
+    task = asyncio.get_running_loop().create_task(wait())
+    await asyncio.sleep(0)
+    bench.purgatory.touch("b")
+    assert touched == ["b"]
+    gate.set()
+    assert await task is True
+    bench.assert_empty()
+
+
+async def test_who_is_released_while_it_prepares_waits_no_more(bench: Bench) -> None:
+    async def prepare() -> bool:
+        bench.purgatory.release("a")
+        return False
+
+    waits = bench.purgatory.wait(("a",), timeout_ms=100, check=bench.check, prepare=prepare)
+    assert await waits is True
+    bench.assert_empty()
+
+
+# A broker's registration, heartbeats and shutdown, against a controller that is a list of answers.
+
 
 UNFENCED = BrokerHeartbeatReply(is_caught_up=True, is_fenced=False)
 FENCED = BrokerHeartbeatReply(is_caught_up=False)
@@ -176,3 +388,194 @@ def test_a_shutdown_that_the_controller_wants_is_obeyed_without_being_asked_for(
     world.answer(GO)
     assert world.lifecycle.is_stopped
     assert world.told == []
+
+
+# The gate before a broker's logs: who may append, and what of an append reaches the disk.
+
+
+SOMETHING = Subject()
+BY_TWO = LogConfig(rules=LATEST, roll_bytes=2 * len(plain()), retention_ms=-1)
+"""Two batches of one record fill a segment."""
+
+
+class LogGateWorld:
+    def __init__(self, env: VirtualEnvironment) -> None:
+        self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
+        self.gates = Gates(env.tasks, interceptor=self.injector)
+        self.gate = self.gates.log
+        self.tasks = env.tasks
+
+    def arm(self, action: Action, point: FaultPoint, **more: Any) -> None:
+        self.injector.arm(FaultRule(id="f", point=point, action=action, **more))
+
+    def append(self, made: LogDriver, *, aborts: bool = False) -> PartitionLog:
+        """One batch, or an abort, with the gate told of it."""
+        log = made.log
+        before, end = self.gate.durable(log), log.log_end_offset
+        if aborts:
+            made.end(committed=False)
+        else:
+            made.append(plain())
+        self.gate.appended(log, before, aborted_at=end if aborts else None)
+        return log
+
+
+run = in_virtual_time(LogGateWorld)
+
+
+@within(run)
+async def test_the_gate_is_open_while_no_rule_is_armed(world: LogGateWorld) -> None:
+    def is_open() -> bool:
+        return world.gate.is_open
+
+    assert is_open()
+    assert await world.gate.admit(SOMETHING, kind=MARKER) is None
+    world.gates.disk.is_full = True
+    assert not is_open()
+    world.gates.disk.is_full = False
+    world.arm(Hold(), FaultPoint.CLIENT_REQUEST)
+    assert not is_open()
+
+
+@within(run)
+async def test_a_full_disk_takes_the_directory_offline_with_the_first_write(
+    world: LogGateWorld,
+) -> None:
+    assert world.gate.refuse_full() is None
+    world.gates.disk.is_full = True
+    assert world.gates.failures == 0
+    error = await world.gate.admit(SOMETHING, kind=MARKER)
+    assert error is ErrorCode.kafka_storage_error
+    assert world.gates.failures == 1
+
+
+@within(run)
+async def test_a_rule_refuses_what_it_names(world: LogGateWorld) -> None:
+    world.arm(Fail(error="NOT_ENOUGH_REPLICAS"), FaultPoint.LOG_APPEND, role="follower")
+    admit = world.gate.admit
+    assert await admit(SOMETHING, kind=MARKER) is None
+    error = await admit(SOMETHING, kind=MARKER, role=FOLLOWER)
+    assert error is ErrorCode.not_enough_replicas
+
+
+@within(run)
+async def test_who_is_held_while_its_broker_stops_appends_nothing(world: LogGateWorld) -> None:
+    world.arm(Hold(), FaultPoint.LOG_APPEND)
+    waiting = world.tasks.spawn(world.gate.admit(SOMETHING, kind=MARKER), name="append")
+    await asyncio.sleep(0)
+    world.gates.crossings.stop()
+    world.injector.release("f")
+    assert await waiting is ErrorCode.not_leader_or_follower
+
+
+# Behind an append
+
+
+def two_segments(world: LogGateWorld) -> LogDriver:
+    made = LogDriver(BY_TWO)
+    for _ in range(3):
+        world.append(made)
+    return made
+
+
+@within(run)
+async def test_a_segment_that_ends_is_flushed_and_its_producers_are_noted(
+    world: LogGateWorld,
+) -> None:
+    world.arm(Hold(), FaultPoint.CLIENT_REQUEST)
+    log = two_segments(world).log
+    assert (log.local.recovery_point, log.producers.newest_snapshot_offset) == (2, 2)
+
+
+@within(run)
+async def test_without_anybody_to_ask_it_is_the_same(world: LogGateWorld) -> None:
+    log = two_segments(world).log
+    assert (log.local.recovery_point, log.producers.newest_snapshot_offset) == (2, 2)
+
+
+@within(run)
+async def test_a_flush_that_is_lost_leaves_more_to_be_lost(world: LogGateWorld) -> None:
+    world.arm(Drop(), FaultPoint.LOG_FLUSH)
+    assert two_segments(world).log.local.recovery_point == 0
+
+
+@within(run)
+async def test_a_flush_that_waits_is_done_later(world: LogGateWorld) -> None:
+    world.arm(Hold(), FaultPoint.LOG_FLUSH)
+    log = two_segments(world).log
+    assert log.local.recovery_point == 0
+    world.injector.release("f")
+    await asyncio.sleep(0.001)
+    assert log.local.recovery_point == 2
+
+
+@within(run)
+async def test_a_flush_that_fails_takes_the_directory_offline(world: LogGateWorld) -> None:
+    world.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_FLUSH)
+    assert two_segments(world).log.local.recovery_point == 0
+    assert world.gates.failures == 1
+
+
+@within(run)
+async def test_a_snapshot_that_is_lost_is_not_there(world: LogGateWorld) -> None:
+    world.arm(Drop(), FaultPoint.LOG_INDEX, kind="producer-snapshot")
+    log = two_segments(world).log
+    assert log.producers.newest_snapshot_offset is None
+    assert log.local.recovery_point == 2
+
+
+@within(run)
+async def test_a_lost_note_of_an_abort_hides_it_from_readers(world: LogGateWorld) -> None:
+    world.arm(Drop(), FaultPoint.LOG_INDEX, kind="aborted-range", limit=1)
+    made = LogDriver()
+    for sequence in range(2):
+        made.txn(sequence)
+        world.append(made, aborts=True)
+    read = made.log.read(0, max_bytes=10_000, isolation=IsolationLevel.READ_COMMITTED)
+    assert [one.first_offset for one in getattr(read, "aborted", ())] == [2]
+
+
+def test_what_is_no_longer_there_can_be_lost_again() -> None:
+    log = make_log()
+    log.local.index.remove(7)
+    log.producers.snapshots.remove(7)
+    log.local.lose_flush(7)
+    log.local.flush_up_to(7)
+    assert 7 not in log.local.index
+    assert (log.producers.newest_snapshot_offset, log.local.recovery_point) == (None, 0)
+
+
+# What happens to a log besides appends, in the trace.
+
+
+def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
+    driver, tracer = LogDriver(), Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    events, log = LogEvents(tracer, "broker/1"), driver.log
+    driver.txn(0)
+    driver.txn(1)
+    driver.settle()
+    log.delete_records_before(1)
+    events.started(log, "DeleteRecords")
+    log.restart_at(7, now_ms=NOW)
+    events.truncated(log)
+    events.expired(log, (PID,))
+    start = {"tp": "orders-0", "to": 1, "lso": 1, "open": [PID], "reason": "DeleteRecords"}
+    assert [(event.k, event.d) for event in tracer.events()] == [
+        ("log.start", start),
+        ("log.truncate", {"tp": "orders-0", "epoch": 0, "to": 7}),
+        ("pid.expire", {"tp": "orders-0", "pid": PID, "rule": "producer.expires"}),
+    ]
+    assert {tracer.nodes[event.n] for event in tracer.events()} == {"broker/1/log/orders-0"}
+
+
+def test_a_timer_is_the_cause_of_what_it_finds() -> None:
+    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    events = LogEvents(tracer, "broker/1")
+    before = events.timer("retention", 300_000)
+    events.expired(LogDriver().log, (PID,))
+    fired, expired = tracer.events()
+    assert (fired.k, fired.p, fired.d) == (
+        "timer.fire", (), {"timer": "retention", "waited_ms": 300_000}
+    )  # fmt: skip
+    assert expired.p == (fired.i,)
+    assert tracer.caused_by(before) == fired.i

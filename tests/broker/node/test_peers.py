@@ -1,14 +1,26 @@
-"""What a broker asks of its peers: API, version, target and patience of each request."""
+"""Brokers among each other: what they ask, cross, and load."""
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from typing import cast
+import weakref
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, cast
 
 import msgspec
+import pytest
 
 from tests.support.peer_network import RecordingNetwork
+from tests.support.within import in_virtual_time, within
 from txnsim.errors import PeerDisconnectedError
+from txnsim.faults.actions import Delay, Drop, Fail, Hold
+from txnsim.faults.crossings import FaultEffect, SubmitOutcome
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
+from txnsim.injection.injector import Injector
 from txnsim.interbroker.lifecycle import BrokerHeartbeatCommand, BrokerRegistrationCommand
 from txnsim.interbroker.replication import ReplicaFetchCommand, ReplicaOffsetCommand
 from txnsim.interbroker.transactions import (
@@ -18,11 +30,197 @@ from txnsim.interbroker.transactions import (
     TxnMarker,
     WriteTxnMarkersCommand,
 )
+from txnsim.node.coordinator_loading import CoordinatorLoading
+from txnsim.node.crossings import Crossings, at_once, error_in, is_lost, timer_gate
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, CONTROLLER_ID, VERIFICATION_FROM, Peers
 from txnsim.releases import Fleet, Rules, fleet_from
 from txnsim.releases.kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_4_1, RELEASE_4_2, RELEASE_4_4
 from txnsim.runtime.env import Network
-from txnsim.types import BrokerId, CoordinatorEpoch, ProducerEpoch, ProducerId, TopicPartition
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.types import (
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+)
+
+# How long a coordinator loads: not at all, unless somebody declares it.
+
+
+P3 = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
+
+
+class World:
+    """One broker's loads."""
+
+    def __init__(self, env: VirtualEnvironment, min_ms: int) -> None:
+        self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
+        env.network.interceptor = self.injector
+        self.loading = CoordinatorLoading(
+            crossings=Crossings(node="broker/1", network=env.network, tasks=env.tasks),
+            clock=env.clock,
+            tasks=env.tasks,
+            min_ms=min_ms,
+        )
+        self.finished: list[bool] = []
+        self.steps = 0
+
+    def load(self, *, records: Sequence[int] = ()) -> None:
+        """A load whose batches have so many records."""
+
+        def read(*, is_readable: bool) -> Iterator[int]:
+            for count in records:
+                self.steps += 1
+                yield count
+            self.finished.append(is_readable)
+
+        self.loading.load(P3, read)
+
+    def arm(self, action: Action, *, partition: int = 3) -> None:
+        self.injector.arm(
+            FaultRule(
+                id="f",
+                point=FaultPoint.COORDINATOR_LOAD,
+                action=action,
+                broker=1,
+                topic=TRANSACTION_STATE_TOPIC,
+                partition=partition,
+            )
+        )
+
+
+def run(main: Callable[[World], Awaitable[None]], *, min_ms: int = 0) -> None:
+    async def whole(env: VirtualEnvironment) -> None:
+        await main(World(env, min_ms))
+        await env.tasks.close()
+
+    run_virtual(whole, seed=1)
+
+
+@within(run)
+async def test_a_load_takes_no_time_of_its_own(world: World) -> None:
+    world.load()
+    assert world.finished == [True]
+
+
+@within(run, min_ms=500)
+async def test_a_load_takes_as_long_as_the_setting_says(world: World) -> None:
+    world.load()
+    await asyncio.sleep(0.499)
+    assert world.finished == []
+    await asyncio.sleep(0.002)
+    assert world.finished == [True]
+    world.load()
+    world.loading.stop()
+    await asyncio.sleep(1)
+    assert world.finished == [True], "a broker that is gone loads nothing"
+
+
+@within(run)
+async def test_a_held_load_ends_when_it_is_released(world: World) -> None:
+    world.arm(Hold())
+    world.load()
+    await asyncio.sleep(1)
+    assert world.finished == []
+    world.injector.release("f")
+    await asyncio.sleep(0)
+    assert world.finished == [True]
+
+
+@pytest.mark.parametrize(
+    ("action", "partition", "expected"),
+    [
+        (Delay(delay_ms=100), 3, [True]),
+        (Drop(), 3, []),
+        (Fail(error="CORRUPT_MESSAGE"), 3, [False]),
+        (Drop(), 4, [True]),
+    ],
+)
+@within(run)
+async def test_what_a_fault_makes_of_a_load(
+    world: World, action: Action, partition: int, expected: list[bool]
+) -> None:
+    world.arm(action, partition=partition)
+    world.load()
+    await asyncio.sleep(1)
+    assert world.finished == expected
+
+
+@within(run)
+async def test_a_load_that_is_held_for_a_broker_that_is_gone_has_no_effect(world: World) -> None:
+    world.arm(Hold())
+    world.load()
+    world.load()
+    world.loading.stop()
+    world.injector.disarm("f")
+    await asyncio.sleep(0)
+    assert world.finished == []
+
+
+@within(run)
+async def test_a_long_log_is_read_in_slices_and_the_next_one_after_it(world: World) -> None:
+    world.load(records=[10] * 20)
+    world.load(records=[1])
+    assert (world.steps, world.finished) == (7, []), "a slice is 66 records"
+    await asyncio.sleep(0.001)
+    assert (world.steps, world.finished) == (21, [True, True])
+
+
+@within(run)
+async def test_a_broker_that_is_gone_reads_no_further(world: World) -> None:
+    world.load(records=[10] * 20)
+    world.loading.stop()
+    await asyncio.sleep(0.001)
+    assert (world.steps, world.finished) == (7, [])
+
+
+def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
+    """Neither one whose first slice fails nor one that fails behind a break."""
+
+    def unreadable(*, is_readable: bool) -> Iterator[int]:
+        yield 10 if is_readable else 0
+        raise ValueError("torn")
+
+    read: list[int] = []
+
+    async def main(world: World) -> None:
+        world.load(records=[10] * 20)
+        world.loading.load(P3, unreadable)
+        world.load(records=[1])
+        await asyncio.sleep(0.001)
+        read.append(len(world.finished))
+        with pytest.raises(ValueError, match="torn"):
+            world.loading.load(P3, unreadable)
+        world.load()
+        read.append(len(world.finished))
+
+    with pytest.raises(ExceptionGroup, match="background tasks failed") as told:
+        run(main)
+    assert read == [2, 3]
+    assert told.group_contains(ValueError, match="torn"), "it is told as the bug that it is"
+
+
+@within(run)
+async def test_a_broker_that_is_gone_keeps_no_logs(world: World) -> None:
+    world.load(records=[10] * 20)
+    world.load(records=[1])
+    waiting = weakref.ref(world.loading._waiting[0])
+    world.loading.stop()
+    assert waiting() is None
+    await asyncio.sleep(0.001)
+    assert world.finished == []
+
+
+@within(run)
+async def test_the_end_of_the_run_ends_a_held_load(world: World) -> None:
+    world.arm(Hold())
+    world.load()
+
+
+# What a broker asks of its peers: API, version, target and patience of each request.
+
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 
@@ -160,3 +358,124 @@ def _markers(*, transaction_version: int) -> WriteTxnMarkersCommand:
         partitions=(TopicPartition("foo", 0),),
     )
     return WriteTxnMarkersCommand(markers=(marker,))
+
+
+# The fault points inside of a broker: asking, waiting, and what is left of it when it stops.
+
+
+P0 = TopicPartition("orders", 0)
+ABOUT_P0 = Subject(partitions=(P0,))
+
+
+class CrossingsWorld:
+    def __init__(self, env: VirtualEnvironment) -> None:
+        self.env = env
+        self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
+        env.network.interceptor = self.injector
+        self.crossings = Crossings(node="broker/1", network=env.network, tasks=env.tasks)
+        self.told: list[FaultEffect | None] = []
+
+    def arm(self, action: Action, point: FaultPoint, **more: Any) -> None:
+        self.injector.arm(FaultRule(id="f", point=point, action=action, **more))
+
+    def ask(self, point: FaultPoint = FaultPoint.LOG_APPEND, *, kind: str = "") -> None:
+        self.crossings.go_on(self.told.append, point, ABOUT_P0, kind=kind)
+
+
+run_of_crossings = in_virtual_time(CrossingsWorld)
+
+
+@within(run_of_crossings)
+async def test_no_rule_is_asked_while_nothing_is_armed(world: CrossingsWorld) -> None:
+    assert not world.crossings.armed
+    world.ask()
+    assert world.told == [None]
+
+
+@within(run_of_crossings)
+async def test_another_crossing_goes_on_at_once(world: CrossingsWorld) -> None:
+    world.arm(Hold(), FaultPoint.LOG_APPEND, topic="another")
+    assert world.crossings.armed
+    world.ask()
+    assert world.told == [None]
+    assert await world.crossings.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
+
+
+@pytest.mark.parametrize(
+    "criteria",
+    [
+        {"broker": 1},
+        {"topic": "orders", "partition": 0},
+        {"kind": "marker"},
+    ],
+)
+@within(run_of_crossings)
+async def test_a_rule_names_broker_subject_and_kind(
+    world: CrossingsWorld, criteria: dict[str, Any]
+) -> None:
+    world.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, **criteria)
+    world.ask(kind="marker")
+    (verdict,) = world.told
+    assert error_in(verdict) == 56
+    assert not is_lost(verdict)
+
+
+@within(run_of_crossings)
+async def test_what_is_held_goes_on_with_the_release_and_others_pass_it(
+    world: CrossingsWorld,
+) -> None:
+    world.arm(Hold(), FaultPoint.LOG_APPEND, limit=1)
+    world.ask()
+    assert await world.crossings.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
+    assert world.told == []
+    world.injector.release("f")
+    await asyncio.sleep(0.001)
+    (verdict,) = world.told
+    assert verdict is not None
+    assert verdict.outcome is SubmitOutcome.PASS
+
+
+@within(run_of_crossings)
+async def test_a_delay_takes_its_time(world: CrossingsWorld) -> None:
+    world.arm(Delay(delay_ms=700), FaultPoint.METADATA_APPLY)
+    before_ms = world.env.clock.monotonic_ms()
+    assert error_in(await world.crossings.verdict(FaultPoint.METADATA_APPLY)) == 0
+    assert world.env.clock.monotonic_ms() - before_ms == 700
+
+
+@within(run_of_crossings)
+async def test_a_broker_that_has_stopped_does_nothing_any_more(world: CrossingsWorld) -> None:
+    world.arm(Hold(), FaultPoint.LOG_APPEND)
+    world.ask()
+    world.crossings.stop()
+    world.injector.release("f")
+    await asyncio.sleep(0.001)
+    assert world.told == []
+    assert world.crossings.is_stopped
+
+
+@within(run_of_crossings)
+async def test_what_is_held_ends_with_the_run(world: CrossingsWorld) -> None:
+    world.arm(Hold(), FaultPoint.LOG_APPEND)
+    world.ask()
+    await world.env.tasks.close()
+    assert world.told == []
+
+
+@within(run_of_crossings)
+async def test_a_scan_that_is_dropped_is_left_out_once(world: CrossingsWorld) -> None:
+    happened: list[str] = []
+    gate = timer_gate(world.crossings)
+    world.arm(Drop(), FaultPoint.CLOCK_TIMER, kind="retention", limit=1)
+    for kind in ("cleaner", "retention", "retention"):
+        gate(kind, partial(happened.append, kind), partial(happened.append, f"no {kind}"))
+    assert happened == ["cleaner", "no retention", "retention"]
+    at_once("retention", lambda: happened.append("at once"), lambda: happened.append("never"))
+    assert happened[3:] == ["at once"]
+
+
+def test_verdicts_are_read_in_one_place() -> None:
+    drop = FaultEffect(outcome=SubmitOutcome.DROP)
+    assert (is_lost(None), is_lost(drop)) == (False, True)
+    assert (error_in(None), error_in(drop)) == (0, 0)
+    assert error_in(FaultEffect(outcome=SubmitOutcome.ERROR, error=6)) == 6

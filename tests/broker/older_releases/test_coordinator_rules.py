@@ -6,14 +6,24 @@ The off side is the history of the ticket; where a real older broker can be had,
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from typing import Any, Final
 
 import msgspec
 import pytest
 
+from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.leader import ADD, OLD, P0, P1, Leader, part, produce, settle
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
+from tests.support.waiting import leaderless
+from txnsim.broker.produce import Outcomes, ProduceCommand
+from txnsim.client.producer import Producer
+from txnsim.client.requests import update_features
+from txnsim.client.versions import VersionRange
+from txnsim.controller.controller import NewTopic
 from txnsim.coordinators._ownership import OwnedPartition, Ownership
-from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
+from txnsim.errors import CorruptLogRecordError, ErrorCode, PeerTimeoutError, Rejection
+from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand
 from txnsim.releases import LATEST, Rules
 from txnsim.txn.commands import (
     NEEDS_PRODUCER_ID,
@@ -28,12 +38,7 @@ from txnsim.txn.log_reader import read_log
 from txnsim.txn.machine import decide_add_partitions, decide_verify, is_timed_out
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import decide_init_producer_id
-from txnsim.txn.state import (
-    TIMEOUT_NEVER_MS,
-    TransactionState,
-    TxnMetadata,
-    TxnTransition,
-)
+from txnsim.txn.state import TIMEOUT_NEVER_MS, TransactionState, TxnMetadata, TxnTransition
 from txnsim.txn.transitions import (
     apply,
     begin,
@@ -52,6 +57,7 @@ from txnsim.types import (
     Decision,
     ProducerEpoch,
     ProducerId,
+    TopicPartition,
     TransactionVersion,
 )
 from txnsim.wire.batch import Record, build_batch
@@ -437,3 +443,161 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
         outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, rules=rules)
         assert isinstance(outcome, Rejection)
         assert outcome.error is ErrorCode.producer_fenced
+
+
+# Switches that show in a whole broker: the produce path, the controller, leaders that are gone.
+
+
+ONE, TWO = BrokerId(1), BrokerId(2)
+SOLO: Final = TopicPartition("solo", 0)
+PID: Final = 7
+
+
+def start(leader: Leader, command: ProduceCommand) -> asyncio.Task[Outcomes]:
+    return asyncio.get_running_loop().create_task(leader.producing.produce(command))
+
+
+def txn(topic_partition: TopicPartition = P0, **more: Any) -> Any:
+    return part(topic_partition, 0, transactional=True, **more)
+
+
+# Produce
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        (LATEST, ErrorCode.not_enough_replicas),
+        (Rules(lost_verification_is_retriable=False), ErrorCode.network_exception),
+    ],
+)
+async def test_a_verification_without_an_answer(rules: Rules, error: ErrorCode) -> None:
+    leader = Leader(rules=rules)
+    task = start(leader, produce(txn(), operation=OLD))
+    await settle()
+    leader.asked[0].answer.fail(PeerTimeoutError("none"))
+    assert (await task)[P0].error is error
+
+
+async def test_an_implicit_add_that_meets_a_transaction_still_ending() -> None:
+    for rules, asked in ((LATEST, 2), (Rules(implicit_add_is_repeated=False), 1)):
+        leader = Leader(rules=rules)
+        task = start(leader, produce(txn(), operation=ADD))
+        await settle()
+        leader.answer(ErrorCode.concurrent_transactions)
+        await settle()
+        leader.clock.pass_ms(20)
+        await settle()
+        assert len(leader.asked) == asked
+        if asked == 2:
+            leader.answer()
+        expected = ErrorCode.none if asked == 2 else ErrorCode.concurrent_transactions
+        assert (await task)[P0].error is expected
+
+
+async def test_two_epochs_of_one_producer_in_a_request() -> None:
+    two = produce(txn(P0), txn(P1, epoch=1), operation=OLD)
+    mixed = ErrorCode.invalid_producer_id_mapping
+    assert (await Leader().producing.produce(two))[P0].error is mixed
+    leader = Leader(rules=Rules(request_has_one_epoch=False))
+    task = start(leader, two)
+    await settle()
+    leader.answer()
+    assert {outcome.error for outcome in (await task).values()} == {ErrorCode.none}
+    other = produce(txn(P0), txn(P1, pid=8), operation=OLD)
+    assert (await leader.producing.produce(other))[P0].error is mixed
+
+
+async def test_before_verification_nobody_is_asked() -> None:
+    leader = Leader(rules=Rules(transactions_are_verified=False))
+    outcomes = await leader.producing.produce(produce(txn(P0), txn(P1, pid=8), operation=OLD))
+    assert {outcome.error for outcome in outcomes.values()} == {ErrorCode.none}
+    assert leader.asked == []
+
+
+# Markers
+
+
+def test_a_marker_for_a_replica_that_is_not_here() -> None:
+    async def story(cluster: VirtualCluster) -> ErrorCode:
+        solo(cluster, leader=TWO)
+        marker = TxnMarker(
+            producer_id=ProducerId(PID),
+            producer_epoch=ProducerEpoch(0),
+            committed=True,
+            coordinator_epoch=CoordinatorEpoch(0),
+            transaction_version=0,
+            partitions=(SOLO,),
+        )
+        command = WriteTxnMarkersCommand(markers=(marker,))
+        reply = await cluster.sim.brokers[ONE].write_txn_markers(command)
+        ((_, ((_, error),)),) = reply.results
+        return ErrorCode(error)
+
+    assert run_cluster(story) is ErrorCode.unknown_topic_or_partition
+    old = {"unhosted_markers_are_retried": False}
+    assert run_cluster(story, rules=old) is ErrorCode.unsupported_for_message_format
+
+
+def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:
+    async def story(cluster: VirtualCluster) -> tuple[str, bool]:
+        async with cluster.client() as client:
+            solo(cluster, leader=TWO)
+            await client.coordinator("a")
+            home = cluster.home("a")
+            if cluster.leader(home) != ONE:
+                cluster.sim.move_leader(home, ONE)
+            producer = Producer(client, transactional_id="a")
+            identity = await producer.init_transactions()
+            producer.begin()
+            await producer.send(SOLO.topic, SOLO.partition, b"v")
+            await cluster.sim.kill_broker(TWO)
+            await leaderless(cluster, SOLO, seconds=20)
+            await producer.commit()
+            await asyncio.sleep(1)
+            (entry,) = cluster.sim.brokers[ONE].coordinator.entries()
+            state = entry.state.wire_name
+            await cluster.sim.start_broker(TWO)
+            await until_state(client, "a", "CompleteCommit")
+            await producer.close()
+            log = cluster.sim.brokers[TWO].replicas.led[SOLO]
+            return state, log.producers.open_transaction_of(identity.producer_id) >= 0
+
+    assert run_cluster(story) == ("CompleteCommit", True), "4.3 leaves it hanging"
+    kept = {"leaderless_partitions_keep_markers": True}
+    assert run_cluster(story, rules=kept) == ("PrepareCommit", False)
+
+
+def solo(cluster: VirtualCluster, *, leader: BrokerId) -> None:
+    """A topic with one replica, on that broker."""
+    made = cluster.sim.metadata.create_topic(
+        NewTopic(name=SOLO.topic, assignments=((0, (leader,)),))
+    )
+    assert not isinstance(made, Rejection)
+
+
+# Features
+
+
+def test_one_feature_of_several_that_can_not_change() -> None:
+    async def story(cluster: VirtualCluster) -> Any:
+        levels = {"transaction.version": 1, "no.such.feature": 1, "unknown.and.off": 0}
+        request = update_features(levels, upgrade_type=1, validate_only=False, timeout_ms=1_000)
+        asked = type(request)(api=request.api, within=VersionRange(1, 1), build=request.build)
+        async with cluster.client() as client:
+            answer = await client.ask(ONE, asked)
+        results = {one.feature: ErrorCode(one.error_code) for one in answer.results}
+        level = cluster.sim.brokers[TWO].transaction_version()
+        return ErrorCode(answer.error_code), results, int(level)
+
+    refused = ErrorCode.invalid_update_version
+    assert run_cluster(story, level=0) == (refused, {}, 0)
+    assert run_cluster(story, level=0, rules={"features_change_together": False}) == (
+        ErrorCode.none,
+        {
+            "no.such.feature": refused,
+            "transaction.version": ErrorCode.none,
+            "unknown.and.off": ErrorCode.none,
+        },
+        1,
+    )

@@ -1,18 +1,37 @@
-"""The cluster clock and the monotonic clock, on a virtual loop."""
+"""Clocks, chance, and what watches over both."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.coordinator import START_MS, ManualClock
-from txnsim.runtime.clock import ARM_MS_MAX, SLICE_NS, LoopClock, SkewedClock
+from txnsim.runtime.clock import (
+    ARM_MS_MAX,
+    SLICE_NS,
+    STANDSTILL_MS,
+    LoopClock,
+    SkewedClock,
+    stood_still,
+)
 from txnsim.runtime.env import Clock
+from txnsim.runtime.rng import SeededRng, derive, random_seed
+from txnsim.runtime.switch_interval import SWITCH_S, short_switch_interval
 from txnsim.runtime.virtual._loop import VirtualLoop
+from txnsim.runtime.wall_clock import wall_ms
+
+# The cluster clock and the monotonic clock, on a virtual loop.
 
 
 class World:
@@ -329,3 +348,98 @@ def test_time_passes_on_all_clocks() -> None:
     clock.call_later(5, lambda: later.append(clock.monotonic_ms()))
     cluster.pass_ms(5)
     assert later == [5_005]
+
+
+# Named streams of chance.
+
+
+def test_a_name_gives_the_same_stream_object_every_time() -> None:
+    rng = SeededRng(7)
+    assert rng.stream("link.b1-b2") is rng.stream("link.b1-b2")
+
+
+@given(seed=st.integers(), name=st.text(max_size=40))
+def test_seed_and_name_determine_the_draws(seed: int, name: str) -> None:
+    draws = [SeededRng(seed).stream(name).random() for _ in range(2)]
+    assert draws[0] == draws[1]
+
+
+def test_a_new_stream_does_not_shift_another() -> None:
+    alone, disturbed = SeededRng(7), SeededRng(7)
+    disturbed.stream("b").random()
+    first = [alone.stream("a").random() for _ in range(3)]
+    second = []
+    for _ in range(3):
+        second.append(disturbed.stream("a").random())
+        disturbed.stream("c").random()
+    assert first == second
+
+
+def test_streams_differ_by_name_and_by_seed() -> None:
+    derived = {derive(seed, name) for seed in (1, 2, -1) for name in ("a", "b", "")}
+    assert len(derived) == 9
+
+
+def test_long_seeds_differ_in_any_digit() -> None:
+    assert derive(10**80 + 1, "a") != derive(10**80 + 2, "a")
+
+
+def test_derivation_does_not_depend_on_the_hash_seed() -> None:
+    code = "from txnsim.runtime.rng import derive; print(derive(7, 'link.b1-b2'))"
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("0", "1")
+    }
+    assert printed == {f"{derive(7, 'link.b1-b2')}\n"}
+
+
+def test_random_seeds_are_fit_for_a_command_line() -> None:
+    seed = random_seed()
+    assert 0 <= seed < 2**48
+
+
+# How often the interpreter's lock changes hands beside a thread that works.
+
+
+def test_the_last_of_several_gives_it_back() -> None:
+    before = sys.getswitchinterval()
+    both, seen = threading.Barrier(2), threading.Event()
+
+    def work(*, is_last: bool) -> float:
+        with short_switch_interval():
+            both.wait(30)
+            if is_last:
+                seen.wait(30)
+                return sys.getswitchinterval()
+        return 0.0
+
+    with ThreadPoolExecutor(2) as threads:
+        last = threads.submit(work, is_last=True)
+        threads.submit(work, is_last=False).result(30)
+        seen.set()
+        assert last.result(30) == pytest.approx(SWITCH_S)
+    assert sys.getswitchinterval() == before
+
+
+# What comes late tells that the process stood still.
+
+
+@pytest.mark.parametrize(
+    ("late_ms", "stood"), [(-1, False), (STANDSTILL_MS - 1, False), (STANDSTILL_MS, True)]
+)
+def test_a_timer_that_comes_late(late_ms: int, stood: bool) -> None:
+    assert stood_still(7_000.5 - 0.5, 7_000 + late_ms) is stood
+
+
+# The wall clock without an event loop.
+
+
+def test_it_needs_no_event_loop() -> None:
+    before_ms = time.time_ns() // 1_000_000
+    assert before_ms <= wall_ms() <= time.time_ns() // 1_000_000

@@ -1,18 +1,155 @@
-"""The two forms of a trace's events: what a ring packs is what a whole trace tells."""
+"""Events of a trace in their forms, kinds and rings."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.runtime._trace_forms import Lines, Row, Rows, name_of, rows_of
+from txnsim.runtime._trace_ring import (
+    BATCH_OVERHEAD,
+    CARRIED_SHARE,
+    CHUNK_BYTES,
+    OVERDUE_SHARE,
+    Ring,
+    lives_of,
+)
 from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.trace_kinds import KINDS, PEER_POLLS, PEER_ROUTINE
+from txnsim.wire.apis import APIS
+
+# What is kept of a trace when there is too much of it.
+
+
+_FILLER = "x" * 1_000
+"""Makes a line of some kilobyte: 64 of them fill a chunk."""
+
+
+class Writer:
+    """Writes lines into a ring, one at a time."""
+
+    def __init__(self, bytes_max: int | None) -> None:
+        self.ring = Ring(bytes_max, Lines(None))
+
+    def write(self, kind: str = "note", *, tx: str = "", opening: bool = False, **data: str) -> int:
+        index = self.ring.next
+        event = {"i": index, "t": 0, "n": 0, "l": 1, "p": [], "k": kind}
+        if tx:
+            event["tx"] = tx
+        event["d"] = {**data, "text": _FILLER}
+        told: Row = (0, 0, (), kind, tx, event["d"], None)
+        text = msgspec.json.encode(event) + b"\n"
+        self.ring.add(text, 1, lives_of([told]), is_opening=opening)
+        return index
+
+    def fill(self, events: int) -> None:
+        for _ in range(events):
+            self.write()
+
+    def kept(self, from_index: int = 0) -> list[int]:
+        return [json.loads(line)["i"] for line in self.ring.lines(from_index)]
+
+
+def test_without_a_bound_everything_is_kept() -> None:
+    writer = Writer(None)
+    writer.fill(300)
+    assert writer.kept() == list(range(300))
+    assert writer.kept(299) == [299]
+    assert writer.kept(300) == []
+    assert b"".join(writer.ring.texts()).count(b"\n") == 300
+    assert len(list(writer.ring.texts())) > 1
+
+
+def test_the_bound_is_of_bytes() -> None:
+    writer = Writer(4 * CHUNK_BYTES)
+    writer.fill(1_000)
+    assert 3 * CHUNK_BYTES < writer.ring.size <= 4 * CHUNK_BYTES
+    text = b"".join(writer.ring.texts())
+    without_sets = len(text) + text.count(b"\n") * BATCH_OVERHEAD
+    assert 0.98 * writer.ring.size < without_sets < writer.ring.size
+    assert writer.kept() == list(range(writer.ring.first, 1_000))
+
+
+def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
+    writer = Writer(4 * CHUNK_BYTES)
+    ended = [
+        writer.write("verify.ask", tx="done/1:0"),
+        writer.write("txn.complete", tx="done/1:0", state="CompleteCommit"),
+    ]
+    open_ones = [
+        writer.write("txn.complete", tx="open/2:0", state="Empty"),
+        writer.write("verify.ask", tx="open/2:0"),
+        writer.write("txn.complete", tx="open/2:0", state="Ongoing"),
+        writer.write("txn.complete", tx="open/2:1", state="PrepareCommit"),
+    ][1:]
+    writer.fill(1_000)
+    assert writer.ring.first > max(open_ones)
+    assert set(ended).isdisjoint(writer.kept())
+    assert writer.kept() == [*open_ones, *range(writer.ring.first, writer.ring.next)]
+    assert writer.kept(open_ones[1])[:2] == open_ones[1:]
+    assert next(writer.ring.texts()).count(b"\n") == len(open_ones)
+    writer.write("txn.complete", tx="open/2:1", state="CompleteCommit")
+    writer.fill(1_000)
+    assert writer.kept()[0] == writer.ring.first
+
+
+def test_names_in_payloads_and_names_with_slashes_differ() -> None:
+    writer = Writer(4 * CHUNK_BYTES)
+    first = writer.write("verify.ask", tx="a/b/1:0", reason='as "tx":"z/9:9" said')
+    second = writer.write("verify.ask", tx="a/c/2:0")
+    quoted = writer.write("verify.ask", tx='"quoted"/3:0')
+    event = {"i": writer.ring.next, "k": "snapshot", "d": {"transactions": [{"tx": "a/b/1:0"}]}}
+    writer.ring.add(msgspec.json.encode(event) + b"\n", 1)
+    writer.write("txn.complete", tx="a/c/2:0", state="CompleteAbort")
+    writer.fill(1_000)
+    assert writer.kept()[:3] == [first, quoted, writer.ring.first]
+    assert second < quoted
+
+
+def test_what_is_carried_along_is_bounded_too_and_the_oldest_goes() -> None:
+    writer = Writer(4 * CHUNK_BYTES)
+    for number in range(200):
+        writer.write("log.append", tx=f"app-{number}/1:0")
+    writer.fill(1_000)
+    carried = writer.kept()[: -len(writer.kept(writer.ring.first))]
+    assert carried[-1] == 199
+    assert carried == list(range(carried[0], 200)), "the newest of them"
+    assert len(next(writer.ring.texts())) * CARRIED_SHARE <= 4 * CHUNK_BYTES < writer.ring.size * 2
+
+
+def test_what_is_left_begins_with_a_snapshot() -> None:
+    writer = Writer(4 * CHUNK_BYTES)
+    snapshots = []
+    for _ in range(20):
+        snapshots.append(writer.write("snapshot", opening=True))
+        writer.fill(50)
+    assert writer.ring.first in snapshots[1:]
+    assert writer.ring.size <= 4 * CHUNK_BYTES
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_snapshot_that_does_not_come_is_not_waited_for_without_end(first: bool) -> None:
+    writer = Writer(4 * CHUNK_BYTES)
+    most = 0
+    writer.write("snapshot", opening=first)
+    for _ in range(1_000):
+        writer.write()
+        most = max(most, writer.ring.size)
+    overdue = 4 * CHUNK_BYTES + 4 * CHUNK_BYTES // OVERDUE_SHARE
+    assert most < overdue + 2_000
+    assert (most > 4 * CHUNK_BYTES + 2_000) == first
+
+
+# The two forms of a trace's events: what a ring packs is what a whole trace tells.
+
 
 ROWS: list[Row] = [
     (7, 0, (), "note", "", {"text": "a"}, None),
@@ -109,3 +246,42 @@ def test_a_payload_is_the_one_that_was_noted() -> None:
     assert tracer.size
     open_ones.append("t-1")
     assert [event.d for event in tracer.events()] == [{"partitions": ["t-0"]}]
+
+
+# The table of event kinds.
+
+
+def test_kinds_are_two_part_names_listed_once() -> None:
+    from txnsim.runtime import trace_kinds
+
+    assert len(trace_kinds._TABLE) == len(KINDS), "a kind is listed twice"
+    single = {"input", "note", "goal", "snapshot"}
+    assert {name for name in KINDS if not re.fullmatch(r"[a-z]+\.[a-z_]+", name)} == single
+
+
+def test_every_kind_says_what_happened_and_what_it_carries() -> None:
+    for kind in KINDS.values():
+        assert kind.importance in (0, 1, 2), kind.name
+        assert kind.meaning, kind.name
+        assert kind.fields, kind.name
+        assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in kind.fields), kind.name
+
+
+def test_what_goes_without_saying_is_hidden_at_first() -> None:
+    hidden = {name for name, kind in KINDS.items() if kind.importance == 0}
+    assert hidden == {
+        "check.pass", "conn.close", "conn.open", "log.hw", "txn.prepare", "verify.ask",
+    }  # fmt: skip
+
+
+def test_kinds_of_which_some_events_are_hidden_say_which() -> None:
+    told = {name for name, kind in KINDS.items() if kind.lower}
+    assert told == {"msg.send", "msg.recv", "txn.append", "log.lso", "marker.sent", "pid.bump"}
+    assert all(KINDS[name].importance for name in told)
+
+
+def test_exchanges_between_brokers_that_are_hidden_are_named() -> None:
+    names = {APIS[key][0] for key in PEER_ROUTINE}
+    assert names == {"Fetch", "BrokerHeartbeat", "AddPartitionsToTxn", "WriteTxnMarkers"}
+    assert all(name in KINDS["msg.send"].lower for name in names)
+    assert {APIS[key][0] for key in PEER_POLLS} == {"Fetch", "BrokerHeartbeat"}

@@ -12,18 +12,14 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from tests.support.stories import seen, sentences
-from txnsim.errors import ClientError
+from tests.support.stories import MODES, call, seen, sentences, told
+from txnsim.errors import ClientError, ConfigError
 from txnsim.types import TopicPartition
-from txnsim_lab.check.observations import Ended, Wrote
+from txnsim_lab.check.observations import Ended, SentOffsets, Wrote
 from txnsim_lab.scenario import catalog
-from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.players._base import (
-    DELIVERY_TIMEOUT_MS,
-    REQUEST_TIMEOUT_MS,
-    Part,
-    Player,
-)
+from txnsim_lab.scenario.catalog import find
+from txnsim_lab.scenario.model import Run, Scenario
+from txnsim_lab.scenario.players._base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part, Player
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, run_in_real_time, run_in_virtual_time
 
@@ -195,3 +191,180 @@ async def test_our_client_fares_likewise_and_is_protected_by_transactions_v2(run
 @pytest.mark.parametrize(("name", "run"), RUNS)
 def test_it_fares_likewise_in_virtual_time(name: str, run: str, take: str) -> None:
     check(run_in_virtual_time(ScenarioRun(scenario=story(name), run=run, take=take)))
+
+
+# Consumers in groups as actors: a rebalance in the middle of a transaction, and members that have
+# been replaced and do not know it yet.
+
+
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.consumer.min.session.timeout.ms": 6_000,
+    "group.consumer.session.timeout.ms": 6_000,
+}
+
+
+def play(steps: list[dict[str, Any]], protocol: str, mode: str, *, verdict: str) -> Any:
+    """Two instances of an application, each a member and a producer of its own."""
+    part = {
+        "plays": "member",
+        "group": "billing",
+        "group-protocol": protocol,
+        "session-timeout": "6s",
+    }
+    return told(
+        steps,
+        run=mode,
+        topics={"out": 1, "in": 2},
+        actors={
+            "first": {**part, "instance-id": "1"},
+            "second": {**part, "instance-id": "2"},
+            "first-out": {"plays": "wire", "transactional-id": "billing-1"},
+            "second-out": {"plays": "wire", "transactional-id": "billing-2"},
+        },
+        settings=SETTINGS,
+        runs={mode: {"mode": mode, "verdict": verdict}},
+    )
+
+
+def process(
+    instance: str, value: str, *, transaction: str, commits: dict[str, Any], end: str
+) -> list[dict[str, Any]]:
+    """Consume, transform, produce; the positions go into the transaction."""
+    out, work = f"{instance}-out", f"work on {value}"
+    return [
+        call("begin", out, transaction=transaction),
+        call("add-partitions", out, partitions="out-0"),
+        call("produce", out, partition="out-0", value=f"{value} in {transaction}", item=work),
+        call("add-offsets", out, group="billing"),
+        call("commit-offsets", out, **commits),
+        call(end, out),
+    ]
+
+
+BOTH = ["in-0", "in-1"]
+BEGIN = [
+    call("append", "bystander", partition="in-0", value="r1"),
+    call("init-producer-id", "first-out"),
+    call("init-producer-id", "second-out"),
+    call("subscribe", "first", topics="in", assigned=BOTH),
+]
+worlds = pytest.mark.parametrize(
+    ("protocol", "mode"), [(one, mode) for one in ("classic", "consumer") for mode in MODES]
+)
+
+
+def zombie(**commits: Any) -> list[dict[str, Any]]:
+    """The first one stands still in the middle of a transaction. The second one takes its place."""
+    middle = process("first", "r1", transaction="T1", commits={}, end="commit")[:4]
+    end = "abort" if "error" in commits else "commit"
+    return [
+        *BEGIN,
+        call("poll", "first", reads=["r1"], transaction="T1"),
+        *middle,
+        call("stand-still", "first"),
+        call("subscribe", "second", topics="in", assigned=BOTH),
+        call("poll", "second", reads=["r1"], transaction="T2"),
+        *process("second", "r1", transaction="T2", commits={"member": "second"}, end="commit"),
+        call("commit-offsets", "first-out", **commits),
+        call(end, "first-out"),
+    ]
+
+
+@worlds
+def test_a_zombie_s_positions_are_refused_and_so_its_work_is_done_once(
+    protocol: str, mode: str
+) -> None:
+    steps = zombie(member="first", error="UNKNOWN_MEMBER_ID")
+    result = play(steps, protocol, mode, verdict="healthy")
+    assert result.as_declared, result.verdict
+    assert [one.error for one in seen(result, SentOffsets)] == ["", "", *["UNKNOWN_MEMBER_ID"] * 2]
+
+
+@worlds
+def test_without_its_metadata_the_group_can_t_tell_a_zombie(protocol: str, mode: str) -> None:
+    steps = zombie(group="billing", offsets={"in-0": 1})
+    result = play(steps, protocol, mode, verdict="duplicate")
+    assert result.as_declared, result.verdict
+
+
+@worlds
+def test_a_rebalance_in_the_middle_of_a_transaction(protocol: str, mode: str) -> None:
+    """What the application knew of itself before the rebalance is of the old generation."""
+    steps = [
+        *BEGIN,
+        call("poll", "first", reads=["r1"]),
+        *process("first", "r1", transaction="T1", commits={}, end="commit")[:4],
+        call("subscribe", "second", topics="in", background="joining"),
+        call("poll", "first", assigned="in-0"),
+        {"await": "joining"},
+        call("poll", "second", assigned="in-1"),
+        # It has kept in-0: a member of the consumer protocol may commit that all the same.
+        call(
+            "commit-offsets",
+            "first-out",
+            member="first",
+            offsets={"in-0" if protocol == "classic" else "in-1": 1},
+            error="ILLEGAL_GENERATION",
+            generation=1,
+        ),
+        call("abort", "first-out"),
+        call("seek", "first", partition="in-0", from_=0),
+        call("poll", "first", reads=["r1"]),
+        *process("first", "r1", transaction="T2", commits={"member": "first"}, end="commit"),
+    ]
+    result = play(steps, protocol, mode, verdict="healthy")
+    assert result.as_declared, result.verdict
+    assert [one.commit for one in seen(result, Ended)] == [False, True]
+
+
+# A coordinator that moves: how it forgets (``coordinator.unload``: a broker that knows that it
+# coordinates no more, and still remembers), and how it loads. One that waits until what it has read
+# is replicated answers from nothing that can be lost: the scenario of that loss can't be told.
+
+
+HOLD = {"hold": {"id": "old", "point": "coordinator.unload", "topic": "__transaction_state"}}
+BEGUN: list[dict[str, Any]] = [
+    call("init-producer-id"),
+    {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}},
+    call("begin"),
+    call("add-partitions", partitions="t-0"),
+    call("produce", partition="t-0", value="r1"),
+]
+AWAY = {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 2}}
+BACK = {"cluster": {"do": "move-leader", "coordinator-of": "app", "to": 1}}
+ASKED_OLD = call("add-partitions", partitions="t-0", broker=1)
+REFUSED = call("add-partitions", partitions="t-0", broker=1, error="NOT_COORDINATOR")
+WAITING = {"loads_wait_for_replication": True}
+
+
+def test_it_answers_from_memory_until_it_has_dropped_its_entries() -> None:
+    steps = [*BEGUN, HOLD, AWAY, ASKED_OLD, {"release": "old"}, REFUSED, call("commit")]
+    result = told(steps, run="V+")
+    assert result.as_declared, result.verdict
+
+
+def test_it_can_append_nothing_meanwhile() -> None:
+    moved = call("commit", broker=1, error="NOT_COORDINATOR", once=True)
+    result = told([*BEGUN, HOLD, AWAY, moved, call("commit", broker=2), {"release": "old"}])
+    assert result.as_declared, result.verdict
+
+
+def test_what_it_has_loaded_since_is_not_dropped() -> None:
+    steps = [*BEGUN, HOLD, AWAY, BACK, {"release": "old"}, ASKED_OLD, call("commit", broker=1)]
+    result = told(steps, run="V+")
+    assert result.as_declared, result.verdict
+
+
+def told_z34(run: Run) -> tuple[str, ...]:
+    scenario: Scenario = find("z34")[1].model_copy(update={"runs": {"V+": run}})
+    return run_in_virtual_time(ScenarioRun(scenario=scenario, run="V+")).verdict.observed
+
+
+@pytest.mark.slow
+def test_what_a_waiting_coordinator_answers_from_is_not_lost() -> None:
+    run = find("z34")[1].runs["V+"]
+    assert "stuck-last-stable-offset" in told_z34(run)
+    # By the time it answers, the replica that has not fetched is out of sync, and can't lead.
+    with pytest.raises(ConfigError, match="broker 3 is no replica that is in sync"):
+        told_z34(run.model_copy(update={"rules": WAITING}))

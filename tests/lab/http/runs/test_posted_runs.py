@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.http.runs.test_scenarios import RUNS, SHORT, until_done
+from tests.lab.http.runs.test_runs import RUNS, SHORT, until_done
 from tests.support.control_port import port
 from txnsim_lab.http._runs import posted_runs, scenarios
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.lab.http.site.test_backend import asked
+from tests.lab.http.site.test_site import asked
 from tests.support.traces import told
 from txnsim_lab.http.site._backend import Backend
 

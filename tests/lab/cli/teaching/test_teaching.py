@@ -1,3 +1,5 @@
+"""``txnsim lesson`` and its sheet."""
+
 from __future__ import annotations
 
 import io
@@ -8,6 +10,9 @@ import pytest
 from txnsim.cli.main import main
 from txnsim_lab.scenario.teaching.lessons import lesson, lessons
 from txnsim_lab.scenario.teaching.played import played
+
+# ``lesson``
+
 
 ALL = tuple(one.id for one in lessons().values() if one.story and one.id not in ("demo", "quiz"))
 
@@ -136,3 +141,22 @@ def test_a_lesson_may_be_left(words: str, typed) -> None:
     status, said = typed("L1", words)
     assert status == 1
     assert "You have left the lesson." in said
+
+
+# ``sheet``
+
+
+def test_a_lesson_is_printed_as_a_sheet(capsys: pytest.CaptureFixture[str]) -> None:
+    one = lesson("L1")
+    assert main(["lesson", "L1", "--sheet"]) == 0
+    pupil = capsys.readouterr().out
+    assert main(["lesson", "L1", "--sheet", "--answers"]) == 0
+    teacher = capsys.readouterr().out
+    for part in one.parts:
+        if part.ask:
+            assert part.ask in pupil
+            assert part.ask in teacher
+    assert "user.create-topic" not in teacher  # its runs log nothing between its lines
+    assert "**Answer:**" not in pupil
+    assert teacher.count("**Answer:**") == sum(bool(part.ask) for part in one.parts)
+    assert "at 1: behind the marker" in teacher.split("**Answer:**")[1].splitlines()[0]

@@ -1,4 +1,4 @@
-"""What the listener of ``--kip-text`` speaks, and what it refuses, beside the ordinary one."""
+"""The door of ``--kip-text``: its table, and errors in the words of the texts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import pytest
 
 from tests.support.handlers import KEYS, Api, batch, produce, read_back, transaction
 from tests.support.raw_wire import message_from
+from txnsim.api.kip_text._errors import (
+    passing_error,
+    produce_error,
+    server_failure,
+    txn_offset_commit_error,
+    verification_error,
+)
 from txnsim.api.kip_text.table import KIP_TEXT
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import NoResponse, Request
@@ -15,6 +22,9 @@ from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+
+# What the listener of ``--kip-text`` speaks, and what it refuses, beside the ordinary one.
+
 
 E = ErrorCode
 
@@ -161,3 +171,61 @@ async def test_unknown_ids_are_described_as_such(api: Api) -> None:
         E.invalid_request,
     ]
     assert all(state.transaction_last_update_time is None for state in answer.transaction_states)
+
+
+# How the text of KIP-890 is read, error by error.
+
+
+@pytest.mark.parametrize(
+    ("error", "failure", "produce", "offsets", "verification"),
+    [
+        (E.none, E.none, E.none, E.none, E.none),
+        (E.unknown_server_error, *[E.transaction_abortable] * 3, E.unknown_server_error),
+        (
+            E.invalid_txn_state,
+            E.invalid_txn_state,
+            *[E.transaction_abortable] * 2,
+            E.invalid_txn_state,
+        ),
+        (
+            E.invalid_producer_id_mapping,
+            E.invalid_producer_id_mapping,
+            *[E.transaction_abortable] * 2,
+            E.invalid_producer_id_mapping,
+        ),
+        (E.transaction_abortable, *[E.transaction_abortable] * 3, E.invalid_txn_state),
+        (E.invalid_producer_epoch, *[E.invalid_producer_epoch] * 4),
+        (
+            E.concurrent_transactions,
+            E.concurrent_transactions,
+            E.not_enough_replicas,
+            E.coordinator_not_available,
+            E.concurrent_transactions,
+        ),
+        *[
+            (error, error, error, E.coordinator_not_available, error)
+            for error in (
+                E.coordinator_load_in_progress,
+                E.coordinator_not_available,
+                E.network_exception,
+                E.not_coordinator,
+                E.not_enough_replicas,
+                E.request_timed_out,
+                E.unknown_topic_or_partition,
+            )
+        ],
+    ],
+)
+def test_each_error_at_each_place(
+    error: ErrorCode,
+    failure: ErrorCode,
+    produce: ErrorCode,
+    offsets: ErrorCode,
+    verification: ErrorCode,
+) -> None:
+    assert server_failure(error) is failure
+    assert produce_error(error) is produce
+    assert txn_offset_commit_error(error) is offsets
+    passes = offsets is E.coordinator_not_available
+    assert passing_error(error) is (offsets if passes else error)
+    assert verification_error(error) is verification

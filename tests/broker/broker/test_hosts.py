@@ -1,15 +1,18 @@
-"""The group coordinator on its broker: leadership, the log it writes, transactions, markers."""
+"""Coordinators on a broker: which partitions they have, and what becomes of them."""
 
 from __future__ import annotations
 
 import uuid
 
 from tests.support.group_api import GROUP, GroupApi, group_api
+from tests.support.handlers import batch
+from txnsim.broker._coordinator_host import CoordinatorHost
 from txnsim.broker._group_host import GroupHost, short_id
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.interbroker.transactions import TxnMarker
+from txnsim.log.answers import Appended
 from txnsim.log.verification import SENTINEL
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -21,6 +24,9 @@ from txnsim.types import (
     TransactionalId,
     partition_for,
 )
+
+# The group coordinator on its broker: leadership, the log it writes, transactions, markers.
+
 
 E = ErrorCode
 ADD = TransactionOperation.ADD_PARTITION
@@ -129,3 +135,51 @@ def test_an_id_in_kafka_s_own_form_begins_with_no_dash() -> None:
     # Uuid.randomUuid draws again; a real broker has never given the first one to a member.
     drawn = iter([uuid.UUID("fa23a309-3952-4ecf-b3fb-26118a831847"), uuid.UUID(int=1)])
     assert short_id(lambda: next(drawn)) == "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+# A coordinator's log on its broker; what both coordinators share.
+
+
+def host_of_coordinator_host(groups: GroupApi, broker: int = 1) -> CoordinatorHost:
+    return groups.api.cluster.brokers[BrokerId(broker)].group_host
+
+
+async def test_the_log_of_a_partition(groups: GroupApi) -> None:
+    log = host_of_coordinator_host(groups)
+    before = log.replicated(HOME)
+    appended = log.append(HOME, batch(b"v"), guard=SENTINEL)
+    assert isinstance(appended, Appended)
+    assert log.replicated(HOME) == before + 1
+    assert log.committed(HOME, appended.last_offset, timeout_ms=1_000) is None
+
+
+async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
+    image = of_two.api.cluster.metadata.image
+    topic = image.topics[CONSUMER_OFFSETS_TOPIC]
+    elsewhere = next(n for n, each in enumerate(topic.partitions) if each.leader != 1)
+    log = host_of_coordinator_host(of_two)
+    refused = log.append(elsewhere, batch(b"v"), guard=SENTINEL)
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.not_leader_or_follower
+    assert log.replicated(elsewhere) == 0
+    waiting = log.committed(elsewhere, 0, timeout_ms=1_000)
+    assert waiting is not None
+    assert await waiting is E.not_leader_or_follower
+
+
+async def test_too_few_replicas_refuse_a_coordinators_records() -> None:
+    async with group_api(
+        brokers=2, offsets_topic_replication_factor=2, min_insync_replicas=2
+    ) as groups:
+        await groups.api.cluster.stop_broker(BrokerId(2))
+        refused = host_of_coordinator_host(groups).append(HOME, batch(b"v"), guard=SENTINEL)
+        assert isinstance(refused, Rejection)
+        assert refused.error is E.not_enough_replicas
+
+
+async def test_nothing_is_appended_once_the_directory_has_failed(groups: GroupApi) -> None:
+    log = host_of_coordinator_host(groups)
+    log.directory_failed()
+    refused = log.append(HOME, batch(b"v"))
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.not_leader_or_follower

@@ -1,18 +1,26 @@
-"""What a client sees of a release before it does anything: versions, features, closed doors."""
+"""Lines of releases: what they advertise, in which order, and what a Java client makes of it."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.broker.older_releases.history import UNOBSERVED
+from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import API_VERSIONS, Wire
 from txnsim.api.registry import ADVERTISED, shipped
 from txnsim.errors import ErrorCode
-from txnsim.releases import RELEASES
+from txnsim.releases import REFERENCE, RELEASES, Fleet
+from txnsim.releases.rules import documentation
 from txnsim.types import BrokerId
 from txnsim.wire import codec
+
+# What a client sees of a release before it does anything: versions, features, closed doors.
+
 
 ONE: Final = BrokerId(1)
 PRODUCE: Final = 0
@@ -166,3 +174,45 @@ def test_a_version_that_the_controller_does_not_know_closes_the_connection(
         return found
 
     assert run_cluster(closed, as_version=("3.9,2=4.4",), brokers=2) is is_closed
+
+
+# The number of the reference stands in one place, and whatever can't import it agrees.
+
+
+REPOSITORY: Final = Path(__file__).resolve().parents[3]
+SIM: Final = REPOSITORY / "sim" / "txnsim"
+
+
+def test_brokers_run_the_reference_though_a_newer_one_may_be_known() -> None:
+    assert Fleet().default is REFERENCE is RELEASES[REFERENCE.name]
+    assert REFERENCE.is_released, "the judge can be asked"
+
+
+def test_the_judge_is_a_real_broker_of_the_reference() -> None:
+    assert REFERENCE.patch_release == KAFKA_VERSION
+
+
+def test_programs_say_which_release_they_are_by_asking_for_it() -> None:
+    for page in ("README.md", "docs/serve.md", "docs/practise.md", "docs/see-it.md"):
+        text = (REPOSITORY / page).read_text("utf-8")
+        told = set(re.findall(r"up as Apache Kafka ([\d.]+)", text))
+        assert told == {REFERENCE.patch_release}, page
+
+
+@pytest.mark.parametrize("module", sorted(SIM.rglob("*.py")), ids=str)
+def test_no_other_module_knows_its_number(module: Path) -> None:
+    if SIM / "releases" not in module.parents:
+        assert REFERENCE.patch_release not in module.read_text("utf-8")
+
+
+# The list of changes that are no switch stands beside the list of those that are.
+
+
+def test_every_row_says_what_changed_when_and_why_no_client_sees_it() -> None:
+    for row in UNOBSERVED:
+        assert all((row.ticket, row.since, row.change, row.why)), row
+
+
+def test_what_is_a_switch_is_not_called_unobserved() -> None:
+    switches = {rule.ticket for rule in documentation().values() if "KAFKA" in rule.ticket}
+    assert not switches & {part for row in UNOBSERVED for part in row.ticket.split(", ")}

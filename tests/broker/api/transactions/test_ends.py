@@ -1,0 +1,79 @@
+"""Ends of transactions, offsets in them, and their producers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.group_api import GROUP, GroupApi
+from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
+
+# ``end_txn``: EndTxn v0 to v5: refusals and the subject; the casebook has its answers.
+
+
+def values(
+    identity: tuple[int, int], *, committed: bool = True, name: str = "id"
+) -> dict[str, object]:
+    return {
+        "transactional_id": name,
+        "producer_id": identity[0],
+        "producer_epoch": identity[1],
+        "committed": committed,
+    }
+
+
+# ``add_partitions_to_txn``
+
+
+async def test_refusals_and_the_subject(api: Api) -> None:
+    fenced = ErrorCode.producer_fenced
+    assert api.refuse("EndTxn", 2, fenced, **values((1, 0))).error_code is fenced
+    old = api.refuse("EndTxn", 1, fenced, **values((1, 0)))
+    assert old.error_code is ErrorCode.invalid_producer_epoch
+    new = api.refuse("EndTxn", 5, fenced, **values((1, 0)))
+    assert (new.producer_id, new.producer_epoch) == (-1, -1)
+    about = api.subject("EndTxn", 5, **values((1, 0), committed=False))
+    assert (about.transactional_id, about.producer_id, about.committed) == ("id", 1, False)
+
+
+# ``add_offsets_to_txn``: AddOffsetsToTxn v0 to v4: refusal and subject; the casebook has its
+# answers.
+
+
+E = ErrorCode
+
+
+def values_of_add_offsets_to_txn(identity: tuple[int, int], *, name: str = "id") -> dict[str, Any]:
+    return {
+        "transactional_id": name,
+        "producer_id": identity[0],
+        "producer_epoch": identity[1],
+        "group_id": GROUP,
+    }
+
+
+async def test_refusal_and_subject(groups: GroupApi) -> None:
+    refused = groups.api.refuse(
+        "AddOffsetsToTxn", 1, E.producer_fenced, **values_of_add_offsets_to_txn((1, 0))
+    )
+    assert refused.error_code is E.invalid_producer_epoch
+    about = groups.api.subject("AddOffsetsToTxn", 1, **values_of_add_offsets_to_txn((1, 0)))
+    assert (about.transactional_id, about.producer_id) == ("id", 1)
+
+
+# ``describe_producers``: DescribeProducers v0: refusal and subject; the casebook has its answers.
+
+
+def values_of_describe_producers(name: str, *partitions: int) -> dict[str, Any]:
+    return {"topics": [{"name": name, "partition_indexes": partitions}]}
+
+
+# ``describe_transactions``
+
+
+async def test_describe_producers_refusal_and_subject(api: Api) -> None:
+    wanted = values_of_describe_producers("orders", 0, 1)
+    refused = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **wanted)
+    assert {one.error_code for one in refused.topics[0].partitions} == {ErrorCode.request_timed_out}
+    about = api.subject("DescribeProducers", 0, **wanted)
+    assert [str(one) for one in about.partitions] == ["orders-0", "orders-1"]

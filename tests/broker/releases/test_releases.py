@@ -1,0 +1,276 @@
+"""Releases as data: their rules, versions, and brokers of several."""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE, RELEASES, Fleet
+from txnsim.releases._catalog import fleet_from, release_named
+from txnsim.releases.exchanges import EXCHANGES, FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, FORWARDED
+from txnsim.releases.kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9, RELEASE_4_0
+from txnsim.releases.release import FeatureRange, Release, after, line_of, newer_than, rules_of
+from txnsim.releases.rules import LATEST, RuleSwitch, documentation, numbers
+from txnsim.types import BrokerId
+
+RELEASE = Release(
+    name="0.1",
+    patch_release="0.1.0",
+    api_versions={0: (0, 3), 1: (2, 4)},
+    refused_below={0: 2},
+    controller_api_versions={},
+    features={},
+    rules=LATEST,
+)
+
+
+def test_versions_inside_the_range_are_accepted() -> None:
+    assert [v for v in range(-1, 6) if RELEASE.accepts(1, v)] == [2, 3, 4]
+
+
+def test_advertised_versions_may_be_refused_all_the_same() -> None:
+    assert [v for v in range(-1, 6) if RELEASE.accepts(0, v)] == [2, 3]
+
+
+def test_unknown_keys_are_not_accepted() -> None:
+    assert not RELEASE.accepts(2, 0)
+
+
+def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
+    levels = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
+    found = after(
+        RELEASE,
+        name="0.2",
+        patch_release="0.2.0",
+        api_versions={7: (0, 0), 3: (1, 1), 0: None},
+        features={"group.version": levels},
+    )
+    assert (found.name, found.patch_release) == ("0.2", "0.2.0")
+    assert list(found.api_versions.items()) == [(1, (2, 4)), (3, (1, 1)), (7, (0, 0))]
+    assert found.refused_below == RELEASE.refused_below
+    assert found.features == {"group.version": levels}
+    assert not found.rules.unverified_is_abortable, "which came with 3.8"
+    assert found.is_released
+    assert (
+        after(found, name="0.3", patch_release="0.3.0", features={"group.version": None}).features
+        == {}
+    )
+
+
+def test_a_line_has_two_numbers() -> None:
+    assert line_of("4.3.1") == line_of("4.3") == (4, 3)
+    for version in ("newest", "4", ""):
+        with pytest.raises(ConfigError, match="no release of Apache Kafka"):
+            line_of(version)
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "off", "on"),
+    [
+        ("3.6", "", ["3.5.2", "2.8.0"], ["3.6.0", "3.10.0", "4.0.0"]),
+        (
+            "3.0.2, 3.1.2, 3.2.1, 3.3",
+            "",
+            ["3.0.1", "3.1.1", "3.2.0", "2.8.2"],
+            ["3.0.2", "3.2.1", "3.3.0"],
+        ),
+        ("3.9.2, 4.1.1", "", ["3.9.1", "4.0.2", "4.1.0"], ["3.9.2", "4.1.1", "4.2.0"]),
+        ("", "4.2", ["4.3.0", "5.0.0"], ["3.1.0", "4.2.9", "4.2"]),
+        ("4.2.1", "4.1", ["4.2.0"], ["2.8.2", "4.1.9", "4.2.1", "4.3.0"]),
+        ("", "", ["0.1", "4.3.1", "4.4.0"], []),
+    ],
+)
+def test_a_switch_is_on_until_a_line_and_since_some_releases(
+    since: str, until: str, off: list[str], on: list[str]
+) -> None:
+    switch = RuleSwitch(
+        ticket="KAFKA-1",
+        since=tuple(numbers(one) for one in since.split(", ") if one),
+        until=numbers(until) if until else (),
+        before="",
+        after="",
+    )
+    assert [one for one in off if switch.is_on(one)] == []
+    assert [one for one in on if not switch.is_on(one)] == []
+
+
+def test_what_came_later_than_a_release_is_off_in_it() -> None:
+    later = newer_than("4.2.0")
+    assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later)
+    assert not any(getattr(rules_of("4.2.0"), name) for name in later)
+    assert "leaderless_partitions_keep_markers" not in newer_than("4.3.1"), "it was lost"
+
+
+def test_text_that_is_no_release_is_refused() -> None:
+    with pytest.raises(ConfigError, match="x: no release of Apache Kafka"):
+        numbers("x")
+
+
+# ``fleet``: Which broker runs which release, and what all of them can do.
+
+
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+ADD_PARTITIONS_TO_TXN = 24
+DESCRIBE_TRANSACTIONS = 65
+
+
+def test_a_broker_runs_what_it_was_assigned_last() -> None:
+    fleet = Fleet(RELEASE_3_9)
+    assert fleet.of(ONE) is RELEASE_3_9
+    fleet.assign(ONE, REFERENCE)
+    assert (fleet.of(ONE), fleet.of(TWO)) == (REFERENCE, RELEASE_3_9)
+
+
+def test_the_highest_version_of_an_api_is_the_releases() -> None:
+    fleet = Fleet(REFERENCE, {TWO: RELEASE_2_8})
+    assert fleet.highest(ONE, ADD_PARTITIONS_TO_TXN) == 5
+    assert fleet.highest(TWO, ADD_PARTITIONS_TO_TXN) == 3
+    assert fleet.highest(TWO, DESCRIBE_TRANSACTIONS) == -1
+
+
+def test_a_new_cluster_has_levels_that_all_brokers_know() -> None:
+    fleet = Fleet(REFERENCE, {TWO: RELEASE_3_9})
+    assert fleet.new_cluster_levels((ONE, THREE))["transaction.version"] == 2
+    mixed = fleet.new_cluster_levels((ONE, TWO))
+    assert mixed["transaction.version"] == 0
+    assert mixed["metadata.version"] == 21
+    assert Fleet(RELEASE_2_8).new_cluster_levels((ONE,)) == {}
+
+
+def test_every_new_cluster_can_be_joined_by_its_own_brokers() -> None:
+    for release in RELEASES.values():
+        fleet = Fleet(release)
+        assert fleet.complaint(release, fleet.new_cluster_levels((ONE,))) is None
+
+
+def test_an_older_broker_can_not_join_a_cluster_whose_levels_it_does_not_know() -> None:
+    fleet = Fleet()
+    assert fleet.complaint(REFERENCE, {"transaction.version": 2}) is None
+    assert fleet.complaint(RELEASE_3_9, {"transaction.version": 0}) is None
+    assert fleet.complaint(RELEASE_3_9, {"transaction.version": 2}) == (
+        "Unable to register because the broker does not support finalized version 2 of "
+        "transaction.version. The broker wants a version between 0 and 0, inclusive."
+    )
+    refused = fleet.complaint(RELEASE_3_6, {"metadata.version": 21})
+    assert refused is not None
+    assert "version 21 of metadata.version. The broker wants a version between 1 and 14" in refused
+
+
+def test_the_controller_asks_itself_first_and_then_every_broker() -> None:
+    fleet = Fleet(REFERENCE, {TWO: RELEASE_3_9})
+    asked = fleet.supporters((TWO, ONE))
+    assert [who for who, _ in asked] == ["Local controller 1", "Broker 1", "Broker 2"]
+    assert ["transaction.version" in features for _, features in asked] == [True, True, False]
+    assert fleet.supporters(()) == ()
+
+
+def test_a_rule_turned_by_hand_holds_for_every_release_a_broker_runs() -> None:
+    fleet = Fleet(RELEASE_3_9, rules={"fence_bumps_once": False})
+    assert not fleet.of(ONE).rules.fence_bumps_once
+    assert fleet.of(ONE) is fleet.of(TWO), "made once"
+    fleet.assign(ONE, REFERENCE)
+    assert fleet.of(ONE) is not REFERENCE
+    assert fleet.of(ONE).name == REFERENCE.name
+    assert not fleet.of(ONE).rules.fence_bumps_once
+    assert REFERENCE.rules.fence_bumps_once
+
+
+def test_a_rule_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match="there is no rule fence_thrice"):
+        Fleet(rules={"fence_thrice": True})
+
+
+# What ``--as-version`` may say.
+
+
+def test_releases_are_found_by_their_names_oldest_first() -> None:
+    assert list(RELEASES) == sorted(RELEASES, key=line_of)
+    assert all(release_named(name) is release for name, release in RELEASES.items())
+
+
+def test_a_broker_that_is_not_named_is_of_the_reference() -> None:
+    fleet = fleet_from((), brokers=3)
+    assert all(fleet.of(broker) is REFERENCE for broker in (ONE, TWO, THREE))
+
+
+@pytest.mark.parametrize(
+    "wishes", [("4.0,1=3.9",), ("4.0", "1=3.9"), ("1=3.9", "4.0"), (" 1 = 3.9 , 4.0 ",)]
+)
+def test_one_release_for_all_and_others_for_single_brokers(wishes: tuple[str, ...]) -> None:
+    fleet = fleet_from(wishes, brokers=3)
+    assert [fleet.of(broker) for broker in (ONE, TWO, THREE)] == [
+        RELEASE_3_9,
+        RELEASE_4_0,
+        RELEASE_4_0,
+    ]
+
+
+def test_the_last_wish_for_a_broker_wins() -> None:
+    fleet = fleet_from(("3.9", "4.0", "2=4.3,2=3.9"), brokers=3)
+    assert [fleet.of(broker) for broker in (ONE, TWO)] == [RELEASE_4_0, RELEASE_3_9]
+
+
+@pytest.mark.parametrize("wish", ["5.0", "3.9.2", "", "1=", "1=5.0"])
+def test_a_release_that_does_not_exist_is_refused(wish: str) -> None:
+    with pytest.raises(ConfigError, match=r"there is no release .* only 2\.8, 3\.6"):
+        fleet_from((wish,), brokers=3)
+
+
+@pytest.mark.parametrize("wish", ["0=3.9", "4=3.9", "x=3.9", "=3.9", "-1=3.9"])
+def test_a_broker_that_does_not_exist_is_refused(wish: str) -> None:
+    with pytest.raises(ConfigError, match="there is no broker"):
+        fleet_from((wish,), brokers=3)
+
+
+def test_brokers_may_have_other_ids() -> None:
+    ids = (BrokerId(0), BrokerId(7))
+    fleet = fleet_from(("7=3.9",), brokers=2, broker_ids=ids)
+    assert [fleet.of(broker_id).name for broker_id in ids] == [REFERENCE.name, "3.9"]
+    with pytest.raises(ConfigError, match="there is no broker '1'"):
+        fleet_from(("1=3.9",), brokers=2, broker_ids=ids)
+
+
+# In which versions brokers ask each other, by the MetadataVersion of Kafka 3.9.2 and 4.4.0.
+
+
+KAFKA = {
+    0: (12, 6),  # 2.8-IV1, whose clusters have no such level
+    1: (12, 7),  # 3.0-IV1
+    2: (13, 7),
+    8: (13, 7),
+    9: (14, 8),  # 3.5-IV0
+    10: (15, 8),
+    18: (15, 8),
+    19: (16, 8),  # 3.7-IV4
+    20: (16, 8),
+    21: (17, 9),  # 3.9-IV0
+    24: (17, 9),
+    25: (17, 10),  # 4.0-IV3
+    26: (17, 10),
+    27: (18, 10),  # 4.1-IV1
+    28: (18, 10),
+    29: (18, 11),  # 4.2-IV1
+    33: (18, 11),  # 4.4-IV2
+}
+"""Level of metadata.version -> fetchRequestVersion, listOffsetRequestVersion."""
+
+
+@pytest.mark.parametrize("level", KAFKA)
+def test_followers_go_by_the_level_of_the_cluster(level: int) -> None:
+    found = FOLLOWER_FETCH.at_level(level), FOLLOWER_LIST_OFFSETS.at_level(level)
+    assert found == KAFKA[level]
+
+
+def test_a_follower_of_a_new_cluster_asks_in_a_version_that_its_release_has() -> None:
+    for release in RELEASES.values():
+        known = release.features.get("metadata.version")
+        level = known.new_cluster_level if known else 0
+        assert FOLLOWER_FETCH.at_level(level) == release.highest(1)
+        assert FOLLOWER_LIST_OFFSETS.at_level(level) == release.highest(2)
+
+
+def test_each_exchange_is_there_once_and_names_a_switch_that_there_is() -> None:
+    keys = [one.api_key for one in EXCHANGES]
+    assert len(keys) == len(set(keys))
+    assert {one.unless for one in EXCHANGES if one.unless} <= set(documentation())
+    assert not FORWARDED & set(keys)
