@@ -102,6 +102,8 @@ class _Acquisition:
             self._take_new(first_offset, last_offset)
             return None
         is_throttled = self._take_in_flight(batches, first_offset, last_offset)
+        if isinstance(is_throttled, Rejection):
+            return is_throttled
         behind = batches[-1].last_offset + 1
         if not is_throttled and self._remaining > 0 and behind <= last_offset:
             self._take_new(behind, last_offset)
@@ -111,7 +113,7 @@ class _Acquisition:
 
     def _take_in_flight(
         self, batches: Sequence[InFlightBatch], gap_from: int, last_offset: int
-    ) -> bool:
+    ) -> bool | Rejection:
         """Take what is available again, and new records between. Does throttling end it?"""
         read_from = self._command.batches[0].base_offset
         limit = self._settings.throttled_from
@@ -138,7 +140,9 @@ class _Acquisition:
                     self._take(state)
             elif available:
                 batch.is_by_offset = True
-                self._take_by_offset(batch, read_from, last_offset)
+                refused = self._take_by_offset(batch, read_from, last_offset)
+                if refused is not None:
+                    return refused
                 if is_throttled:
                     return True
         return False
@@ -153,7 +157,9 @@ class _Acquisition:
             AcquiredRange(state.first_offset, state.last_offset, state.delivery_count)
         )
 
-    def _take_by_offset(self, batch: InFlightBatch, first_offset: int, last_offset: int) -> None:
+    def _take_by_offset(
+        self, batch: InFlightBatch, first_offset: int, last_offset: int
+    ) -> Rejection | None:
         """Take available records of this batch, one by one where they were delivered often."""
         delivery_limit = self._settings.delivery_count_limit
         strict_limit = self._remaining
@@ -176,12 +182,25 @@ class _Acquisition:
                 number = min(number, strict_limit - taken)
             if throttle is not None and throttle > taken:
                 number = min(number, throttle - taken)
+            if state.lock_deadline_ms is not None:
+                return self._stumble(batch, first)
             for part in batch.cut(first, first + number - 1):
                 self._take(part)
             taken += number
             if is_last or taken == throttle or (self._is_strict and taken == strict_limit):
                 break
         self.ranges[begin:] = _joined(self.ranges[begin:])
+        return None
+
+    def _stumble(self, batch: InFlightBatch, offset: int) -> Rejection:
+        """A record is available and has a lock: its batch was cut while it was being released.
+
+        Kafka acquires it and fails over the lock. Where that has run out before, none will be.
+        """
+        for state in batch.cut(offset, offset):
+            state.move(RecordState.ACQUIRED, self._settings, member_id=self._command.member_id)
+        reason = "Existing acquisition lock timeout exists, cannot override."
+        return Rejection(error=ErrorCode.unknown_server_error, reason=reason)
 
     def _take_new(self, first_offset: int, last_offset: int) -> None:
         """Take records that are not in flight yet."""

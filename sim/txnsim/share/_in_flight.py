@@ -153,12 +153,13 @@ class InFlight:
         state.lock_deadline_ms = deadline_ms
         self.locks.add(LockDeadline(deadline_ms, state.first_offset, state.last_offset))
         if self.locks.is_littered:
-            self.locks.replace(
-                LockDeadline(state.lock_deadline_ms, state.first_offset, state.last_offset)
-                for batch in self._batches
-                for state in batch.states
-                if state.lock_deadline_ms is not None
-            )
+            self.locks.keep(self._counts)
+
+    def _counts(self, lock: LockDeadline) -> bool:
+        return any(
+            state.lock_deadline_ms == lock.deadline_ms
+            for state in self.states(lock.first_offset, lock.last_offset)
+        )
 
     def split_at_start(self, batch: InFlightBatch) -> None:
         """Acquired records below and above the start offset go different ways."""
@@ -203,8 +204,11 @@ class InFlight:
             if batch.first_offset > last_offset:
                 break
             if batch.first_offset < first_offset or batch.last_offset > last_offset:
-                if not batch.is_by_offset and batch.states[0].state is not state:
-                    continue
+                if not batch.is_by_offset:
+                    if batch.states[0].state is not state:
+                        continue
+                    # As in Kafka: a release that is being persisted is forgotten, its lock is not.
+                    batch.states[0].transition = None
                 batch.is_by_offset = True
             for one in batch.within(first_offset, last_offset):
                 if one.state is not state:
@@ -243,12 +247,21 @@ class InFlight:
 
     # The start offset
 
-    def move_start(self) -> bool:
+    def move_start(self) -> bool | None:
         """Move the start offset behind records whose delivery is complete. Did it move?
 
-        Counterpart: SharePartition.maybeUpdateCachedStateAndOffsets.
+        None where Kafka runs into a null pointer: the batch below the start offset ends before it,
+        and goes by offset. Counterpart: SharePartition.maybeUpdateCachedStateAndOffsets.
         """
-        if not self._is_start_complete():
+        batch = self.floor(self.start_offset)
+        if batch is None:  # a gap that can still be acquired
+            return False
+        at_start = batch.states
+        if batch.is_by_offset:
+            at_start = batch.within(self.start_offset, self.start_offset)
+        if not at_start:
+            return None
+        if not at_start[0].is_complete:
             return False
         complete_to, count = self._complete_from_first()
         if complete_to is None:
@@ -271,21 +284,6 @@ class InFlight:
         del self._firsts[:at]
         del self._batches[:at]
         return True
-
-    def _is_start_complete(self) -> bool:
-        """The record at the start offset is complete; of a batch that is whole, its state counts.
-
-        Where the batch ends below the start offset and goes by offset, Kafka runs into a null
-        pointer, and the start offset stays.
-        """
-        batch = self.floor(self.start_offset)
-        if batch is None:  # a gap that can still be acquired
-            return False
-        if not batch.is_by_offset:
-            return batch.states[0].is_complete
-        return any(
-            state.is_complete for state in batch.within(self.start_offset, self.start_offset)
-        )
 
     def _complete_from_first(self) -> tuple[int | None, int]:
         """The last offset of complete records without a break, and how many from the start on."""

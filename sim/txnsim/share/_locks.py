@@ -4,8 +4,8 @@ its time comes: the records have another one, or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 
 import msgspec
 
@@ -37,9 +37,9 @@ class LockDeadlines:
     def is_littered(self) -> bool:
         return len(self._heap) > max(_ENOUGH, 2 * self._kept)
 
-    def replace(self, deadlines: Iterable[LockDeadline]) -> None:
-        self._heap = list(deadlines)
-        heapify(self._heap)
+    def keep(self, counts: Callable[[LockDeadline], bool]) -> None:
+        """Forget the others."""
+        self._heap = sorted(filter(counts, self._heap))
         self._kept = len(self._heap)
 
     def next_ms(self) -> int | None:

@@ -328,8 +328,8 @@ class SharePartition:
         if write.cause is _Cause.MEMBER:
             for batch in write.batches:
                 for state in records.states(batch.first_offset, batch.last_offset):
-                    assert state.transition is not None
-                    assert state.transition.token == token
+                    if state.transition is None or state.transition.token != token:
+                        continue  # the log start has cut the batch meanwhile
                     if error:
                         self._roll_back(state, now_ms)
                     else:
@@ -338,6 +338,8 @@ class SharePartition:
             if error:
                 return Concluded(rejection=member_error(error, message))
         is_moved = records.move_start()
+        if is_moved is None:  # its dead letters are lost
+            return Concluded()
         dead_letters = tuple(
             self._dead_letter(batch, reason)
             for batch, reason in zip(write.batches, write.reasons, strict=True)

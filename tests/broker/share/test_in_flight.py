@@ -9,12 +9,15 @@ from tests.support.share_partitions import (
     SETTINGS,
     STRICT,
     Member,
+    batches_of,
     loaded,
     offsets,
     persisted,
     shown,
 )
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.share._in_flight import InFlight
+from txnsim.share.commands import ShareSettings
 
 
 def test_nothing_is_in_flight() -> None:
@@ -158,8 +161,20 @@ def test_the_start_offset_stays_where_the_batch_below_goes_by_offset() -> None:
     member.takes("0-9", most=5, mode=STRICT)
     partition.move_log_start(20)
     write = partition.expire_locks(LOCK_MS, SETTINGS)
-    assert not persisted(partition, write).wakes_fetches
+    persisted(partition, write)
     assert shown(partition) == "0-4 archived 1, 5-9 archived 0"
+
+
+def test_dead_letters_are_lost_there() -> None:
+    partition = loaded("0-0 0 4", "1-9 0 1")
+    member = Member(partition, settings=ShareSettings(has_dead_letter_topic=True))
+    member.takes("0-0")
+    member.takes("1-9", most=5, mode=STRICT)
+    member.takes("10-19")
+    partition.move_log_start(15)
+    write = member.says("10-19:3")
+    partition.move_log_start(25)
+    assert persisted(partition, write).dead_letters == ()
 
 
 def test_the_start_offset_goes_back_as_in_kafka() -> None:
@@ -175,15 +190,43 @@ def test_the_start_offset_goes_back_as_in_kafka() -> None:
     assert offsets(partition) == (20, 20, 20, 0)
 
 
-def test_a_release_that_the_log_start_overtakes() -> None:
+@pytest.mark.parametrize("error", [0, 15])
+def test_a_release_that_the_log_start_overtakes_as_in_kafka(error: int) -> None:
+    """Two of the records are stuck from then on: acquired by a member that has never got them, and
+    no lock that could run out. Every fetch fails at the next one.
+    """
     partition = loaded()
     member = Member(partition)
     member.takes("0-9")
     write = member.says("0-9:2")
     partition.move_log_start(5)
-    assert shown(partition) == "0-4 archived 1 ..., 5-9 available 1 ..."
-    persisted(partition, write, error=15)
-    assert shown(partition) == "0-4 archived 1, 5-9 acquired a 1"
+    assert shown(partition) == "0-4 archived 1, 5-9 available 1"
+    persisted(partition, write, error=error)
+    assert partition.expire_locks(LOCK_MS, SETTINGS) is None
+    for _ in range(2):
+        assert member.fetch("0-9", now_ms=LOCK_MS) == Rejection(
+            error=ErrorCode.unknown_server_error,
+            reason="Existing acquisition lock timeout exists, cannot override.",
+        )
+    assert partition.expire_locks(9 * LOCK_MS, SETTINGS) is None
+    assert shown(partition) == (
+        "0-4 archived 1, 5-5 acquired a 2, 6-6 acquired a 2, 7-9 available 1"
+    )
+    assert member.leaves() is not None  # until the member leaves
+
+
+def test_a_lock_that_was_kept_runs_out_once() -> None:
+    partition = loaded()
+    member = Member(partition)
+    member.takes("0-9")
+    write = member.says("0-9:2")
+    partition.move_log_start(9)
+    member.fetch("0-9")
+    second = member.says("9-9:2")
+    persisted(partition, write)
+    assert shown(partition) == "0-8 archived 1, 9-9 available 2 ..."
+    persisted(partition, second, error=15)
+    assert batches_of(partition.expire_locks(LOCK_MS, SETTINGS)) == "9-9 0 2"
 
 
 def test_an_acknowledgement_that_the_log_start_overtakes_is_taken_back() -> None:

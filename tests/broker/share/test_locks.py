@@ -23,7 +23,7 @@ def test_what_counts_no_more_is_cleaned_up_when_it_is_the_half() -> None:
         locks.add(LockDeadline(at, 0, 0))
         littered.append(locks.is_littered)
     assert littered == [*(64 * [False]), True]
-    locks.replace(LockDeadline(at, 0, 0) for at in range(100, 40, -1))
+    locks.keep(lambda one: one.deadline_ms >= 5)
     littered.clear()
     for at in range(61):
         locks.add(LockDeadline(at, 0, 0))
