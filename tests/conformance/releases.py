@@ -56,6 +56,10 @@ ALWAYS_ACCEPTED: Final[Accepted] = (
         r"DescribeConfigs v4 .*\.documentation: ",
         "txnsim.api._configs.describe_configs",
     ),
+    (
+        r"coordinator/share_states/odd-batches|error_message: 'The share coordinator rejected the",
+        "txnsim.share_state.decisions",
+    ),
 )
 LINGERS_NOT_SINCE: Final = (4, 2)
 AT_ONCE: Final = {"group.coordinator.append.linger.ms": "0"}

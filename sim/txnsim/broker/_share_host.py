@@ -14,6 +14,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, timer_gate
+from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.replication.deletions import Deletions
 from txnsim.replication.leader_appends import Commits, LeaderAppends
@@ -39,6 +40,7 @@ class ShareHost(CoordinatorHost):
         broker_id: BrokerId,
         environment: Environment,
         settings: Settings,
+        rules: Rules,
         replicas: Replicas,
         appends: LeaderAppends,
         commits: Commits,
@@ -58,6 +60,7 @@ class ShareHost(CoordinatorHost):
         self._broker_id = broker_id
         self._environment = environment
         self._settings = settings
+        self._rules = rules
         self._deletions = deletions
         self._partitions = partitions
         self._timers = timer_gate(crossings)
@@ -77,6 +80,7 @@ class ShareHost(CoordinatorHost):
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._settings,
+            rules=self._rules,
             tasks=environment.tasks,
             log=self,
             image=lambda: self._replicas.image,

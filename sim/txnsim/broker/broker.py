@@ -299,6 +299,7 @@ class Broker:
             broker_id=self.broker_id,
             environment=environment,
             settings=self.metadata.settings,
+            rules=self.release.rules,
             replicas=self.replicas,
             appends=self.appends,
             commits=self.commits,

@@ -629,6 +629,25 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         after="a producer is known on after its last record was deleted (KIP-360)",
         before="it is forgotten with its last record, open transaction and epoch included",
     )
+    share_epochs_are_checked: bool = _switch(
+        "KAFKA-20743",
+        "4.4",
+        after="a share coordinator refuses negative leader and state epochs",
+        before="it takes them, and -1 is never fenced",
+    )
+    share_reads_pass_without_epoch: bool = _switch(
+        "KAFKA-20694",
+        "4.3.1",
+        after="ReadShareGroupState with the leader epoch -1 is not fenced",
+        before="it always is",
+    )
+    share_starts_never_go_back: bool = _switch(
+        "seen on a real 4.4.0",
+        "4.4",
+        after="WriteShareGroupState never moves the start offset of a share partition back, nor "
+        "the count of complete deliveries behind the same start offset",
+        before="both are what the last write says",
+    )
 
 
 LATEST: Final = Rules()

@@ -31,12 +31,17 @@ from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot,
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import Decision
 
+NO_EPOCH: Final = -1
+"""Up to 4.3 nothing is fenced by this epoch."""
 BATCHES_MAX: Final = 20_000
 """Of one write, as it is worked on in one step: twice what a leader may have in flight."""
 
 DEVIATIONS: Final = (
     "WriteShareGroupState with more than 20,000 batches of a partition is refused like a "
     "record that is too large (UNKNOWN_SERVER_ERROR), whatever size its record would have.",
+    "Up to 4.3 a batch of WriteShareGroupState that ends before it begins is kept beside others; "
+    "here it is UNKNOWN_SERVER_ERROR in all releases, as in 4.4. FENCED_STATE_EPOCH has the text "
+    "of 4.4 in all releases.",
 )
 
 ShareDecision = Decision[ShareRecord, ShareStateError | ShareState | ShareStateSummary, None]
@@ -74,8 +79,8 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         """A first state, or a new one: nothing of the old state stays but its snapshot epoch."""
         key, state_epoch = command.key, command.state_epoch
         refusal = (
-            _check_numbers(key, state_epoch=state_epoch)
-            or _fence(self.shard.state_epochs, key, state_epoch, ErrorCode.fenced_state_epoch)
+            self._check_numbers(key, state_epoch=state_epoch)
+            or self._fence_state(key, state_epoch)
             or self._check_topic(key)
         )
         if refusal is not None:
@@ -95,10 +100,11 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def read(self, command: ReadShareState) -> ShareDecision | Rejection:
         """The state, for a leader; another leader epoch than the last one's is noted."""
         key, leader_epoch = command.key, command.leader_epoch
+        passes = NO_EPOCH if self.shard.rules.share_reads_pass_without_epoch else None
         refusal = (
-            _check_numbers(key, leader_epoch=leader_epoch)
+            self._check_numbers(key, leader_epoch=leader_epoch)
             or self._check_initialized(key, "Read")
-            or _fence(self.shard.leader_epochs, key, leader_epoch, ErrorCode.fenced_leader_epoch)
+            or self._fence_leader(key, leader_epoch, passes=passes)
             or self._check_topic(key)
         )
         if refusal is not None:
@@ -110,7 +116,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             start_offset=state.start_offset,
             batches=state.batches,
         )
-        if self.shard.leader_epochs[key] == leader_epoch:
+        if leader_epoch in (NO_EPOCH, self.shard.leader_epochs[key]):
             return Decision(reply=reply)
         noted = WriteShareState(
             key=key,
@@ -127,10 +133,10 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         """
         key, leader_epoch, state_epoch = command.key, command.leader_epoch, command.state_epoch
         refusal = (
-            _check_numbers(key, leader_epoch=leader_epoch, state_epoch=state_epoch)
+            self._check_numbers(key, leader_epoch=leader_epoch, state_epoch=state_epoch)
             or self._check_initialized(key, "Write")
-            or _fence(self.shard.leader_epochs, key, leader_epoch, ErrorCode.fenced_leader_epoch)
-            or _fence(self.shard.state_epochs, key, state_epoch, ErrorCode.fenced_state_epoch)
+            or self._fence_leader(key, leader_epoch)
+            or self._fence_state(key, state_epoch)
             or self._check_topic(key)
         )
         if refusal is None and len(command.batches) > BATCHES_MAX:
@@ -152,7 +158,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def delete(self, command: DeleteShareState) -> ShareDecision | Rejection:
         """No state any more; what was never there is deleted as well."""
         key = command.key
-        refusal = _check_numbers(key) or self._check_topic(key)
+        refusal = self._check_numbers(key) or self._check_topic(key)
         if refusal is not None:
             return refusal
         records = (ShareDeleted(key=key),) if key in self.shard.states else ()
@@ -161,7 +167,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def summarize(self, command: ReadShareState) -> ShareDecision | Rejection:
         """The state without its batches, for the group coordinator; no epoch is asked for."""
         key = command.key
-        refusal = _check_numbers(key) or self._check_topic(key)
+        refusal = self._check_numbers(key) or self._check_topic(key)
         if refusal is not None:
             return refusal
         state = self.shard.states.get(key)
@@ -178,6 +184,27 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
 
     # Parts
 
+    def _check_numbers(self, key: ShareKey, **epochs: int) -> Rejection | None:
+        """INVALID_REQUEST for the first negative number."""
+        checked = epochs if self.shard.rules.share_epochs_are_checked else {}
+        for name, number in {"partition_id": key.partition, **checked}.items():
+            if number < 0:
+                text = f"The {name.replace('_', ' ')} cannot be a negative number."
+                return Rejection(error=ErrorCode.invalid_request, reason=text)
+        return None
+
+    def _fence_leader(
+        self, key: ShareKey, epoch: int, *, passes: int | None = NO_EPOCH
+    ) -> Rejection | None:
+        if epoch == passes or self.shard.leader_epochs.get(key, epoch) <= epoch:
+            return None
+        return _refused(ErrorCode.fenced_leader_epoch)
+
+    def _fence_state(self, key: ShareKey, epoch: int) -> Rejection | None:
+        if epoch == NO_EPOCH or self.shard.state_epochs.get(key, epoch) <= epoch:
+            return None
+        return _refused(ErrorCode.fenced_state_epoch)
+
     def _check_initialized(self, key: ShareKey, operation: str) -> Rejection | None:
         if key in self.shard.states:
             return None
@@ -192,14 +219,15 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def _change(
         self, command: WriteShareState, *, leader_epoch: int
     ) -> ShareSnapshot | ShareUpdate:
-        """An update; the whole state after so many of them. The start offset never goes back."""
+        """An update; the whole state after so many of them."""
         state = self.shard.states[command.key]
-        complete = command.delivery_complete_count
-        if command.start_offset == state.start_offset:
-            complete = max(complete, state.delivery_complete_count)
-        elif command.start_offset < state.start_offset:
-            complete = state.delivery_complete_count
-        start_offset = max(command.start_offset, state.start_offset)
+        start_offset, complete = command.start_offset, command.delivery_complete_count
+        if self.shard.rules.share_starts_never_go_back:
+            if start_offset == state.start_offset:
+                complete = max(complete, state.delivery_complete_count)
+            elif start_offset < state.start_offset:
+                complete = state.delivery_complete_count
+            start_offset = max(start_offset, state.start_offset)
         if self.shard.update_counts.get(command.key, 0) < self.shard.updates_per_snapshot:
             return ShareUpdate(
                 key=command.key,
@@ -214,7 +242,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             snapshot_epoch=state.snapshot_epoch + 1,
             state_epoch=state.state_epoch,
             leader_epoch=leader_epoch,
-            start_offset=start_offset,
+            start_offset=state.start_offset if start_offset == UNKNOWN_OFFSET else start_offset,
             delivery_complete_count=complete,
             create_timestamp_ms=self.now_ms,
             write_timestamp_ms=self.now_ms,
@@ -224,18 +252,3 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
 
 def _refused(error: ErrorCode) -> Rejection:
     return Rejection(error=error, reason=_TEXTS[error])
-
-
-def _check_numbers(key: ShareKey, **epochs: int) -> Rejection | None:
-    """INVALID_REQUEST for the first negative number."""
-    for name, number in {"partition_id": key.partition, **epochs}.items():
-        if number < 0:
-            text = f"The {name.replace('_', ' ')} cannot be a negative number."
-            return Rejection(error=ErrorCode.invalid_request, reason=text)
-    return None
-
-
-def _fence(
-    seen: dict[ShareKey, int], key: ShareKey, epoch: int, error: ErrorCode
-) -> Rejection | None:
-    return _refused(error) if seen.get(key, epoch) > epoch else None

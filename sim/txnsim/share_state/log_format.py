@@ -73,7 +73,7 @@ def _value(record: ShareRecord) -> bytes | None:
                 write_timestamp=record.write_timestamp_ms,
                 state_batches=_batches(record.batches),
             )
-        case ShareUpdate():
+        case _:
             message = schema.ShareUpdateValue(
                 snapshot_epoch=record.snapshot_epoch,
                 leader_epoch=record.leader_epoch,

@@ -16,9 +16,10 @@ import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, ShareKey
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.share_state._combining import combined
 from txnsim.share_state.log_format import decode_record
-from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
+from txnsim.share_state.records import ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.wire.batch import iter_batches, read_records
 
 
@@ -27,6 +28,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
 
     partition: int
     coordinator_epoch: int
+    rules: Rules = LATEST
     updates_per_snapshot: int = 500
     """``share.coordinator.snapshot.update.records.per.snapshot``."""
     states: dict[ShareKey, ShareSnapshot] = {}
@@ -62,7 +64,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
                 self._see_leader_epoch(key, record.leader_epoch)
                 self.states[key] = _updated(self.states.get(key), record)
                 self.update_counts[key] = self.update_counts.get(key, 0) + 1
-            case ShareDeleted():
+            case _:
                 known: tuple[dict[ShareKey, int], ...] = (
                     *(self.leader_epochs, self.state_epochs),
                     self.update_counts,

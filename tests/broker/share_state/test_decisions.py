@@ -16,6 +16,7 @@ from txnsim.interbroker.share_state import (
     StateBatch,
     WriteShareState,
 )
+from txnsim.releases import Rules
 from txnsim.share_state.decisions import BATCHES_MAX, Deciding, ShareDecision
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
@@ -33,8 +34,13 @@ NO_TOPIC = "This server does not host this topic-partition."
 class World:
     """A shard whose decisions are applied at once."""
 
-    def __init__(self, updates: int = 500) -> None:
-        self.shard = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=updates)
+    def __init__(self, updates: int = 500, **rules: bool) -> None:
+        self.shard = ShareStateShard(
+            partition=0,
+            coordinator_epoch=0,
+            rules=Rules(**rules),
+            updates_per_snapshot=updates,
+        )
         self.deciding = Deciding(
             shard=self.shard, count=lambda topic_id: 2 if topic_id == TOPIC else 0, now_ms=NOW_MS
         )
@@ -252,3 +258,38 @@ def test_a_summary_has_everything_but_batches(world: World) -> None:
     assert world.done(world.deciding.summarize(reading(-5))).reply == ShareStateSummary(
         key=KEY, state_epoch=2, leader_epoch=3, start_offset=5, delivery_complete_count=2
     )
+
+
+# Older releases
+
+
+def test_up_to_4_3_an_epoch_of_minus_1_asks_for_no_check() -> None:
+    world = World(share_epochs_are_checked=False)
+    world.initialize(state_epoch=3)
+    world.read(4)
+    assert world.read(-1).records == ()
+    assert isinstance(world.write(leader=-1, state=-1), ShareUpdate)
+    assert refused(world.deciding.read(reading(-2)))[0] is E.fenced_leader_epoch
+    world.initialize(state_epoch=-1)
+    assert world.shard.state_epochs == {KEY: 3}
+    assert world.shard.states[KEY].state_epoch == -1
+
+
+def test_before_4_3_1_a_read_without_epoch_is_fenced() -> None:
+    world = World(share_epochs_are_checked=False, share_reads_pass_without_epoch=False)
+    world.initialize()
+    assert refused(world.deciding.read(reading(-1)))[0] is E.fenced_leader_epoch
+
+
+def test_up_to_4_3_the_start_offset_is_what_the_last_write_says() -> None:
+    world = World(updates=3, share_starts_never_go_back=False)
+    world.initialize()
+    world.write(start=8, complete=4)
+    world.write(StateBatch(2, 3, 2, 1), start=6, complete=1)
+    assert (world.shard.states[KEY].start_offset, world.shard.states[KEY].batches) == (6, ())
+    world.write(StateBatch(7, 7, 2, 1))
+    state = world.shard.states[KEY]
+    assert (state.start_offset, state.delivery_complete_count) == (6, -1)
+    record = world.write()
+    assert isinstance(record, ShareSnapshot)
+    assert (record.start_offset, record.batches) == (6, (StateBatch(7, 7, 2, 1),))

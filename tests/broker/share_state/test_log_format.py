@@ -92,7 +92,7 @@ def test_the_id_of_zeroes_is_an_id() -> None:
     [
         (b"\0\2" + SNAPSHOT[2:], VALUE),  # a kind that comes later
         (SNAPSHOT, b"\0\1" + VALUE[2:]),  # a version that comes later
-        (b"\0\1" + SNAPSHOT[2:], None),  # nobody deletes an update
+        (b"\0\1" + SNAPSHOT[2:], None),  # an update is never deleted
     ],
 )
 def test_what_is_not_known_is_skipped(key: bytes, value: bytes | None) -> None:

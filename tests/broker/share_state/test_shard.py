@@ -7,6 +7,7 @@ from txnsim.share_state.log_format import encode_batch
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.wire.batch_header import assign
+from txnsim.wire.control import control_batch
 from txnsim.wire.records import Record, build_batch
 
 TOPIC, OTHER = "qHBm7qF0QeCvHxCmWtCZ2w", "A" * 22
@@ -123,6 +124,22 @@ def test_cold_share_partitions_are_those_whose_snapshot_is_old() -> None:
 def test_share_partitions_are_found_by_their_topic() -> None:
     found = applied(snapshot(A), snapshot(B), snapshot(C))
     assert found.of_topics({TOPIC}) == [A, B]
+
+
+def test_markers_and_records_of_later_kinds_are_passed_by() -> None:
+    marker = control_batch(
+        producer_id=7,
+        producer_epoch=0,
+        committed=True,
+        coordinator_epoch=0,
+        base_offset=0,
+        leader_epoch=0,
+        timestamp_ms=NOW_MS,
+    )
+    later = build_batch([Record(key=b"\0\7", value=b"")], timestamp_ms=NOW_MS)
+    found = shard()
+    assert list(found.read([marker, later])) == [1, 1]
+    assert (found.states, found.end_offset, found.problem) == ({}, 0, None)
 
 
 def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:

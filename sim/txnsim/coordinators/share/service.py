@@ -41,6 +41,7 @@ from txnsim.node.peers import (
     ShareAnswer,
     ShareCommand,
 )
+from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
@@ -149,6 +150,7 @@ class ShareCoordinator:
         broker_id: BrokerId,
         clock: Clock,
         settings: Settings,
+        rules: Rules,
         tasks: Tasks,
         log: CoordinatorLog,
         image: Callable[[], ClusterImage],
@@ -161,6 +163,7 @@ class ShareCoordinator:
             broker_id: Id of its broker.
             clock: The cluster's.
             settings: The broker's static ones.
+            rules: The broker's.
             tasks: Owner of what waits.
             log: The partitions of ``__share_group_state``.
             image: The metadata as the broker knows it.
@@ -169,6 +172,7 @@ class ShareCoordinator:
         """
         self._clock = clock
         self._settings = settings
+        self._rules = rules
         self.partitions: Final = partitions or settings.share_coordinator_state_topic_num_partitions
         """Partitions of ``__share_group_state``; keys are placed by it while this broker runs."""
         self._tasks = tasks
@@ -306,6 +310,7 @@ class ShareCoordinator:
         shard = ShareStateShard(
             partition=partition,
             coordinator_epoch=coordinator_epoch,
+            rules=self._rules,
             updates_per_snapshot=(
                 self._settings.share_coordinator_snapshot_update_records_per_snapshot
             ),

@@ -30,6 +30,7 @@ from txnsim.node.peers import (
     ShareAnswer,
     ShareCommand,
 )
+from txnsim.releases import LATEST
 from txnsim.runtime.turns import Pace
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.settings import Settings
@@ -72,6 +73,7 @@ class World:
             broker_id=BrokerId(1),
             clock=env.clock,
             settings=Settings(share_coordinator_state_topic_num_partitions=PARTITIONS),
+            rules=LATEST,
             tasks=env.tasks,
             log=self.log,
             image=lambda: IMAGE,
