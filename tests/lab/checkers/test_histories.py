@@ -136,6 +136,6 @@ def test_each_observation_has_its_row_with_every_field() -> None:
 
 def test_the_history_that_is_shown_comes_to_what_is_said() -> None:
     (shown,) = re.findall(r'^```\n(\{"seen".*?)^```$', PAGE, re.MULTILINE | re.DOTALL)
-    said = re.search(r"^`([\w-]+)`: what was aborted", PAGE, re.MULTILINE)
+    said = re.search(r"^The verdict is `([\w-]+)`: an aborted", PAGE, re.MULTILINE)
     assert said is not None
     assert str(judge(History.from_lines(shown.encode()))) == said[1]
