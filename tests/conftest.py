@@ -17,10 +17,7 @@ import structlog
 
 pytest.register_assert_rewrite("tests.support")
 
-from tests.support.chance import (  # noqa: E402 - behind the line that has asserts rewritten
-    PROFILE_CERTAIN,
-    PROFILE_DRAWN,
-)
+from tests.support.chance import PROFILE_CERTAIN, PROFILE_DRAWN  # noqa: E402 - behind the line that has asserts rewritten
 
 COLLECTED_AFTER = 50_000
 """New objects before the garbage collector looks at them: a cluster in memory has about so many."""

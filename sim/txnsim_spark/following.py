@@ -23,14 +23,7 @@ import msgspec
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.planning import (
-    READS,
-    Share,
-    divided,
-    replicas_of,
-    segments_in,
-    shares_of,
-)
+from txnsim_spark.planning import READS, Share, divided, replicas_of, segments_in, shares_of
 from txnsim_spark.scan.log_seek import end_offset_of, position_before
 from txnsim_spark.scan.sections import cut_at, cut_behind
 from txnsim_spark.scan.segments import SegmentFile, log_dirs_in

@@ -49,13 +49,7 @@ from txnsim_spark.following import (
     shares_between,
 )
 from txnsim_spark.log_query import Wanted
-from txnsim_spark.options import (
-    END_TIMESTAMP,
-    ENDING_OFFSETS,
-    FORMAT,
-    Division,
-    KafkaLogOptions,
-)
+from txnsim_spark.options import END_TIMESTAMP, ENDING_OFFSETS, FORMAT, Division, KafkaLogOptions
 from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.reading import Stores, stores_of

@@ -10,15 +10,7 @@ from typing import Final
 
 from tests.conformance import drawing
 from tests.conformance.choices import Choices
-from tests.conformance.model import (
-    ABSENT,
-    EMPTY,
-    ONGOING,
-    PREPARED,
-    Place,
-    Producer,
-    Transaction,
-)
+from tests.conformance.model import ABSENT, EMPTY, ONGOING, PREPARED, Place, Producer, Transaction
 from tests.conformance.stage import LONG_MS, Stage
 
 INITS: Final = ("plain", "expected")

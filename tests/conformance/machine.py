@@ -27,14 +27,7 @@ from tests.conformance import drawing
 from tests.conformance.aims import ADDS, ENDS, INITS, LOWERED, PRODUCES, Aim
 from tests.conformance.changes import TOPIC_CONFIGS
 from tests.conformance.choices import Choices
-from tests.conformance.model import (
-    ABSENT,
-    ONGOING,
-    STATES,
-    Position,
-    Producer,
-    Transaction,
-)
+from tests.conformance.model import ABSENT, ONGOING, STATES, Position, Producer, Transaction
 from tests.conformance.operations import Operation
 from tests.conformance.stage import LONG_MS, NEARLY_LAST_EPOCH, SHORT_MS, Parted, Stage
 

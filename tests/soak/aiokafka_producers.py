@@ -12,14 +12,7 @@ from contextlib import suppress
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tests.soak.producing import (
-    ABORT_EVERY,
-    TIMEOUT_MS,
-    Outcome,
-    Work,
-    stop_at_end_of_input,
-    tell,
-)
+from tests.soak.producing import ABORT_EVERY, TIMEOUT_MS, Outcome, Work, stop_at_end_of_input, tell
 
 PATIENCE_S = 60.0
 TROUBLE = (KafkaError, TimeoutError, OSError, AssertionError)

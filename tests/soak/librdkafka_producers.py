@@ -11,14 +11,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.soak.producing import (
-    ABORT_EVERY,
-    TIMEOUT_MS,
-    Outcome,
-    Work,
-    stop_at_end_of_input,
-    tell,
-)
+from tests.soak.producing import ABORT_EVERY, TIMEOUT_MS, Outcome, Work, stop_at_end_of_input, tell
 
 
 def main(arguments: list[str]) -> None:

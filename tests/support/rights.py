@@ -10,13 +10,7 @@ from typing import Any
 from tests.support.logs import batch, plain
 from tests.support.security import acl
 from txnsim.errors import ErrorCode
-from txnsim.security.acls import (
-    CLUSTER_NAME,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from txnsim.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 
 GROUP, CLUSTER, TXN = ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
 TOPIC = ResourceType.TOPIC

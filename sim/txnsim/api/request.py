@@ -9,13 +9,7 @@ the subject for fault plans: whom the request is about.
 from __future__ import annotations
 
 import struct
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Mapping,
-)
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from datetime import timedelta
 from enum import Enum
 from functools import lru_cache, partial

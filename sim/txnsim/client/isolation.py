@@ -15,13 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from txnsim.types import IsolationLevel, Offset, ProducerId, TopicPartition
-from txnsim.wire.batch import (
-    ABORT,
-    Buffer,
-    iter_batches,
-    read_control_record,
-    read_records,
-)
+from txnsim.wire.batch import ABORT, Buffer, iter_batches, read_control_record, read_records
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,12 +13,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import ConsumerHeartbeat
-from txnsim.group.consumer_group import (
-    LEFT,
-    LEFT_FOR_A_WHILE,
-    ConsumerGroup,
-    ConsumerMember,
-)
+from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import (
     ConsumerRecord,
     CurrentDeleted,

@@ -14,11 +14,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ErrorCode
-from txnsim.group.consumer_records import (
-    ClassicMetadata,
-    ConsumerRecord,
-    TopicIdPartition,
-)
+from txnsim.group.consumer_records import ClassicMetadata, ConsumerRecord, TopicIdPartition
 from txnsim.group.records import GroupRecord
 
 NO_MEMBER: Final = ""

@@ -18,12 +18,7 @@ from txnsim.group._consumer_members import subscription_record
 from txnsim.group._topics_hash import topics_hash
 from txnsim.group.commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
-from txnsim.group.consumer_records import (
-    ConsumerRecord,
-    EpochStored,
-    RegexDeleted,
-    RegexStored,
-)
+from txnsim.group.consumer_records import ConsumerRecord, EpochStored, RegexDeleted, RegexStored
 from txnsim.metadata.image import ClusterImage
 from txnsim.patterns import compiled
 

@@ -15,11 +15,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._consumer_members import (
-    current_record,
-    subscription_record,
-    target_record,
-)
+from txnsim.group._consumer_members import current_record, subscription_record, target_record
 from txnsim.group._topics_hash import topics_hash
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
@@ -31,11 +27,7 @@ from txnsim.group.consumer_records import (
     TopicIdPartition,
 )
 from txnsim.group.state import CONSUMER_PROTOCOL_TYPE, ClassicGroupState
-from txnsim.group.subscription import (
-    read_assignment,
-    read_subscription,
-    write_assignment,
-)
+from txnsim.group.subscription import read_assignment, read_subscription, write_assignment
 from txnsim.metadata.image import ClusterImage
 
 DEVIATIONS: Final = (

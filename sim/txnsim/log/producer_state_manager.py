@@ -13,13 +13,7 @@ from typing import Final
 
 from txnsim.log._replicated import described
 from txnsim.log._segments import Segments
-from txnsim.log.producer_state import (
-    NO_OFFSET,
-    ProducerEntry,
-    ProducerState,
-    SnapshotEntry,
-    saved,
-)
+from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry, saved
 from txnsim.log.verification import VerificationEntries
 from txnsim.wire.batch import read_batch_header
 

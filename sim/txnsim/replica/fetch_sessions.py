@@ -28,12 +28,7 @@ from typing import Final, assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode
-from txnsim.replica.fetch_values import (
-    FetchOutcome,
-    FetchPartition,
-    Naming,
-    PartitionKey,
-)
+from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
 from txnsim.types import TopicPartition
 
 NO_SESSION: Final = 0

@@ -9,18 +9,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from txnsim.txn.state import (
-    EPOCH_EXHAUSTED,
-    TransactionState,
-    TxnMetadata,
-    TxnTransition,
-)
-from txnsim.types import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    ProducerEpoch,
-    TransactionVersion,
-)
+from txnsim.txn.state import EPOCH_EXHAUSTED, TransactionState, TxnMetadata, TxnTransition
+from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerEpoch, TransactionVersion
 
 _PAST_THE_END = frozenset({TransactionState.EMPTY, TransactionState.ONGOING})
 

@@ -20,13 +20,7 @@ from typing import Final
 
 from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
 from txnsim.releases.rules import Rules
-from txnsim.txn.state import (
-    NO_PARTITIONS,
-    Tombstone,
-    TransactionState,
-    TxnRecord,
-    TxnTransition,
-)
+from txnsim.txn.state import NO_PARTITIONS, Tombstone, TransactionState, TxnRecord, TxnTransition
 from txnsim.types import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

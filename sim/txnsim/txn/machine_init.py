@@ -13,12 +13,7 @@ from __future__ import annotations
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.releases.rules import Rules
 from txnsim.settings import Settings
-from txnsim.txn.commands import (
-    NEEDS_PRODUCER_ID,
-    InitProducerId,
-    MarkersOwed,
-    NeedsProducerId,
-)
+from txnsim.txn.commands import NEEDS_PRODUCER_ID, InitProducerId, MarkersOwed, NeedsProducerId
 from txnsim.txn.machine_end import decide_fence
 from txnsim.txn.refusals import concurrent, fenced
 from txnsim.txn.state import (

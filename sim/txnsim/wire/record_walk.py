@@ -14,12 +14,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.wire.records import (
-    RECORD_MIN,
-    VARINT_BYTES_MAX,
-    VARLONG_BYTES_MAX,
-    read_signed,
-)
+from txnsim.wire.records import RECORD_MIN, VARINT_BYTES_MAX, VARLONG_BYTES_MAX, read_signed
 
 _ONE_BYTE_MAX: Final = 0x7F
 _NOT_SHORT: Final = 0x81

@@ -29,12 +29,7 @@ from txnsim_spark.forensics._evidence import Assignment, StartBatch
 from txnsim_spark.forensics._metadata_copies import known_topics_in
 from txnsim_spark.forensics._read_notes import Gap, ReadNotes
 from txnsim_spark.forensics._start_batch import Lookups
-from txnsim_spark.forensics.find_hanging import (
-    NOT_JUDGED,
-    Opened,
-    Reading,
-    Search,
-)
+from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Opened, Reading, Search
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import OpenTxn
 from txnsim_spark.scan.log_dirs import meta_of

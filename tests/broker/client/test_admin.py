@@ -8,21 +8,10 @@ from typing import Any
 import pytest
 
 from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
-from txnsim.client.admin import (
-    ALL_BROKERS,
-    BROKER_RESOURCE,
-    TOPIC_RESOURCE,
-    Admin,
-    CreatedTopic,
-)
+from txnsim.client.admin import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Admin, CreatedTopic
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import (
-    ClientError,
-    ConnectionLostError,
-    ErrorCode,
-    RetriableError,
-)
+from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode, RetriableError
 from txnsim.client.requests import ConfigChange, NewTopic
 from txnsim.client.versions import Api
 

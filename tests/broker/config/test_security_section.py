@@ -11,13 +11,7 @@ from txnsim.config._model import SecuritySection
 from txnsim.config._security_section import read_section
 from txnsim.config.yaml_bounds import read_mapping
 from txnsim.errors import ConfigError
-from txnsim.security.acls import (
-    CLUSTER_NAME,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-)
+from txnsim.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from txnsim.security.options import (
     ClientAuth,
     SecureListener,

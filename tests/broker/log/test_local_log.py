@@ -6,14 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.logs import (
-    NOW,
-    UNCOMMITTED,
-    LogDriver,
-    make_log,
-    plain,
-    replayed_log,
-)
+from tests.support.logs import NOW, UNCOMMITTED, LogDriver, make_log, plain, replayed_log
 from txnsim.log.answers import LogRead
 from txnsim.log.config import LogConfig
 from txnsim.log.local_log import ENOUGH_BYTES, Allowance

@@ -11,11 +11,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.cleaner import clean, dirt_of
 from txnsim.log.config import LogConfig
-from txnsim.log.leader_append import (
-    append_client,
-    append_coordinator,
-    start_verification,
-)
+from txnsim.log.leader_append import append_client, append_coordinator, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.verification import SENTINEL
 from txnsim.releases import LATEST, Rules

@@ -34,12 +34,7 @@ from txnsim.txn.commands import (
 )
 from txnsim.txn.log_format import encode_batch
 from txnsim.txn.log_reader import read_log
-from txnsim.txn.machine import (
-    decide_add_partitions,
-    decide_expiry,
-    decide_verify,
-    is_timed_out,
-)
+from txnsim.txn.machine import decide_add_partitions, decide_expiry, decide_verify, is_timed_out
 from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import decide_init_producer_id
 from txnsim.txn.state import (

@@ -24,12 +24,7 @@ from txnsim.replica.fetch_sessions import (
     SessionRequest,
     next_session_epoch,
 )
-from txnsim.replica.fetch_values import (
-    FetchOutcome,
-    FetchPartition,
-    Naming,
-    PartitionKey,
-)
+from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
 from txnsim.types import TopicPartition
 
 E = ErrorCode

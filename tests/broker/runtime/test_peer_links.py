@@ -11,12 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.support.peer_network import future_of
 from tests.support.within import within
-from txnsim.errors import (
-    ErrorCode,
-    PeerAnsweredError,
-    PeerDisconnectedError,
-    PeerTimeoutError,
-)
+from txnsim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
 from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.transactions import AllocateProducerIdsCommand

@@ -6,11 +6,7 @@ import pytest
 
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, STATES, VERSIONS, entry, rows
 from txnsim.errors import InvariantViolation
-from txnsim.txn.state import (
-    VALID_PREVIOUS_STATES,
-    TransactionState,
-    TxnTransition,
-)
+from txnsim.txn.state import VALID_PREVIOUS_STATES, TransactionState, TxnTransition
 from txnsim.txn.transitions import (
     begin,
     check_complete,

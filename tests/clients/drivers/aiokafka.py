@@ -7,21 +7,11 @@ import threading
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from aiokafka import (
-    AIOKafkaConsumer,
-    AIOKafkaProducer,
-    ConsumerRebalanceListener,
-    TopicPartition,
-)
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as AioNewTopic
-from aiokafka.errors import (
-    KafkaConnectionError,
-    ProducerFenced,
-    TopicAlreadyExistsError,
-    for_code,
-)
+from aiokafka.errors import KafkaConnectionError, ProducerFenced, TopicAlreadyExistsError, for_code
 
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
 from tests.clients.drivers.base import DriverMember as Member

@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tests.clients.kafka_tools.expect import (
-    eventually,
-    expect,
-    lean,
-    printed,
-    refused,
-    require,
-)
+from tests.clients.kafka_tools.expect import eventually, expect, lean, printed, refused, require
 from tests.clients.kafka_tools.shop import Shop
 
 _SPOKEN: Final = {

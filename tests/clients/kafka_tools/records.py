@@ -7,10 +7,7 @@ from typing import Final
 
 from tests.clients.kafka_tools.expect import eventually, expect, printed, require
 from tests.clients.kafka_tools.shop import Shop
-from tests.clients.kafka_tools.transactions_command import (
-    DESCRIBE_PRODUCERS_COLUMNS,
-    parse_table,
-)
+from tests.clients.kafka_tools.transactions_command import DESCRIBE_PRODUCERS_COLUMNS, parse_table
 from tests.support.apache_kafka import run_kafka_tool
 
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")

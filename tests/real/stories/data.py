@@ -7,14 +7,7 @@ from typing import Final
 
 from tests.real.stories.admin import NO_SUCH_ID
 from tests.real.stories.player import STAMP_MS, Player, Story, Topic, fetch, produce, records
-from txnsim.wire.batch import (
-    GZIP,
-    LZ4,
-    SNAPPY,
-    ZSTD,
-    control_batch,
-    crc_of,
-)
+from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, control_batch, crc_of
 
 
 def _patched(batch: bytes, at: int, piece: bytes, *, crc: bool = True) -> bytes:

@@ -20,12 +20,7 @@ from txnsim.cli.main import main
 from txnsim_spark.traces.analyses import ANALYSES, lso_lag_by_partition
 from txnsim_spark.traces.plots import draw_all
 from txnsim_spark.traces.schemas import TABLES, view_of
-from txnsim_spark.traces.tables import (
-    TraceError,
-    export_traces,
-    register_views,
-    traces_as_views,
-)
+from txnsim_spark.traces.tables import TraceError, export_traces, register_views, traces_as_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

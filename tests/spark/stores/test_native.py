@@ -19,13 +19,7 @@ from obstore.exceptions import GenericError, PermissionDeniedError, Unauthentica
 
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim_spark.stores import _native as native
-from txnsim_spark.stores._native import (
-    THREADS,
-    NativeStore,
-    ObjectFile,
-    os_error,
-    store_of,
-)
+from txnsim_spark.stores._native import THREADS, NativeStore, ObjectFile, os_error, store_of
 from txnsim_spark.stores.uris import Status
 
 KEYS = {"fs.s3a.access.key": "k", "fs.s3a.secret.key": "s"}

@@ -12,10 +12,7 @@ from typing import Any, Final, assert_never
 
 from txnsim.api.request import CHANGE_WEIGHT, Reply, Request, error_fields, invalid
 from txnsim.controller import controller
-from txnsim.controller.controller import (
-    ConfigChange,
-    name_complaint,
-)
+from txnsim.controller.controller import ConfigChange, name_complaint
 from txnsim.controller.leadership import without_elr
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs

@@ -11,12 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, assert_never
 
-from txnsim.api._configs.config_resources import (
-    ResourceType,
-    node_of,
-    resource_type,
-    topic_refusal,
-)
+from txnsim.api._configs.config_resources import ResourceType, node_of, resource_type, topic_refusal
 from txnsim.api._topics import topic_lookup
 from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request, invalid
 from txnsim.errors import ErrorCode, Rejection

@@ -10,12 +10,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api._identities.acl_entries import (
-    check_filters,
-    filter_of,
-    security_disabled,
-    taken,
-)
+from txnsim.api._identities.acl_entries import check_filters, filter_of, security_disabled, taken
 from txnsim.api.request import Reply, Request, error_fields, invalid
 from txnsim.controller.controller import RECORDS_MAX
 from txnsim.errors import ErrorCode, Rejection

@@ -13,21 +13,11 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
-from txnsim.api.request import (
-    CLUSTER_OPERATIONS,
-    NOT_ASKED,
-    TOPIC_OPERATIONS,
-    Reply,
-    Request,
-)
+from txnsim.api.request import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS, Reply, Request
 from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import NO_LEADER, PartitionImage, TopicImage
-from txnsim.types import (
-    INTERNAL_TOPICS,
-    hash_bucket,
-    hash_buckets,
-)
+from txnsim.types import INTERNAL_TOPICS, hash_bucket, hash_buckets
 from txnsim.wire.codec import build
 
 KEY: Final = 3

@@ -22,18 +22,8 @@ from txnsim.api.request import Reply, Request
 from txnsim.broker.fetch import FetchCommand
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
-from txnsim.replica.fetch_sessions import (
-    FINAL_EPOCH,
-    NO_SESSION,
-    Plan,
-    SessionRequest,
-)
-from txnsim.replica.fetch_values import (
-    FetchOutcome,
-    FetchPartition,
-    Naming,
-    PartitionKey,
-)
+from txnsim.replica.fetch_sessions import FINAL_EPOCH, NO_SESSION, Plan, SessionRequest
+from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
 from txnsim.security.acls import Operation
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build

@@ -12,13 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from txnsim.api._groups.committed_positions import (
-    Results,
-    answered,
-    errors_of,
-    everywhere,
-    split,
-)
+from txnsim.api._groups.committed_positions import Results, answered, errors_of, everywhere, split
 from txnsim.api._subjects import partitions_named
 from txnsim.api.request import Reply, Request
 from txnsim.broker.verification import TransactionOperation

@@ -15,11 +15,7 @@ from txnsim.api._topics import answered_topics, rows_by_topic
 from txnsim.api.request import NoResponse, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject, subject_of
-from txnsim.interbroker.transactions import (
-    TxnMarker,
-    WriteTxnMarkersCommand,
-    WriteTxnMarkersReply,
-)
+from txnsim.interbroker.transactions import TxnMarker, WriteTxnMarkersCommand, WriteTxnMarkersReply
 from txnsim.types import ProducerId, TopicPartition
 
 KEY: Final = 27

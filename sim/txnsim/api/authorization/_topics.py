@@ -20,13 +20,7 @@ from txnsim.api.authorization._parts import (
     shown_parts,
     with_message,
 )
-from txnsim.api.request import (
-    CLUSTER_OPERATIONS,
-    TOPIC_OPERATIONS,
-    Handler,
-    Reply,
-    Request,
-)
+from txnsim.api.request import CLUSTER_OPERATIONS, TOPIC_OPERATIONS, Handler, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation
 from txnsim.types import INTERNAL_TOPICS

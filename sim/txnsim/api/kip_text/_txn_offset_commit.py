@@ -10,11 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from txnsim.api._transactions import txn_offset_commit
-from txnsim.api.kip_text._errors import (
-    passing_error,
-    server_failure,
-    txn_offset_commit_error,
-)
+from txnsim.api.kip_text._errors import passing_error, server_failure, txn_offset_commit_error
 from txnsim.api.request import Reply, Request
 from txnsim.broker.verification import TransactionOperation
 

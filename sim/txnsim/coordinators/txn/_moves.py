@@ -35,14 +35,7 @@ from txnsim.runtime.tasks import Pending, settled, waited
 from txnsim.runtime.trace import Tracer
 from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
-from txnsim.txn.markers import (
-    Debt,
-    LeaderOf,
-    MarkerBatch,
-    MarkerOutcome,
-    MarkerQueue,
-    debt_of,
-)
+from txnsim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
 from txnsim.txn.state import Tombstone, TransactionState, TxnMetadata, TxnRecord, TxnTransition
 from txnsim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
 from txnsim.types import BrokerId, Decision, TopicPartition, TransactionalId, TransactionVersion

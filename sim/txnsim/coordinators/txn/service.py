@@ -46,11 +46,7 @@ from txnsim.txn.commands import (
     VerifyPartitions,
 )
 from txnsim.txn.kip_text import as_loaded
-from txnsim.txn.list_filter import (
-    Listing,
-    ListTransactions,
-    list_transactions,
-)
+from txnsim.txn.list_filter import Listing, ListTransactions, list_transactions
 from txnsim.txn.log_format import tombstone_batches
 from txnsim.txn.log_reader import read_in_steps
 from txnsim.txn.machine import (

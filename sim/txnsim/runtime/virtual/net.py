@@ -14,11 +14,7 @@ from contextvars import copy_context
 from typing import Final
 
 from txnsim.runtime.rng import SeededRng
-from txnsim.runtime.virtual._connection import (
-    Address,
-    VirtualConnection,
-    VirtualTransport,
-)
+from txnsim.runtime.virtual._connection import Address, VirtualConnection, VirtualTransport
 from txnsim.text import host_and_port
 
 LATENCY_US_DEFAULT: Final = (50, 500)

@@ -12,12 +12,7 @@ from kafka.errors import KafkaError
 
 from txnsim.errors import ClientError
 from txnsim.types import TopicPartition
-from txnsim_lab.scenario.players._base import (
-    DELIVERY_TIMEOUT_MS,
-    REQUEST_TIMEOUT_MS,
-    Part,
-    Player,
-)
+from txnsim_lab.scenario.players._base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part, Player
 
 T = TypeVar("T")
 

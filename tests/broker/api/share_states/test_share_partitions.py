@@ -21,13 +21,7 @@ from txnsim.interbroker.share_state import ShareKey
 from txnsim.node.peers import SHARE_STATE
 from txnsim.share_state.log_format import decode_record
 from txnsim.share_state.records import ShareDeleted, ShareSnapshot, ShareUpdate
-from txnsim.types import (
-    SHARE_STATE_TOPIC,
-    BrokerId,
-    TopicPartition,
-    partition_for,
-    uuid_text,
-)
+from txnsim.types import SHARE_STATE_TOPIC, BrokerId, TopicPartition, partition_for, uuid_text
 from txnsim.wire.batch import read_records
 
 E = ErrorCode

@@ -8,14 +8,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.group_world import (
-    GROUP,
-    HOME,
-    PRODUCER,
-    GroupWorld,
-    commit_of,
-    run_groups,
-)
+from tests.support.group_world import GROUP, HOME, PRODUCER, GroupWorld, commit_of, run_groups
 from tests.support.steps import load_whole, read_whole
 from tests.support.within import within
 from txnsim.errors import ErrorCode, Rejection

@@ -22,13 +22,7 @@ from tests.lab.checkers.brute_force.facts import (
 )
 from tests.lab.checkers.brute_force.what_goes_on import hanging
 from txnsim.types import TopicPartition
-from txnsim_lab.check.observations import (
-    Outcome,
-    PositionsRead,
-    Read,
-    SentOffsets,
-    Wrote,
-)
+from txnsim_lab.check.observations import Outcome, PositionsRead, Read, SentOffsets, Wrote
 
 SEQUENCES = 2**31
 

@@ -14,12 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from tests.clients.kafka_tools.runner import Tools
 from tests.spark.pipeline.corpus.actors import CODECS, Notebook
 from tests.spark.pipeline.corpus.talk import PATIENCE_S
-from tests.spark.pipeline.corpus.truth import (
-    FinishedTransaction,
-    Place,
-    ReadRecord,
-    Span,
-)
+from tests.spark.pipeline.corpus.truth import FinishedTransaction, Place, ReadRecord, Span
 
 BATCH: Final = 20
 """Records per transaction of librdkafka."""
