@@ -489,7 +489,8 @@ def scenarios_page() -> str | None:
         "Scenarios",
         "`txnsim scenario run NAME` tells one; `txnsim scenario show NAME` prints its YAML;\n"
         "`txnsim scenario matrix` tells all of them, with the fault, without it and as controls.\n"
-        "How to write one: [writing-scenarios.md](writing-scenarios.md).",
+        "How to write one: [writing-scenarios.md](writing-scenarios.md). Small stories of single\n"
+        "errors: [troubleshooting.md](troubleshooting.md).",
         _table(("Anomaly", "Name", "Alias", "What it shows"), rows),
         "## What they come to",
         "With the fault, before any cure. A cell with a fix or a release in it has several runs.\n"
