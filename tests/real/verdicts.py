@@ -14,7 +14,7 @@ from txnsim.releases.kafka import since
 from txnsim.releases.rules import documentation
 from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.scenario.model import HEALTHY, Scenario
-from txnsim_lab.scenario.on_real._obstacles import only_simulated, why_not_there
+from txnsim_lab.scenario.on_real.comparison import only_simulated, why_not_there
 from txnsim_lab.target.cluster import STARTED
 
 FILE: Final = Path(__file__).with_name("verdicts.jsonl")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual._loop import VirtualLoop
 from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
-from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
+from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment, VirtualLoop
 
 Failures = list[dict[str, Any]]
 

@@ -18,7 +18,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.runtime.virtual._connection import VirtualTransport
-from txnsim.runtime.virtual._loop import VirtualLoop
+from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
 from txnsim_lab.target.cluster import SIMULATED, Ability

@@ -5,7 +5,7 @@
 - ``produce``, ``fetch``: these requests at a replica; ``look_ahead`` unpacks
   heavy batches before.
 - ``verification``: the coordinator is asked before a transaction opens (KIP-890).
-- ``_coordinator_host``, ``_group_host``, ``_share_host``: what coordinators need of their broker.
+- ``_coordinator_host``, ``_share_host``: what coordinators need of their broker.
 - ``_share_persister``: asks share coordinators (KIP-932).
 
 Kafka's counterparts: BrokerServer, ReplicaManager, KafkaApis.

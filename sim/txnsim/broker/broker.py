@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
-from txnsim.broker._coordinator_host import CoordinatorHost
-from txnsim.broker._group_host import GroupHost
+from txnsim.broker._coordinator_host import CoordinatorHost, GroupHost
 from txnsim.broker._share_host import ShareHost
 from txnsim.broker._share_persister import SharePersister
 from txnsim.broker.fetch import Fetching

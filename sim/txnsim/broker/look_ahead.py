@@ -2,7 +2,7 @@
 
 A slice is a part of a turn of the loop (``runtime.turns``). All requests that have more work than
 one turn allows share its slices. Batches that must be decompressed first are decompressed beside
-the loop (``runtime._unpacker``).
+the loop (``runtime.tasks``).
 """
 
 from __future__ import annotations

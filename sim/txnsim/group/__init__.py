@@ -25,11 +25,10 @@ The classic protocol:
 The consumer protocol (KIP-848):
 
 - ``consumer_group``: a group, its members and epochs, replay.
-- ``consumer``: decisions: heartbeats, leaving, sessions.
+- ``consumer``: decisions: heartbeats, leaving, sessions, a member's next step to its target.
 - ``_consumer_members``: who sends a heartbeat, and whether it may.
 - ``consumer_regex``: subscriptions by regular expression.
 - ``consumer_classic``: its members that speak the classic protocol.
-- ``_reconciliation``: a member's next step to its target.
 - ``assignors``: uniform and range.
 - ``_topics_hash``: a number that changes with the topics consumed.
 - ``consumer_records``: what ``__consumer_offsets`` remembers.

@@ -2,15 +2,14 @@
 
 - ``env``: the protocols, and the environment that joins them.
 - ``clock``, ``tasks``, ``network``, ``rng``: the classes over an event loop, any event loop.
-  ``clock`` sees, too, that the whole process stood still.
-- ``_peer_links`` carries requests between brokers: ``peer_call`` is one, ``_link_cuts`` are links
-  that are cut or slow.
+  ``clock`` sees, too, that the whole process stood still. ``network`` has the links between
+  brokers: ``peer_call`` is a request, ``_link_cuts`` are links that are cut or slow.
 - ``tls``: contexts of TLS; the handshake of a client is led by ``network``.
 - ``real``: put on the system's clocks, sockets and uvloop; ``wall_clock`` for programs without a
   loop.
 - ``virtual``: put on a loop whose clock jumps.
-- ``turns``, ``_unpacker``, ``switch_interval``: who goes first on the loop, and work beside it.
+- ``turns``, ``switch_interval``: who goes first on the loop.
 - ``forked_processes``: processes that begin at once.
-- ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen, ``_trace_forms`` and
-  ``_trace_ring`` keep it.
+- ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen, ``_trace_forms``
+  keeps events as text.
 """

@@ -19,15 +19,573 @@ import ssl
 import struct
 from collections.abc import Callable
 from functools import partial
-from typing import Final, cast
+from types import CoroutineType
+from typing import Any, Final, cast
 
 import msgspec
 
+from txnsim.errors import (
+    ErrorCode,
+    PeerAnsweredError,
+    PeerDisconnectedError,
+    PeerTimeoutError,
+)
+from txnsim.faults.crossings import (
+    Crossing,
+    FaultEffect,
+    Interceptor,
+    PassAll,
+    SubmitOutcome,
+)
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject, subject_of
 from txnsim.loggers import Logger
-from txnsim.runtime._peer_links import PeerLinks
+from txnsim.runtime._link_cuts import Cut, Link, LinkCuts, Pipe
+from txnsim.runtime.clock import Clock, TimerHandle
+from txnsim.runtime.peer_call import (
+    PeerCall,
+    PeerHandler,
+    TracedAs,
+    Unanswered,
+    as_coroutine,
+)
+from txnsim.runtime.tasks import LoopTasks, Pending
+from txnsim.runtime.trace import NO_CAUSE, Tracer
+from txnsim.runtime.trace_kinds import PEER_POLLS, PEER_ROUTINE
+from txnsim.types import BrokerId
+from txnsim.wire.apis import api_name
 
 LISTEN_BACKLOG: Final = 1_024
 """Connections that the kernel may hold before we accept them (socket.listen.backlog.size, 50)."""
+
+
+# Links between brokers, over any event loop.
+#
+# A request is queued and delivered after the present callback, in order, with all that follows from
+# it (``Tasks.soon``): an exchange between brokers takes one turn of the loop, however many requests
+# it needs. It fails when its target is not registered or the link is cut (``link_cuts``), and when
+# its deadline passes. There is no timer per request: one timer, armed only while something is under
+# way, watches the earliest deadline. A link is one direction of requests (source → target) with the
+# answers that come back on it, as a TCP connection opened by the source.
+#
+# **Fault points.** Only while the interceptor is armed is a crossing described and asked about. A
+# held or delayed crossing waits alone; later ones of the same link pass it. A request released
+# after its deadline is still handled and its answer thrown away: that is a late marker or
+# verification, as a peer sees it. A drop leads to ``PeerTimeoutError`` at the deadline, or as soon
+# as the cluster clock is advanced that far: what is lost can only time out. An injected error fails
+# the future with ``PeerAnsweredError``, which the caller treats as the top-level error of the
+# reply; so does a handler that fails by a bug (UNKNOWN_SERVER_ERROR). A link that breaks
+# (disconnect) fails all that is under way on it; a copy (duplicate) is handled like any request
+# that its sender has given up.
+
+_OFF, _POLL, _CAUSE, _MESSAGES = TracedAs.OFF, TracedAs.POLL, TracedAs.CAUSE, TracedAs.MESSAGES
+_peers_log: Final = Logger("txnsim.network")
+
+
+class PeerLinks:
+    """What the brokers of a run send each other; the peer side of ``LoopNetwork``."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Clock,
+        tasks: LoopTasks,
+        tracer: Tracer,
+        interceptor: Interceptor | None = None,
+        latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+        describe: Callable[[object], Subject] = subject_of,
+    ) -> None:
+        """Join clock, tasks and trace of a run.
+
+        Args:
+            loop: Gives sockets and turns.
+            clock: Deadlines and latencies, both monotonic.
+            tasks: Run the handlers of peer requests.
+            tracer: Records ``msg.*`` on peer links.
+            interceptor: Asked at the peer fault points; the idle one if None. May be replaced
+                later.
+            latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
+            describe: Whom a command is about, for fault plans.
+        """
+        self.interceptor: Interceptor = interceptor or PassAll()
+        self._loop = loop
+        self._clock = clock
+        self._stopwatch_ns = clock.stopwatch_ns
+        self._tasks = tasks
+        self._tracer = tracer
+        self._latency_ms = latency_ms
+        self._describe = describe
+        self._handlers: dict[BrokerId, PeerHandler] = {}
+        self._cuts = LinkCuts()
+        self._has_cuts = False
+        """Asked per message: while every link is whole, cuts cost one attribute."""
+        self._correlation_id = 0
+        self._links: dict[Link, Pipe] = {}
+        self._pending: dict[
+            int, dict[int, PeerCall]
+        ] = {}  # by timeout_ms: each in order of deadlines
+        self._deadline_timer: TimerHandle | None = None
+        self._deadline_armed_ms = 0
+        self._waiting: dict[PeerCall, None] = {}  # held or delayed at a fault point
+        self._lost: dict[PeerCall, None] = {}  # no answer can come, and the sender waits for it
+
+    # Peers
+
+    def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
+        """Broker ``broker_id`` handles requests of its peers from now on."""
+        self._handlers[broker_id] = handler
+
+    def unregister(self, broker_id: BrokerId) -> None:
+        """Broker ``broker_id`` is gone: requests under way to it and from it fail, new ones too."""
+        self._handlers.pop(broker_id, None)
+        self._fail_where(lambda link: broker_id in link, f"broker {broker_id} went away")
+
+    def cut(self, source: BrokerId, target: BrokerId, how: Cut = Cut.BLACK_HOLE) -> None:
+        """Cut the link, both for requests of ``source`` and for the answers to them.
+
+        Refused, what is under way on it fails and so does every new request until ``heal``. In a
+        black hole all of that waits: for the heal, or for its deadline.
+        """
+        self._cuts.cut((source, target), how)
+        self._has_cuts = True
+        if how is Cut.REFUSED:
+            self._fail_where(lambda link: link == (source, target), "the link was cut")
+
+    def heal(self, source: BrokerId, target: BrokerId) -> None:
+        """Undo ``cut``: what waits on the link goes on, what was given up is lost."""
+        was_cut = self._cuts.how((source, target)) is not None
+        waited = self._cuts.heal((source, target))
+        self._has_cuts = bool(self._cuts)
+        for go_on in waited:
+            self._tasks.soon(go_on)
+        if was_cut:
+            self._cuts.tell((source, target))
+
+    def reaches(self, source: BrokerId, target: BrokerId) -> bool:
+        """Whether the link from ``source`` to ``target`` is whole."""
+        return not self._has_cuts or self._cuts.how((source, target)) is None
+
+    def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
+        """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
+        called.
+        """
+        return self._cuts.watch(watcher)
+
+    @property
+    def in_flight(self) -> int:
+        """Peer requests that have no answer yet."""
+        return sum(map(len, self._pending.values()))
+
+    def unanswered(self) -> list[Unanswered]:
+        """The requests whose senders still wait, oldest first, and what has become of them."""
+        now_ms = self._clock.monotonic_ms()
+        calls = [(ms, call) for ms, each in self._pending.items() for call in each.values()]
+        return [
+            Unanswered(
+                source=call.link[0],
+                target=call.link[1],
+                api_key=call.api_key,
+                subject=self._describe(call.command),
+                timeout_ms=timeout_ms,
+                left_ms=max(0, self._deadline_ms(call) - now_ms),
+                is_lost=call in self._lost,
+                is_held=call in self._waiting,
+                is_cut=self._has_cuts and self._cuts.how(call.link) is not None,
+            )
+            for timeout_ms, call in sorted(calls, key=lambda one: one[1].correlation_id)
+        ]
+
+    def ask(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        api_key: int,
+        api_version: int,
+        command: object,
+        *,
+        timeout_ms: int,
+    ) -> Pending[Any]:
+        """Send a typed request to a peer; what is returned will hold its typed reply.
+
+        Order is kept per (source, target). It is delivered after the present callback, never inside
+        this call. It crosses ``peer.request`` and ``peer.response`` (fault points). It fails with:
+
+        - PeerAnsweredError: only an error code came back;
+        - PeerDisconnectedError: the peer is not there or went away, or the link was cut;
+        - PeerTimeoutError: no reply within ``timeout_ms`` (monotonic).
+        """
+        answer: Pending[Any] = Pending(self._tasks)
+        pending = self._pending.get(timeout_ms)
+        if pending is None:
+            pending = self._pending[timeout_ms] = {}
+        self._correlation_id += 1
+        is_first = not pending
+        call = pending[self._correlation_id] = PeerCall(
+            link=(source, target),
+            api_key=api_key,
+            api_version=api_version,
+            command=command,
+            correlation_id=self._correlation_id,
+            asked_ns=self._stopwatch_ns(),
+            timeout_ms=timeout_ms,
+            answer=answer,
+            pending=pending,
+        )
+        # Others with this timeout were asked before, and the timer watches the first of them.
+        if is_first and (
+            self._deadline_timer is None or self._deadline_ms(call) < self._deadline_armed_ms
+        ):
+            self._arm_deadline()
+        tracer = self._tracer
+        if tracer.on:
+            if tracer.full or api_key not in PEER_ROUTINE:
+                call.traced_as = _MESSAGES
+                call.sent = self._trace_message("msg.send", source, target, call, response=False)
+            else:
+                call.traced_as = _POLL if api_key in PEER_POLLS else _CAUSE
+                scope = tracer.scope
+                call.sent = tracer.cause if scope is None else scope
+        if self._latency_ms is not None:
+            self._pipe(call.link).send(
+                self._latency_ms(source, target), self._due_to(call, lambda: self._arrive(call))
+            )
+        else:
+            self._tasks.soon(partial(self._arrive, call))
+        return answer
+
+    # The way there
+
+    def _arrive(self, call: PeerCall, *, has_crossed: bool = False) -> None:
+        """A request is at its target, or has crossed its fault point there."""
+        if self.interceptor.armed and not has_crossed:
+            crossed = partial(self._arrive, call, has_crossed=True)
+            self._cross(FaultPoint.PEER_REQUEST, call, crossed)
+            return
+        source, target = call.link
+        if call.lost:
+            return
+        # One that has timed out is handled all the same, its answer thrown away: what a sender has
+        # written reaches the peer, also when the sender has given up on it.
+        handler = self._handlers.get(target)
+        if handler is None:
+            call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
+            return
+        if self._has_cuts and self._is_stopped(call, partial(self._arrive, call, has_crossed=True)):
+            return
+        tracer, traced_as, before = self._tracer, call.traced_as, None
+        if traced_as is _MESSAGES:
+            call.received = self._trace_message("msg.recv", target, source, call, response=False)
+            before = tracer.caused_by(call.received)
+        elif traced_as is _CAUSE and call.sent not in (tracer.scope, NO_CAUSE):
+            before = tracer.caused_by(call.sent)
+        try:
+            # A command travels as the object that it is.
+            answer = handler(call.api_key, call.api_version, call.command, source)
+            if type(answer) is Pending:
+                if answer.is_done:
+                    self._settled(call, answer)
+                else:
+                    answer.callbacks.append(partial(self._settled, call))
+            else:
+                coroutine = answer if type(answer) is CoroutineType else as_coroutine(answer)
+                self._tasks.drive(coroutine, partial(self._handled, call), name="peer request")
+        except Exception as error:  # noqa: BLE001 - a bug in one delivery is its sender's answer
+            _peers_log.error("peer.delivery_failed", request=str(call), exc_info=error)
+            call.fail(_answered(call, ErrorCode.unknown_server_error))
+        if before is not None:
+            tracer.caused_by(before)
+
+    # The way back
+
+    def _settled(self, call: PeerCall, answer: Pending[Any]) -> None:
+        if answer.error is not None:
+            self._handled(call, None, answer.error)
+        elif call.correlation_id in call.pending:
+            if call.traced_as is _OFF and not (
+                self._has_cuts or self.interceptor.armed or self._latency_ms is not None
+            ):
+                del call.pending[call.correlation_id]  # _answer, written out: the hot path
+                call.answer.resolve(answer.value)
+            else:
+                self._answer(call, answer.value)
+
+    def _handled(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
+        if error is None:
+            if call.correlation_id in call.pending:  # is_awaited, written out: the hot path
+                self._answer(call, reply)
+        elif isinstance(error, asyncio.CancelledError):
+            call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
+        else:
+            if not isinstance(error, PeerAnsweredError):
+                _peers_log.error("peer.handler_failed", request=str(call), exc_info=error)
+                error = _answered(call, ErrorCode.unknown_server_error)
+            if call.is_awaited:
+                self._return(call, partial(call.fail, error))
+
+    def _answer(self, call: PeerCall, reply: object) -> None:
+        traced_as = call.traced_as
+        if traced_as is _MESSAGES:
+            source, target = call.link
+            call.sent = self._trace_message("msg.send", target, source, call, response=True)
+        elif self._tracer.on:
+            scope = self._tracer.scope
+            cause = self._tracer.cause if scope is None else scope
+            if traced_as is not _CAUSE or cause > call.sent:
+                call.sent = cause
+        if self._latency_ms is None and not self.interceptor.armed:
+            if traced_as is _OFF and not self._has_cuts:
+                del call.pending[call.correlation_id]
+                call.answer.resolve(reply)
+            else:
+                self._deliver(call, reply)
+        else:
+            self._return(call, lambda: self._deliver(call, reply))
+
+    def _due_to(self, call: PeerCall, callback: Callable[[], object]) -> Callable[[], object]:
+        """The callback as an effect of what was sent last: timers of a link fire for each other."""
+        return self._tracer.bound(callback, call.sent) if self._tracer.on else callback
+
+    def _return(self, call: PeerCall, deliver: Callable[[], object]) -> None:
+        """Bring an answer back through latency and fault point."""
+        if self._latency_ms is None:
+            self._cross(FaultPoint.PEER_RESPONSE, call, deliver)
+            return
+        source, target = call.link
+        self._pipe((target, source), back=True).send(
+            self._latency_ms(target, source),
+            self._due_to(call, lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver)),
+        )
+
+    def _is_stopped(self, call: PeerCall, go_on: Callable[[], object]) -> bool:
+        """Whether a message can't go on because its link is cut; ``go_on`` is called after a heal,
+        if the sender still waits then.
+        """
+        how = self._cuts.how(call.link)
+        if how is None:
+            return False
+        if how is Cut.REFUSED:
+            call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
+            return True
+
+        def arrive_late() -> None:
+            if call.is_awaited:
+                go_on()
+
+        self._cuts.hold(call.link, arrive_late)
+        return True
+
+    def _deliver(self, call: PeerCall, reply: object) -> None:
+        if self._has_cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
+            return
+        traced_as, received = call.traced_as, call.sent
+        if traced_as < _CAUSE or (
+            traced_as is _CAUSE and received in (self._tracer.scope, NO_CAUSE)
+        ):
+            call.succeed(reply)
+            return
+        if traced_as is _MESSAGES:
+            source, target = call.link
+            received = self._trace_message("msg.recv", source, target, call, response=True)
+        before = self._tracer.caused_by(received)
+        call.succeed(reply)
+        self._tracer.caused_by(before)
+
+    # Fault points
+
+    def _cross(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
+        if not self.interceptor.armed:
+            go_on()
+        elif not self._tracer.on:
+            self._ask(point, call, go_on)
+        else:
+            before = self._tracer.caused_by(call.sent)
+            self._ask(point, call, go_on)
+            self._tracer.caused_by(before)
+
+    def _ask(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
+        verdict = self.interceptor.cross(self._crossing(point, call))
+        if verdict is None:
+            go_on()
+        elif isinstance(verdict, FaultEffect):
+            self._obey(point, call, verdict, go_on)
+        else:
+            self._waiting[call] = None
+            self._tell(point, "msg.hold", call)
+            self._tasks.drive(
+                as_coroutine(verdict),
+                lambda late, error: self._released(point, call, late, error, go_on),
+                name=f"held-{point}-{call.correlation_id}",
+            )
+
+    def _released(
+        self,
+        point: FaultPoint,
+        call: PeerCall,
+        verdict: FaultEffect | None,
+        error: BaseException | None,
+        go_on: Callable[[], object],
+    ) -> None:
+        self._waiting.pop(call, None)
+        if error is not None:
+            call.fail(PeerDisconnectedError(f"{call}: its wait at {point} was ended ({error!r})"))
+        elif verdict is None:
+            go_on()
+        else:
+            self._obey(point, call, verdict, go_on)
+
+    def _obey(
+        self, point: FaultPoint, call: PeerCall, verdict: FaultEffect, go_on: Callable[[], object]
+    ) -> None:
+        if verdict.outcome is SubmitOutcome.PASS:
+            go_on()
+        elif verdict.outcome is SubmitOutcome.ERROR:
+            call.fail(_answered(call, ErrorCode(verdict.error)))
+        elif verdict.outcome is SubmitOutcome.DUPLICATE:
+            go_on()
+            for _ in range(verdict.times):
+                self._deliver_copy(call)
+        elif verdict.outcome is SubmitOutcome.DROP_ANSWER:
+            self._arrive(call.unheard(), has_crossed=True)
+            self._lose(call)
+        elif verdict.outcome is SubmitOutcome.DISCONNECT:
+            self._fail_where(lambda link: link == call.link, "the connection broke")
+        else:  # DROP
+            self._tell(point, "msg.drop", call)
+            self._lose(call)
+
+    def _lose(self, call: PeerCall) -> None:
+        """No answer will come. The deadline tells the sender; or an advance of the cluster clock
+        beyond it, since nothing that is still on its way grows older by that.
+        """
+        if not call.is_awaited:
+            return
+        self._lost[call] = None
+        left_ms = self._deadline_ms(call) - self._clock.monotonic_ms()
+        # Where nothing is advanced the deadline comes first, by a millisecond.
+        self._clock.call_at(self._clock.now_ms() + left_ms + 1, partial(self._give_up, call))
+
+    def _give_up(self, call: PeerCall) -> None:
+        self._lost.pop(call, None)
+        if call.is_awaited:
+            timeout_ms = next(ms for ms, calls in self._pending.items() if calls is call.pending)
+            self._time_out(call, timeout_ms)
+
+    def _tell(self, point: FaultPoint, kind: str, call: PeerCall) -> None:
+        """Trace the effect of a fault on a message."""
+        if self._tracer.on:
+            source, target = call.link
+            response = point is FaultPoint.PEER_RESPONSE
+            at, peer = (source, target) if response else (target, source)
+            self._trace_message(kind, at, peer, call, response=response)
+
+    def _deliver_copy(self, call: PeerCall) -> None:
+        copy = call.unheard(is_copy=True)
+        self._tell(FaultPoint.PEER_REQUEST, "msg.dup", copy)
+        self._cross(FaultPoint.PEER_REQUEST, copy, partial(self._arrive, copy, has_crossed=True))
+
+    def _crossing(self, point: FaultPoint, call: PeerCall) -> Crossing:
+        source, target = call.link
+        return Crossing(
+            point=point,
+            source=f"broker/{source}",
+            target=f"broker/{target}",
+            api_key=call.api_key,
+            api_version=call.api_version,
+            correlation_id=call.correlation_id,
+            subject=self._describe(call.command),
+            line=f"broker/{source} -> broker/{target}",
+            is_copy=call.is_copy,
+        )
+
+    # Deadlines, latency, trace
+
+    def _deadline_ms(self, call: PeerCall) -> int:
+        return self._clock.ms_of(call.asked_ns) + call.timeout_ms
+
+    def _arm_deadline(self) -> None:
+        """Watch the earliest deadline.
+
+        Each class of timeouts is in order, so only its first one matters.
+        """
+        firsts = [
+            self._deadline_ms(next(iter(calls.values())))
+            for calls in self._pending.values()
+            if calls
+        ]
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        if firsts:
+            self._deadline_armed_ms = min(firsts)
+            delay_ms = max(0, self._deadline_armed_ms - self._clock.monotonic_ms())
+            self._deadline_timer = self._clock.call_later(delay_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._deadline_timer = None
+        now_ms = self._clock.monotonic_ms()
+        for timeout_ms, calls in list(self._pending.items()):
+            while calls and self._deadline_ms(call := next(iter(calls.values()))) <= now_ms:
+                self._time_out(call, timeout_ms)
+            if not calls:
+                del self._pending[timeout_ms]
+        self._arm_deadline()
+
+    def _time_out(self, call: PeerCall, timeout_ms: int) -> None:
+        self._lost.pop(call, None)
+        error = PeerTimeoutError(f"{call}: no answer within {timeout_ms} ms")
+        if not self._tracer.on:
+            call.fail(error)
+            return
+        before = self._tracer.caused_by(
+            self._tracer.emit(
+                "timer.fire",
+                f"broker/{call.link[0]}",
+                parents=(call.sent,),
+                importance=0 if call.api_key in PEER_POLLS else None,
+                data={"timer": "request.timeout", "waited_ms": timeout_ms},
+            )
+        )
+        call.fail(error)
+        self._tracer.caused_by(before)
+
+    def _fail_where(self, on_link: Callable[[Link], bool], reason: str) -> None:
+        under_way = [call for calls in self._pending.values() for call in calls.values()]
+        for call in [*under_way, *self._waiting]:
+            if on_link(call.link):
+                call.lost = True
+                call.fail(PeerDisconnectedError(f"{call}: {reason}"))
+
+    def _pipe(self, link: Link, *, back: bool = False) -> Pipe:
+        key = cast(Link, (*link, "back")) if back else link
+        pipe = self._links.get(key)
+        if pipe is None:
+            pipe = self._links[key] = Pipe(self._clock)
+        return pipe
+
+    def _trace_message(
+        self, kind: str, at: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
+    ) -> int:
+        tracer = self._tracer
+        parents = call.causes(kind, tracer.cause, response=response)
+        is_routine = call.api_key in PEER_ROUTINE and kind in ("msg.send", "msg.recv")
+        return tracer.emit(
+            kind,
+            f"broker/{at}",
+            parents=parents,
+            importance=0 if is_routine else None,
+            data={
+                "api": api_name(call.api_key),
+                "version": call.api_version,
+                "correlation": call.correlation_id,
+                "peer": f"broker/{peer}",
+                "response": response,
+            },
+        )
+
+
+def _answered(call: PeerCall, error: ErrorCode) -> PeerAnsweredError:
+    return PeerAnsweredError(f"{call}: answered with {error.name}", error=int(error))
 
 
 class LoopNetwork(PeerLinks):

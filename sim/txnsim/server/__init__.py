@@ -13,7 +13,7 @@ Its clients:
 
 - ``_listener``, ``_connection``: sockets, and the requests of one, in order; ``outbox`` is
   what goes out.
-- ``crossings`` leads requests past faults; ``_forwarding`` to the controller.
+- ``crossings`` leads requests past faults.
 - ``_channel_builder``: TLS and ``_sasl``; ``security_demo`` is for trying out.
 - ``_request_log``, ``request_trace``: what is told of requests.
 """

@@ -1,7 +1,7 @@
 """What does to a whole cluster what a fault rule asks for.
 
 It knows how each thing is done in this cluster, and what has to be as it was once it is over; when
-that is, and whether a rule asks for it, is the injector's (``injection._running_actions``).
+that is, and whether a rule asks for it, is the injector's (``injection.injector``).
 
 What the words mean here:
 
@@ -81,7 +81,7 @@ class ControlledCluster(Protocol):
 
 
 class SimClusterControl:
-    """``injection._running_actions.ClusterControl`` over one cluster."""
+    """``injection.injector.ClusterControl`` over one cluster."""
 
     __slots__ = ("_cluster", "_cuts")
 

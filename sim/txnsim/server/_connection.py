@@ -19,29 +19,39 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from txnsim.api.parsing import encoded_with_breaks, parsed_with_breaks
 from txnsim.api.request import ApiTable, ClientLink, Handler, NoResponse, Request, parsed
-from txnsim.errors import AnswerTooLargeError, BadInputError, ErrorCode, WorkIsOverError
+from txnsim.errors import (
+    AnswerTooLargeError,
+    BadInputError,
+    ErrorCode,
+    UnsupportedRequestError,
+    WorkIsOverError,
+)
 from txnsim.faults.crossings import FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.damage import damaged
 from txnsim.loggers import Logger
 from txnsim.metrics.requests import NO_METER, ApiMeter
+from txnsim.node.peers import CONTROLLER_ID
 from txnsim.releases.exchanges import FORWARDED
 from txnsim.runtime.network import reset
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, LargeReads, Pace
 from txnsim.security.principals import ANONYMOUS
-from txnsim.server._forwarding import complaint, controller_reached
 from txnsim.server._request_log import instead, logged, raise_bug, too_large
 from txnsim.server._sasl import SaslSession, SaslState, Then
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
+from txnsim.types import BrokerId
 from txnsim.wire import codec
 from txnsim.wire.apis import FETCH
 from txnsim.wire.codec import FrameReader
 
 if TYPE_CHECKING:
+    from txnsim.api.request import Request
+    from txnsim.broker.broker import Broker
     from txnsim.server._channel_builder import ChannelBuilder
     from txnsim.server._listener import BrokerListener
+
 
 _log: Final = Logger("txnsim.server")
 _ENCODED: Final = (bytes, NoResponse)
@@ -674,3 +684,54 @@ class Intake:
         self.is_in_line = False
         if not self.is_paused and not transport.is_closing():
             transport.resume_reading()
+
+
+# What a broker forwards to the controller, and what happens while it can't.
+#
+# Clients may ask any broker for what only the controller can do. A broker that is cut off from it
+# keeps trying for a while, then answers REQUEST_TIMED_OUT. Kafka's counterparts: ForwardingManager,
+# NodeToControllerChannelManager.
+
+DEVIATIONS: Final = (
+    "Requests that brokers forward to the controller don't travel in an Envelope: fault points "
+    "between brokers don't see them. While the link to the controller is cut they wait, and time "
+    "out, as in Apache Kafka.",
+)
+
+RETRY_TIMEOUT_MS: Final = 60_000
+"""How long a broker tries (the channel manager "forwarding" of BrokerServer)."""
+
+
+def complaint(request: Request) -> UnsupportedRequestError | None:
+    """Why a controller of another release can't read a request of a client; then the broker closes
+    the client's connection (ForwardingManager, EnvelopeUtils.parseForwardedRequest).
+    """
+    controller = request.broker.metadata.fleet.controller
+    if not controller.features or request.api_version <= controller.highest(request.api_key):
+        return None
+    return UnsupportedRequestError(
+        f"the controller, which runs {controller.patch_release}, does not know version "
+        f"{request.api_version} of API {request.api_key}"
+    )
+
+
+async def controller_reached(listener: BrokerListener, broker: Broker) -> bool:
+    """Wait until the broker reaches the controller; False when it gives up."""
+    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def settle() -> None:
+        if not done.done():
+            done.set_result(None)
+
+    def healed(source: BrokerId, target: BrokerId) -> None:
+        if (source, target) == (broker.broker_id, CONTROLLER_ID):
+            settle()
+
+    leave = listener.network.on_heal(healed)
+    timer = broker.environment.clock.call_later(RETRY_TIMEOUT_MS, settle)
+    try:
+        await done
+        return broker.reaches_controller
+    finally:
+        timer.cancel()
+        leave()

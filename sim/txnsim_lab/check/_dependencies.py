@@ -1,6 +1,6 @@
 """Circles of dependencies between committed transactions: dirty write (G0), circular information
 flow (G1c), read skew (G-single) and lost update (P4). These are Adya's definitions over the graph
-of ``check._graph``.
+of ``check._dependencies``.
 
 Kafka does not isolate writers of different transactional ids from each other. Programs that share
 keys, or that act on what others wrote, have to avoid conflicts themselves. If they do not, this
@@ -10,13 +10,227 @@ of one id is an error of the cluster.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
 
 from txnsim.types import TopicPartition
-from txnsim_lab.check._graph import Dependencies, Edge, circle, dependencies
+from txnsim_lab.check._visibility import Visibility, visibility, writers_by_offset
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History, Transaction
-from txnsim_lab.check.observations import Isolation, Outcome, PositionsRead, SentOffsets
+from txnsim_lab.check.observations import Isolation, Outcome, PositionsRead, SentOffsets, Wrote
+
+# Which committed transaction depends on which (Adya's direct serialization graph), and circles in
+# such a graph.
+#
+# A history of logs shows these dependencies:
+#
+# - *write-write*, by key: one transaction writes the committed last record of a key of a partition,
+#   and another transaction writes the next record of that key. Records without a key overwrite
+#   nothing;
+# - *write-read*: a transaction delivered a record of another transaction to its program
+#   (``transaction`` of a Read), and its own outcome may depend on that record;
+# - *read-write*: a transaction read a whole partition (``whole`` of a Read), and another
+#   transaction has a record behind that. So the first one acted as if the other had not been. A
+#   poll is no such read: what it did not bring may have been there.
+#
+# Appends of two producers to one partition interleave on every healthy Kafka. They are no
+# dependency. Kafka promises the order of transactions only within one transactional id, because
+# each of them begins after the last one has ended. *Session* dependencies are those between the
+# transactions of one id, by the order of their records in a partition.
+
+
+class Edge(msgspec.Struct, frozen=True, order=True):
+    """One transaction depends on another."""
+
+    before: str
+    after: str
+    why: str
+
+
+class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
+    """Between the committed transactions of a history."""
+
+    transactions: dict[str, Transaction]
+    """Those that committed, as answers to their producers or reads show."""
+    write_write: tuple[Edge, ...]
+    write_read: tuple[Edge, ...]
+    read_write: tuple[Edge, ...]
+    sessions: dict[str, tuple[Edge, ...]]
+    """By transactional id."""
+
+
+def dependencies(history: History) -> Dependencies:
+    """The dependencies between transactions."""
+    return history.derived(_dependencies)
+
+
+def _dependencies(history: History) -> Dependencies:
+    seen = visibility(history)
+    committed = {
+        label: transaction
+        for label, transaction in history.transactions().items()
+        if transaction.fate.committed
+        or (transaction.fate.maybe_committed and _shown(transaction, seen))
+    }
+    logs = writers_by_offset(history, seen)
+    return Dependencies(
+        transactions=committed,
+        write_write=_write_write(committed, logs),
+        write_read=_write_read(committed, seen),
+        read_write=_read_write(committed, logs),
+        sessions=_sessions(committed, logs),
+    )
+
+
+def _shown(transaction: Transaction, seen: Visibility) -> bool:
+    return any(seen.sights_of(wrote) for _, wrote in transaction.writes)
+
+
+def _write_write(
+    committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
+) -> tuple[Edge, ...]:
+    edges = set()
+    for place, log in sorted(logs.items()):
+        last: dict[tuple[str, str], int] = {}
+        for offset, wrote in sorted(log.items()):
+            if wrote.key is not None and wrote.transaction in committed:
+                last[wrote.key, wrote.transaction] = offset
+        versions: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for (key, label), offset in last.items():
+            versions[key].append((offset, label))
+        for key, writers in versions.items():
+            for (_, before), (offset, after) in pairwise(sorted(writers)):
+                why = f"{after} overwrote {before}'s {key!r} at {place}@{offset}"
+                edges.add(Edge(before, after, why))
+    return tuple(sorted(edges))
+
+
+def _write_read(committed: dict[str, Transaction], seen: Visibility) -> tuple[Edge, ...]:
+    edges = set()
+    for after, transaction in committed.items():
+        for _, read in transaction.reads:
+            if read.isolation is not Isolation.READ_COMMITTED or read.error:
+                continue
+            for record in read.records:
+                if record.value is None:
+                    continue
+                writers = {
+                    wrote.transaction
+                    for _, wrote in seen.writers.get((read.place, record.value), ())
+                }
+                before = writers.pop() if len(writers) == 1 else None
+                if before in committed and before != after:
+                    why = f"{after} read {before}'s {record.value!r} at {read.place}"
+                    edges.add(Edge(before, after, why))
+    return tuple(sorted(edges))
+
+
+def _read_write(
+    committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
+) -> tuple[Edge, ...]:
+    edges = set()
+    for before, transaction in committed.items():
+        for _, read in transaction.reads:
+            if not read.whole or read.isolation is not Isolation.READ_COMMITTED or read.error:
+                continue
+            for offset, wrote in logs.get(read.place, {}).items():
+                after = wrote.transaction
+                if after in committed and after != before and offset >= read.next_offset:
+                    why = f"{before} read {read.place} before {after} wrote {wrote.value!r} there"
+                    edges.add(Edge(before, after, why))
+    return tuple(sorted(edges))
+
+
+def _sessions(
+    committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
+) -> dict[str, tuple[Edge, ...]]:
+    edges: dict[str, set[Edge]] = defaultdict(set)
+    for place, log in logs.items():
+        last: dict[str, str] = {}
+        for offset, wrote in sorted(log.items()):
+            if wrote.transaction is None or wrote.transaction not in committed:
+                continue
+            owner = committed[wrote.transaction].transactional_id
+            if owner is None:
+                continue
+            before = last.get(owner, wrote.transaction)
+            if before != wrote.transaction:
+                why = f"{wrote.transaction} wrote {place}@{offset} behind {before}"
+                edges[owner].add(Edge(before, wrote.transaction, why))
+            last[owner] = wrote.transaction
+    return {owner: tuple(sorted(found)) for owner, found in sorted(edges.items())}
+
+
+# Circles
+
+
+def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> tuple[Edge, ...]:
+    """A shortest circle, or nothing.
+
+    Args:
+        edges: Edges of the graph.
+        through: One of these closes the circle; any edge unless given. Those that are no edges of
+            the graph are in it once.
+    """
+    graph: dict[str, list[Edge]] = defaultdict(list)
+    allowed, closing = tuple(edges), tuple(through or ())
+    known = frozenset(_between_circles((*allowed, *closing)))
+    for edge in allowed:
+        if edge in known:
+            graph[edge.before].append(edge)
+    wanted = sorted(known if through is None else known.intersection(closing))
+    circles = (
+        (edge, *path)
+        for edge in wanted
+        if (path := _path(graph, edge.after, edge.before)) is not None
+    )
+    return min(circles, key=lambda found: (len(found), found), default=())
+
+
+def _between_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
+    """The edges between cycles; none in a healthy history."""
+    led_to = _reached(edges, {edge: (edge.before, edge.after) for edge in edges})
+    return _reached(led_to, {edge: (edge.after, edge.before) for edge in led_to})
+
+
+def _reached(edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]) -> tuple[Edge, ...]:
+    """Without the edges to which no circle leads, given the two ends of each in the direction of
+    travel (Kahn's algorithm).
+    """
+    leaving: dict[str, list[str]] = defaultdict(list)
+    coming: dict[str, int] = defaultdict(int)
+    for start, goal in ends.values():
+        leaving[start].append(goal)
+        coming[goal] += 1
+    free = [start for start in leaving if start not in coming]
+    for here in free:  # grows on the way
+        for goal in leaving.get(here, ()):
+            coming[goal] -= 1
+            if not coming[goal]:
+                free.append(goal)
+    gone = set(free)
+    return tuple(edge for edge in edges if ends[edge][0] not in gone)
+
+
+def _path(graph: dict[str, list[Edge]], start: str, goal: str) -> tuple[Edge, ...] | None:
+    came_by: dict[str, Edge] = {}
+    queue = deque([start])
+    while queue:
+        here = queue.popleft()
+        for edge in graph.get(here, ()):
+            if edge.after != start and edge.after not in came_by:
+                came_by[edge.after] = edge
+                queue.append(edge.after)
+    if goal not in came_by:
+        return None
+    path: list[Edge] = []
+    while goal != start:
+        path.append(came_by[goal])
+        goal = came_by[goal].before
+    return tuple(reversed(path))
 
 
 def dirty_writes(history: History) -> tuple[Anomaly, ...]:

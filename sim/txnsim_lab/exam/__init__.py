@@ -9,8 +9,8 @@ what the driver has answered.
 - ``_ledger`` notes each transaction with its end, as told, and holds it against the log.
 - ``targets`` opens the cluster of each situation: a simulated one, or a real one behind the proxy
   (``real_targets``).
-- ``_application`` is what a situation works with: an application that does what the library says
-  (``_working``: one that reads and writes exactly once). ``_neighbour`` is another producer.
+- ``_application`` is what a situation works with: an application that does what the library says,
+  and another producer.
 - ``situation`` is what happens and what is asked; ``situations`` has them, by kind.
 - ``fixture_topics`` are topics to read, ``readers`` those that read them without a coordinator.
 - ``run`` plays the situations; ``results`` are its values, and a page of them. ``misses`` makes a

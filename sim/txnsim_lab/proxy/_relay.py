@@ -16,20 +16,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
+from struct import Struct
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.api.request import NoResponse
-from txnsim.errors import BadInputError
+from txnsim.errors import BadInputError, ErrorCode
 from txnsim.faults.crossings import Crossing, FaultEffect, Slices, SubmitOutcome
 from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
 from txnsim.server.crossings import LOST_COPY, PASS, crossed, opening, tell
+from txnsim.wire import codec
 from txnsim.wire.apis import API_VERSIONS, api_name
+from txnsim.wire.varint import read_uvarint
 from txnsim_lab.proxy import _crossings as crossings
-from txnsim_lab.proxy import _peek as peek
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
 from txnsim_lab.proxy._doors import Door
@@ -54,7 +56,7 @@ class Relay:
         self._injector = door.injector
         self._client_id: str | None = None
         self._requests = FrameStream(
-            head_bytes=peek.HEAD_BYTES,
+            head_bytes=HEAD_BYTES,
             decide=self._decide_request,
             take=self._take_request,
             ended=_nothing,
@@ -183,20 +185,20 @@ class Relay:
     def _decide_request(self, data: bytes, position: int, end: int) -> Course:
         if self._tokens:
             return self._decide_token()
-        size, key, version, correlation_id, length = peek.head(data, position)
-        if not peek.HEAD_BYTES - 4 <= size < peek.REQUEST_BYTES_MAX:
+        size, key, version, correlation_id, length = head(data, position)
+        if not HEAD_BYTES - 4 <= size < REQUEST_BYTES_MAX:
             return Course.RAW  # whatever it is, the broker will say
         if self._client_id is None and length >= 0:
-            if end - position < peek.HEAD_BYTES + length:
+            if end - position < HEAD_BYTES + length:
                 return Course.MORE
-            self._client_id = peek.client_id_of(data, position, length)
+            self._client_id = client_id_of(data, position, length)
         is_answered: bool | None = True
-        if key == peek.PRODUCE:
-            is_answered = peek.produce_is_answered(data, position, version, length)
+        if key == PRODUCE:
+            is_answered = produce_is_answered(data, position, version, length)
             if is_answered is None and end - position < size + 4:
                 return Course.MORE
         sent = Sent(key, version, correlation_id)
-        if key == peek.SASL_HANDSHAKE or (self._injector.armed and self._is_watched(key)):
+        if key == SASL_HANDSHAKE or (self._injector.armed and self._is_watched(key)):
             sent.is_answered = is_answered is not False
             self._request = sent
             return Course.WHOLE
@@ -210,8 +212,8 @@ class Relay:
     def _decide_token(self) -> Course:
         self._tokens -= 1
         if not self._tokens:
-            self._requests.head_bytes = peek.HEAD_BYTES
-        token = Sent(peek.SASL_HANDSHAKE, 0, 0)
+            self._requests.head_bytes = HEAD_BYTES
+        token = Sent(SASL_HANDSHAKE, 0, 0)
         token.fate = TOKEN
         self._in_flight.append(token)
         return Course.PASS
@@ -228,9 +230,9 @@ class Relay:
         await self._until_answered()
         if self.client.transport is None:
             return False  # it was never taken up
-        if sent.api_key == peek.SASL_HANDSHAKE and self._can_not_pass(sent, frame):
-            refusal = peek.refusal(sent.api_version, sent.correlation_id)
-            return await self._answer_here(sent, refusal)
+        if sent.api_key == SASL_HANDSHAKE and self._can_not_pass(sent, frame):
+            reply = refuse_mechanism(sent.api_version, sent.correlation_id)
+            return await self._answer_here(sent, reply)
         point, at_answer = self._door.points
         asked = self._injector.asked(point, sent.api_key)
         asked_of_answer = self._injector.asked(at_answer, sent.api_key)
@@ -254,8 +256,8 @@ class Relay:
                 assert verdict.damage is not None
                 frame = crossings.damaged_request(sent, frame, verdict.damage)
                 # What a broker answers is what it has read.
-                if len(frame) >= peek.HEAD_BYTES:
-                    _, sent.api_key, sent.api_version, sent.correlation_id, _ = peek.head(frame, 0)
+                if len(frame) >= HEAD_BYTES:
+                    _, sent.api_key, sent.api_version, sent.correlation_id, _ = head(frame, 0)
             case SubmitOutcome.DROP_ANSWER:
                 sent.fate = LOST
             case SubmitOutcome.THROTTLE:
@@ -335,9 +337,9 @@ class Relay:
 
     def _can_not_pass(self, sent: Sent, frame: bytes) -> bool:
         """Whether a mechanism of SASL can't pass; of others, the bare tokens are counted."""
-        mechanism = peek.mechanism_of(frame)
-        if mechanism is None or not peek.is_refused(mechanism, sent.api_version):
-            self._tokens = peek.bare_tokens(mechanism or "", sent.api_version)
+        mechanism = mechanism_of(frame)
+        if mechanism is None or not is_refused(mechanism, sent.api_version):
+            self._tokens = bare_tokens(mechanism or "", sent.api_version)
             if self._tokens:
                 self._requests.head_bytes = SIZE_BYTES
             return False
@@ -347,7 +349,7 @@ class Relay:
     # Answers
 
     def _decide_answer(self, data: bytes, position: int, _end: int) -> Course:
-        size, correlation_id = peek.answer_head(data, position)
+        size, correlation_id = answer_head(data, position)
         in_flight = self._in_flight
         sent = None
         while in_flight:
@@ -514,3 +516,107 @@ class Relay:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+# What a proxy reads of a request without decoding it: its header, whether a Produce will be
+# answered, that GSSAPI can't pass, and which frames are no requests.
+#
+# A ticket of Kerberos is for one host name, and the client would ask for one of the proxy.
+# Everything else passes unread. After SaslHandshake v0 a client sends bare tokens in place of
+# requests; how many of them there are is up to the mechanism (KafkaClient's
+# SaslClientAuthenticator, KIP-43, KIP-152).
+
+PRODUCE: Final = 0
+HEAD_BYTES: Final = 14
+"""Of a request: its size, and the part of its header that all versions share."""
+REQUEST_BYTES_MAX: Final = 0x16 << 24
+"""What claims to be larger is no request of Kafka's (socket.request.max.bytes is 100 MB): so TLS
+begins, at a listener in clear.
+"""
+
+head: Final = Struct(">ihhih").unpack_from
+"""(size, API key, version, correlation id, length of the client id) of a request."""
+answer_head: Final = Struct(">ii").unpack_from
+"""(size, correlation id) of an answer."""
+
+_SHORT: Final = Struct(">h").unpack_from
+_PRODUCE_FLEXIBLE_FROM: Final = 9
+_TRANSACTIONAL_FROM: Final = 3
+_TWO_BYTES_FROM: Final = 0x80
+"""A varint below takes one byte."""
+
+
+def client_id_of(data: bytes, position: int, length: int) -> str | None:
+    """Client id in the request header at ``position``; None for a null one."""
+    if length < 0:
+        return None
+    start = position + HEAD_BYTES
+    return data[start : start + length].decode("utf-8", "replace")
+
+
+def produce_is_answered(data: bytes, position: int, version: int, length: int) -> bool | None:
+    """Whether a Produce asks for an answer (``acks`` is not 0); None if bytes are missing."""
+    at = position + HEAD_BYTES + max(length, 0)
+    try:
+        if (
+            version >= _PRODUCE_FLEXIBLE_FROM
+            and not data[at]
+            and (size := data[at + 1]) < _TWO_BYTES_FROM
+        ):
+            at += 1 + max(size, 1)  # nearly always: no tags, and a short transactional id or none
+        elif version >= _PRODUCE_FLEXIBLE_FROM:
+            tags, at = read_uvarint(data, at)
+            for _ in range(tags):
+                _, at = read_uvarint(data, at)
+                size, at = read_uvarint(data, at)
+                at += size
+            size, at = read_uvarint(data, at)
+            at += max(size - 1, 0)
+        elif version >= _TRANSACTIONAL_FROM:
+            if at + 2 > len(data):
+                return None
+            at += 2 + max(_SHORT(data, at)[0], 0)
+    except IndexError:
+        return None
+    except ValueError:
+        return True  # no Produce that a broker could read: it closes the connection
+    if at + 2 > len(data):
+        return None
+    return bool(_SHORT(data, at)[0])
+
+
+SASL_HANDSHAKE: Final = 17
+_TOKENS: Final = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2}
+"""Mechanism -> tokens that a client sends."""
+
+
+def mechanism_of(frame: bytes) -> str | None:
+    """The mechanism that a SaslHandshake asks for; None where it can't be read."""
+    try:
+        header = codec.read_request_header(frame[4:])
+        message = codec.decode_request(header, frame[4:])
+    except BadInputError:
+        return None
+    return str(message.mechanism)
+
+
+def bare_tokens(mechanism: str, api_version: int) -> int:
+    """How many frames behind a SaslHandshake are tokens without a header."""
+    return _TOKENS.get(mechanism, 0) if api_version == 0 else 0
+
+
+def is_refused(mechanism: str, api_version: int) -> bool:
+    """Whether an authentication by that mechanism can't pass."""
+    return mechanism == "GSSAPI" or (api_version == 0 and mechanism not in _TOKENS)
+
+
+def refuse_mechanism(api_version: int, correlation_id: int) -> bytes:
+    """The answer that refuses a mechanism and names none instead."""
+    schema = codec.response_schema(SASL_HANDSHAKE, api_version)
+    message = codec.build(
+        schema.SaslHandshakeResponse,
+        error_code=ErrorCode.unsupported_sasl_mechanism,
+        mechanisms=(),
+    )
+    body = codec.encode_body(message)
+    return codec.frame_response(SASL_HANDSHAKE, api_version, correlation_id, body)

@@ -6,7 +6,7 @@ What the model can't see by itself, because it concerns two places of the file, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -15,11 +15,19 @@ from pydantic import ValidationError
 
 from txnsim.config.complaints import in_words, members_of, place_of, without_other_kinds
 from txnsim.config.yaml_bounds import composed
-from txnsim.errors import ConfigError
-from txnsim_lab.scenario._consistency import Place, contradictions
+from txnsim.errors import ConfigError, ErrorCode
+from txnsim.releases.rules import documentation as rules_documentation
+from txnsim.text import unknown
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim_lab.check.anomaly import Kind
+from txnsim_lab.scenario._cluster_options import leaders_of
 from txnsim_lab.scenario._notation.blocks import PARTS, rolled_out
-from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.steps_model import Step
+from txnsim_lab.scenario._notation.places import BY_NAME, PLACED
+from txnsim_lab.scenario.answers import ANY, LOST
+from txnsim_lab.scenario.fields import ELSE, ByRun, Model, Only
+from txnsim_lab.scenario.model import HEALTHY, RESERVED, Actor, Scenario
+from txnsim_lab.scenario.players._base import PLAYERS
+from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
 
 _MEMBERS: Final = members_of(Scenario)
 
@@ -146,3 +154,362 @@ def _collect(node: yaml.Node, place: Place, lines: dict[Place, int], file: str) 
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             _collect(value, (*place, index), lines, file)
+
+
+# What concerns two places of a scenario file: names that are used must be declared, fields must
+# fit what they belong to.
+
+Place = tuple[int | str, ...]
+"""Keys and positions from the top of the document down."""
+Problems = Iterator[tuple[Place, str]]
+
+KINDS = tuple(str(kind) for kind in Kind)
+WRITES: Final = frozenset({"produce", "append", "send"})
+_ERRORS = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOST})
+
+
+def contradictions(scenario: Scenario) -> Problems:
+    yield from _head(scenario)
+    checks = _Checks(scenario)
+    for at, step in enumerate(scenario.steps):
+        yield from checks.step(("steps", at), step)
+    for at, step in enumerate(scenario.cure):
+        yield from checks.step(("cure", at), step)
+
+
+def _head(scenario: Scenario) -> Problems:
+    rules = rules_documentation()
+    for name, run in scenario.runs.items():
+        place = ("runs", name)
+        if name in RESERVED:
+            yield place, f"{name} means something else; another label is needed"
+        for rule in run.rules:
+            if rule not in rules:
+                yield (*place, "rules", rule), unknown("rule", rule, rules)
+        yield from _verdict((*place, "verdict"), run.verdict)
+        yield from _verdict((*place, "cured"), run.cured or ())
+        if run.cured is not None and not scenario.cure:
+            yield (*place, "cured"), "there is no cure"
+        for at, player in enumerate(run.players or ()):
+            if player not in PLAYERS:
+                yield (*place, "players", at), unknown("player", player, PLAYERS)
+    yield from _verdict(("disarmed",), scenario.disarmed)
+    for name, topic in scenario.topics.items():
+        if topic.leaders and len(topic.leaders) != topic.partitions:
+            yield ("topics", name, "leaders"), f"expected {topic.partitions}, one per partition"
+        for at, leader in enumerate(leaders_of(topic, brokers=scenario.brokers)):
+            if not 1 <= leader <= scenario.brokers:
+                yield (
+                    ("topics", name, "leaders", at),
+                    f"there are brokers 1 to {scenario.brokers}",
+                )
+    for name, actor in scenario.actors.items():
+        yield from _actor(("actors", name), actor)
+    if scenario.control and not any(
+        "control" in group for step in scenario.steps for group in step.only
+    ):
+        yield ("control",), "no step has `only: control`"
+
+
+def _actor(place: Place, actor: Actor) -> Problems:
+    if actor.plays == "member" and actor.group is None:
+        yield (*place, "plays"), "a member needs group"
+    if actor.plays != "member" and actor.group is not None:
+        yield (*place, "group"), f"{_article(actor.plays)} is in no group; a member is"
+    for at, player in enumerate(actor.players):
+        if player not in PLAYERS:
+            yield (*place, "players", at), unknown("player", player, PLAYERS)
+
+
+def _verdict(place: Place, kinds: tuple[str, ...]) -> Problems:
+    for at, kind in enumerate(kinds):
+        if kind not in KINDS:
+            yield (*place, at), unknown("verdict", kind, (HEALTHY, *KINDS))
+
+
+class _Checks:
+    """What the steps so far have declared."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._rules: list[str] = []
+        self._generations: list[str] = []
+        self._background: dict[str, str] = {}
+        """Name -> what the caller plays."""
+        self._topics = {name: topic.partitions for name, topic in scenario.topics.items()}
+        """Topic -> highest number of partitions so far."""
+        self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
+        """Records by partition and value -> in which runs they are written."""
+
+    def step(self, place: Place, step: Step) -> Problems:
+        words = self._scenario.words
+        for number, group in enumerate(step.only):
+            for at, word in enumerate(group):
+                if word not in words:
+                    yield (*place, "only", number, at), unknown("run, mode or take", word, words)
+        rule = step.rule
+        if rule is not None:
+            act = "hold" if step.hold is not None else "arm"
+            if rule.id in self._rules:
+                yield (*place, act, "id"), f"{rule.id} is armed by a step before"
+            self._rules.append(rule.id)
+        for field, name in (("release", step.released), ("disarm", step.disarm)):
+            if name is not None:
+                yield from self._known((*place, field), "rule", name, self._rules)
+        if step.call is not None:
+            yield from self._call((*place, "call"), step.call)
+            yield from self._records((*place, "call"), step.call, step.only)
+        if step.cluster is not None:
+            yield from self._cluster((*place, "cluster"), step.cluster)
+        yield from self._waits(place, step)
+        if step.expect is not None:
+            yield from self._partitions((*place, "expect"), step.expect, "partition")
+            yield from self._positions((*place, "expect", "positions"), step.expect.positions)
+            unanswered = step.expect.unanswered
+            if unanswered is not None:
+                where = (*place, "expect", "unanswered")
+                yield from self._known(where, "call", unanswered, [*self._background])
+
+    def _waits(self, place: Place, step: Step) -> Problems:
+        if step.await_ is not None:
+            awaited = step.await_ if isinstance(step.await_, Awaited) else None
+            name = str(step.await_) if awaited is None else awaited.call
+            yield from self._known((*place, "await"), "call", name, [*self._background])
+            if awaited is not None:
+                yield from self._by_run((*place, "await", "error"), awaited.error)
+        if step.give_up is not None:
+            where = (*place, "give-up")
+            yield from self._known(where, "call", step.give_up, [*self._background])
+            if self._background.get(step.give_up, "wire") != "wire":
+                yield (
+                    where,
+                    f"{step.give_up} is no call of a wire actor: only those can be given up",
+                )
+        condition = step.wait_until
+        if condition is None:
+            return
+        if step.struck is not None:
+            where = (*place, "wait-until", "struck")
+            yield from self._known(where, "rule", step.struck, self._rules)
+        if condition.answered is not None:
+            where = (*place, "wait-until", "answered")
+            yield from self._known(where, "call", condition.answered, [*self._background])
+        yield from self._partitions((*place, "wait-until"), condition, "marker", "open", "in_sync")
+
+    # Calls
+
+    def _call(self, place: Place, call: Call) -> Problems:
+        cast = self._scenario.cast
+        if call.who not in cast:
+            yield (*place, "who"), unknown("actor", call.who, cast)
+            return
+        plays = cast[call.who].plays
+        can = CALLS[plays]
+        if call.do not in can:
+            yield (*place, "do"), unknown(f"call of {_article(plays)}", call.do, can)
+            return
+        needed, possible = can[call.do]
+        yield from _fields(place, call.do, call.given, needed, possible)
+        if "value" in call.given and call.values is not None:
+            yield (*place, "values"), "either value or values"
+        has_records = not {"count", "value", "values"}.isdisjoint(call.given)
+        if call.do in ("produce", "append") and not has_records:
+            yield (*place, "do"), f"{call.do} needs value or values"
+        yield from self._generation((*place, "generation"), call)
+        if plays == "application" and has_records and None in call.records:
+            yield (*place, "value"), "a tombstone is sent by a wire actor or a bystander"
+        whose = call.first_identity_of
+        if whose is not None and (whose not in cast or cast[whose].plays != "wire"):
+            wires = [name for name, one in cast.items() if one.plays == "wire"]
+            yield (*place, "first-identity-of"), unknown("wire actor", whose, wires)
+        if call.member is not None and (call.member not in cast or cast[call.member].group is None):
+            members = [name for name, one in cast.items() if one.plays == "member"]
+            yield (*place, "member"), unknown("member", call.member, members)
+        if call.do == "commit-offsets" and plays == "wire" and call.member is None:
+            for needed_here in ("group", "offsets"):
+                if needed_here not in call.given:
+                    yield (*place, "do"), f"commit-offsets needs member, or {needed_here}"
+        for at, topic in enumerate(call.topics or ()):
+            if topic not in self._topics:
+                yield (*place, "topics", at), unknown("topic", topic, self._topics)
+        if call.background is not None:
+            if call.background in self._background:
+                yield (*place, "background"), f"{call.background} is a call of a step before"
+            self._background[call.background] = plays
+        fields = ("partition", "partitions", "assigned", "names")
+        yield from self._partitions(place, call, *fields)
+        for other in call.beside or ():
+            yield from self._partition((*place, "beside"), other)
+        if call.partition in (call.beside or ()):
+            yield (*place, "beside"), f"{call.partition} is the partition of the call itself"
+        for at, one in enumerate(call.of):
+            yield from self._partition((*place, "of", at), one.partition)
+        if call.do == "abort" and plays == "operator":
+            if call.start_offset is None and call.producer_id is None:
+                yield (*place, "do"), "abort needs start-offset or producer-id"
+            elif call.start_offset is None and call.epoch is None:
+                yield (*place, "do"), "abort with producer-id needs epoch, or start-offset"
+        yield from self._broker((*place, "broker"), call.broker)
+        yield from self._by_run((*place, "error"), call.error)
+        yield from self._words((*place, "reads"), call.reads)
+        yield from self._words((*place, "offset"), call.offset)
+
+    def _generation(self, place: Place, call: Call) -> Problems:
+        """A member's generation has a name from the step on that gives it."""
+        given = call.generation
+        if call.do in ("subscribe", "poll"):
+            if isinstance(given, str):
+                self._generations.append(given)
+            elif given is not None:
+                yield place, "expected a name for the generation that the member has then"
+        elif isinstance(given, str):
+            yield from self._known(place, "generation", given, self._generations)
+
+    def _records(self, place: Place, call: Call, only: Only) -> Problems:
+        """Check that each value is written once; a retry or a refusable record may repeat one."""
+        target = call.partition
+        may_repeat = call.sequence is not None or call.error is not None
+        if target is None or may_repeat or call.do not in WRITES:
+            return
+        values = call.records if call.count is None else (f"{call.value or UPDATE}-0",)
+        field = "value" if call.values is None else "values"
+        named = [(field, target, value) for value in values if value is not None]  # no tombstones
+        named += [("beside", *one) for one in (call.beside or {}).items()]
+        for field, where, value in named:
+            before = self._values.setdefault((where, value), [])
+            if any(self._together(only, others) for others in before):
+                yield (
+                    (*place, field),
+                    f"the value {value!r} is used twice in {where}; each record needs its own, "
+                    "and item says that two are the same work",
+                )
+            before.append(only)
+
+    def _together(self, one: Only, other: Only) -> bool:
+        """Whether some run has steps that are meant for both."""
+        scenario = self._scenario
+        return any(
+            scenario.meant_for(one, situation) and scenario.meant_for(other, situation)
+            for situation in scenario.situations
+        )
+
+    def _broker(self, place: Place, broker: int | None) -> Problems:
+        if broker is not None and not 1 <= broker <= self._scenario.brokers:
+            yield place, f"there are brokers 1 to {self._scenario.brokers}"
+
+    def _cluster(self, place: Place, act: ClusterAct) -> Problems:
+        if act.do not in CLUSTER:
+            yield (*place, "do"), unknown("act on the cluster", act.do, CLUSTER)
+            return
+        needed, possible = CLUSTER[act.do]
+        yield from _fields(place, act.do, act.given, needed, possible)
+        if act.do == "move-leader" and (act.partition is None) == (act.coordinator_of is None):
+            yield (*place, "do"), "move-leader needs either partition or coordinator-of"
+        for name, broker in (("to", act.to), ("broker", act.broker)):
+            yield from self._broker((*place, name), broker)
+        for at, broker in enumerate(act.leaders):
+            yield from self._broker((*place, "leaders", at), broker)
+        yield from self._partitions(place, act, "partition")
+        yield from self._topic(place, act)
+
+    def _topic(self, place: Place, act: ClusterAct) -> Problems:
+        """Topics that come, go and grow; one that went may still be named, to be refused."""
+        if act.topic is None:
+            return
+        there = self._topics.get(act.topic, 0)
+        if act.do == "delete-topic":
+            for record in [one for one in self._values if one[0].topic == act.topic]:
+                del self._values[record]
+        if act.do == "create-topic":
+            count = act.partitions or 1
+            self._topics[act.topic] = max(count, there)
+            if act.leaders and len(act.leaders) != count:
+                yield (*place, "leaders"), f"expected {count}, one per partition"
+            return
+        if act.do == "configure" and act.topic in INTERNAL_TOPICS:
+            return
+        if act.topic not in self._topics:
+            yield (*place, "topic"), unknown("topic", act.topic, self._topics)
+        elif act.do == "grow-topic" and act.partitions is not None:
+            if act.partitions <= there:
+                yield (*place, "partitions"), f"topic {act.topic} has {there}: expected more"
+            elif act.leaders and len(act.leaders) != act.partitions - there:
+                new = act.partitions - there
+                yield (*place, "leaders"), f"expected {new}, one per new partition"
+            self._topics[act.topic] = max(act.partitions, there)
+
+    # Names
+
+    def _partitions(self, place: Place, part: Model, *fields: str) -> Problems:
+        for field in fields:
+            value = getattr(part, field)
+            for partition in (value,) if isinstance(value, TopicPartition) else value or ():
+                yield from self._partition((*place, _spelled(field)), partition)
+
+    def _positions(self, place: Place, positions: Mapping[TopicPartition, int] | None) -> Problems:
+        for partition in positions or ():
+            yield from self._partition((*place, str(partition)), partition)
+
+    def _partition(self, place: Place, partition: TopicPartition) -> Problems:
+        if partition.partition == BY_NAME or partition.topic in PLACED:
+            return  # how many there are is a setting of the run
+        topics = self._topics
+        if partition.topic not in topics:
+            yield place, unknown("topic", partition.topic, topics)
+        elif partition.partition >= topics[partition.topic]:
+            last = topics[partition.topic] - 1
+            yield place, f"topic {partition.topic} has the partitions 0 to {last}"
+
+    def _by_run(self, place: Place, given: ByRun | None) -> Problems:
+        """Check that words and errors of a by-run value are known."""
+        for where, error in self._by_words(place, given):
+            if isinstance(error, str) and error not in _ERRORS:
+                yield where, unknown("error", error, sorted(_ERRORS))
+        yield from self._words(place, given)
+
+    def _by_words(self, place: Place, given: Any) -> Iterator[tuple[Place, Any]]:
+        """Each expected value with its place, through any depth of words."""
+        if not isinstance(given, Mapping):
+            yield place, given
+            return
+        for word, inner in given.items():
+            yield from self._by_words((*place, word), inner)
+
+    def _words(self, place: Place, given: Any) -> Problems:
+        """The words by which something differs between runs."""
+        if not isinstance(given, Mapping):
+            return
+        words = (*self._scenario.words, ELSE)
+        for word, inner in given.items():
+            if word not in words:
+                yield (*place, word), unknown("run, mode or take", word, words)
+            yield from self._words((*place, word), inner)
+
+    @staticmethod
+    def _known(place: Place, what: str, name: str, known: list[str]) -> Problems:
+        if name not in known:
+            yield place, unknown(what, name, known) if known else f"no step before names {name!r}"
+
+
+def _fields(
+    place: Place,
+    do: str,
+    given: Iterable[str],
+    needed: tuple[str, ...],
+    possible: tuple[str, ...],
+) -> Problems:
+    allowed = tuple(_spelled(name) for name in (*needed, *possible))
+    for name in sorted(given):
+        if _spelled(name) not in allowed:
+            yield (*place, _spelled(name)), unknown(f"field of {do}", _spelled(name), allowed)
+    for name in needed:
+        if name not in given:
+            yield (*place, "do"), f"{do} needs {_spelled(name)}"
+
+
+def _spelled(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")
+
+
+def _article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

@@ -7,9 +7,10 @@ clients were answered. In virtual time a run is a function of its seed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -21,10 +22,9 @@ from txnsim.runtime.virtual.run import run_virtual
 from txnsim.trace.story import Sentence, story
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
-from txnsim_lab.scenario._notation.drawn_order import STREAM, in_drawn_order
-from txnsim_lab.scenario._pace import LOOK, LOOK_AGAIN, Pace, planned
 from txnsim_lab.scenario.actors._application import ApplicationActor
 from txnsim_lab.scenario.answers import StoryFailedError, answered
+from txnsim_lab.scenario.commands import PlannedStep
 from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.final_observation import look_twice
 from txnsim_lab.scenario.model import Scenario
@@ -34,6 +34,10 @@ from txnsim_lab.scenario.stage import LOOKER, Stage, simulated_target, stage
 from txnsim_lab.scenario.steps import act, need_strikes
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.target.cluster import Target
+
+if TYPE_CHECKING:
+    from txnsim_lab.scenario.stage import Stage
+
 
 FAILED: Final = "story-failed"
 """Stands for the verdict of a story that did not reach its end; never declared."""
@@ -351,3 +355,68 @@ def _info(scenario_run: ScenarioRun, known: RunInfo) -> RunInfo:
         mode=scenario_run.mode,
         take=scenario_run.take,
     )
+
+
+# The order of steps in blocks that may be played in any: the run's seed draws it.
+#
+# A story that holds in one order alone has a race in it; told under many seeds it shows.
+
+STREAM = "any-order"
+"""Of the run's chance."""
+
+
+def in_drawn_order(
+    steps: Sequence[Step], shuffle: Callable[[list[Any]], object]
+) -> tuple[Step, ...]:
+    """The steps, in each block in any order with its parts as they are drawn; a part keeps the
+    order of its own steps.
+    """
+    found: list[Step] = []
+    for block, inside in groupby(steps, key=lambda step: step.unit and step.unit[0]):
+        if block is None:
+            found += inside
+            continue
+        parts = [list(part) for _, part in groupby(inside, key=lambda step: step.unit)]
+        shuffle(parts)
+        found += [step for part in parts for step in part]
+    return tuple(found)
+
+
+# The pace of a story: asked before each of its steps
+
+LOOK: Final = (
+    "Nothing is broken any more, and the cluster is looked at, once more 21 minutes later."
+)
+LOOK_AGAIN: Final = "The cluster is looked at again."
+
+
+class Pace(Protocol):
+    """Lets a story go on."""
+
+    async def before(self, stage: Stage, step: PlannedStep) -> None:
+        """Return when the step may be taken; changes to the cluster meanwhile are inputs."""
+        ...
+
+
+def planned(steps: Sequence[Step | str]) -> list[PlannedStep]:
+    """Steps in words, numbered."""
+    return [
+        PlannedStep(
+            number=number, of=len(steps), text=step if isinstance(step, str) else _words(step)
+        )
+        for number, step in enumerate(steps)
+    ]
+
+
+def _words(step: Step) -> str:
+    if step.say:
+        return step.say.strip()
+    act = getattr(step, step.choice)
+    if step.call is not None:
+        place = "" if step.call.partition is None else f" {step.call.partition}"
+        return f"{step.call.who}: {step.call.do}{place}"
+    shown = act if isinstance(act, str | int) else ""
+    if not isinstance(act, str | int) and hasattr(act, "model_dump"):
+        kept = act.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        shown = ", ".join(f"{key} {value}" for key, value in kept.items())
+    return f"{step.choice.rstrip('_').replace('_', ' ')}: {shown}"

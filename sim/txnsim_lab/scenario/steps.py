@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 import msgspec
 
 from txnsim.client.backoff import pause
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import FetchResult
+from txnsim.client.inspection.txn_views import ProducerState
+from txnsim.client.metadata import ClusterView, PartitionView
+from txnsim.client.positions import committed_positions
 from txnsim.client.tracing import ClientTrace
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, InvariantViolation
 from txnsim.faults.actions import Drop, Hold, Pass
 from txnsim.faults.meanings import FATES
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import CannotStrikeError
+from txnsim.text import unknown
 from txnsim.trace.story import ONLOOKER_SUFFIX
-from txnsim_lab.scenario._cluster_steps import act_on_cluster
-from txnsim_lab.scenario._conditions import expect, still_held, strangers, until_struck, wait_until
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim_lab.scenario._cluster_options import new_topic, topic_of
 from txnsim_lab.scenario.actors._asking import ASKED_AGAIN
 from txnsim_lab.scenario.actors.base import Actor
 from txnsim_lab.scenario.answers import ANY, NONE, CallResult, StoryFailedError
@@ -30,9 +37,17 @@ from txnsim_lab.scenario.steps_model import (
     Awaited,
     Call,
     ClusterAct,
+    Condition,
+    Expectation,
+    LeaderIs,
+    Reaches,
     ReleasedAs,
     Step,
+    StruckTimes,
+    TransactionIs,
+    needed,
 )
+from txnsim_lab.target.cluster import Target, TargetError, until
 
 T = TypeVar("T")
 
@@ -288,3 +303,314 @@ async def _release(stage: Stage, wanted: str | ReleasedAs) -> None:
             await until_struck(stage, onlooker, count=armed.released)
         injector.disarm(onlooker)
     injector.disarm(rule_id)
+
+
+# What a story does to the cluster itself: leaders, brokers, replicas, configs, care of logs
+
+
+async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
+    """Do what a step says.
+
+    Raises:
+        ConfigError: There is no such broker or partition, or it can't do that.
+        StoryFailedError: The cluster can't do that, or did not follow.
+    """
+    try:
+        await _act(stage, act, stage.target)
+    except TargetError as error:
+        raise StoryFailedError(str(error)) from None
+
+
+async def _act(stage: Stage, act: ClusterAct, target: Target) -> None:
+    match act.do:
+        case "move-leader":
+            await target.move_leader(await _place(target, act), needed(act.to))
+        case "reload-coordinator":
+            await target.reload_coordinator(await _place(target, act))
+        case "reassign":
+            await target.reassign(needed(act.partition), needed(act.replicas))
+        case "kill" | "stop" | "start" | "restart":
+            await _care_for_broker(act, target)
+        case "isolate":
+            await target.isolate(needed(act.broker), from_clients=bool(act.from_clients))
+        case "heal":
+            await target.heal(needed(act.broker))
+        case "age":
+            await target.age(act.transactional_id or "", needed(act.epoch))
+        case "configure":
+            await target.configure(needed(act.topic), needed(act.name), act.value)
+        case "create-topic":
+            brokers = min(target.brokers, stage.scenario.brokers)
+            await target.create_topic(new_topic(needed(act.topic), topic_of(act), brokers=brokers))
+        case "delete-topic":
+            await target.delete_topic(needed(act.topic))
+        case "grow-topic":
+            await target.grow_topic(needed(act.topic), needed(act.partitions), act.leaders)
+        case "roll":
+            await target.roll(needed(act.partition))
+        case "clean":
+            await target.clean(needed(act.partition))
+        case "delete-old":
+            await target.delete_old(needed(act.partition))
+        case unknown:
+            raise InvariantViolation(f"the cluster can't {unknown!r}, and the file was accepted")
+
+
+async def _place(target: Target, act: ClusterAct) -> TopicPartition:
+    """The partition of the act; for a transactional id, that of its coordinator's log."""
+    if act.partition is not None:
+        return act.partition
+    return await target.home_of_id(needed(act.coordinator_of))
+
+
+async def _care_for_broker(act: ClusterAct, target: Target) -> None:
+    broker = needed(act.broker)
+    if act.do == "kill" or (act.do == "restart" and (act.kill or act.lose_unflushed)):
+        await target.kill(broker, lose_unflushed=bool(act.lose_unflushed))
+    elif act.do in ("stop", "restart"):
+        await target.stop(broker)
+    if act.do in ("start", "restart"):
+        await target.start(broker, as_version=act.as_version)
+
+
+# What a story waits for and expects: seen on the wire, or shown by a fault that strikes. Nothing
+# sleeps.
+
+NO_LEADER: Final = "none"
+"""Condition word for a partition without a leader."""
+Look = Callable[[], Awaitable[tuple[bool, list[str]]]]
+"""Returns whether a condition holds, and the present state in words."""
+
+
+async def wait_until(stage: Stage, condition: Condition) -> None:
+    """Wait until it holds.
+
+    Raises:
+        StoryFailedError: It did not come about.
+    """
+    if condition.struck is not None:
+        struck = condition.struck
+        times = struck.times if isinstance(struck, StruckTimes) else 1
+        armed = stage.in_force(struck.rule if isinstance(struck, StruckTimes) else struck)
+        await until_struck(stage, armed.rule.id, count=times)
+        return
+    what, look = _wanted(stage, condition)
+    case: list[str] = []
+
+    async def holds() -> bool:
+        nonlocal case
+        is_so, case = await look()
+        return is_so
+
+    try:
+        await poll(stage, holds, what)
+    except StoryFailedError as error:
+        lines = dict.fromkeys([str(error), *case, *still_held(stage, case)])
+        raise StoryFailedError("; ".join(lines)) from None
+
+
+def _wanted(stage: Stage, condition: Condition) -> tuple[str, Look]:
+    """A description of the condition, and its look."""
+    if condition.answered is not None:
+        background = stage.called(condition.answered)
+        return f"{condition.answered} is answered", partial(_answered, background)
+    if (wanted := condition.transaction) is not None:
+        what = f"{wanted.id} is {' or '.join(wanted.is_)}"
+        return what, partial(_in_state, stage, wanted)
+    if (place := condition.marker) is not None:
+        what = f"DescribeProducers shows a marker on {place}"
+        return what, partial(_producers, stage, place, _is_marked)
+    if (place := condition.open) is not None:
+        return f"DescribeProducers shows {place} open", partial(_producers, stage, place, _is_open)
+    if (high := condition.high_watermark) is not None:
+        what = f"the high watermark of {high.partition} is {high.offset}"
+        return what, partial(_reaches, stage, high, lambda seen: seen.high_watermark)
+    if (stable := condition.stable) is not None:
+        what = f"the last stable offset of {stable.partition} is {stable.offset}"
+        return what, partial(_reaches, stage, stable, lambda seen: seen.last_stable_offset)
+    if (leader := condition.leader) is not None:
+        who = "no broker" if leader.is_ == NO_LEADER else f"broker {leader.is_}"
+        return f"{who} leads {leader.partition}", partial(_is_led_by, stage, leader)
+    whole = needed(condition.in_sync)
+    return f"all replicas of {whole} are in sync", partial(_is_in_sync, stage, whole)
+
+
+async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Look until it holds.
+
+    Raises:
+        StoryFailedError: Patience has run out.
+    """
+    try:
+        await until(stage.environment.clock, holds, what, patience_ms=PATIENCE_MS)
+    except TargetError as error:
+        raise StoryFailedError(str(error)) from None
+
+
+async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
+    """Wait until a rule has struck so often.
+
+    Raises:
+        StoryFailedError: It has not.
+    """
+    try:
+        await stage.target.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
+    except (TimeoutError, LookupError) as error:
+        armed = stage.armed.get(rule_id)  # none for one that counts what another has held
+        whom = strangers(stage, armed.rule) if armed is not None and armed.struck == 0 else ()
+        held = still_held(stage, [str(error)])
+        raise StoryFailedError("; ".join([str(error), *whom, *held])) from None
+
+
+def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
+    """The names in a rule that the story does not have, each with the nearest known name."""
+    cast = stage.scenario.cast
+    clients = {name: actor.client_id or name for name, actor in cast.items()}
+    ids = [
+        actor.transactional_id or name
+        for name, actor in cast.items()
+        if actor.plays in ("wire", "application")
+    ]
+    for what, given, known in (
+        ("transactional id", rule.transactional_id, ids),
+        ("client id", rule.client_id, [*clients.values()]),
+        ("topic", rule.topic, [*stage.target.topics]),
+    ):
+        if given is not None and given not in known:
+            yield unknown(what, given, known)
+
+
+async def expect(stage: Stage, expectation: Expectation) -> None:
+    """Look from outside, as a reader that begins anew.
+
+    Raises:
+        StoryFailedError: It is not as expected.
+    """
+    if expectation.unanswered is not None:
+        background = stage.called(expectation.unanswered)
+        if background.task.done():
+            raise StoryFailedError(f"{expectation.unanswered} is answered, expected no answer yet")
+        return
+    if expectation.group is not None:
+        await _positions(stage, expectation.group, needed(expectation.positions))
+        return
+    place = needed(expectation.partition)
+    for isolation, wanted in (
+        (IsolationLevel.READ_COMMITTED, expectation.committed),
+        (IsolationLevel.READ_UNCOMMITTED, expectation.uncommitted),
+    ):
+        if wanted is not None:
+            values, _ = await stage.beginner().read(place, isolation)
+            _expect(f"{isolation.name.lower()} readers of {place} get", values, wanted)
+    if expectation.records is not None:
+        values, _ = await stage.beginner().read(place, IsolationLevel.READ_UNCOMMITTED)
+        what = f"the number of records that read_uncommitted readers of {place} get is"
+        _expect(what, len(values), expectation.records)
+    _, seen = await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
+    if expectation.stable is not None:
+        what = f"the last stable offset of {place} is"
+        _expect(what, seen.last_stable_offset, expectation.stable)
+    if expectation.high_watermark is not None:
+        what = f"the high watermark of {place} is"
+        _expect(what, seen.high_watermark, expectation.high_watermark)
+
+
+async def _positions(stage: Stage, group: str, wanted: Mapping[TopicPartition, int]) -> None:
+    admin = await stage.operator.admin()
+    found = await committed_positions(admin.cluster, group, tuple(wanted), stable=False)
+    stage.recorder.positions(LOOKER, group, found)
+    for place, position in wanted.items():
+        _expect(f"the position of group {group} on {place} is", found[place], position)
+
+
+def _expect(what: str, seen: object, wanted: object) -> None:
+    if seen != wanted:
+        raise StoryFailedError(f"{what} {seen}, expected {wanted}")
+
+
+def still_held(stage: Stage, said: Sequence[str] = ()) -> list[str]:
+    """Lines for faults that still hold something, unless a line already names the fault."""
+    return [
+        f"the fault {one.rule.id} still holds {len(one.held)} at {one.rule.point}: a step before"
+        f" has to release it (`release: {one.rule.id}`)"
+        for one in stage.target.injector.rules()
+        if one.held and not any(one.rule.id in line for line in said)
+    ]
+
+
+# Looks: whether it holds, and what is the case
+
+
+async def _answered(background: Background) -> tuple[bool, list[str]]:
+    call = background.call
+    return background.task.done(), [f"{call.who}: {call.do} was sent, and has no answer yet"]
+
+
+async def _in_state(stage: Stage, wanted: TransactionIs) -> tuple[bool, list[str]]:
+    admin = await stage.operator.admin()
+    found = (await admin.describe_transactions([wanted.id]))[wanted.id]
+    holds = not isinstance(found, ClientError) and found.state in wanted.is_
+    return holds, [] if holds else stage.target.why_unfinished(wanted.id)
+
+
+async def _producers(
+    stage: Stage, place: TopicPartition, test: Callable[[ProducerState], bool]
+) -> tuple[bool, list[str]]:
+    answer = (await (await stage.operator.admin()).describe_producers([place]))[place]
+    found = () if isinstance(answer, ClientError) else answer
+    case = [_of_producer(place, one) for one in found] or [f"{place} knows no producer"]
+    return any(map(test, found)), case
+
+
+def _is_marked(one: ProducerState) -> bool:
+    """Only a marker brings a coordinator epoch, and it closes what is open."""
+    return one.coordinator_epoch is not None and not _is_open(one)
+
+
+def _is_open(one: ProducerState) -> bool:
+    return one.txn_start_offset is not None
+
+
+def _of_producer(place: TopicPartition, one: ProducerState) -> str:
+    start = one.txn_start_offset
+    about = "no transaction is open" if start is None else f"a transaction is open since {start}"
+    return f"{place}: producer {one.producer_id}, epoch {one.producer_epoch}: {about}"
+
+
+async def _reaches(
+    stage: Stage, wanted: Reaches, offset_of: Callable[[FetchResult], int]
+) -> tuple[bool, list[str]]:
+    _, seen = await stage.reader.read(wanted.partition, IsolationLevel.READ_COMMITTED)
+    stable, high = seen.last_stable_offset, seen.high_watermark
+    where = f"the last stable offset is {stable}, the high watermark {high}"
+    return offset_of(seen) >= wanted.offset, [f"{wanted.partition}: {where}"]
+
+
+async def _is_led_by(stage: Stage, wanted: LeaderIs) -> tuple[bool, list[str]]:
+    seen, led, case = await _led(stage, wanted.partition)
+    if led is None:
+        is_there = seen.topic(wanted.partition.topic) is not None
+        return wanted.is_ == NO_LEADER and is_there, case
+    return led.leader_id == wanted.is_, case
+
+
+async def _is_in_sync(stage: Stage, place: TopicPartition) -> tuple[bool, list[str]]:
+    _, led, case = await _led(stage, place)
+    return led is not None and set(led.isr) == set(led.replicas), case
+
+
+async def _led(
+    stage: Stage, place: TopicPartition
+) -> tuple[ClusterView, PartitionView | None, list[str]]:
+    """What clients see of a partition, also in words."""
+    seen = await (await stage.operator.admin()).cluster.refresh((place.topic,))
+    led = seen.leader(place)
+    if led is None:
+        return seen, None, [f"{place} has no leader"]
+    in_sync, replicas = _listed(led.isr), _listed(led.replicas)
+    text = f"{place}: broker {led.leader_id} leads; in sync {in_sync} of {replicas}"
+    return seen, led, [text]
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))

@@ -7,12 +7,11 @@ files, and scenarios' actors do it; only here they act at once, and an error end
 
 - ``drawing``, with ``_habits``, ``_disturbances``, ``_curiosity``, ``_further_features`` and
   ``_dice``: from a seed to a plan; ``guests`` are workloads of users.
-- ``play``: a plan in virtual time, within a ``_limit``; ``_asking`` is a curious client.
-- Findings are what judges of histories and ``_invariants`` hold against it; ``_moments``,
-  ``_members`` and ``_promises`` look at what holds meanwhile.
-- ``_shrinking`` leaves out what a finding does not need; ``_story`` writes the rest as a scenario
-  file, ``_causes`` compares it with the known anomalies; ``reports`` and ``_sentences`` are for
-  people.
+- ``play``: a plan in virtual time, within a limit; ``_asking`` is a curious client.
+- Findings are what judges of histories and ``_invariants`` hold against it; ``_moments``
+  and ``_promises`` look at what holds meanwhile.
+- ``_shrinking`` leaves out what a finding does not need; ``_causes`` compares the rest with the
+  known anomalies; ``reports`` writes it as a scenario file and, with ``_sentences``, for people.
 - ``batch``, ``guide``: many seeds, and which; ``differential``: one in two clusters.
 
 Nothing here knows a bug: a plan is drawn, a run is judged, and only then is it given a name.

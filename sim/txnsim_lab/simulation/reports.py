@@ -4,21 +4,25 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Final
 
 import msgspec
+import yaml
 
+from txnsim.errors import ConfigError
 from txnsim.files import write_all
 from txnsim.releases import REFERENCE, release_named
 from txnsim.runtime.trace import TraceLevel
+from txnsim_lab.scenario.model import Scenario
+from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
 from txnsim_lab.simulation._causes import Cause, causes_of
-from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation._plan import RUN, Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._shrinking import shrink
-from txnsim_lab.simulation._story import Story, pytest_of, story_of
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.play import Done, Finding, play
+from txnsim_lab.simulation.play import Done, Finding, Played, play
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,3 +148,164 @@ def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
         ConfigError: They can't be written.
     """
     return tuple(map(str, write_all(folder, files)))
+
+
+# A shrunk run as a file that somebody else can read and run: a scenario where its steps can say
+# it, else a pytest test with the plan in it.
+#
+# Acts of a plan go on at once, steps of a scenario one after the other. So an act that was under
+# way when the next one began goes on in the background, and what the next one needs is waited for:
+# a leader, or the end of a transaction. A wait that the finding does not need is left out again.
+
+TRIES_MAX: Final = 120
+_NEVER: Final = ("IMPOSSIBLE", "IN_VAIN")
+"""Errors of acts without an effect, which need no step."""
+
+
+class Story(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario file that shows the finding."""
+
+    text: str
+    steps: int
+    verdict: tuple[str, ...]
+
+
+def story_of(plan: Plan, played: Played) -> Story | None:
+    """The run as a scenario with as few steps as show the same; None where steps can't."""
+    kinds = frozenset(played.kinds)
+    steps = list(_steps(played.done))
+    verdict = _verdict(plan, steps)
+    if not verdict or not kinds.issuperset(verdict):
+        return None
+    tries, at = TRIES_MAX, len(steps) - 1
+    while at >= 0 and tries > 0:
+        fewer = steps[:at] + steps[at + 1 :]
+        tries -= 1
+        found = _verdict(plan, fewer)
+        if found and kinds.issuperset(found):
+            steps, verdict = fewer, found
+        at -= 1
+    told = [{"say": _say(step), **step} if _is_act(step) else step for step in steps]
+    return Story(
+        text=yaml.safe_dump(_file(plan, told, verdict), sort_keys=False, width=100),
+        steps=len(steps),
+        verdict=verdict,
+    )
+
+
+def _is_act(step: Body) -> bool:
+    return step.keys().isdisjoint(("wait-until", "await"))
+
+
+def _say(step: Body) -> str:
+    sentence = sentence_of(step)
+    is_name = "call" in step  # of an actor, as the file has it
+    return f"{sentence if is_name else sentence[0].upper() + sentence[1:]}."
+
+
+def _verdict(plan: Plan, steps: Sequence[Body]) -> tuple[str, ...]:
+    """Verdict of the judges on the steps; empty if the story can't be told."""
+    try:
+        scenario = Scenario.model_validate(_file(plan, steps, ()))
+        result = run_in_virtual_time(ScenarioRun(scenario=scenario, run=RUN), seed=plan.seed)
+    except (ConfigError, ValueError, KeyError):
+        return ()
+    observed = result.verdict.observed
+    return () if FAILED in observed else observed
+
+
+def _file(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> Body:
+    """As a scenario file says it."""
+    world = plan.world
+    run: Body = {"mode": world.mode, "verdict": [*verdict] or "healthy"}
+    if world.rules:
+        run["rules"] = dict(world.rules)
+    if world.as_version is not None:
+        run["as-version"] = world.as_version
+    actors = {track.name: track.actor for track in plan.tracks if track.actor is not None}
+    return {
+        "name": f"seed-{plan.seed}",
+        "title": f"What seed {plan.seed} has found",
+        "goal": "See what is left of a run that was drawn.",
+        "method": "Everything that the finding does not need was left out.",
+        "brokers": world.brokers,
+        **({"settings": dict(world.settings)} if world.settings else {}),
+        "topics": dict(world.topics),
+        "actors": actors,
+        "runs": {RUN: run},
+        "steps": [*steps],
+    }
+
+
+def _steps(done: Sequence[Done]) -> Iterator[Body]:
+    """A step per act, with the conditions that must hold before the next."""
+    acts = sorted((one for one in done if one.error not in _NEVER), key=lambda one: one.at_us)
+    open_calls: list[tuple[int, str]] = []
+    for number, one in enumerate(acts):
+        for end_us, name in sorted(open_calls):
+            if end_us <= one.at_us:
+                open_calls.remove((end_us, name))
+                yield {"await": {"call": name, "error": "any"}}
+        yield from _waits(acts, number)
+        following = acts[number + 1].at_us if number + 1 < len(acts) else None
+        is_slow = following is not None and following < one.at_us + one.took_us
+        step = _expected(one)
+        if is_slow and "call" in step and "background" not in step["call"]:
+            name = f"call {number}"
+            step = {"call": {**step["call"], "background": name, "error": "any"}}
+            open_calls.append((one.at_us + one.took_us, name))
+        yield step
+    for _, name in sorted(open_calls):
+        yield {"await": {"call": name, "error": "any"}}
+    yield from _healing(acts)
+
+
+def _healing(acts: Sequence[Done]) -> Iterator[Body]:
+    """Steps that undo the remaining damage: a run's end does so, a story's does not."""
+    broken: dict[int, str] = {}
+    for one in acts:
+        match one.step.get("cluster"):
+            case {"do": "kill" | "stop", "broker": broker}:
+                broken[broker] = "start"
+            case {"do": "isolate", "broker": broker}:
+                broken[broker] = "heal"
+            case {"do": "start" | "heal", "broker": broker}:
+                broken.pop(broker, None)
+    for broker, do in broken.items():
+        yield {"cluster": {"do": do, "broker": broker}}
+
+
+def _expected(one: Done) -> Body:
+    """The step, with the error that was answered."""
+    call = one.step.get("call")
+    if call is None or one.error == "NONE" or "background" in call:
+        return one.step
+    return {"call": {**call, "error": "any"}}
+
+
+def _waits(acts: Sequence[Done], number: int) -> Iterator[Body]:
+    """What the act before has brought about by now, as a client can see it."""
+    if number == 0:
+        return
+    for name, leader in acts[number].leaders.items():
+        if acts[number - 1].leaders.get(name, leader) != leader:
+            yield {"wait-until": {"leader": {"partition": name, "is": leader or "none"}}}
+    for name, state in acts[number].states.items():
+        if acts[number - 1].states.get(name) not in (None, state):
+            yield {"wait-until": {"transaction": {"id": name, "is": state}}}
+
+
+def pytest_of(plan: Plan) -> str:
+    """A pytest test of the plan; it passes once the run has no findings."""
+    body: Any = plan.to_json().decode()
+    return f'''"""Found by `txnsim simulate`, seed {plan.seed}, and shrunk."""
+
+from txnsim_lab.simulation._plan import Plan
+from txnsim_lab.simulation.play import play
+
+PLAN = {body!r}
+
+
+def test_the_run_is_healthy() -> None:
+    assert play(Plan.from_json(PLAN.encode())).kinds == ()
+'''

@@ -6,8 +6,7 @@ import uuid
 
 from tests.support.group_api import GROUP, GroupApi, group_api
 from tests.support.handlers import batch
-from txnsim.broker._coordinator_host import CoordinatorHost
-from txnsim.broker._group_host import GroupHost, short_id
+from txnsim.broker._coordinator_host import CoordinatorHost, GroupHost, short_id
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import CommittingProducer

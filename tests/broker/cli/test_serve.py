@@ -30,10 +30,9 @@ from tests.support.slow_machine import SLOW_S
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 from txnsim.cli import _serve_load as serve_load
 from txnsim.cli import serve
-from txnsim.cli._serve_announce import STOCK_CLIENTS_FAIL, changed_defaults
 from txnsim.cli.garbage_collection import THRESHOLDS
 from txnsim.cli.main import main
-from txnsim.cli.serve import options_from
+from txnsim.cli.serve import STOCK_CLIENTS_FAIL, changed_defaults, options_from
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.errors import ConfigError, MissingExtraError, pip_line

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._reconciliation import Goal, reconcile
+from txnsim.group.consumer import Goal, reconcile
 from txnsim.group.consumer_group import ConsumerMember, MemberState
 from txnsim.group.consumer_records import TopicIdPartition
 

@@ -26,7 +26,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.http.app import ControlApi
 from txnsim.http.messages import Advance, fault
 from txnsim.injection.armed import ArmedRule
-from txnsim.runtime import _unpacker as unpacker
+from txnsim.runtime import tasks as unpacker
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, build_batch

@@ -8,11 +8,10 @@ from collections.abc import Iterable
 import pytest
 
 from tests.support.logs import NOW, PARTITION, LogDriver, driven_log, plain
-from txnsim.log._epoch_cache import EpochCache
 from txnsim.log._segments import Segments
 from txnsim.log.config import LogConfig
 from txnsim.log.log_loader import LogLoader, StoredBatches
-from txnsim.log.partition_log import PartitionLog
+from txnsim.log.partition_log import EpochCache, PartitionLog
 from txnsim.log.producer_state_manager import Snapshot
 from txnsim.log.segment import Segment, max_timestamp_of
 from txnsim.log.txn_index import AbortedTxn, TxnIndex

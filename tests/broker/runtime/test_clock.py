@@ -28,7 +28,7 @@ from txnsim.runtime.clock import (
 from txnsim.runtime.env import Clock
 from txnsim.runtime.rng import SeededRng, derive, random_seed
 from txnsim.runtime.switch_interval import SWITCH_S, short_switch_interval
-from txnsim.runtime.virtual._loop import VirtualLoop
+from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.runtime.wall_clock import wall_ms
 
 # The cluster clock and the monotonic clock, on a virtual loop.

@@ -17,12 +17,11 @@ from tests.support.slow_machine import SLOW_S
 from tests.support.within import within
 from txnsim.errors import PeerTimeoutError
 from txnsim.runtime._link_cuts import Cut, LinkCuts, Pipe
-from txnsim.runtime._unpacker import Unpacker
 from txnsim.runtime.env import Network
 from txnsim.runtime.network import reset
 from txnsim.runtime.peer_call import PeerCall
 from txnsim.runtime.real import new_event_loop, real_environment
-from txnsim.runtime.tasks import LoopTasks, Pending
+from txnsim.runtime.tasks import LoopTasks, Pending, Unpacker
 from txnsim.runtime.tls import server_context
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import ClientAuth, TlsFiles

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from txnsim.errors import InvariantViolation
 from txnsim.runtime._trace_forms import Rows
-from txnsim.runtime._trace_ring import CHUNK_BYTES
-from txnsim.runtime.trace import KEPT_AT_ONCE, NO_CAUSE, RunInfo, TraceLevel, Tracer
+from txnsim.runtime.trace import CHUNK_BYTES, KEPT_AT_ONCE, NO_CAUSE, RunInfo, TraceLevel, Tracer
 
 
 def ticking() -> Callable[[], int]:

@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.runtime._trace_forms import Lines, Row, Rows, name_of, rows_of
-from txnsim.runtime._trace_ring import (
+from txnsim.runtime.trace import (
     BATCH_OVERHEAD,
     CARRIED_SHARE,
     CHUNK_BYTES,
     OVERDUE_SHARE,
     Ring,
+    TraceLevel,
+    Tracer,
     lives_of,
 )
-from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.trace_kinds import KINDS, PEER_POLLS, PEER_ROUTINE
 from txnsim.wire.apis import APIS
 

@@ -20,7 +20,7 @@ from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.releases.exchanges import FORWARDED
 from txnsim.runtime.trace import TraceLevel
-from txnsim.server._forwarding import RETRY_TIMEOUT_MS
+from txnsim.server._connection import RETRY_TIMEOUT_MS
 from txnsim.server.member import MemberState
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 from txnsim.wire import codec

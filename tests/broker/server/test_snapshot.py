@@ -26,7 +26,7 @@ from tests.support.within import within
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import NewTopic
-from txnsim.coordinators.group._tracing import OffsetTrace, PositionNow
+from txnsim.coordinators.group.service import OffsetTrace, PositionNow
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint

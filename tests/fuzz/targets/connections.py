@@ -27,7 +27,7 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import BadInputError
-from txnsim.runtime.virtual._loop import VirtualLoop
+from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim.wire import codec
 

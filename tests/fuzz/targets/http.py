@@ -25,7 +25,7 @@ from txnsim.http.openapi import document
 from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.forked_processes import ForkServer
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual._loop import VirtualLoop
+from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.scenario.commands import MODULE
 

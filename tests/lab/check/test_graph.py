@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tests.support.told import FAILED, UNKNOWN, Told
-from txnsim_lab.check._graph import Edge, circle, dependencies
+from txnsim_lab.check._dependencies import Edge, circle, dependencies
 from txnsim_lab.check.observations import Isolation
 
 

@@ -23,10 +23,9 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 from txnsim.wire.compression import GZIP
 from txnsim_lab.exam import run
-from txnsim_lab.exam._application import Application, together
+from txnsim_lab.exam._application import Application, Neighbour, together
 from txnsim_lab.exam._driver import Answer, Driver, LibraryError, NoAnswerError
 from txnsim_lab.exam._ledger import Entry, Ledger, Told
-from txnsim_lab.exam._neighbour import Neighbour
 from txnsim_lab.exam._session import DriverSession, without_repeats
 from txnsim_lab.exam.fixture_topics import FIXTURE_TOPICS, LARGE, FixtureTopic, shown, written
 from txnsim_lab.exam.results import (

@@ -24,7 +24,7 @@ from tests.lab.known_bugs.conditions import (
 )
 from tests.lab.known_bugs.patches import Patch, but_not, does_nothing, gives, makes, with_named
 from txnsim.broker import broker as marker_writes
-from txnsim.broker._group_host import GroupHost
+from txnsim.broker._coordinator_host import GroupHost
 from txnsim.broker.verification import TransactionOperation, VerificationQueues
 from txnsim.controller import isr_requests, leadership, registrations
 from txnsim.coordinators._ownership import Ownership
@@ -35,16 +35,15 @@ from txnsim.coordinators.txn import service as scans
 from txnsim.coordinators.txn import service as txn_service
 from txnsim.errors import ErrorCode
 from txnsim.group._offsets import LATEST, Offsets
-from txnsim.group._reconciliation import Goal
 from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.consumer import Goal
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.records import OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.log import cleaner, leader_append
-from txnsim.log._epoch_cache import EpochCache
 from txnsim.log.answers import NO_TIMESTAMP, Appended
 from txnsim.log.cleaner import CleanedTxns
-from txnsim.log.partition_log import PartitionLog
+from txnsim.log.partition_log import EpochCache, PartitionLog
 from txnsim.log.producer_state import NO_OFFSET, ProducerState
 from txnsim.log.producer_state_manager import ProducerStateManager, Snapshots
 from txnsim.log.txn_index import TxnIndex

@@ -39,7 +39,7 @@ from txnsim.testing.options import wanted
 from txnsim.types import TopicPartition
 from txnsim.wire import codec, registry
 from txnsim.wire.apis import APIS, api_name
-from txnsim_lab.proxy import _peek as peek
+from txnsim_lab.proxy import _relay as peek
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._doors import DOORS_MAX, Doors
 from txnsim_lab.proxy._topic_names import TopicNames
@@ -438,7 +438,7 @@ def test_what_passes_and_what_does_not(
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_refusal_names_no_other_mechanism(version: int) -> None:
-    frame = peek.refusal(version, 3)
+    frame = peek.refuse_mechanism(version, 3)
     correlation_id, message = codec.read_response(17, version, frame[4:])
     assert correlation_id == 3
     assert message.error_code == ErrorCode.unsupported_sasl_mechanism

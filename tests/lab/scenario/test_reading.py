@@ -26,7 +26,7 @@ from txnsim.client.errors import (
     RetriableError,
 )
 from txnsim.errors import ConfigError
-from txnsim_lab.cli._scenario.template import TEMPLATE
+from txnsim_lab.cli._scenario.command import TEMPLATE
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario._cluster_options import STRICT_MARKERS, leaders_of, new_topic, options_of
 from txnsim_lab.scenario.answers import CallResult, failure, read_answer

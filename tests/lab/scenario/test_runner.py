@@ -42,7 +42,6 @@ from txnsim_lab.check.observations import (
     SentOffsets,
     Wrote,
 )
-from txnsim_lab.scenario._pace import LOOK, planned
 from txnsim_lab.scenario.answers import CallResult
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.onlooker import ONLOOKER, look
@@ -52,8 +51,10 @@ from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.recorder import Batch, Recorder
 from txnsim_lab.scenario.runner import (
     FAILED,
+    LOOK,
     ScenarioRun,
     casts_of,
+    planned,
     run_in_real_time,
     run_in_virtual_time,
 )

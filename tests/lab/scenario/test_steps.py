@@ -26,7 +26,7 @@ from txnsim_lab.check.observations import (
     Read,
     Wrote,
 )
-from txnsim_lab.scenario import _conditions as conditions
+from txnsim_lab.scenario import steps as conditions
 from txnsim_lab.scenario.commands import (
     Back,
     Command,

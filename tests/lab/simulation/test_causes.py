@@ -18,13 +18,12 @@ from txnsim.errors import ConfigError
 from txnsim_lab.simulation import _defaults as defaults
 from txnsim_lab.simulation import batch
 from txnsim_lab.simulation._causes import causes_of
-from txnsim_lab.simulation._limit import OverLimitError, processor_limit
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._shrinking import shrink, with_own_keys, with_switch
 from txnsim_lab.simulation.batch import Row, RowFile, Tally, in_pool, row_of, rows
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.play import OVER_LIMIT, play
+from txnsim_lab.simulation.play import OVER_LIMIT, OverLimitError, play, processor_limit
 
 
 def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:

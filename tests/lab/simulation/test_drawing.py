@@ -34,13 +34,13 @@ from txnsim_lab.simulation._further_features import (
 )
 from txnsim_lab.simulation._plan import RUN, Act, Plan, Track, World, scenario_of
 from txnsim_lab.simulation._sentences import sentence_of
-from txnsim_lab.simulation._story import pytest_of, story_of
 from txnsim_lab.simulation.batch import Tally, row_of
 from txnsim_lab.simulation.differential import difference, other_plan
 from txnsim_lab.simulation.drawing import Wanted, draw
 from txnsim_lab.simulation.guests import Guest
 from txnsim_lab.simulation.guide import AMONG, guided, pairs_of
 from txnsim_lab.simulation.play import CRASH, Cell, play, quieten
+from txnsim_lab.simulation.reports import pytest_of, story_of
 
 SEEDS = range(120)
 

@@ -15,7 +15,7 @@ from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.releases.rules import LATEST
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.steps_model import Call
-from txnsim_lab.simulation._members import (
+from txnsim_lab.simulation.play import (
     asked_of_group,
     of_two_members,
     old_generation,

@@ -41,8 +41,7 @@ from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.options import ProxyOptions
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.on_real._adapting import adapted
-from txnsim_lab.scenario.on_real.comparison import target_of
+from txnsim_lab.scenario.on_real.comparison import adapted, target_of
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_on
 from txnsim_lab.scenario.stage import simulated_target

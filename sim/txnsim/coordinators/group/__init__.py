@@ -1,9 +1,7 @@
 """The group coordinator of one broker, around the decisions of ``txnsim.group``.
 
 - ``service``: commands, administration, markers, load and unload.
-- ``_membership``: classic members: requests that wait.
-- ``_consumer_membership``: members of the consumer protocol: heartbeats, lookups.
-- ``_timers``: sessions, rebalances and revocations that end by themselves.
+- ``_membership``: classic members: requests that wait; members of the consumer protocol:
+  heartbeats, lookups; sessions, rebalances and revocations that end by themselves.
 - ``_writer``: append, apply, wait for replication.
-- ``_tracing``: positions of transactions in the trace.
 """

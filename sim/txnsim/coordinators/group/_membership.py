@@ -1,20 +1,20 @@
-"""Members of classic groups, from the outside: requests that wait, timers, records on their way.
+"""Members of groups, from the outside: requests that wait, timers, records on their way.
 
-The shell around ``group.classic``: it carries out what the rules ask for, in order, and calls them
-when a timer fires or a record is written.
+The shell around ``group.classic`` and ``group.consumer``: it carries out what the rules ask for, in
+order, and calls them when a timer fires or a record is written.
 
 Counterpart in Kafka: the appendFutures of GroupMetadataManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
-from txnsim.coordinators.group._timers import GroupTimers
 from txnsim.coordinators.group._writer import GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
@@ -24,12 +24,17 @@ from txnsim.group.commands import (
     AfterWrite,
     Answered,
     AssignmentStored,
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
     Heartbeat,
+    HeartbeatReply,
     JoinGroup,
     JoinReply,
     LeaveGroup,
     LeaveReply,
     NewGroupStored,
+    ResolveRegexes,
     StaticMemberStored,
     SyncGroup,
     SyncReply,
@@ -39,10 +44,70 @@ from txnsim.group.commands import (
     Waiter,
     Written,
 )
+from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
+from txnsim.group.consumer_classic import ClassicMembers
+from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
+from txnsim.group.consumer_regex import Found, matching_topics, resolve
+from txnsim.group.migration import downgrade, not_upgraded, upgrade
 from txnsim.group.rebalance import Effects
+from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
-from txnsim.runtime.env import Clock, Tasks
+from txnsim.loggers import Logger
+from txnsim.metadata.image import ClusterImage
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.tasks import Pending
+from txnsim.runtime.turns import Pace
+from txnsim.settings import Settings
+
+# The timers of a broker's groups, of either protocol.
+#
+# They run on the monotonic clock, like the clients that keep sessions and rebalances alive;
+# advancing the cluster's clock expels no member. Counterpart in Kafka: CoordinatorTimer.
+
+_Key = tuple[TimerKind, str, str]
+
+
+class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
+    """Armed timers; each (kind, group, member) has one."""
+
+    clock: Clock
+    _armed: dict[int, dict[_Key, TimerHandle]] = {}
+    """By partition of ``__consumer_offsets``."""
+
+    def arm(self, shard: GroupShard, timer: TimerSet, due: Callable[[TimerSet], None]) -> None:
+        """Arm a timer, or move it; ``due`` is called with it when it fires."""
+        key = _key(timer)
+        if timer.keeps_first and key in self._armed.get(shard.partition, {}):
+            return
+        self.disarm(shard, timer)
+
+        def fire() -> None:
+            self._armed.get(shard.partition, {}).pop(key, None)
+            due(timer)
+
+        armed = self._armed.setdefault(shard.partition, {})
+        armed[key] = self.clock.call_later(timer.delay_ms, fire)
+
+    def disarm(self, shard: GroupShard, timer: TimerSet | TimerCancelled) -> None:
+        """Cancel a timer, armed or not."""
+        armed = self._armed.get(shard.partition, {}).pop(_key(timer), None)
+        if armed is not None:
+            armed.cancel()
+
+    def forget(self, shard: GroupShard, group_id: str) -> None:
+        """The group was deleted, or has changed its protocol: nothing of it fires any more."""
+        timers = self._armed.get(shard.partition, {})
+        for key in [key for key in timers if key[1] == group_id]:
+            timers.pop(key).cancel()
+
+    def unloaded(self, shard: GroupShard) -> None:
+        """Another broker coordinates these groups now."""
+        for armed in self._armed.pop(shard.partition, {}).values():
+            armed.cancel()
+
+
+def _key(timer: TimerSet | TimerCancelled) -> _Key:
+    return timer.kind, timer.group_id, timer.member_id
 
 
 class Membership(msgspec.Struct, kw_only=True, eq=False):
@@ -254,3 +319,285 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
                 assert timer.kind is TimerKind.SYNC, "no other one is armed for a classic group"
                 effects = self.protocol.sync_over(group, generation=timer.generation, now_ms=now_ms)
         self._carry_out(shard, effects)
+
+
+# Members of groups of the consumer protocol, from the outside: heartbeats, timers, lookups.
+#
+# The shell around ``group.consumer``: it writes what a decision says, sees to its effects, and
+# answers when the records are replicated.
+#
+# Counterpart in Kafka: the timers and executors of GroupMetadataManager's consumer half.
+
+_log: Final = Logger("txnsim.group")
+
+
+class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
+    """The groups of the consumer protocol of one broker."""
+
+    clock: Clock
+    tasks: Tasks
+    writer: GroupWriter
+    protocol: ConsumerProtocol
+    classic_members: ClassicMembers
+    classic_groups: Membership
+    timers: GroupTimers
+    image: Callable[[], ClusterImage]
+    is_current: Callable[[GroupShard], bool]
+
+    # Requests
+
+    async def heartbeat(
+        self, shard: GroupShard, command: ConsumerHeartbeat
+    ) -> HeartbeatReply | Rejection:
+        """Decide, write, answer when that is replicated."""
+        decided = self._decided(shard, command)
+        if isinstance(decided, Rejection):
+            return decided
+        group, outcome, records = decided
+        waiting = self.writer.admit(shard, None) if records or outcome.records else None
+        if waiting is not None:
+            refused = await waiting
+            if refused is not None:
+                return refused
+            if not self.is_current(shard):
+                return Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
+            decided = self._decided(shard, command)  # the group may be another one by now
+            if isinstance(decided, Rejection):
+                return decided
+            group, outcome, records = decided
+        refusal = await self._settled(shard, group, outcome, records)
+        if refusal is not None:
+            return refusal
+        assert outcome.reply is not None
+        return outcome.reply
+
+    def _decided(
+        self, shard: GroupShard, command: ConsumerHeartbeat
+    ) -> tuple[ConsumerGroup, ConsumerOutcome, list[GroupRecord]] | Rejection:
+        """The group, the effect of the heartbeat on it, and the records to write before."""
+        records: list[GroupRecord] = []
+        group = self._group(shard, command, records)
+        if isinstance(group, Rejection):
+            return group
+        if command.member_epoch in (LEFT, LEFT_FOR_A_WHILE):
+            outcome = self.protocol.leave(group, command, image=self.image())
+        else:
+            outcome = self.protocol.heartbeat(
+                group, command, image=self.image(), now_ms=self.clock.now_ms()
+            )
+        return outcome if isinstance(outcome, Rejection) else (group, outcome, records)
+
+    def _group(
+        self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
+    ) -> ConsumerGroup | Rejection:
+        """The group; a new one where a member joins, also in the place of a classic one, whose
+        members go on in it.
+        """
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if command.member_epoch != 0:
+            return _missing(command.group_id, exists=group is not None)
+        made = ConsumerGroup(command.group_id, self.protocol.rules)
+        if not isinstance(group, ClassicGroup):
+            return made
+        if group.is_empty:
+            records += group.tombstones()
+            return made
+        settings = self.protocol.settings
+        if not settings.may_upgrade:
+            return not_upgraded(group, "online upgrade is disabled.")
+        upgraded = upgrade(group, max_size=settings.max_size, image=self.image())
+        if isinstance(upgraded, Rejection):
+            return upgraded
+        records += (*group.tombstones(), *upgraded)
+        return made.after(upgraded)
+
+    # Members of the classic protocol
+
+    async def join_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: JoinGroup
+    ) -> JoinReply:
+        """JoinGroup into a group of the consumer protocol."""
+        reply, outcome = self.classic_members.join(
+            group, command, image=self.image(), now_ms=self.clock.now_ms()
+        )
+        refusal = await self._settled(shard, group, outcome, [])
+        return reply if refusal is None else JoinReply(error=refusal.error)
+
+    def sync_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: SyncGroup
+    ) -> SyncReply:
+        """SyncGroup in a group of the consumer protocol."""
+        reply, effects = self.classic_members.sync(group, command, image=self.image())
+        self._carry_out(shard, group.group_id, effects)
+        return reply
+
+    def heartbeat_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: Heartbeat
+    ) -> Rejection | None:
+        """Heartbeat in a group of the consumer protocol."""
+        refusal, effects = self.classic_members.heartbeat(group, command)
+        self._carry_out(shard, group.group_id, effects)
+        return refusal
+
+    def leave_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: LeaveGroup
+    ) -> LeaveReply:
+        """LeaveGroup from a group of the consumer protocol."""
+        reply, outcome = self.classic_members.leave(group, command, image=self.image())
+        written = self._written(shard, group, outcome, [])
+        return LeaveReply(error=written.error) if isinstance(written, Rejection) else reply
+
+    # Writing
+
+    async def _settled(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        outcome: ConsumerOutcome,
+        before: list[GroupRecord],
+    ) -> Rejection | None:
+        """Write an outcome and wait until it is replicated; None where that went well."""
+        written = self._written(shard, group, outcome, before)
+        if written is None or isinstance(written, Rejection):
+            return written
+        error = await self.writer.committed(shard, written)
+        if not error:
+            return None
+        return Rejection(error=error, reason="the records could not be replicated in time")
+
+    def _written(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        outcome: ConsumerOutcome,
+        before: list[GroupRecord],
+    ) -> int | Rejection | None:
+        """Write an outcome and see to its effects; offset of its last record, None without any."""
+        group_id = group.group_id
+        old = shard.groups.get(group_id)
+        records: list[GroupRecord] = [*before, *outcome.records]
+        downgraded: ClassicGroup | None = None
+        if outcome.classic_without:
+            downgraded = downgrade(
+                group,
+                outcome.classic_without,
+                image=self.image(),
+                now_ms=self.clock.now_ms(),
+            )
+            records += (*group.tombstones(), downgraded.stored())
+        written: int | Rejection | None = None
+        if records:
+            written = self.writer.append(shard, records)
+            if isinstance(written, Rejection):
+                return written
+        if isinstance(old, ClassicGroup) and records:
+            self.classic_groups.converted(shard, old)
+            for member in group.members.values():
+                self._carry_out(shard, group_id, self.protocol.resumed(group_id, member))
+        self._carry_out(shard, group_id, outcome.effects)
+        if downgraded is not None:
+            self.timers.forget(shard, group_id)
+            shard.groups[group_id] = downgraded
+            self.classic_groups.adopted(shard, downgraded)
+        return written
+
+    # Life of a shard
+
+    def loaded(self, shard: GroupShard) -> None:
+        """Give every member that the log knows the time of a session to show itself."""
+        for group in shard.groups.values():
+            if isinstance(group, ConsumerGroup):
+                for member in group.members.values():
+                    resumed = self.protocol.resumed(group.group_id, member)
+                    self._carry_out(shard, group.group_id, resumed)
+
+    # Effects
+
+    def _carry_out(
+        self, shard: GroupShard, group_id: str, effects: Sequence[ConsumerEffect]
+    ) -> None:
+        for effect in effects:
+            match effect:
+                case TimerSet():
+                    self.timers.arm(shard, effect, partial(self._fire, shard))
+                case TimerCancelled():
+                    self.timers.disarm(shard, effect)
+                case ResolveRegexes():
+                    self.tasks.soon(partial(self._resolve, shard, group_id, effect))
+                case _:
+                    assert_never(effect)
+
+    def _fire(self, shard: GroupShard, timer: TimerSet) -> None:
+        self._apart(
+            shard,
+            timer.group_id,
+            lambda group: self.protocol.too_late(group, timer, image=self.image()),
+        )
+
+    def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
+        image = self.image()
+        steps = matching_topics(effect.regexes, image=image, may_describe=effect.may_describe)
+        self.tasks.drive(
+            Pace(self.tasks.turns, self.clock.stopwatch_ns).run(steps),
+            partial(self._resolved, shard, group_id, image),
+            name="group.regex",
+        )
+
+    def _resolved(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        image: ClusterImage,
+        found: Found | None,
+        error: BaseException | None,
+    ) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            return
+        if error is not None:
+            raise error
+        assert found is not None
+
+        def decide(group: ConsumerGroup) -> ConsumerOutcome:
+            now_ms = self.clock.now_ms()
+            return ConsumerOutcome(records=resolve(group, found, image=image, now_ms=now_ms))
+
+        self._apart(shard, group_id, decide)
+
+    def _apart(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        decide: Callable[[ConsumerGroup], ConsumerOutcome],
+    ) -> None:
+        """Decide and write without a request. After an error of the log the next heartbeat decides
+        again, or a coordinator that loads.
+        """
+        group = shard.groups.get(group_id)
+        if not self.is_current(shard) or not isinstance(group, ConsumerGroup):
+            return
+        written = self._written(shard, group, decide(group), [])
+        if isinstance(written, Rejection):
+            _log.warning("group.write-refused", group=group_id, reason=written.reason)
+
+
+def _missing(group_id: str, *, exists: bool) -> Rejection:
+    reason = f"Consumer group {group_id} not found."
+    if exists:
+        reason = f"Group {group_id} is not a consumer group."
+    return Rejection(error=ErrorCode.group_id_not_found, reason=reason)
+
+
+def consumer_settings(settings: Settings) -> ConsumerSettings:
+    """The settings of a broker that the protocol needs."""
+    policy = settings.group_consumer_migration_policy.lower()  # ConsumerGroupMigrationPolicy
+    return ConsumerSettings(
+        max_size=settings.group_consumer_max_size,
+        classic_max_size=settings.group_max_size,
+        assignors=tuple(name.strip() for name in settings.group_consumer_assignors.split(",")),
+        may_downgrade=policy in ("downgrade", "bidirectional"),
+        may_upgrade=policy in ("upgrade", "bidirectional"),
+        may_mix=policy != "disabled",
+        regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
+    )

@@ -1,9 +1,9 @@
 """Virtual time: a loop whose clock jumps, links in memory, and libraries that are lent both.
 
-- ``run``: ``run_virtual(main, seed=7)``.
-- ``_loop``: the clock jumps to the next deadline; with nothing to wait for it raises.
+- ``run``: ``run_virtual(main, seed=7)``. Its loop's clock jumps to the next deadline; with nothing
+  to wait for it raises.
 - ``net``, ``_connection``: addresses and connections in memory.
-- ``_ambient``: makes unmodified client libraries follow, by ``_thread_patches`` in front of
-  the process's functions.
+- ``_ambient``: makes unmodified client libraries follow, by patches in front of the process's
+  functions.
 - ``process``: what of a process keeps a run from repeating in another one, and how to remove it.
 """

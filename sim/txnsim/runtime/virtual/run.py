@@ -9,10 +9,15 @@ process has one run at a time; what its other threads do is not touched and does
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import itertools
+import selectors
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import closing
-from typing import Any, Final, TypeVar
+from contextvars import Context
+from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
+from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment
 from txnsim.runtime.network import LoopNetwork
@@ -20,8 +25,8 @@ from txnsim.runtime.rng import SeededRng, derive
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 from txnsim.runtime.virtual._ambient import ambient_virtual
-from txnsim.runtime.virtual._loop import IDLE_TURNS_MAX, VirtualLoop
-from txnsim.runtime.virtual.net import HOST, LATENCY_US_DEFAULT, VirtualNet
+from txnsim.runtime.virtual._connection import VirtualTransport
+from txnsim.runtime.virtual.net import HOST, LATENCY_US_DEFAULT, VirtualNet, VirtualServer
 from txnsim.types import BrokerId
 
 T = TypeVar("T")
@@ -31,6 +36,12 @@ START_MS: Final = 1_700_000_000_000
 
 PEER_LATENCY_US_DEFAULT: Final = (50, 500)
 """One way between brokers, drawn evenly."""
+
+
+IDLE_TURNS_MAX: Final = 1_000_000
+"""Turns of the loop without time going on before the run is called a livelock; an honest burst
+takes some thousands.
+"""
 
 
 class VirtualEnvironment(Environment):
@@ -183,3 +194,291 @@ def _collector(
             loop.default_exception_handler(context)
 
     return handle
+
+
+# An event loop whose clock jumps to the next deadline.
+#
+# asyncio's own loop with another selector: where it would wait, its clock moves on; where it would
+# wait for ever, it raises. What
+# is not simulated raises as well: threads, name resolution, subprocesses, signals, real sockets.
+# Connections come from a ``net.VirtualNet``, so that unmodified asyncio clients run here.
+#
+# asyncio keeps callbacks in order, hence a run is a function of its seed: other orders are explored
+# by drawing other latencies.
+
+Ts = TypeVarTuple("Ts")
+
+
+MONOTONIC_START_NS: Final = 1_000 * 1_000_000_000
+"""Where the loop's clock starts: far from zero and from wall time, so that mixing clocks shows."""
+
+_RESOLUTION_S: Final = 1e-6
+_REFUSED: Final = (
+    "add_reader",
+    "add_writer",
+    "add_signal_handler",
+    "connect_accepted_socket",
+    "connect_read_pipe",
+    "connect_write_pipe",
+    "create_datagram_endpoint",
+    "create_unix_connection",
+    "create_unix_server",
+    "getaddrinfo",
+    "getnameinfo",
+    "run_in_executor",
+    "sendfile",
+    "sock_accept",
+    "sock_connect",
+    "sock_recv",
+    "sock_recv_into",
+    "sock_sendall",
+    "sock_sendfile",
+    "start_tls",
+    "subprocess_exec",
+    "subprocess_shell",
+)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """The loop of one virtual run; everything happens in the thread that made it."""
+
+    def __init__(self, *, idle_turns_max: int = IDLE_TURNS_MAX) -> None:
+        self._now_ns = MONOTONIC_START_NS
+        self._idle_turns = 0
+        self._idle_turns_max = idle_turns_max
+        self._thread = threading.get_ident()
+        self.net: VirtualNet | None = None
+        self.before_connect: Callable[[], object] = _nothing
+        """Called before a client connects: by then its library is loaded."""
+        super().__init__(_JumpingSelector(self._wait))
+        self._clock_resolution = _RESOLUTION_S
+        self._numbers = Numbers()
+
+    def create_task(
+        self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], **options: Any
+    ) -> asyncio.Task[T]:
+        """A task that hashes alike in every process, unless somebody has set a factory."""
+        if self.is_closed() or self.get_task_factory() is not None:
+            return super().create_task(coro, **options)
+        return self._numbers.task(self, coro, **options)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future that hashes alike in every process."""
+        return self._numbers.future(self)
+
+    # Time
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._now_ns / 1e9
+
+    def time_ns(self) -> int:
+        """Virtual nanoseconds, exactly."""
+        return self._now_ns
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As in asyncio, but what is to come later never comes at the same moment: a client that
+        computes its next delay from what is left would meet a rounding error again and again (in
+        the real world its own work takes time).
+        """
+        if 0 < delay < _RESOLUTION_S:
+            delay = _RESOLUTION_S
+        return super().call_later(delay, callback, *args, context=context)
+
+    def _wait(self, timeout: float | None) -> None:
+        """What the selector does instead of waiting."""
+        if timeout is None:
+            raise DeadlockError(f"nothing is scheduled, but these wait: {self._waiting()}")
+        if timeout > 0:
+            self._now_ns += max(1, round(timeout * 1e9))
+            self._idle_turns = 0
+            return
+        self._idle_turns += 1
+        if self._idle_turns > self._idle_turns_max:
+            raise LivelockError(
+                f"{self._idle_turns} turns of the loop without time going on at {self.time()} s; "
+                f"tasks: {self._waiting()}"
+            )
+
+    def _waiting(self) -> str:
+        tasks = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
+        return ", ".join(f"{task.get_name()} ({task.get_coro()!r})" for task in tasks) or "no task"
+
+    # Connections
+
+    async def create_server(  # type: ignore[override]  # narrower than asyncio on purpose
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        ssl: object = None,
+        start_serving: bool = True,
+        **_options: object,
+    ) -> VirtualServer:
+        """Listen in memory.
+
+        Raises:
+            NotSimulatedError: TLS was asked for.
+        """
+        if ssl is not None:
+            raise NotSimulatedError("TLS is not simulated in virtual time")
+        server = self._net().listen(protocol_factory, host or "", port or 0)
+        if not start_serving:
+            server.close()  # nobody else takes a port here
+        return server
+
+    async def create_connection(  # type: ignore[override]  # narrower than asyncio on purpose
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        ssl: object = None,
+        **_options: object,
+    ) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
+        """Connect in memory.
+
+        Raises:
+            NotSimulatedError: TLS was asked for.
+        """
+        if ssl is not None:
+            raise NotSimulatedError("TLS is not simulated in virtual time")
+        self.before_connect()
+        return await self._net().connect(protocol_factory, host or "", port or 0)
+
+    def _net(self) -> VirtualNet:
+        if self.net is None:
+            raise NotSimulatedError("this loop was given no virtual network")
+        return self.net
+
+    # What is not simulated
+
+    def call_soon_threadsafe(  # type: ignore[override]  # narrower than asyncio on purpose
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Only from the loop's own thread: another one would come in at an unrepeatable moment.
+
+        Raises:
+            NotSimulatedError: It is another thread.
+        """
+        if threading.get_ident() != self._thread:
+            raise NotSimulatedError("another thread called into a virtual loop")
+        return self.call_soon(callback, *args, context=context)
+
+    def _make_self_pipe(self) -> None:
+        """No pipe to wake the loop by: nothing else may wake it."""
+
+    def _close_self_pipe(self) -> None:
+        """The counterpart."""
+
+    def _write_to_self(self) -> None:
+        """The counterpart."""
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _refuse(name: str) -> Callable[..., NoReturn]:
+    def _refused(_self: VirtualLoop, *_args: object, **_options: object) -> NoReturn:
+        raise NotSimulatedError(f"{name} is not simulated in virtual time")
+
+    _refused.__name__ = name
+    return _refused
+
+
+for _name in _REFUSED:
+    setattr(VirtualLoop, _name, _refuse(_name))
+
+
+class _JumpingSelector(selectors.BaseSelector):
+    """A selector that never waits and knows no files."""
+
+    def __init__(self, wait: Callable[[float | None], None]) -> None:
+        self._wait = wait
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._wait(timeout)
+        return []
+
+    def register(self, fileobj: object, *_more: object) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            NotSimulatedError: Always.
+        """
+        raise NotSimulatedError(f"{fileobj!r} can't be waited for in virtual time")
+
+    def unregister(self, fileobj: object) -> NoReturn:
+        raise KeyError(f"{fileobj!r} is not registered")
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return {}
+
+
+TASK_NAME: Final = "Task-{number}"
+"""As asyncio names a task that was given no name, where it counts all of a process."""
+
+
+class NumberedFuture(asyncio.Future[Any]):
+    """A future of a virtual loop. As its tasks it hashes by its number in the run. asyncio's own
+    hash by their address, which differs from process to process, and so does the order in which a
+    library takes them out of a set: ``asyncio.wait`` answers with one.
+    """
+
+    def __init__(self, number: int, *, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class NumberedTask(asyncio.Task[Any]):
+    """A task of a virtual loop."""
+
+    def __init__(
+        self,
+        number: int,
+        coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+        **options: Any,
+    ) -> None:
+        self._number = number  # before asyncio puts it into its set of all tasks
+        super().__init__(coroutine, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class Numbers:
+    """Makes the tasks and futures of one loop."""
+
+    def __init__(self) -> None:
+        self._next: Callable[[], int] = itertools.count(1).__next__
+        self._next_name: Callable[[], int] = itertools.count(1).__next__
+
+    def future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[Any]:
+        return NumberedFuture(self._next(), loop=loop)
+
+    def task(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+        **options: Any,
+    ) -> asyncio.Task[Any]:
+        """A task, as ``loop.create_task`` is asked for it."""
+        if name is None:
+            name = TASK_NAME.format(number=self._next_name())
+        return NumberedTask(
+            self._next(), coroutine, loop=loop, name=name, context=context, **options
+        )

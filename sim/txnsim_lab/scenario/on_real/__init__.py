@@ -1,5 +1,3 @@
-"""Stories on real brokers.
-
-- ``_obstacles``: what keeps a story from there; ``_adapting``: how it is changed for them.
-- ``comparison``: stories played on both.
+"""Stories on real brokers: ``comparison`` says what keeps a story from there, how it is changed for
+them, and plays it on both.
 """

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import PEER
 from txnsim.metadata import configs
+from txnsim.releases.kafka import REFERENCE, RELEASES, since
+from txnsim.releases.release import Release, line_of, newer_than
+from txnsim.releases.rules import LATEST, Rules, documentation
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.settings import DEFAULTS
+from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim_lab.proxy import meanings
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.scenario._cluster_options import (
     STRICT_MARKERS,
@@ -21,23 +28,19 @@ from txnsim_lab.scenario._cluster_options import (
     TRANSACTION_VERSION,
     VERIFICATION,
 )
-from txnsim_lab.scenario.model import Scenario
-from txnsim_lab.scenario.on_real._adapting import adapted
-from txnsim_lab.scenario.on_real._obstacles import (
-    counterpart_of,
-    only_simulated,
-    why_not_of,
-    why_not_there,
-)
+from txnsim_lab.scenario._notation.places import AT, BY_NAME, is_internal
+from txnsim_lab.scenario.fields import Model, Situation, changed
+from txnsim_lab.scenario.model import Actor, Run, Scenario
 from txnsim_lab.scenario.players.casting import Casting
 from txnsim_lab.scenario.runner import RunResult, ScenarioRun, casts_of, run_in_virtual_time, run_on
-from txnsim_lab.target.apache import ApacheOptions
+from txnsim_lab.scenario.steps_model import ClusterAct, Step, TransactionIs
+from txnsim_lab.target.apache import FEATURE_SINCE, ApacheOptions
 from txnsim_lab.target.cleaning import Left
-from txnsim_lab.target.cluster import STARTED, THERE
+from txnsim_lab.target.cluster import STARTED, THERE, Ability
 from txnsim_lab.target.generation import Generation
 from txnsim_lab.target.jars import fetch
 from txnsim_lab.target.log_care import RETAINED_MS, SHORTLY_RETAINED_MS
-from txnsim_lab.target.real import Processes, RealTarget, real_target
+from txnsim_lab.target.real import REALLY_WAITED_MS, Processes, RealTarget, real_target
 from txnsim_lab.target.started import SHORT_SETTINGS, RealCluster, apache_cluster, cluster_there
 
 BROKEN_OFF: Final = "it was broken off"
@@ -386,3 +389,279 @@ def _without(prefix: str, cell: Cell) -> Cell:
     return msgspec.structs.replace(
         cell, real=msgspec.structs.replace(real, story=sentences, **verdicts)
     )
+
+
+# A story as it can be played on real brokers: under names of its own, and with short timeouts
+
+NAMES: Final = frozenset({"group", "transactional_id", "coordinator_of", "topic", "topics"})
+"""Fields of steps and rules that name something of the cluster's."""
+ORDINARY_MS: Final = 60_000
+"""The timeout of a transaction whose length is no part of its story."""
+SHORT_MS: Final = 20_000
+"""What it is on real brokers, whose clocks can't be moved; a story takes some seconds."""
+
+
+def adapted(scenario: Scenario, prefix: str) -> Scenario:
+    """The same story, every topic, group and transactional id of which begins with a prefix, and
+    whose ordinary timeouts are short.
+    """
+    advances = [step.advance or 0 for step in (*scenario.steps, *scenario.cure)]
+    # A story that lets almost a whole timeout pass means it.
+    ordinary_ms = ORDINARY_MS if any(SHORT_MS <= ms < ORDINARY_MS for ms in advances) else SHORT_MS
+    actors = {name: _actor(name, one, prefix, ordinary_ms) for name, one in scenario.actors.items()}
+    return scenario.model_copy(
+        update={
+            "topics": {prefix + name: topic for name, topic in scenario.topics.items()},
+            "actors": actors,
+            "steps": _renamed(scenario.steps, prefix),
+            "cure": _renamed(scenario.cure, prefix),
+        }
+    )
+
+
+def _actor(name: str, actor: Actor, prefix: str, ordinary_ms: int) -> Actor:
+    if actor.group is not None:
+        return actor.model_copy(update={"group": prefix + actor.group})
+    if actor.plays not in ("wire", "application"):
+        return actor
+    timeout_ms = actor.transaction_timeout
+    return actor.model_copy(
+        update={
+            "transactional_id": prefix + (actor.transactional_id or name),
+            "client_id": actor.client_id or name,
+            "transaction_timeout": ordinary_ms if timeout_ms == ORDINARY_MS else timeout_ms,
+        }
+    )
+
+
+def _renamed(steps: tuple[Step, ...], prefix: str) -> Any:
+    def change(part: Model | None, field: str, one: Any) -> Any:
+        if isinstance(one, TopicPartition):
+            return _place(one, prefix)
+        if isinstance(one, FaultRule):
+            given = {name: getattr(one, name) for name in ("topic", "transactional_id")}
+            names = {name: _name(own, prefix) for name, own in given.items() if own is not None}
+            return msgspec.structs.replace(one, **names)
+        is_name = field in NAMES or (field == "id" and isinstance(part, TransactionIs))
+        return _name(one, prefix) if is_name and isinstance(one, str) else one
+
+    return changed(steps, change)
+
+
+def _name(name: str, prefix: str) -> str:
+    return name if name in INTERNAL_TOPICS else prefix + name
+
+
+def _place(place: TopicPartition, prefix: str) -> TopicPartition:
+    if place.partition == BY_NAME:
+        topic, _, whose = place.topic.partition(AT)
+        return TopicPartition(f"{topic}{AT}{prefix}{whose}", BY_NAME)
+    return TopicPartition(_name(place.topic, prefix), place.partition)
+
+
+# What keeps a story from being played on real brokers: a step that only a simulator can take, or a
+# world that a release does not have. Asked before anything is started.
+
+OLDEST_HERE: Final = (3, 6)
+"""Older releases are compared with this one."""
+WAITED_MAX_MS: Final = 120_000
+"""A longer advance is more than a transaction's timeout: something else is to expire."""
+OF_STRICT_MARKERS: Final = ("repeated_v2_markers_are_written",)
+"""Switches that mean something only where a marker must carry a higher epoch."""
+INSIDE: Final = {
+    "age": "moves an epoch near its end",
+    "isolate": "cuts a broker off",
+    "heal": "ends the isolation of a broker",
+    "grow-topic": "gives a topic more partitions",
+}
+OF_BROKERS: Final = {act: f"{act} a broker" for act in ("kill", "stop", "start", "restart")}
+OF_LOGS: Final = {
+    "roll": "end a segment",
+    "clean": "wait for the cleaner",
+    "delete-old": "wait for retention",
+}
+"""What needs the settings and the disks of brokers."""
+
+
+class Counterpart(msgspec.Struct, frozen=True, kw_only=True):
+    """The simulated release that a real one is held against."""
+
+    release: Release
+    rules: dict[str, bool]
+    """Switches in which the two differ."""
+
+    @property
+    def effective(self) -> Rules:
+        """The rules of the real release, as far as they are known."""
+        return msgspec.structs.replace(self.release.rules, **self.rules)
+
+
+def counterpart_of(version: str) -> Counterpart:
+    """Newest simulated release not newer than the real one, without its later rules."""
+    line = max(line_of(version), OLDEST_HERE)
+    newest = max((name for name in RELEASES if line_of(name) <= line), key=line_of)
+    release = RELEASES[newest]
+    later = {name: False for name in newer_than(version) if getattr(release.rules, name)}
+    return Counterpart(release=release, rules=later)
+
+
+def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None:
+    """Reason why a release does not fit a run; None if it does."""
+    run = scenario.runs[run_name]
+    counterpart = counterpart_of(version)
+    if run.mode == "V+" and not counterpart.effective.transactions_are_verified:
+        return "verification came with 3.6"
+    if run.mode in ("TV2", "TV2+"):
+        if line_of(version) < FEATURE_SINCE:
+            return "transactions v2 came with 4.0"
+        strict = counterpart.effective.v2_markers_need_higher_epoch
+        if markers_matter(scenario, run_name) and strict is not (run.mode == "TV2+"):
+            return "strict markers (KIP-1228) came with 4.2"
+    if any(one.as_version is not None for one in scenario.runs.values()):
+        own = counterpart.release.name
+        worlds = [one.as_version or REFERENCE.name for one in scenario.runs.values()]
+        wanted = run.as_version or REFERENCE.name
+        is_newer = wanted == max(worlds, key=line_of) and line_of(own) > line_of(wanted)
+        if own != wanted and not is_newer:
+            return f"it is the world of {wanted}"
+    return _differing_rule(scenario, run, counterpart)
+
+
+def why_not_of(found: Generation, scenario: Scenario, run_name: str) -> str | None:
+    """Reason why a cluster that runs already does not fit a run; None if it does.
+
+    A mode of a story is a world: another cluster's verdict on it says nothing, and may wait for a
+    minute for what can't come about.
+    """
+    mode = scenario.runs[run_name].mode
+    is_v2 = found.transaction_version >= TRANSACTION_VERSION["TV2"]
+    fits = is_v2 == (TRANSACTION_VERSION[mode] >= TRANSACTION_VERSION["TV2"])
+    fits &= found.verification <= {VERIFICATION[mode]}
+    if is_v2 and markers_matter(scenario, run_name):
+        fits &= found.has_strict_markers == (mode == "TV2+")
+    return None if fits else f"not this cluster's generation: {found}"
+
+
+def markers_matter(scenario: Scenario, run_name: str) -> bool:
+    """Whether a run says something only of brokers with strict markers, or without."""
+    modes = {one.mode for one in scenario.runs.values()}
+    rules = scenario.runs[run_name].rules
+    return {"TV2", "TV2+"} <= modes or not rules.keys().isdisjoint(OF_STRICT_MARKERS)
+
+
+def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
+    """A switch that the release has otherwise, of those by which the runs of this mode differ."""
+    here = counterpart.effective
+    base = LATEST if run.as_version is None else RELEASES[run.as_version].rules
+    wanted = msgspec.structs.replace(base, **run.rules)
+    told_apart = [
+        name for one in scenario.runs.values() if one.mode == run.mode for name in one.rules
+    ]
+    for name in dict.fromkeys(told_apart):
+        is_on = getattr(wanted, name)
+        if name == STRICT_MARKERS or getattr(here, name) is is_on:
+            continue
+        switch = documentation()[name]
+        if switch.until or not switch.since:
+            return f"{switch.ticket}: {since(switch)} {switch.after}; elsewhere {switch.before}"
+        return (
+            f"{switch.ticket} came with {since(switch)}: {switch.after if is_on else switch.before}"
+        )
+    return None
+
+
+def only_simulated(
+    scenario: Scenario, run_name: str, take: str, *, can: frozenset[Ability]
+) -> str | None:
+    """The first step of a run that real brokers can't take, and why; None if they can all.
+
+    Args:
+        scenario: The story.
+        run_name: Its run.
+        take: ``armed``, ``disarmed`` or ``control``.
+        can: What the target is able to do.
+    """
+    situation = Situation(run=run_name, mode=scenario.runs[run_name].mode, take=take)
+    steps = (*scenario.steps_of(situation), *scenario.cure_of(situation))
+    timeouts = [
+        one.transaction_timeout
+        for one in scenario.actors.values()
+        if one.plays in ("wire", "application")
+    ]
+    cleans = any(step.cluster is not None and step.cluster.do == "clean" for step in steps)
+    passed_ms = 0
+    for step in steps:
+        if Ability.LOGS in can and cleans and (step.advance or 0) >= RETAINED_MS:
+            continue  # what the cleaner keeps for that long it keeps for some seconds there
+        for why in _obstacles(step, timeouts, passed_ms=passed_ms, can=can):
+            return f"{_where(step)}: {why}"
+        passed_ms += step.advance or 0
+    return None
+
+
+def _where(step: Step) -> str:
+    """``step 14``, as its place in the file says, counted from 1."""
+    part, _, rest = step.place.rpartition(": ")[2].partition(".")
+    number = rest.partition(".")[0]
+    what = "step of the cure" if part == "cure" else "step"
+    return f"{what} {int(number) + 1}" if number.isdigit() else what
+
+
+def _obstacles(
+    step: Step, timeouts: list[int], *, passed_ms: int, can: frozenset[Ability]
+) -> Iterator[str]:
+    if step.rule is not None:
+        refused = meanings.refusal(step.rule, has_peers=Ability.PEERS in can)
+        if refused is not None:
+            point = step.rule.point
+            yield (
+                f"a fault at {point}, between brokers that do not come through the proxy"
+                if point in PEER
+                else f"a fault at {point}, inside of a broker"
+            )
+        elif Ability.BROKERS not in can and (
+            step.rule.broker is not None or step.rule.source is not None
+        ):
+            yield "a fault that names a broker by its number"
+    if step.cluster is not None:
+        yield from _of_cluster(step.cluster, can=can)
+    if step.advance is not None:
+        yield from _of_time(step.advance, timeouts, passed_ms=passed_ms)
+    if step.call is not None:
+        if step.call.producer_id is not None:
+            yield "it names a producer id, which a real cluster chooses itself"
+        elif step.call.do == "update-feature" and Ability.WHOLE_CLUSTER not in can:
+            yield "it changes a feature of the whole cluster"
+        elif step.call.broker is not None and Ability.BROKERS not in can:
+            yield "it asks a broker by its number"
+
+
+def _of_cluster(act: ClusterAct, *, can: frozenset[Ability]) -> Iterator[str]:
+    if act.do in INSIDE:
+        yield f"it {INSIDE[act.do]}"
+    elif act.lose_unflushed:
+        yield "a broker loses what it had not flushed"
+    elif act.as_version is not None:
+        yield "a broker starts as another release"
+    elif act.do in OF_BROKERS and Ability.BROKERS not in can:
+        yield f"it has to {OF_BROKERS[act.do]}, and these brokers are yours"
+    elif act.do in OF_LOGS and Ability.LOGS not in can:
+        yield f"it has to {OF_LOGS[act.do]}, and these brokers are yours"
+    elif Ability.WHOLE_CLUSTER in can:
+        return
+    elif act.topic in INTERNAL_TOPICS:
+        yield f"it configures {act.topic}"
+    elif act.coordinator_of is not None:
+        yield "it moves a leader of __transaction_state"
+    elif act.partition is not None and is_internal(act.partition):
+        yield f"it moves a leader of {act.partition.topic.partition(AT)[0]}"
+
+
+def _of_time(ms: int, timeouts: list[int], *, passed_ms: int) -> Iterator[str]:
+    """Short spells are waited for. A long one passes where nothing is due in it; else only its
+    transactions' timeouts can be waited for.
+    """
+    if ms <= REALLY_WAITED_MS or (timeouts and passed_ms + ms < min(timeouts)):
+        return
+    if ms > WAITED_MAX_MS:
+        yield f"it moves the clock by {ms // 60_000} minutes"

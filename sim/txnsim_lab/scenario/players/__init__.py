@@ -1,3 +1,3 @@
-"""Who can play the producer of a story: ``_own`` (our client), ``_kafka_python``, ``_program`` (any
-other client, as a process); ``casting`` chooses.
+"""Who can play the producer of a story: our client, ``_kafka_python``, or any other client, as
+a process; ``casting`` chooses.
 """

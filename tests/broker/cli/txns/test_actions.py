@@ -19,7 +19,7 @@ from tests.support.full_disk import little_room
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli._txns.aborting import Guarded
 from txnsim.cli._txns.audit import Audit
-from txnsim.cli._txns.commands import AbortTransaction
+from txnsim.cli._txns.command import AbortTransaction
 from txnsim.cli._txns.operator import HANGS, INCOMPLETE, Scope
 from txnsim.cli._txns.rights import RIGHTS, missing_right
 from txnsim.cli.main import main

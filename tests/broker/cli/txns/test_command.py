@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, initialized
-from txnsim.cli._txns.commands import command_from
+from txnsim.cli._txns.command import command_from
 from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
 from txnsim.client.versions import Api
 

@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from txnsim.cli._txns.commands import (
+from txnsim.cli._txns.command import (
     AbortTransaction,
     CommandFailure,
     FindHanging,

@@ -11,8 +11,7 @@ from tests.support.testing_plays import HANGING, aborted, client, committed
 from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
-from txnsim.client.inspection import _decision_log as decision_log
-from txnsim.client.inspection._decision_log import noted
+from txnsim.client.inspection import survey as decision_log
 from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
 from txnsim.client.inspection.exactly_once import compare
 from txnsim.client.inspection.hanging import (
@@ -23,7 +22,7 @@ from txnsim.client.inspection.hanging import (
 )
 from txnsim.client.inspection.judgement import judge
 from txnsim.client.inspection.reading import Fate
-from txnsim.client.inspection.survey import Survey, survey
+from txnsim.client.inspection.survey import Survey, noted, survey
 from txnsim.client.inspection.txn_views import (
     AbortSpec,
     ProducerState,

@@ -14,14 +14,15 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within import within
 from txnsim.client.errors import ClientError, ErrorCode, IllegalUseError, RetriableError
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.members._classic import (
+from txnsim.client.members.member import (
+    ConsumerMembership,
+    GroupMember,
+    Polled,
     assign_range,
     assigned_partitions,
     subscribed,
     write_subscription,
 )
-from txnsim.client.members._consumer import ConsumerMembership
-from txnsim.client.members.member import GroupMember, Polled
 from txnsim.client.members.membership import Coordinator, GroupProtocol, MemberOptions, refused
 from txnsim.client.members.requests import (
     consumer_group_heartbeat,

@@ -12,9 +12,9 @@ from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
 from tests.support.within import within
 from txnsim.coordinators._ownership import Ownership
-from txnsim.coordinators.group._timers import GroupTimers
-from txnsim.coordinators.group._tracing import OffsetTrace, PositionNow
+from txnsim.coordinators.group._membership import GroupTimers
 from txnsim.coordinators.group._writer import coordinator_error
+from txnsim.coordinators.group.service import OffsetTrace, PositionNow
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._offsets import LATEST
 from txnsim.group.classic_group import ClassicGroup

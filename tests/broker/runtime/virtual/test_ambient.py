@@ -31,17 +31,15 @@ from aiokafka.structs import BrokerMetadata
 
 from txnsim.errors import NotSimulatedError, SimulationError
 from txnsim.runtime.virtual._ambient import (
-    Libraries,
-    ambient_virtual,
-    native_attribute,
-    put_native_attribute,
-)
-from txnsim.runtime.virtual._thread_patches import (
     Binding,
+    Libraries,
     ModuleWalk,
     Owner,
     ThreadPatch,
+    ambient_virtual,
     bindings_in,
+    native_attribute,
+    put_native_attribute,
 )
 
 NAMES = (

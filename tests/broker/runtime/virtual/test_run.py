@@ -24,9 +24,14 @@ from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError, Simul
 from txnsim.runtime.env import Environment
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.virtual import process
-from txnsim.runtime.virtual._loop import MONOTONIC_START_NS, VirtualLoop
 from txnsim.runtime.virtual.process import ADDRESSES, STRINGS, arrange_process, limits_of_process
-from txnsim.runtime.virtual.run import START_MS, VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import (
+    MONOTONIC_START_NS,
+    START_MS,
+    VirtualEnvironment,
+    VirtualLoop,
+    run_virtual,
+)
 from txnsim.types import BrokerId
 
 # Whole runs in virtual time.

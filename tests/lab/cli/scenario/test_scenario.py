@@ -21,6 +21,7 @@ from txnsim.errors import ConfigError
 from txnsim.testing import SimulatedKafka
 from txnsim.trace.story import Sentence
 from txnsim_lab.cli._scenario import command as scenario_module
+from txnsim_lab.cli._scenario.command import write
 from txnsim_lab.cli._scenario.output import (
     facts_of,
     kinds,
@@ -29,11 +30,9 @@ from txnsim_lab.cli._scenario.output import (
     story_of,
     table_of,
 )
-from txnsim_lab.cli._scenario.template import write
 from txnsim_lab.scenario import catalog, runner
-from txnsim_lab.scenario._pace import Pace
 from txnsim_lab.scenario.players.casting import Casting
-from txnsim_lab.scenario.runner import JudgesResult, RunResult, ScenarioRun
+from txnsim_lab.scenario.runner import JudgesResult, Pace, RunResult, ScenarioRun
 
 WRONG: dict[str, tuple[str, ...]] = {}
 Z01 = ["scenario", "run", "z01"]

@@ -14,10 +14,9 @@ from txnsim.types import TopicPartition, partition_for
 from txnsim_lab.check.observations import Ended, Wrote
 from txnsim_lab.scenario._notation import places
 from txnsim_lab.scenario._notation.blocks import rolled_out
-from txnsim_lab.scenario._notation.drawn_order import in_drawn_order
 from txnsim_lab.scenario.fields import with_numbers
 from txnsim_lab.scenario.reading import read
-from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
+from txnsim_lab.scenario.runner import ScenarioRun, in_drawn_order, run_in_virtual_time
 
 INIT = call("init-producer-id")
 

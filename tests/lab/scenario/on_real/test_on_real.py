@@ -11,14 +11,18 @@ from txnsim.errors import ConfigError
 from txnsim.releases import RELEASES
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.catalog import find
-from txnsim_lab.scenario.on_real._adapting import SHORT_MS, adapted
-from txnsim_lab.scenario.on_real._obstacles import (
+from txnsim_lab.scenario.on_real.comparison import (
+    SHORT_MS,
+    Cell,
+    adapted,
+    beforehand,
     counterpart_of,
     only_simulated,
+    simulated,
+    why_not,
     why_not_of,
     why_not_there,
 )
-from txnsim_lab.scenario.on_real.comparison import Cell, beforehand, simulated, why_not
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 from txnsim_lab.target.cluster import STARTED, THERE
 from txnsim_lab.target.generation import Generation

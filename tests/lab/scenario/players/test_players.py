@@ -11,11 +11,9 @@ from tests.support.clusters import real_cluster
 from txnsim.errors import ClientError, ConfigError, MissingExtraError
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario import catalog
-from txnsim_lab.scenario.players import _program as program
+from txnsim_lab.scenario.players import casting as program
 from txnsim_lab.scenario.players._base import DELIVERY_TIMEOUT_MS, PLAYERS, REQUEST_TIMEOUT_MS, Part
-from txnsim_lab.scenario.players._own import OwnPlayer
-from txnsim_lab.scenario.players._program import ProgramPlayer, words
-from txnsim_lab.scenario.players.casting import Cast, Casting, cast
+from txnsim_lab.scenario.players.casting import Cast, Casting, OwnPlayer, ProgramPlayer, cast, words
 
 PART = Part(
     bootstrap="127.0.0.1:1",
