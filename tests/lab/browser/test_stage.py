@@ -179,6 +179,25 @@ def test_a_question_about_what_is_taken_back_is_taken_back_too(
     page.wait_for_function(answered)
 
 
+def test_what_is_late_for_an_earlier_choice_is_not_shown(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http)
+    page.evaluate(PAUSED, ["z01", "V-", 3])
+    late: list[Any] = []
+    page.route(
+        "**/api/v1/runs/*/trace*", lambda one: late.append(one) if not late else one.continue_()
+    )
+    with page.expect_request("**/api/v1/runs/*/trace*"):
+        page.evaluate("""() => void (__earlier = __page["api.js"].command("go", {}))""")
+    while not late:
+        page.wait_for_timeout(10)
+    page.evaluate("""async () => await __page["api.js"].play("z05", "V-", "armed")""")
+    late[0].continue_()
+    page.evaluate("async () => await __earlier")
+    assert page.locator(".title").inner_text().startswith("z05 · V-")
+
+
 def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     server: TxnsimServer, new_page: Any
 ) -> None:

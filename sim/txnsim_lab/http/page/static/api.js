@@ -14,7 +14,12 @@ const RETRY_MS = 1000;
 /** From so many events on a trace takes its time, and the page says how far it is. */
 const SHOWN_FROM = 20_000;
 const SHOWN_MS = 200;
+/** Counts what is shown, or read to be shown. */
 let generation = 0;
+/** Counts what was asked to be shown: what is late for an earlier wish is not shown. What is shown goes on until
+ *  the newest wish has come true. */
+let wish = 0;
+const wished = () => (wish += 1);
 
 /** Trade the token behind # for a cookie; it reaches no log and leaves the address bar. */
 export async function open() {
@@ -116,6 +121,7 @@ async function kept(mine) {
 export async function listen() {
   if (source.value.kind === "run") void leave();
   lesson.value = filed.value = null;
+  wished();
   generation += 1;
   const mine = generation;
   if (isSite) { // no cluster is there to be followed
@@ -170,37 +176,44 @@ export async function listen() {
   }
 }
 
-/** Show a whole trace: header, events, trailer as JSON lines. False: something else is shown by now. */
-export async function load(answer, kind) {
+/** Show a whole trace: header, events, trailer as JSON lines. False: there is a newer wish, or trace, by now. */
+async function load(answer, kind, asked_) {
+  if (asked_ !== wish) return false;
   generation += 1;
   const mine = generation;
   const book = await readBook(answer, progressOf(mine));
   reading.value = 0;
-  if (!book || mine !== generation) return false;
+  if (!book || mine !== generation || asked_ !== wish) return false;
   put(book, kind);
   link.value = "done";
   return true;
 }
 
 /** Run a scenario in virtual time, in a process of its own, and look at it; to its end unless paused. One of
- *  the reader's own has its text. */
+ *  the reader's own has its text. False: something else was asked for meanwhile. */
 export async function play(name, run, take_, seed = 1, { paused = false, inputs = [], of = "", yaml } = {}) {
   if (source.value.kind === "run") void leave();
   lesson.value = filed.value = null;
+  const mine = wished();
   const which = yaml ? { yaml } : { name };
   const begun = await post(`/runs?${WAIT}`, { ...which, runs: [run], takes: [take_], seed, paused: true, inputs, lesson: of });
   const about = { kind: "run", id: begun.id, name, run, take: take_, seed, yaml };
-  await follow(about, begun);
+  if (!(await follow(about, begun, mine))) {
+    void endRun(begun.id);
+    return false;
+  }
   choose("stage"); // now, not at its end: by then somebody may look at something else
-  if (paused || !driven.value?.next) return;
+  if (paused || !driven.value?.next) return true;
   await command("go", {});
+  if (mine !== wish) return false;
   const found = decisive(violations.value);
   if (found !== null) go(found); // where there is something to see, not at the healed end
+  return true;
 }
 
 /** Play the run that a link names, up to where it was. */
 export async function repeat({ name, run, take: take_, seed, inputs, step, at, view: shown_, partition: place, other }) {
-  await play(name, run, take_, seed, { paused: step !== undefined, inputs });
+  if (!(await play(name, run, take_, seed, { paused: step !== undefined, inputs }))) return;
   if (step) await command("go", { steps: step });
   if (other) await beside(other);
   batch(() => {
@@ -214,11 +227,12 @@ export async function repeat({ name, run, take: take_, seed, inputs, step, at, v
 /** Play another run of the same story, with the same inputs, and show it beside the one that is shown; which
  *  one, unless it is named: one whose verdict is of the other kind, with transactions v2 if it can be. */
 export async function beside(wanted) {
-  const { name, take: take_, seed, run: mine, yaml } = source.value;
+  const { name, take: take_, seed, run: own, yaml } = source.value;
+  const mine = wish;
   if (yaml) throw new Error("runs of a story that is not shipped are not compared here: txnsim diff compares their traces");
   const { runs } = (await ask("/scenarios")).find((one) => one.name === name || one.aliases.includes(name));
-  const others = Object.keys(runs).filter((one) => one !== mine);
-  const unlike = others.filter((one) => (runs[one] === "healthy") !== (runs[mine] === "healthy"));
+  const others = Object.keys(runs).filter((one) => one !== own);
+  const unlike = others.filter((one) => (runs[one] === "healthy") !== (runs[own] === "healthy"));
   const run = wanted ?? (unlike.includes("TV2") ? "TV2" : (unlike[0] ?? others[0]));
   if (!run) throw new Error("this story has one run: there is nothing to compare it with");
   const about = { kind: "run", name, run, take: take_, seed };
@@ -227,7 +241,8 @@ export async function beside(wanted) {
   const answer = await call(`/runs/${begun.id}/trace?${new URLSearchParams({ run, take: take_ })}`);
   if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const book = await readBook(answer);
-  const both = { book, about: { ...about, id: begun.id, verdict: begun.runs[0] }, names: [mine, run], others };
+  if (mine !== wish) return;
+  const both = { book, about: { ...about, id: begun.id, verdict: begun.runs[0] }, names: [own, run], others };
   laidOut(both);
   const { first } = compared.value;
   if (first) go(stepAt(notes()[first.row.left - 1]).to);
@@ -242,14 +257,14 @@ function laidOut(both) {
 const WAIT = "wait_ms=60000";
 const over = (run) => run.state === "failed" || run.state === "cancelled";
 
-/** Show where a driven run stands now. */
-async function follow(about, run) {
+/** Show where a driven run stands now. False: something else was asked for meanwhile. */
+async function follow(about, run, mine) {
   if (over(run)) throw new Error(run.error ?? "the run was ended");
   const where = new URLSearchParams({ run: about.run, take: about.take });
   const answer = await call(`/runs/${about.id}/trace?${where}`);
   if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const before = partition.value;
-  if (!(await load(answer, { ...about, verdict: run.runs[0] }))) return;
+  if (!(await load(answer, { ...about, verdict: run.runs[0] }, mine))) return false;
   batch(() => {
     partition.value = before;
     driven.value = run.at;
@@ -257,6 +272,7 @@ async function follow(about, run) {
   });
   if (run.at.next) link.value = "paused";
   if (run.at.error) throw new Error(run.at.error);
+  return true;
 }
 
 /** Tell the run that is shown to go on, to do something, to go back. */
@@ -265,9 +281,9 @@ export async function command(verb, body) {
   busy.value = true;
   hush();
   try {
-    const mine = generation;
+    const mine = wish;
     const run = await post(`/runs/${about.id}/${verb}?${WAIT}`, body);
-    if (mine === generation) await follow(about, run); // else something else is shown by now
+    if (mine === wish) await follow(about, run, mine);
   } finally {
     busy.value = false;
   }
@@ -277,8 +293,9 @@ export const drive = (step) => command("inputs", { step });
 /** The run that was shown is not needed any more: its process ends. */
 export function leave() {
   hush();
-  return ask(`/runs/${source.value.id}`, { method: "DELETE", keepalive: true }).catch(() => null);
+  return endRun(source.value.id);
 }
+const endRun = (id) => ask(`/runs/${id}`, { method: "DELETE", keepalive: true }).catch(() => null);
 
 /** The document that holds runs: this page, or a file that was opened in it. */
 let holder = document;
@@ -297,6 +314,7 @@ export async function unpack() {
 
 /** Open a trace, or a run in one file, that the reader has on disk. */
 export async function openFile(file) {
+  const mine = wished();
   const text = await file.text();
   const report = text.trimStart().startsWith("<") ? new DOMParser().parseFromString(text, "text/html") : null;
   if (source.value.kind === "run") void leave();
@@ -308,7 +326,7 @@ export async function openFile(file) {
   } else {
     const { id } = await post("/traces", { name: file.name, trace: text });
     filed.value = null;
-    await load(new Response(text), { kind: "file", id, title: file.name });
+    if (!(await load(new Response(text), { kind: "file", id, title: file.name }, mine))) return;
     const found = decisive(violations.value);
     if (found !== null) go(found);
   }
@@ -318,7 +336,7 @@ export async function openFile(file) {
 /** One of the runs of the file. */
 export async function show(index) {
   const { title, moments } = filed.value.runs[index];
-  if (!(await load(unpacked(`trace-${index}`), { kind: "file", index, title, moments }))) return;
+  if (!(await load(unpacked(`trace-${index}`), { kind: "file", index, title, moments }, wished()))) return;
   const first = moments.find((one) => one.partitions.some(({ cause }) => cause.startsWith("hanging")));
   const found = decisive(violations.value) ?? (first ? indexOf(first.at) : null);
   if (found !== null) go(found);

@@ -55,7 +55,7 @@ async function begin(one, part = 0) {
     at = Math.max(at, until);
     for (const number of solution) for (const step of actions[number - 1].steps) inputs.push({ before: at, step });
   }
-  await play(story.scenario, story.run, story.take, 1, { paused: true, of: `${one.id}:${part}`, inputs });
+  if (!(await play(story.scenario, story.run, story.take, 1, { paused: true, of: `${one.id}:${part}`, inputs }))) return;
   if (at) await command("go", { steps: at });
   batch(() => {
     lesson.value = { ...one, part, at, shown: null, hints: 0, tried: null, predictions: lesson.value?.predictions ?? [] };
