@@ -177,7 +177,7 @@ export async function listen() {
 }
 
 /** Show a whole trace: header, events, trailer as JSON lines. False: there is a newer wish, or trace, by now. */
-async function load(answer, kind, asked_) {
+export async function load(answer, kind, asked_ = wished()) {
   if (asked_ !== wish) return false;
   generation += 1;
   const mine = generation;
@@ -336,7 +336,7 @@ export async function openFile(file) {
 /** One of the runs of the file. */
 export async function show(index) {
   const { title, moments } = filed.value.runs[index];
-  if (!(await load(unpacked(`trace-${index}`), { kind: "file", index, title, moments }, wished()))) return;
+  if (!(await load(unpacked(`trace-${index}`), { kind: "file", index, title, moments }))) return;
   const first = moments.find((one) => one.partitions.some(({ cause }) => cause.startsWith("hanging")));
   const found = decisive(violations.value) ?? (first ? indexOf(first.at) : null);
   if (found !== null) go(found);
