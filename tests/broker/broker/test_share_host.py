@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.handlers import STAMP_MS
 from tests.support.within import within
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
-from txnsim.interbroker.share_state import InitializeShareState, ReadShareState, ShareKey
+from txnsim.interbroker.share_state import (
+    InitializeShareState,
+    ReadShareState,
+    ShareKey,
+    ShareState,
+    StateBatch,
+    WriteShareState,
+)
+from txnsim.releases import Fleet
+from txnsim.server.loading import load_cluster
+from txnsim.server.log_dirs import log_dir_of
+from txnsim.server.options import ClusterOptions
+from txnsim.settings import DEFAULTS
+from txnsim.storage.disks import find_disks
 from txnsim.types import SHARE_STATE_TOPIC, BrokerId, TopicPartition, partition_for, uuid_text
 
 B1 = BrokerId(1)
@@ -106,3 +121,60 @@ async def test_most_clusters_have_no_share_coordinator(cluster: VirtualCluster) 
     assert SHARE_STATE_TOPIC not in cluster.sim.brokers[B1].image.topics
     await later(cluster, 2 * INTERVAL_MS)
     assert "coordinator" not in vars(cluster.sim.brokers[B1].share_host)
+
+
+async def written(cluster: VirtualCluster) -> None:
+    """A state with a start offset, epochs and a batch."""
+    await initialize(cluster)
+    command = WriteShareState(
+        key=key(cluster),
+        state_epoch=0,
+        leader_epoch=0,
+        start_offset=4,
+        delivery_complete_count=1,
+        batches=(StateBatch(5, 5, 2, 1),),
+    )
+    (answer,) = cluster.sim.brokers[B1].share_persister.write([command])
+    assert (await answer).error == 0
+
+
+async def read(cluster: VirtualCluster) -> ShareState:
+    command = ReadShareState(key=key(cluster), leader_epoch=0)
+    (answer,) = cluster.sim.brokers[B1].share_persister.read([command])
+    return await answer
+
+
+@within(run_cluster, brokers=1)
+async def test_a_broker_that_starts_again_knows_the_states(cluster: VirtualCluster) -> None:
+    await written(cluster)
+    before = await read(cluster)
+    await cluster.sim.kill_broker(B1)
+    await cluster.sim.start_broker(B1)
+    assert await read(cluster) == before
+    assert before.batches == (StateBatch(5, 5, 2, 1),)
+
+
+@within(run_cluster, brokers=1, coordinator_load_min_ms=5_000)
+async def test_while_a_coordinator_loads_its_askers_wait(cluster: VirtualCluster) -> None:
+    await written(cluster)
+    clock = cluster.env.clock
+    await cluster.sim.stop_broker(B1)
+    await cluster.sim.start_broker(B1)
+    begun_ms = clock.monotonic_ms()
+    assert (await read(cluster)).start_offset == 4
+    assert 5_000 <= clock.monotonic_ms() - begun_ms < 20_000
+
+
+def test_the_states_are_on_a_written_disk_and_loaded_from_it(tmp_path: Path) -> None:
+    async def write(cluster: VirtualCluster) -> ShareState:
+        await written(cluster)
+        for file in log_dir_of(cluster.sim, B1):
+            path = tmp_path / file.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"".join(file.parts))
+        return await read(cluster)
+
+    before = run_cluster(write, brokers=1)
+    disks = find_disks([tmp_path])
+    loaded = load_cluster(disks, settings=DEFAULTS, fleet=Fleet(), now_ms=STAMP_MS)
+    assert run_cluster(read, cluster_options=ClusterOptions(brokers=1, loaded=loaded)) == before
