@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.share._in_flight import InFlight
 from txnsim.share._in_flight_state import InFlightBatch, InFlightState
+from txnsim.share._locks import LockDeadline
 from txnsim.share.commands import (
     AbortedRange,
     Acquire,
@@ -195,8 +196,10 @@ class _Acquisition:
     def _stumble(self, batch: InFlightBatch, offset: int) -> Rejection:
         """A record is available and has a lock: its batch was cut while it was being released.
 
-        Kafka acquires it and fails over the lock. Where that has run out before, none will be.
+        Kafka acquires it, starts the time of another lock, and fails over the one that is there.
         """
+        deadline_ms = self._now_ms + self._settings.record_lock_duration_ms
+        self._records.locks.add(LockDeadline(deadline_ms, offset, offset, is_stray=True))
         for state in batch.cut(offset, offset):
             state.move(RecordState.ACQUIRED, self._settings, member_id=self._command.member_id)
         reason = "Existing acquisition lock timeout exists, cannot override."

@@ -156,7 +156,7 @@ class InFlight:
             self.locks.keep(self._counts)
 
     def _counts(self, lock: LockDeadline) -> bool:
-        return any(
+        return lock.is_stray or any(
             state.lock_deadline_ms == lock.deadline_ms
             for state in self.states(lock.first_offset, lock.last_offset)
         )

@@ -19,6 +19,8 @@ class LockDeadline(msgspec.Struct, frozen=True, order=True, gc=False):
     deadline_ms: int
     first_offset: int
     last_offset: int
+    is_stray: bool = False
+    """It ends whatever lock the records have by then."""
 
 
 class LockDeadlines:

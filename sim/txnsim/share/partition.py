@@ -311,8 +311,8 @@ class SharePartition:
             for batch in records.from_floor(lock.first_offset, lock.last_offset):
                 records.split_at_start(batch)
                 for state in batch.within(lock.first_offset, lock.last_offset):
-                    is_locked = state.state is RecordState.ACQUIRED
-                    if is_locked and state.lock_deadline_ms == lock.deadline_ms:
+                    is_due = lock.is_stray or state.lock_deadline_ms == lock.deadline_ms
+                    if is_due and state.state is RecordState.ACQUIRED:
                         records.give_back(state, settings)
                         state.lock_deadline_ms = None
                         records.find_next = records.find_next or state.is_acquirable

@@ -1,0 +1,21 @@
+"""What the class of Apache Kafka 4.4.0 has answered, step by step, our core answers too."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.support.share_walks import Player, recorded
+from txnsim.share.partition import Phase
+
+WORDS = ("load", "fetch", "ack", "release", "time", "lso", "answer", "letter")
+
+
+def test_every_recorded_answer() -> None:
+    player = Player()
+    met: Counter[str] = Counter()
+    for at, (line, answer) in enumerate(recorded()):
+        assert player.play(line) == answer, f"line {at + 1}: {line}"
+        met[line.partition(" ")[0]] += 1
+        met["refused"] += answer.startswith("!")
+    assert player.partition.phase is Phase.ACTIVE
+    assert min(met[word] for word in (*WORDS, "refused")) > 0, met

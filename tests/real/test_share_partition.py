@@ -1,0 +1,16 @@
+"""The class of Apache Kafka's jars and our share partition, asked the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.share_walks import asked, walked
+
+pytestmark = pytest.mark.real
+
+
+def test_a_share_partition_answers_as_the_class_of_the_jars() -> None:
+    ours = walked(range(1_000, 1_500))
+    theirs = asked([line for line, _ in ours])
+    for (line, answer), judged in zip(ours, theirs, strict=True):
+        assert answer == judged, line
