@@ -34,7 +34,7 @@ from txnsim.files import (
 from txnsim.mistakes import WrongValueError, converted
 from txnsim.variables import ARRANGED, BOOTSTRAP, HTTP, OPTIONS, unknown_variables, words_of
 
-# Files are written whole or not at all, and read up to a bound. Links: cli/test_ready_file.py.
+# Files are written whole or not at all, and read up to a bound. Links: cli/test_running_server.py.
 
 
 MUCH = b"x" * 2_000

@@ -165,7 +165,7 @@ def metrics_and_rights(deadline: Deadline) -> PartOutcome:
     """
     paths = (
         "tests/real/test_metrics.py",
-        "tests/conformance/test_recordings.py",
+        "tests/conformance/test_rights.py",
         "tests/real/test_proxy.py",
     )
     return _real("metrics, rights and the proxy, Kafka and txnsim", *paths, deadline=deadline)

@@ -1,5 +1,5 @@
 """A real Apache Kafka still answers as is kept in ``tests/conformance/transcripts/security/``;
-``tests/conformance/test_recordings.py`` holds the simulator against that.
+``tests/conformance/test_security.py`` holds the simulator against that.
 """
 
 from __future__ import annotations

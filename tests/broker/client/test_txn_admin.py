@@ -1,5 +1,5 @@
-"""Searching in batches, and which errors are final; words are in test_txn_wording, commands in
-test_txns.
+"""Searching in batches, and which errors are final; words and commands have their own:
+inspection, cli/txns.
 """
 
 from __future__ import annotations

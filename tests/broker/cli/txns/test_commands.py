@@ -1,4 +1,4 @@
-"""What can be refused without a broker; the rest is in test_txns."""
+"""What can be refused without a broker; the rest is in test_command."""
 
 from __future__ import annotations
 

@@ -1,0 +1,43 @@
+"""Who is let in, and what somebody without rights is answered: as a real Apache Kafka does.
+
+Sessions end in virtual time; over TCP clients log in in ``tests/clients/test_security.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conformance.security import KINDS, Answers, recorded, virtual
+from tests.support.handlers import KEYS
+from tests.support.questions import denials
+from txnsim.api.authorization._parts import PARTS
+from txnsim.api.authorization._whole import CHECKS
+from txnsim.api.authorization.gate import GUARDS
+
+
+@pytest.fixture(scope="module")
+def answers() -> Iterator[dict[str, Answers]]:
+    """What the simulator answers."""
+    with virtual() as addresses:
+        yield {kind: ask(addresses) for kind, ask in KINDS.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in recorded(kind)]
+)
+def test_the_answer_is_that_of_apache_kafka(
+    answers: dict[str, Answers], kind: str, name: str
+) -> None:
+    assert answers[kind][name] == recorded(kind)[name]
+
+
+def test_everything_is_recorded() -> None:
+    assert [denial.name for denial in denials()] == list(recorded("denied"))
+
+
+def test_every_api_that_asks_for_a_right_is_asked_without_it() -> None:
+    asked = {KEYS[denial.api] for denial in denials()}
+    assert asked >= {*CHECKS, *PARTS, *GUARDS}
