@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 from tests.recipes.judge import RecipeError
 from tests.recipes.lab import CLUSTER, Lab, outside, tail
 from tests.support.apache_kafka import CACHE, REPOSITORY, digest_of, made_once, tool
+from tests.support.package_clients import run_in
 
 RECIPES: Final = REPOSITORY / "tests" / "recipes"
 
@@ -178,16 +178,4 @@ def _tool(command: str, what: str) -> str:
 def _do(
     command: Sequence[str], *, directory: Path, environment: Mapping[str, str] | None = None
 ) -> None:
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        env={**os.environ, **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RecipeError(f"{' '.join(command[:2])} failed:\n{tail(done.stdout)}")
+    run_in(directory, command, environment, RecipeError)

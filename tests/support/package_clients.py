@@ -57,7 +57,7 @@ def rust_program(library: str) -> list[str]:
     if library == "rdkafka" and not _has_openssl():
         command += ["--features", "vendored-tls"]
     with locked(CACHE / "rust.lock"):
-        _run(command, directory=RUST_SOURCES, environment={"CARGO_TARGET_DIR": str(target)})
+        run_in(RUST_SOURCES, command, {"CARGO_TARGET_DIR": str(target)})
     return [str(target / "debug" / package)]
 
 
@@ -81,7 +81,7 @@ def node_modules(library: str) -> Path:
         quiet = ("--no-audit", "--no-fund", "--no-package-lock")
         scripts = () if is_native else ("--ignore-scripts",)
         linking = {"CKJS_LINKING": "dynamic"} if is_native else {}
-        _run([npm, "install", *quiet, *scripts], directory=fresh, environment=linking)
+        run_in(fresh, [npm, "install", *quiet, *scripts], linking)
 
     return made_once(home, install, lock=CACHE / "node.lock") / "node_modules"
 
@@ -94,9 +94,13 @@ def _has_openssl() -> bool:
     return subprocess.run([found, "--exists", "openssl"], check=False).returncode == 0
 
 
-def _run(
-    command: Sequence[str], *, directory: Path, environment: Mapping[str, str] | None = None
+def run_in(
+    directory: Path,
+    command: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    error: type[Exception] = ForeignClientError,
 ) -> None:
+    """Run a command to its end; ``error``, with the end of what it said, if it failed."""
     done = subprocess.run(
         command,
         cwd=directory,
@@ -110,4 +114,4 @@ def _run(
     )
     if done.returncode != 0:
         said = "\n".join(done.stdout.splitlines()[-_OUTPUT_LINES:])
-        raise ForeignClientError(f"{' '.join(command[:2])} failed in {directory}:\n{said}")
+        raise error(f"{' '.join(command[:2])} failed in {directory}:\n{said}")

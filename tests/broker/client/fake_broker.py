@@ -312,3 +312,26 @@ __all__: Sequence[str] = (
     "initialized",
     "produced",
 )
+
+
+def producers_of(asked: Asked, *states: Any, error: int = 0) -> Any:
+    """The answer to DescribeProducers: the same for each partition."""
+    return asked.answer(
+        topics=tuple(
+            asked.part(
+                "TopicResponse",
+                name=topic.name,
+                partitions=tuple(
+                    asked.part(
+                        "PartitionResponse",
+                        partition_index=index,
+                        error_code=error,
+                        error_message=None,
+                        active_producers=states,
+                    )
+                    for index in topic.partition_indexes
+                ),
+            )
+            for topic in asked.message.topics
+        )
+    )

@@ -11,7 +11,14 @@ from uuid import UUID
 import pytest
 
 from tests.broker.cli.txns.test_command import described, listed, marked, producers
-from tests.broker.client.fake_broker import Asked, FakeBroker, Handler, in_turn, initialized
+from tests.broker.client.fake_broker import (
+    Asked,
+    FakeBroker,
+    Handler,
+    in_turn,
+    initialized,
+    producers_of,
+)
 from txnsim.client import group_requests, requests
 from txnsim.client._txn_admin import BATCH_MAX, TransactionAdmin
 from txnsim.client.cluster import Cluster
@@ -29,25 +36,7 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 
 def nobody(asked: Asked) -> Any:
-    return asked.answer(
-        topics=tuple(
-            asked.part(
-                "TopicResponse",
-                name=topic.name,
-                partitions=tuple(
-                    asked.part(
-                        "PartitionResponse",
-                        partition_index=index,
-                        error_code=0,
-                        error_message=None,
-                        active_producers=(),
-                    )
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in asked.message.topics
-        )
-    )
+    return producers_of(asked)
 
 
 @pytest.fixture

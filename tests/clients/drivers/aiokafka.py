@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as AioNewTopic
 from aiokafka.errors import KafkaConnectionError, ProducerFenced, TopicAlreadyExistsError, for_code
 
-from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.base import MEMBER, PATIENCE_S, POLL_MS, Record, Seen, as_seen, producing
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 from tests.support.lived import Lived
@@ -78,32 +78,12 @@ class Driver:
         idempotent: bool = True,
     ) -> DriverProducer:
         """See ``base.Driver``."""
-        return DriverProducer(
-            {
-                **self.settings,
-                "acks": "all",
-                "enable_idempotence": idempotent,
-                "transactional_id": transactional_id,
-                "transaction_timeout_ms": timeout_ms,
-                "compression_type": None if compression == "none" else compression,
-                "max_request_size": 2_000_000,
-            }
-        )
+        own = producing(transactional_id, timeout_ms, compression, idempotent=idempotent)
+        return DriverProducer({**self.settings, **own})
 
     def member(self, group: str, topic: str) -> DriverMember:
         """See ``base.Driver``."""
-        return DriverMember(
-            topic,
-            {
-                **self.settings,
-                "group_id": group,
-                "enable_auto_commit": False,
-                "auto_offset_reset": "earliest",
-                "isolation_level": "read_committed",
-                "session_timeout_ms": 6_000,
-                "heartbeat_interval_ms": 300,
-            },
-        )
+        return DriverMember(topic, {**self.settings, **MEMBER, "group_id": group})
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
         """See ``base.Driver``."""
@@ -246,18 +226,7 @@ async def _until_ends(consumer: Any, partitions: list[Any]) -> list[Seen]:
         if all(at >= ends[each] for at, each in zip(positions, partitions, strict=True)):
             return seen
         for records in (await consumer.getmany(timeout_ms=20)).values():
-            seen += map(_seen, records)
-
-
-def _seen(record: Any) -> Seen:
-    return Seen(
-        record.partition,
-        record.offset,
-        record.key,
-        record.value,
-        tuple(record.headers),
-        record.timestamp,
-    )
+            seen += map(as_seen, records)
 
 
 class DriverMember(Lived):
@@ -302,7 +271,7 @@ class DriverMember(Lived):
         self._starting.result()
         await self._listener.turn.acquire()
         batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=count)
-        seen = [_seen(record) for records in batches.values() for record in records]
+        seen = [as_seen(record) for records in batches.values() for record in records]
         if not seen:
             self._listener.turn.release()
         return seen

@@ -43,6 +43,38 @@ class Seen(NamedTuple):
     timestamp_ms: int
 
 
+MEMBER: Final = {
+    "enable_auto_commit": False,
+    "auto_offset_reset": "earliest",
+    "isolation_level": "read_committed",
+    "session_timeout_ms": 6_000,
+    "heartbeat_interval_ms": 300,
+}
+"""Of a group, by the names of aiokafka and kafka-python."""
+
+
+def producing(
+    transactional_id: str | None, timeout_ms: int, compression: str, *, idempotent: bool
+) -> dict[str, Any]:
+    """Settings of a producer, by the names of these two."""
+    return {
+        "acks": "all",
+        "enable_idempotence": idempotent,
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": timeout_ms,
+        "compression_type": None if compression == "none" else compression,
+        "max_request_size": 2_000_000,
+    }
+
+
+def as_seen(record: Any) -> Seen:
+    """A record, as these two hand it over."""
+    headers = tuple(record.headers)
+    return Seen(
+        record.partition, record.offset, record.key, record.value, headers, record.timestamp
+    )
+
+
 class DriverProducer(AbstractContextManager["DriverProducer"], Protocol):
     """A producer of the library, transactional if it has a transactional id."""
 

@@ -23,7 +23,7 @@ from kafka.net.inet import KafkaNetSocket
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import OffsetAndMetadata
 
-from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.base import MEMBER, PATIENCE_S, POLL_MS, Record, Seen, as_seen, producing
 from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 from tests.support.lived import Lived
@@ -100,32 +100,12 @@ class Driver:
         idempotent: bool = True,
     ) -> DriverProducer:
         """See ``base.Driver``."""
-        return DriverProducer(
-            {
-                **self.settings,
-                "acks": "all",
-                "enable_idempotence": idempotent,
-                "transactional_id": transactional_id,
-                "transaction_timeout_ms": timeout_ms,
-                "compression_type": None if compression == "none" else compression,
-                "max_request_size": 2_000_000,
-            }
-        )
+        own = producing(transactional_id, timeout_ms, compression, idempotent=idempotent)
+        return DriverProducer({**self.settings, **own})
 
     def member(self, group: str, topic: str) -> DriverMember:
         """See ``base.Driver``."""
-        return DriverMember(
-            topic,
-            {
-                **self.settings,
-                "group_id": group,
-                "enable_auto_commit": False,
-                "auto_offset_reset": "earliest",
-                "isolation_level": "read_committed",
-                "session_timeout_ms": 6_000,
-                "heartbeat_interval_ms": 300,
-            },
-        )
+        return DriverMember(topic, {**self.settings, **MEMBER, "group_id": group})
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
         """See ``base.Driver``."""
@@ -247,19 +227,8 @@ def _until_ends(consumer: Any, partitions: list[Any]) -> list[Seen]:
     while any(consumer.position(partition) < ends[partition] for partition in partitions):
         assert time.monotonic() < deadline_s, f"the ends {ends} were not reached"
         for records in consumer.poll(timeout_ms=100).values():
-            seen += map(_seen, records)
+            seen += map(as_seen, records)
     return seen
-
-
-def _seen(record: Any) -> Seen:
-    return Seen(
-        record.partition,
-        record.offset,
-        record.key,
-        record.value,
-        tuple(record.headers),
-        record.timestamp,
-    )
 
 
 class DriverMember(Lived):
@@ -275,7 +244,7 @@ class DriverMember(Lived):
     def poll(self, count: int) -> list[Seen]:
         """See ``base.DriverMember``."""
         batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=count)
-        return [_seen(record) for records in batches.values() for record in records]
+        return [as_seen(record) for records in batches.values() for record in records]
 
     def metadata(self) -> Any:
         """See ``base.DriverMember``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -155,15 +155,7 @@ async def test_create_acls_without_an_authorizer_security_is_disabled(api: Api) 
 # ``describe_acls``: DescribeAcls: the ACLs that a filter takes.
 
 
-EVERYTHING: Final[dict[str, Any]] = {
-    "resource_type_filter": 1,
-    "resource_name_filter": None,
-    "pattern_type_filter": 1,
-    "principal_filter": None,
-    "host_filter": None,
-    "operation": 1,
-    "permission_type": 1,
-}
+EVERYTHING = {**ALL_OF_TOPICS, "resource_type_filter": 1}
 
 
 async def test_matching_acls_are_answered_by_resource(api: Api) -> None:

@@ -15,7 +15,14 @@ from typing import Any
 
 import pytest
 
-from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, initialized
+from tests.broker.client.fake_broker import (
+    CLOSE,
+    Asked,
+    FakeBroker,
+    Handler,
+    initialized,
+    producers_of,
+)
 from txnsim.cli._txns.command import command_from
 from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
 from txnsim.client.versions import Api
@@ -109,25 +116,7 @@ def producers(error: int = 0, *, start: int = 4, coordinator_epoch: int = -1) ->
             coordinator_epoch=coordinator_epoch,
             current_txn_start_offset=start,
         )
-        return asked.answer(
-            topics=tuple(
-                asked.part(
-                    "TopicResponse",
-                    name=topic.name,
-                    partitions=tuple(
-                        asked.part(
-                            "PartitionResponse",
-                            partition_index=index,
-                            error_code=error,
-                            error_message=None,
-                            active_producers=() if error else (state,),
-                        )
-                        for index in topic.partition_indexes
-                    ),
-                )
-                for topic in asked.message.topics
-            )
-        )
+        return producers_of(asked, *(() if error else (state,)), error=error)
 
     return handle
 
