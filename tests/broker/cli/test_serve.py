@@ -808,7 +808,7 @@ def test_the_banner_says_what_becomes_of_coordinators_replicas() -> None:
         "every other setting has Apache Kafka's default",
     ]
     two, offsets = changed_defaults(Settings(offsets_topic_replication_factor=1), brokers=2)
-    assert two.startswith("transaction.state.log.replication.factor=2: not set")
+    assert two.startswith("transaction.state.log.replication.factor=2, share.coordinator.state.")
     assert offsets == (
         "offsets.topic.replication.factor=1 (Apache Kafka: 3; of __consumer_offsets)"
     )
