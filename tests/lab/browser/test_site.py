@@ -228,11 +228,11 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
     assert found == {}
 
 
-def test_a_link_of_the_page_on_transactions_opens_its_story_where_it_is_decided(
+def test_a_link_of_the_page_on_the_site_opens_its_story_where_it_is_decided(
     site: Path, new_page: Callable[..., Page]
 ) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "transactions.md").read_text("utf-8")
-    link = re.search(r"http://127.0.0.1:8000/(#run=z01&label=V-[^)]*)", text)
+    text = (Path(__file__).parents[3] / "docs" / "site.md").read_text("utf-8")
+    link = re.search(r"`(#run=z01&label=V-[^`]*)`", text)
     assert link is not None
     with served(site) as url:
         page = new_page(f"{url}project/{link[1]}")
