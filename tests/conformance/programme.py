@@ -46,6 +46,8 @@ PROPERTIES: Final = {
     "transaction.state.log.min.isr": "1",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
     "max.incremental.fetch.session.cache.slots": str(sessions.SLOTS),
     # Retention, half a minute after the start, would delete the records of stories, which carry old

@@ -89,6 +89,8 @@ _KINDS: Final[Mapping[str, ConfigType]] = {
     "offsets.topic.replication.factor": ConfigType.SHORT,
     "replica.high.watermark.checkpoint.interval.ms": LONG,
     "replica.lag.time.max.ms": LONG,
+    "share.coordinator.state.topic.min.isr": ConfigType.SHORT,
+    "share.coordinator.state.topic.replication.factor": ConfigType.SHORT,
     "transaction.state.log.replication.factor": ConfigType.SHORT,
 }
 """Types that don't follow from a setting's Python type."""
@@ -101,6 +103,8 @@ INTERNAL_BROKER_CONFIGS: Final = frozenset(
         "group.streams.num.warmup.replicas",
         "group.streams.task.offset.interval.ms",
         "producer.id.expiration.check.interval.ms",
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.state.topic.prune.interval.ms",
         "unclean.leader.election.interval.ms",
         "unstable.api.versions.enable",
     }

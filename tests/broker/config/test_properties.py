@@ -212,13 +212,7 @@ NOT_DESCRIBED = {
     "group.consumer.regex.refresh.interval.ms",
     "producer.id.expiration.check.interval.ms",
     "share.coordinator.cold.partition.snapshot.interval.ms",
-    "share.coordinator.snapshot.update.records.per.snapshot",
-    "share.coordinator.state.topic.min.isr",
-    "share.coordinator.state.topic.num.partitions",
     "share.coordinator.state.topic.prune.interval.ms",
-    "share.coordinator.state.topic.replication.factor",
-    "share.coordinator.state.topic.segment.bytes",
-    "share.coordinator.write.timeout.ms",
     "unclean.leader.election.interval.ms",
     "unstable.api.versions.enable",
 }
