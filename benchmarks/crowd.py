@@ -18,9 +18,11 @@ from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError
 from txnsim.client.requests import NewTopic
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
+from txnsim.errors import ErrorCode
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 
@@ -109,12 +111,11 @@ async def _open(cluster: Cluster, job: _Job) -> None:
     transactional_id, place = job.transactional_id, job.place
     identity = await _identity(cluster, transactional_id)
     if job.is_known:
-        add = requests.add_partitions_to_txn(
+        add = TxnRequests(
             transactional_id,
             producer_id=identity.producer_id,
             producer_epoch=identity.producer_epoch,
-            partitions=[place],
-        )
+        ).add_partitions(partitions=[place])
         await _insist(cluster, transactional_id, add, _add_error)
     batch = build_batch(
         [Record(value=b"x")],
@@ -140,7 +141,7 @@ async def _open(cluster: Cluster, job: _Job) -> None:
 
 
 async def _identity(cluster: Cluster, transactional_id: str) -> ProducerIdAndEpoch:
-    request = requests.init_producer_id(transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS)
+    request = TxnRequests(transactional_id).init(timeout_ms=TRANSACTION_TIMEOUT_MS)
     message = await _insist(
         cluster, transactional_id, request, lambda answer: ErrorCode(answer.error_code)
     )

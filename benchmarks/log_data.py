@@ -44,7 +44,7 @@ from txnsim.types import (
     partition_for,
 )
 from txnsim.wire.batch import Record, assign, build_batch, read_batch_header
-from txnsim.wire.batch_header import CRC_START
+from txnsim.wire.batch_header import BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Damage
@@ -151,7 +151,7 @@ def _make_small(directory: Path, scale: Scale) -> Made:
         strays += _strays(partition, planned, each * scale.batches)
     _write_coordinator(directory, scale, strays)
     # As of a broker that was killed: flushed up to its last segments.
-    (directory / names.RECOVERY_POINTS_NAME).write_text(encode_offsets(noted))
+    (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(noted))
     return Made(
         directory="",
         bytes=size,
@@ -219,7 +219,7 @@ def _strays(partition: int, planned: Ints, batches: int) -> list[Stray]:
 def _write_segment(folder: Path, data: bytes) -> int:
     """A segment with its sparse index; its base offset."""
     first = int.from_bytes(data[:8])
-    path = folder / names.file_name(first, names.LOG_SUFFIX)
+    path = folder / names.Suffix.LOG.at(first)
     path.write_bytes(data)
     entries = []
     for table in batch_rows(path, on_damage=_unexpected):
@@ -229,7 +229,7 @@ def _write_segment(folder: Path, data: bytes) -> int:
         pairs[:, 0] = table[kernel.LAST_OFFSET, chosen] - first
         pairs[:, 1] = positions[chosen]
         entries.append(pairs.tobytes())
-    path.with_suffix(names.INDEX_SUFFIX).write_bytes(b"".join(entries))
+    path.with_suffix(names.Suffix.INDEX).write_bytes(b"".join(entries))
     return first
 
 
@@ -305,12 +305,14 @@ def _make_large(directory: Path, size: int) -> Made:
     records = read_batch_header(bytes(template)).records_count
     folder = make_replica(directory, LARGE_TOPIC, 0)
     batches = size // len(template)
-    with (folder / names.file_name(0, names.LOG_SUFFIX)).open("wb") as file:
+    with (folder / names.Suffix.LOG.at(0)).open("wb") as file:
         for number in range(batches):
             template[:8] = _LONG.pack(number * records)
             template[43:51] = _LONG.pack(FIRST_PRODUCER + number % 100)
             template[53:57] = _CRC.pack(number // 100 * records)
-            template[17:CRC_START] = _CRC.pack(crc32c.crc32c(memoryview(template)[CRC_START:]))
+            template[17 : BatchHeader.CRC_START] = _CRC.pack(
+                crc32c.crc32c(memoryview(template)[BatchHeader.CRC_START :])
+            )
             file.write(template)
     return Made(directory="", bytes=batches * len(template), batches=batches, transactions=0)
 
@@ -321,7 +323,7 @@ def _make_large(directory: Path, size: int) -> Made:
 def write_meta(directory: Path, *, node_id: int) -> None:
     """Say whose log directory it is."""
     meta = MetaProperties(cluster_id="benchmarks", node_id=node_id)
-    (directory / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+    (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
 
 
 def make_replica(directory: Path, topic: str, partition: int) -> Path:
@@ -329,7 +331,7 @@ def make_replica(directory: Path, topic: str, partition: int) -> Path:
     folder = directory / names.directory_name(TopicPartition(topic, partition))
     folder.mkdir()
     topic_id = uuid.uuid5(uuid.NAMESPACE_URL, topic)
-    (folder / names.PARTITION_METADATA_NAME).write_text(encode_partition_metadata(topic_id))
+    (folder / names.FileName.PARTITION_METADATA).write_text(encode_partition_metadata(topic_id))
     return folder
 
 

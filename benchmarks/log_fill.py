@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from txnsim.wire.batch import Record, build_batch, control_batch
-from txnsim.wire.batch_header import CRC_START
+from txnsim.wire.batch_header import BatchHeader
 from txnsim_spark.scan.kernel_crc import TABLES
 
 BATCH_BYTES: Final = 90
@@ -163,7 +163,7 @@ def _put(
     _write(buffer, at + 43, 8, producer)
     _write(buffer, at + 53, 4, sequence)
     crc = np.uint32(0xFFFFFFFF)
-    for place in range(at + CRC_START, at + template.shape[0]):
+    for place in range(at + BatchHeader.CRC_START, at + template.shape[0]):
         crc = tables[0, (crc ^ np.uint32(buffer[place])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
     _write(buffer, at + _CRC, 4, int(crc ^ np.uint32(0xFFFFFFFF)))
     state[OFFSET] += 1

@@ -252,7 +252,7 @@ def _topic(broker: int) -> str:
 
 def _without_indexes(directory: Path, copy: Path) -> Path:
     """Links to all of its other files."""
-    left_out = shutil.ignore_patterns(f"*{names.INDEX_SUFFIX}")
+    left_out = shutil.ignore_patterns(f"*{names.Suffix.INDEX}")
     return shutil.copytree(directory, copy, copy_function=os.link, ignore=left_out)
 
 
@@ -261,19 +261,19 @@ def _brokers(made: Made, scratch: Path, count: int) -> list[Path]:
     other topics. The coordinators' log is the first one's.
     """
     first = Path(made.directory)
-    points = first / names.RECOVERY_POINTS_NAME
+    points = first / names.FileName.RECOVERY_POINTS
     noted = decode_offsets(points.read_text(), place=points.name)
     directories = [first]
     for broker in range(2, count + 1):
         directory = scratch / f"broker-{broker}"
         directory.mkdir()
         meta = MetaProperties(cluster_id="benchmarks", node_id=broker)
-        (directory / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+        (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
         for folder in first.glob(f"{TOPIC}-*"):
             target = directory / folder.name.replace(TOPIC, _topic(broker))
             shutil.copytree(folder, target, copy_function=os.link)
         moved = {_moved(whose, broker): offset for whose, offset in noted.items()}
-        (directory / names.RECOVERY_POINTS_NAME).write_text(encode_offsets(moved))
+        (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(moved))
         directories.append(directory)
     return directories
 

@@ -128,12 +128,12 @@ def made_segments(directory: Path, count: int) -> Path:
     data = segment_of([act(value_bytes=60)])
     directory.mkdir()
     meta = MetaProperties(cluster_id="benchmarks", node_id=1)
-    (directory / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+    (directory / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
     for replica in range(0, count, SEGMENTS_EACH):
         folder = directory / f"orders-{replica // SEGMENTS_EACH}"
         folder.mkdir()
         for number in range(min(SEGMENTS_EACH, count - replica)):
-            path = folder / names.file_name(2 * number, names.LOG_SUFFIX)
+            path = folder / names.Suffix.LOG.at(2 * number)
             path.write_bytes((2 * number).to_bytes(8) + data[8:])
     return directory
 

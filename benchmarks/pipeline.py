@@ -192,7 +192,7 @@ class _Run:
     def _dump(self) -> None:
         paths = _segments(self._small, TOPIC)
         count = -(-DUMP_BYTES // paths[0].stat().st_size)
-        tiny = CACHE / names.file_name(0, names.LOG_SUFFIX)
+        tiny = CACHE / names.Suffix.LOG.at(0)
         with paths[0].open("rb") as file:
             tiny.write_bytes(file.read(_WHOLE_BATCHES))
         start = _seconds(partial(_dump_log, [tiny]))
@@ -272,7 +272,7 @@ def _topic(made: Made) -> str:
 
 
 def _segments(made: Made, topic: str) -> list[Path]:
-    return sorted(Path(made.directory).glob(f"{topic}*-*/*{names.LOG_SUFFIX}"))
+    return sorted(Path(made.directory).glob(f"{topic}*-*/*{names.Suffix.LOG}"))
 
 
 def _dump_log(paths: Sequence[Path]) -> None:
@@ -361,13 +361,13 @@ def part_of(made: Made, size: int) -> tuple[Path, int]:
             break
         folder = directory / path.parent.name.replace(TOPIC, f"{TOPIC}{copy or ''}")
         folder.mkdir(exist_ok=True)
-        for file in (path, path.with_suffix(names.INDEX_SUFFIX)):
+        for file in (path, path.with_suffix(names.Suffix.INDEX)):
             os.link(file, folder / file.name)
         partition = names.topic_partition_of(folder.name)
         assert partition is not None
         noted[partition] = int(path.stem)
         linked += path.stat().st_size
-    (directory / names.RECOVERY_POINTS_NAME).write_text(encode_offsets(noted))
+    (directory / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(noted))
     return directory, linked
 
 

@@ -20,8 +20,8 @@ from benchmarks.log_data import entry, make_replica, write_meta
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names, producer_snapshot
+from txnsim.storage._indexes import encode_indexes
 from txnsim.storage.checkpoints import encode_leader_epochs, encode_offsets
-from txnsim.storage.indexes import encode_indexes
 from txnsim.txn.log_format import encode_batch
 from txnsim.txn.state import TransactionState
 from txnsim.types import TopicPartition, TransactionVersion
@@ -70,16 +70,16 @@ def make(directory: Path, made: Hours) -> int:
     place = TopicPartition("__transaction_state", 0)
     coordinator = b"".join(_coordinator(made))
     for broker in range(factor):
-        _write(homes[broker], place, {names.file_name(0, names.LOG_SUFFIX): coordinator})
+        _write(homes[broker], place, {names.Suffix.LOG.at(0): coordinator})
     for home, high, low in zip(homes, ends, flushed, strict=True):
-        (home / names.HIGH_WATERMARKS_NAME).write_text(encode_offsets(high))
-        (home / names.RECOVERY_POINTS_NAME).write_text(encode_offsets(low))
+        (home / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(high))
+        (home / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(low))
     return made.partitions * factor * made.hours
 
 
 def _write(home: Path, place: TopicPartition, files: dict[str, bytes]) -> None:
     folder = make_replica(home, place.topic, place.partition)
-    (folder / names.LEADER_EPOCHS_NAME).write_text(encode_leader_epochs([(0, 0)]))
+    (folder / names.FileName.LEADER_EPOCHS).write_text(encode_leader_epochs([(0, 0)]))
     for name, data in files.items():
         (folder / name).write_bytes(data)
 
@@ -113,11 +113,10 @@ def _replica(made: Hours, partition: int) -> tuple[dict[str, bytes], int, int]:
             )
             offset = header.last_offset + 1
         index, times = encode_indexes(batches, base_offset=base, index_interval_bytes=4_096)
-        name = names.file_name(base, "")
-        files[f"{name}{names.LOG_SUFFIX}"] = b"".join(batches)
-        files[f"{name}{names.INDEX_SUFFIX}"] = index
-        files[f"{name}{names.TIME_INDEX_SUFFIX}"] = times
-        snapshot = names.file_name(offset, names.SNAPSHOT_SUFFIX)
+        files[names.Suffix.LOG.at(base)] = b"".join(batches)
+        files[names.Suffix.INDEX.at(base)] = index
+        files[names.Suffix.TIME_INDEX.at(base)] = times
+        snapshot = names.Suffix.SNAPSHOT.at(offset)
         if hour + 1 < made.hours:
             files[snapshot] = producer_snapshot.encode(known.values())
     return files, base, offset

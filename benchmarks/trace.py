@@ -34,7 +34,7 @@ from benchmarks.generator import Generator
 from txnsim.cli import main as cli
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import DEFAULTS
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 
 BROKERS: Final = 3
 LEVELS: Final = ("off", "brief", "stream", "full")
@@ -176,7 +176,7 @@ def line_bytes(trace: list[bytes]) -> float:
 
 def steps(trace: list[bytes]) -> str:
     """How long the steps of GET /trace take, where a ring is full of such events."""
-    events = recording("the server's trace", trace).events
+    events = Recording.of("the server's trace", trace).events
     tracer = Tracer(time.monotonic_ns, level=TraceLevel.FULL, ring_bytes=DEFAULTS.trace_ring_bytes)
     while not tracer.first:
         for event in events:

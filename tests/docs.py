@@ -42,7 +42,7 @@ from txnsim.config._kafka_names import known, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.metadata import configs
 from txnsim.metrics.table import METRICS
-from txnsim.releases.kafka import REFERENCE
+from txnsim.releases._kafka import REFERENCE
 from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.wire.apis import APIS, api_name
 from txnsim_spark.forensics.findings import json_schema

@@ -26,8 +26,8 @@ from txnsim.cli import commands as command_tables
 from txnsim.cli import main as cli
 from txnsim.config import load
 from txnsim.faults.plan import FaultRule
-from txnsim.http.app import OPERATIONS
-from txnsim.http.openapi import document
+from txnsim.http._app import OPERATIONS
+from txnsim.http._openapi import document
 from txnsim_lab.scenario.catalog import find, scenarios
 from txnsim_lab.scenario.reading import read
 

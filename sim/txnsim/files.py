@@ -11,6 +11,7 @@ and says what to do next.
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
@@ -38,12 +39,14 @@ NEXT: Final = "make room, or name another place, and run the command again"
 # Read
 
 
-def read_given(path: Path, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
-    """All of a file.
+def read_given(path: Path | None, *, at_most: int = GIVEN_BYTES_MAX) -> bytes:
+    """All of a file; of standard input where there is no path.
 
     Raises:
         OSError: It can't be read, or is larger than that (EFBIG).
     """
+    if path is None:
+        return read_whole(sys.stdin.buffer, at_most=at_most)
     with path.open("rb") as file:
         return read_whole(file, at_most=at_most)
 

@@ -15,7 +15,7 @@ import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from enum import IntEnum
 from functools import lru_cache
-from typing import Final, Generic, NewType, TypeVar
+from typing import ClassVar, Final, Generic, NewType, TypeVar
 
 import msgspec
 
@@ -75,6 +75,13 @@ class ProducerIdAndEpoch(msgspec.Struct, frozen=True, kw_only=True):
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
 
+    NONE: ClassVar[ProducerIdAndEpoch]
+    """(-1, -1): before InitProducerId has answered."""
+
+
+ProducerIdAndEpoch.NONE = ProducerIdAndEpoch(
+    producer_id=ProducerId(-1), producer_epoch=ProducerEpoch(-1)
+)
 
 RecordT = TypeVar("RecordT")
 ReplyT = TypeVar("ReplyT")

@@ -24,7 +24,7 @@ from txnsim import TXNSIM
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.extensions import borrowed
 from txnsim.files import whole, write_whole
-from txnsim.runtime.virtual.process import STRINGS, limits_of_process
+from txnsim.runtime.virtual.process import HASH_SEED, limits_of_process
 from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_lab.simulation.play import OVER_LIMIT, quieten
@@ -301,8 +301,9 @@ def _look(wanted: Wanted, seed: int) -> Look:
 def _prepare() -> None:
     """Of a worker: it logs nothing, and its hashes repeat."""
     quieten()
-    if STRINGS in limits_of_process():
-        raise ConfigError(f"a worker of Spark can't repeat runs: {STRINGS}")
+    for limit in limits_of_process():
+        if HASH_SEED in limit:
+            raise ConfigError(f"a worker of Spark can't repeat runs: {limit}")
 
 
 def _cut(seeds: range) -> Iterator[range]:

@@ -7,7 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from txnsim.storage.names import PartitionDirectory
-from txnsim.storage.replica_summary import ReplicaSummary, summarize
+from txnsim_spark._replica_summary import ReplicaSummary, summarize
 from txnsim_spark.forensics.identity import identities_in
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, topic_id_of, untold
 from txnsim_spark.scan.segments import Replica, replicas_in

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.errors import BadInputError
-from txnsim.storage.regular_file import open_ranges
+from txnsim.storage.regular_file import RegularFile
 from txnsim.text import unknown
 from txnsim_spark.options import (
     ENDING_OFFSETS,
@@ -106,7 +106,7 @@ def _small_files(replicas: Iterable[Replica]) -> Iterator[str]:
 def _why_unread(path: Path) -> str:
     """Why not even a byte of a file can be had; empty where one can."""
     try:
-        file = open_ranges(path)
+        file = RegularFile(path).ranges()
         try:
             file.read_into(memoryview(bytearray(1)), 0)
         finally:

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.storage.regular_file import mounted_at
+from txnsim.storage.regular_file import MOUNTS
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from txnsim_spark import tasks
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
@@ -223,7 +223,7 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
     """A large segment, for each task the offsets whose batches it decodes. Where the index is
     wrong, the parts are not of one size; each batch is in one of them.
     """
-    if segment.may_be_cut or mounted_at(Path(segment.path)):  # each part reads all headers
+    if segment.may_be_cut or MOUNTS.at(Path(segment.path)):  # each part reads all headers
         return [segment]
     first, end = segment.span or (0, sys.maxsize)
     cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))

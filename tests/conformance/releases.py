@@ -34,7 +34,6 @@ from tests.conformance.grounds import There, ground_of, kafka_on, simulator_on
 from tests.real.stories.player import Story
 from tests.support.transcript import Transcript, differences
 from txnsim.releases import RELEASES, Release
-from txnsim.releases.release import line_of
 
 FEATURE: Final = "transaction.version"
 HANDFUL: Final = 24
@@ -151,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = release.features.get(FEATURE)
     levels = sorted(options.level or ([0] if known is None else [known.new_cluster_level]))
     everything = not options.case and not options.story
-    accepted = ACCEPTED if line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
+    accepted = ACCEPTED if Release.line_of(release.name) < SAME_SINCE else ALWAYS_ACCEPTED
     compared = Compared(options.keep, accepted)
     sides = partial(both, release)
     if everything or options.case:
@@ -297,7 +296,7 @@ def _unlike_stories(one: Transcript | None, other: Transcript | None) -> list[st
 def both(release: Release, config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
     """Addresses of a real broker of that release and of ours."""
     ground = ground_of(config)
-    older = AT_ONCE if line_of(release.name) < LINGERS_NOT_SINCE else {}
+    older = AT_ONCE if Release.line_of(release.name) < LINGERS_NOT_SINCE else {}
     of_kafka = msgspec.structs.replace(ground, kafka_only={**ground.kafka_only, **older})
     with (
         kafka_on(of_kafka, level, release.patch_release) as kafka,

@@ -9,9 +9,9 @@ from typing import Final
 from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import Deadline, pause
-from txnsim.client.errors import ErrorCode
 from txnsim.client.producer import Producer
 from txnsim.client.versions import VersionRange
+from txnsim.errors import ErrorCode
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 

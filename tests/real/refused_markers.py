@@ -27,14 +27,15 @@ import msgspec
 
 from tests.real.two_releases import PROPERTIES, SETTINGS
 from tests.support.apache_kafka import ApacheKafka
-from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
+from txnsim.errors import ErrorCode
 from txnsim.runtime import real
 from txnsim.types import BrokerId, ProducerIdAndEpoch, TopicPartition
 
@@ -123,9 +124,9 @@ async def _producers(cluster: Cluster) -> dict[str, ProducerIdAndEpoch]:
 
 
 async def _add(cluster: Cluster, name: str, who: ProducerIdAndEpoch, at: TopicPartition) -> None:
-    request = requests.add_partitions_to_txn(
-        name, producer_id=who.producer_id, producer_epoch=who.producer_epoch, partitions=(at,)
-    )
+    request = TxnRequests(
+        name, producer_id=who.producer_id, producer_epoch=who.producer_epoch
+    ).add_partitions(partitions=(at,))
     while True:
         (topic,) = (await cluster.ask(COORDINATOR, request)).results_by_topic_v3_and_below
         error = ErrorCode(topic.results_by_partition[0].partition_error_code)
@@ -136,12 +137,8 @@ async def _add(cluster: Cluster, name: str, who: ProducerIdAndEpoch, at: TopicPa
 
 
 async def _end(cluster: Cluster, name: str, who: ProducerIdAndEpoch) -> None:
-    request = requests.end_txn(
-        name,
-        producer_id=who.producer_id,
-        producer_epoch=who.producer_epoch,
-        committed=True,
-        within=VersionRange(0, 4),
+    request = TxnRequests(name, producer_id=who.producer_id, producer_epoch=who.producer_epoch).end(
+        committed=True, within=VersionRange(0, 4)
     )
     answer = await cluster.ask(COORDINATOR, request)
     assert answer.error_code == ErrorCode.none

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.real import verdicts
-from txnsim.cli.event_log import log_to_stderr
+from txnsim.cli.event_log import set_up_logs
 from txnsim.runtime import real
 from txnsim_lab.scenario.catalog import find, scenarios
 from txnsim_lab.scenario.model import HEALTHY, Scenario
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--missing", action="store_true", help="only what was not kept yet, or did not come about"
     )
     options = parser.parse_args(arguments)
-    log_to_stderr()
+    set_up_logs(level="error")
     chosen = [find(name)[1] for name in options.story or ()] or list(scenarios().values())
     rows: list[dict[str, Any]] = []
     for place in options.places.split(","):

@@ -13,13 +13,14 @@ from txnsim.client.admin import Admin
 from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
-from txnsim.client.errors import AbortableError, ClientError, ErrorCode, FatalError, IllegalUseError
+from txnsim.client.errors import AbortableError, ClientError, FatalError, IllegalUseError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
 from txnsim.client.session import TxnProtocol
+from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
 FENCED = {ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch}

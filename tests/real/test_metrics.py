@@ -26,12 +26,12 @@ from tests.support.lived import Lived
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ErrorCode
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.repair import Outcome, repair
 from txnsim.client.inspection.survey import survey
 from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode
 from txnsim.metrics import table
 from txnsim.metrics.table import METRICS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus

@@ -24,10 +24,9 @@ from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.client.requests import (
     NewTopic,
-    add_partitions_to_txn,
-    end_txn,
     produce,
 )
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ErrorCode
 from txnsim.faults.plan import FaultRule
@@ -249,8 +248,9 @@ async def test_without_the_proxy_nothing_between_brokers_gets_through(
         assert await write(front.client, "written", written, V1) == ErrorCode.none
     async with Cluster(running.bootstrap) as client:
         # What was written before can be ended; its marker is owed.
-        end = end_txn("written", producer_id=written[0], producer_epoch=written[1], committed=True,
-                      within=VersionRange(3, 4))  # fmt: skip
+        end = TxnRequests("written", producer_id=written[0], producer_epoch=written[1]).end(
+            committed=True, within=VersionRange(3, 4)
+        )
         assert (await client.ask(1, end)).error_code == ErrorCode.none
         assert await state_of(client, "written") == "PrepareCommit"
         # Nothing can be written: the leader can't ask the coordinator.
@@ -274,8 +274,8 @@ async def identity(client: Cluster, name: str) -> tuple[int, int]:
 
 
 async def add(client: Cluster, name: str, identity: tuple[int, int]) -> ErrorCode:
-    request = add_partitions_to_txn(
-        name, producer_id=identity[0], producer_epoch=identity[1], partitions=[CLOSED]
+    request = TxnRequests(name, producer_id=identity[0], producer_epoch=identity[1]).add_partitions(
+        partitions=[CLOSED]
     )
     answer = await client.ask(1, request)
     ((row,),) = [topic.results_by_partition for topic in answer.results_by_topic_v3_and_below]

@@ -26,11 +26,12 @@ from txnsim.client.admin import Admin
 from txnsim.client.backoff import Deadline, pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import OpenSince, ProducerState
 from txnsim.client.offsets import LATEST, list_offsets
 from txnsim.client.producer import Producer
 from txnsim.client.versions import ANY
+from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 

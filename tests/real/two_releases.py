@@ -26,15 +26,17 @@ from typing import Any, Final
 from tests.real.hang import produce_without_adding
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.zookeeper_kafka import ZookeeperKafka
-from txnsim.client import partition_requests, requests
+from txnsim.client import requests
 from txnsim.client.admin import TOPIC_RESOURCE, Admin
 from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
+from txnsim.errors import ErrorCode
 from txnsim.runtime import real
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire.batch import Record, build_batch
@@ -149,7 +151,7 @@ async def _transaction(cluster: Cluster, at: TopicPartition, name: str) -> list[
     async with Producer(cluster, transactional_id=name) as producer:
         identity = await producer.init_transactions()
     who = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
-    added = requests.add_partitions_to_txn(name, **who, partitions=(at,))
+    added = TxnRequests(name, **who).add_partitions(partitions=(at,))
     answer = await _settled(cluster, name, added, _added_error)
     batch = build_batch(
         [Record(value=b"in it")],
@@ -164,7 +166,7 @@ async def _transaction(cluster: Cluster, at: TopicPartition, name: str) -> list[
     taken, times = await _produced(cluster, at, sent), 1
     while taken is ErrorCode.network_exception and times < _STEADY:
         taken, times = await _produced(cluster, at, sent), times + 1
-    end = requests.end_txn(name, **who, committed=True, within=VersionRange(0, 4))
+    end = TxnRequests(name, **who).end(committed=True, within=VersionRange(0, 4))
     ended = await _settled(cluster, name, end, lambda one: ErrorCode(one.error_code))
     last = "completed"
     async with Producer(cluster, transactional_id=name) as producer:
@@ -210,7 +212,7 @@ async def _follow_each_other(cluster: Cluster, admin: Admin) -> None:
     for at in places:
         await admin.wait_for_topic(at.topic)
     wanted = {at: (one, *(two for two in BROKERS if two != one)) for at, one in places.items()}
-    change = partition_requests.alter_partition_reassignments(wanted, timeout_ms=30_000)
+    change = requests.alter_partition_reassignments(wanted, timeout_ms=30_000)
     answer = await cluster.ask_any(change)
     assert answer.error_code == 0, answer
     for at in places:

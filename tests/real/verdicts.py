@@ -10,8 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from txnsim.releases.kafka import since
-from txnsim.releases.rules import documentation
+from txnsim.releases import REFERENCE, Rules
 from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.scenario.model import HEALTHY, Scenario
 from txnsim_lab.scenario.on_real.comparison import only_simulated, why_not_there
@@ -118,13 +117,15 @@ def existence() -> tuple[Row, list[Row]]:
         off = dict.fromkeys(
             rule for one, name in bad for rule, is_on in one.runs[name].rules.items() if not is_on
         )
-        switches = [documentation()[rule] for rule in off]
+        switches = [Rules.documentation()[rule] for rule in off]
         here = [
             release
             for release in RELEASES
             if any(why_not_there(one, name, release) is None for one, name in bad)
         ]
-        ended = ", ".join(f"{switch.ticket} ({since(switch)})" for switch in switches)
+        ended = ", ".join(
+            f"{switch.ticket} ({switch.came(REFERENCE.patch_release)})" for switch in switches
+        )
         body.append((anomaly, ended, ", ".join(here)))
     return ("Anomaly", "Mended by (in)", "Of these releases, in"), body
 

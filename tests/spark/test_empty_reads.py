@@ -13,7 +13,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from tests.support.log_tables import broker_dir, busy_log, replica, segment
 from tests.support.logs import plain
 from txnsim.errors import BadInputError
-from txnsim.storage import regular_file
+from txnsim.storage.regular_file import RegularFile
 from txnsim_spark import empty_reads
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
@@ -90,10 +90,10 @@ def test_a_folder_that_is_named_as_a_replica_s_is_no_log_directory(tmp_path: Pat
 def test_files_of_which_none_can_be_opened_are_refused(
     logs: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(path: Path, **_: Any) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    def refused(_file: RegularFile, **_: Any) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(empty_reads, "open_ranges", refused)
+    monkeypatch.setattr(RegularFile, "ranges", refused)
     options = KafkaLogOptions.of({"path": str(logs), "table": table})
     if READS[table].is_whole or READS[table].topic or table in empty_reads.WITHOUT_CONTENT:
         shares_of(options, Wanted(), READS[table], is_asked=True)
@@ -104,14 +104,14 @@ def test_files_of_which_none_can_be_opened_are_refused(
 
 
 def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = regular_file.open_ranges
+    opened = RegularFile.ranges
 
-    def refused(path: Path) -> Any:
-        if path.parent.name == "orders-0":
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        return opened(path)
+    def refused(file: RegularFile) -> Any:
+        if file.path.parent.name == "orders-0":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file.path))
+        return opened(file)
 
-    monkeypatch.setattr(empty_reads, "open_ranges", refused)
+    monkeypatch.setattr(RegularFile, "ranges", refused)
     assert rows_of(logs, topics="orders,payments")
     with pytest.raises(BadInputError, match="Permission denied"):
         rows_of(logs, topics="orders")

@@ -482,21 +482,21 @@ def test_read_committed_comes_to_the_first_open_transaction(log_dir: Path) -> No
 
 
 def test_a_high_watermark_may_be_lower(log_dir: Path) -> None:
-    note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 4)
+    note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 4)
     found = one(log_dir)
     assert (found.high_watermark, found.last_stable_offset, found.withheld) == (4, 4, 0)
 
 
 def test_a_high_watermark_that_nobody_noted_is_the_end(log_dir: Path) -> None:
-    (log_dir / names.HIGH_WATERMARKS_NAME).unlink()
-    note_offset(log_dir, names.LOG_STARTS_NAME, ORDERS, 3)
+    (log_dir / names.FileName.HIGH_WATERMARKS).unlink()
+    note_offset(log_dir, names.FileName.LOG_STARTS, ORDERS, 3)
     found = one(log_dir)
     assert (found.high_watermark, found.last_stable_offset, found.withheld) == (None, 6, 2)
     assert found.log_start_offset == 3
 
 
 def test_a_note_behind_the_end_counts_as_the_end(log_dir: Path) -> None:
-    note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 99)
+    note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 99)
     assert one(log_dir).high_watermark == 8
 
 

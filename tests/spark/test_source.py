@@ -201,7 +201,7 @@ def test_older_segments_are_left_out_by_their_time_index(tmp_path: Path) -> None
     first.unlink()
     assert planned(greatest[0] + 1) == bases
     first.write_bytes(good)
-    (tmp_path / names.CLEAN_SHUTDOWN_NAME).unlink()
+    (tmp_path / names.FileName.CLEAN_SHUTDOWN).unlink()
     assert planned(greatest[0] + 1) == bases, "what is cut in it ends those behind"
 
 
@@ -241,7 +241,7 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = replica(broker_dir(tmp_path, is_clean=False), busy_log())
-    (tmp_path / names.RECOVERY_POINTS_NAME).write_text(encode_offsets({}))
+    (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({}))
     damaged = logs_of(folder)[2]
     overwrite(damaged, damaged.stat().st_size - 5, b"!")
     chosen = options(tmp_path, name, taskBytes="1")

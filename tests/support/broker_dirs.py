@@ -40,7 +40,7 @@ class BrokerDir:
         self._offsets: dict[TopicPartition, int] = {}
         path.mkdir(parents=True)
         meta = MetaProperties(cluster_id=cluster_id, node_id=broker)
-        (path / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+        (path / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
 
     def replica(
         self,
@@ -62,28 +62,28 @@ class BrokerDir:
         whose = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
         folder = self.path / names.directory_name(whose)
         folder.mkdir()
-        (folder / names.file_name(0, names.LOG_SUFFIX)).write_bytes(b"".join(_batches(records)))
-        (folder / names.LEADER_EPOCHS_NAME).write_text("0\n1\n0 0\n")
+        (folder / names.Suffix.LOG.at(0)).write_bytes(b"".join(_batches(records)))
+        (folder / names.FileName.LEADER_EPOCHS).write_text("0\n1\n0 0\n")
         self._offsets[whose] = len(records)
         return folder
 
     def stop(self) -> Path:
         """In order: with notes and the mark."""
         self.kill()
-        (self.path / names.CLEAN_SHUTDOWN_NAME).write_text('{"version":0,"brokerEpoch":1}')
+        (self.path / names.FileName.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":1}')
         return self.path
 
     def kill(self) -> Path:
         """With the last notes of high watermarks, and no mark."""
-        checkpoint = self.path / names.HIGH_WATERMARKS_NAME
+        checkpoint = self.path / names.FileName.HIGH_WATERMARKS
         checkpoint.write_text(encode_offsets(self._offsets))
         return self.path
 
 
 def forget_the_end(replica: Path) -> None:
     """Take away the snapshot at the log's end: a broker that is killed writes none."""
-    snapshots = names.numbered_files(replica, names.SNAPSHOT_SUFFIX)
-    segments = names.numbered_files(replica, names.LOG_SUFFIX)
+    snapshots = names.Suffix.SNAPSHOT.files_in(replica)
+    segments = names.Suffix.LOG.files_in(replica)
     for offset, path in snapshots:
         if offset > segments[-1][0]:
             path.unlink()

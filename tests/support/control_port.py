@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
-from txnsim.http.app import ControlApi
+from txnsim.http._app import ControlApi
 
 Story = Callable[[VirtualCluster, httpx.AsyncClient], Awaitable[None]]
 

@@ -24,7 +24,7 @@ from txnsim.wire.batch import (
     read_batch_header,
     read_control_record,
 )
-from txnsim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG, pack_batch
+from txnsim.wire.batch_header import pack_batch
 from txnsim_spark.scan import kernel_fragments as fk
 
 COUNTED = (
@@ -95,7 +95,7 @@ def _batch_of(act: Act, offset: int) -> bytes:
             record if act.kind == "other" else b"",
             base_offset=offset,
             leader_epoch=3,
-            attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
+            attributes=BatchHeader.TRANSACTIONAL | BatchHeader.CONTROL,
             last_offset_delta=0,
             base_timestamp_ms=act.timestamp_ms,
             max_timestamp_ms=act.timestamp_ms,

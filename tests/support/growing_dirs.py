@@ -72,7 +72,7 @@ class GrowingDir:
         )
         folder = path / OFFSETS_FOLDER
         folder.mkdir()
-        log = folder / names.file_name(0, names.LOG_SUFFIX)
+        log = folder / names.Suffix.LOG.at(0)
         log.write_bytes(b"".join(_committed(turn) for turn in range(self._turns)))
         return made
 
@@ -96,7 +96,7 @@ def _follow(made: Path, path: Path) -> None:
         target = path / source.relative_to(made)
         if source.is_dir():
             target.mkdir(exist_ok=True)
-        elif source.suffix == names.LOG_SUFFIX:
+        elif source.suffix == names.Suffix.LOG:
             known = target.stat().st_size if target.exists() else 0
             with target.open("ab") as file:
                 file.write(source.read_bytes()[known:])

@@ -64,10 +64,10 @@ def broker_dir(path: Path, *, broker: int = 1, is_clean: bool = True) -> Path:
     """A log directory without replicas; every segment would be recovered unless it is clean."""
     path.mkdir(parents=True, exist_ok=True)
     meta = MetaProperties(cluster_id="a-cluster", node_id=broker)
-    (path / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
-    (path / names.RECOVERY_POINTS_NAME).write_text(encode_offsets({}))
+    (path / names.FileName.META_PROPERTIES).write_text(encode_meta_properties(meta))
+    (path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({}))
     if is_clean:
-        (path / names.CLEAN_SHUTDOWN_NAME).write_text('{"version":0,"brokerEpoch":1}')
+        (path / names.FileName.CLEAN_SHUTDOWN).write_text('{"version":0,"brokerEpoch":1}')
     return path
 
 
@@ -87,7 +87,7 @@ def segment(folder: Path, batches: Iterable[bytes], *, base_offset: int = 0) -> 
     for batch in batches:
         placed.append(assign(batch, base_offset=offset, leader_epoch=3))
         offset = read_batch_header(placed[-1]).last_offset + 1
-    path = folder / names.file_name(base_offset, names.LOG_SUFFIX)
+    path = folder / names.Suffix.LOG.at(base_offset)
     path.write_bytes(b"".join(placed))
     return path
 
@@ -95,7 +95,7 @@ def segment(folder: Path, batches: Iterable[bytes], *, base_offset: int = 0) -> 
 def write_dense_index(path: Path) -> None:
     """Make a segment's index with an entry for each batch but the first; brokers leave some out."""
     base_offset = int(path.stem)
-    path.with_suffix(names.INDEX_SUFFIX).write_bytes(
+    path.with_suffix(names.Suffix.INDEX).write_bytes(
         b"".join(
             pack(">ii", header.last_offset - base_offset, position)
             for position, header in iter_batches(path.read_bytes())
@@ -120,7 +120,7 @@ def busy_log(*, roll_bytes: int = 2_000) -> LogDriver:
 
 def logs_of(folder: Path) -> list[Path]:
     """The ``.log`` files of a replica, in order."""
-    return [path for _, path in names.numbered_files(folder, names.LOG_SUFFIX)]
+    return [path for _, path in names.Suffix.LOG.files_in(folder)]
 
 
 def overwrite(path: Path, position: int, data: bytes) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from txnsim.storage.names import LOG_SUFFIX, file_name
+from txnsim.storage.names import Suffix
 from txnsim.wire.batch import Record, assign, build_batch
 from txnsim.wire.encoder import writer
 from txnsim.wire.messages import metadata_records as schema
@@ -99,7 +99,7 @@ def write_metadata_log(
 ) -> Path:
     """A segment with a batch per record; its file."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (name or file_name(base_offset, LOG_SUFFIX))
+    path = folder / (name or Suffix.LOG.at(base_offset))
     path.write_bytes(
         b"".join(
             assign(

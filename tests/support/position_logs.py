@@ -46,5 +46,5 @@ def offsets_log(log_dir: Path, *batches: bytes, partition: int = 0) -> Path:
     for made in batches:
         data += assign(made, base_offset=offset, leader_epoch=0)
         offset += read_batch_header(made).last_offset + 1
-    (folder / names.file_name(0, names.LOG_SUFFIX)).write_bytes(data)
+    (folder / names.Suffix.LOG.at(0)).write_bytes(data)
     return folder

@@ -16,7 +16,7 @@ from typing import Final
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import LogDriver, plain
 from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
-from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
 
 OLD: Final = uuid.UUID(int=1)
@@ -76,7 +76,7 @@ def remade_topic(
     for broker, records in ((one, newer), (two, _BEFORE)):
         number = 1 if broker is one else 2
         if number in copies:
-            write_metadata_log(broker.path / FOLDER_NAME, records)
+            write_metadata_log(broker.path / StoredMetadata.FOLDER, records)
         if clean:
             broker.stop()
         else:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import Recording, recording
+from txnsim.trace.reading import Recording
 
 
 def small(nodes: tuple[str, ...], *events: tuple[Any, ...], level: str = "full") -> Recording:
@@ -17,4 +17,4 @@ def small(nodes: tuple[str, ...], *events: tuple[Any, ...], level: str = "full")
         for i, (node, kind, parents, tx, data) in enumerate(events)
     ]
     header = {"k": "run", "schema": 2, "nodes": list(nodes), "level": level}
-    return recording("small", [msgspec.json.encode(row) for row in (header, *rows)])
+    return Recording.of("small", [msgspec.json.encode(row) for row in (header, *rows)])

@@ -54,10 +54,10 @@ def write_log_dir(log_dir: Path, broker: int, drivers: dict[str, LogDriver]) -> 
         for name, driver in drivers.items()
         if (whose := names.topic_partition_of(name)) is not None
     }
-    for name in (names.HIGH_WATERMARKS_NAME, names.RECOVERY_POINTS_NAME):
+    for name in (names.FileName.HIGH_WATERMARKS, names.FileName.RECOVERY_POINTS):
         (log_dir / name).write_text(encode_offsets(ends))
-    (log_dir / names.CLEAN_SHUTDOWN_NAME).write_text(CLEAN)
-    (log_dir / names.META_PROPERTIES_NAME).write_text(
+    (log_dir / names.FileName.CLEAN_SHUTDOWN).write_text(CLEAN)
+    (log_dir / names.FileName.META_PROPERTIES).write_text(
         f"version=1\ncluster.id=here\nnode.id={broker}\n"
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from txnsim.runtime.trace import TraceLevel
-from txnsim.trace.reading import Recording, recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
 
@@ -23,7 +23,7 @@ def told_run(
     name: str = "z01", run: str = "V-", take: str = "armed", level: TraceLevel = TraceLevel.BRIEF
 ) -> Recording:
     """The same, read."""
-    return recording(name, told(name, run, take, level).splitlines())
+    return Recording.of(name, told(name, run, take, level).splitlines())
 
 
 def hung_at(run: Recording) -> int:

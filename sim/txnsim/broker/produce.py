@@ -37,7 +37,7 @@ from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.tasks import Pending
 from txnsim.runtime.turns import Pace
 from txnsim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
-from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, BatchHeader, Came
+from txnsim.wire.batch_header import BatchHeader, Came
 
 ACKS_ALL: Final = -1
 
@@ -113,7 +113,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         for part in command.partitions:
             # ReplicaManager: a batch without a producer is of no transaction, whatever it says.
             header = part.header
-            if header.producer_id >= 0 and header.attributes & TRANSACTIONAL_FLAG:
+            if header.producer_id >= 0 and header.attributes & BatchHeader.TRANSACTIONAL:
                 transactional.append(part)
         if transactional and self.rules.transactions_are_verified:
             mixed = None

@@ -3,7 +3,7 @@
 - ``main``: the tree of commands; ``commands`` lists them, with those that extensions add.
 - ``parsing`` and ``output``: what all of them share. ``garbage_collection`` is for those that
   keep much.
-- ``serve``, with ``_serve_load``: a cluster. ``ready_file`` and
+- ``serve``, with ``_serve_load``: a cluster. ``_ready_file`` and
   ``_security_settings`` are what it writes, ``serving`` what it shares with the proxy.
 - ``_txns``: transactions of any cluster; ``client_properties`` reads ``--command-config``.
 - ``control``: commands that ask the control port of a running simulator; ``control_token`` is what

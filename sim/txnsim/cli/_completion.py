@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from txnsim.cli.commands import commands as known_commands
 from txnsim.cli.commands import tables
-from txnsim.cli.output import print_data
+from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import CommandParser
 
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -46,11 +46,11 @@ def run(args: argparse.Namespace) -> int:
     tree = _with_words(levels())
     match args.shell:
         case "bash":
-            print_data(_bash(tree))
+            TERMINAL.data(_bash(tree))
         case "zsh":
-            print_data(f"autoload -U +X bashcompinit && bashcompinit\n{_bash(tree)}")
+            TERMINAL.data(f"autoload -U +X bashcompinit && bashcompinit\n{_bash(tree)}")
         case _:
-            print_data(_fish(tree))
+            TERMINAL.data(_fish(tree))
     return 0
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.cli.output import complain, progress, warn
+from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.releases import fleet_from
 from txnsim.types import TRANSACTION_STATE_TOPIC
@@ -85,7 +85,7 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
     try:
         disks = find_disks(args.load)
         for path in filter(is_in_use, args.load):
-            complain(f"{path}: a broker runs there; what it writes now may look torn")
+            TERMINAL.complain(f"{path}: a broker runs there; what it writes now may look torn")
     except OSError as error:
         raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
     if args.load_topic:
@@ -149,26 +149,26 @@ def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOption
             settings=options.settings,
             fleet=fleet,
             now_ms=now_ms,
-            on_replica=lambda folder: progress(f"reading {folder.replica.path}"),
+            on_replica=lambda folder: TERMINAL.progress(f"reading {folder.replica.path}"),
         )
     except OSError as error:
         raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
-    progress("")
+    TERMINAL.progress("")
     return msgspec.structs.replace(options, loaded=loaded)
 
 
 def warn_of_losses(loaded: LoadedCluster) -> None:
     """Say on standard error what was thrown away and what was left out."""
     for text in (*map(str, loaded.losses[:_LOSSES_TOLD]), *loaded.left_out[:_LOSSES_TOLD]):
-        complain(text)
+        TERMINAL.complain(text)
     if loaded.lacks_coordinators:
-        warn(
+        TERMINAL.warn(
             f"txnsim: transactions are open, and no directory holds {TRANSACTION_STATE_TOPIC}: all "
             "of them will seem to hang"
         )
     untold = len(loaded.losses[_LOSSES_TOLD:]) + len(loaded.left_out[_LOSSES_TOLD:])
     if untold:
-        complain(f"and {untold} more of that kind; --json has all of them")
+        TERMINAL.complain(f"and {untold} more of that kind; --json has all of them")
 
 
 def facts(loaded: LoadedCluster) -> dict[str, Any]:

@@ -51,6 +51,19 @@ def bootstrap_of(said: str | None) -> str:
     return bootstrap
 
 
+def client_of(bootstrap: str | None, path: Path | None) -> dict[str, str]:
+    """Kafka's own properties of a client: those of a file, and where the cluster is.
+
+    Raises:
+        ConfigError: The file can't be read, or nobody says where the cluster is.
+    """
+    client = (
+        {} if path is None else {one.name: one.value for one in property_entries(path).values()}
+    )
+    client["bootstrap.servers"] = bootstrap_of(bootstrap or client.get("bootstrap.servers"))
+    return client
+
+
 def property_entries(path: Path) -> dict[str, Property]:
     """The entries of a property file; the last of a name wins, as in java.util.Properties.
 

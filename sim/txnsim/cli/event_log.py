@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.output import may_colour
+from txnsim.cli.output import TERMINAL
 from txnsim.extensions import OnDemand
 from txnsim.loggers import Logger, before_first_line
 from txnsim.runtime.wall_clock import monotonic_ms
@@ -86,13 +86,6 @@ def _configure(level: str, log_format: LogFormat) -> None:
     )
 
 
-def log_to_stderr() -> None:
-    """From now on logs go to standard error, as all that is no result; only errors, because what
-    else happens in a story is said by the story.
-    """
-    set_up_logs(level="error")
-
-
 def tell_left_out(*, at_once: bool = False) -> None:
     """Say how much of what kind of trouble has not been logged, once it has ended for a second.
 
@@ -108,7 +101,7 @@ def _look(log_format: LogFormat) -> Iterable[Processor]:
         return (
             _printable,
             structlog.dev.ConsoleRenderer(
-                colors=may_colour(), exception_formatter=structlog.dev.plain_traceback
+                colors=TERMINAL.may_colour(), exception_formatter=structlog.dev.plain_traceback
             ),
         )
     return (

@@ -19,7 +19,7 @@ from typing import Final
 
 from txnsim import TXNSIM
 from txnsim.cli.commands import add_examples, commands, groups, table_of
-from txnsim.cli.output import complain
+from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, columns
 from txnsim.extensions import missing
 from txnsim.files import NO_ROOM, advice
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status.
     """
     if not __debug__:
-        complain(OPTIMIZED)
+        TERMINAL.complain(OPTIMIZED)
         return 1
     _open_standard_files()
     if argv is None:
@@ -56,13 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = _load(name) if name is not None and table_of(name) is not None else None
     problem = unknown_variables(os.environ)
     if problem is not None and module is not None:
-        complain(problem)
+        TERMINAL.complain(problem)
         return MISUSE_STATUS
     rewrite = getattr(module, "rewrite", None)
     try:
         arguments = arguments if rewrite is None else rewrite(arguments)
     except ValueError as error:
-        complain(str(error))
+        TERMINAL.complain(str(error))
         return MISUSE_STATUS
     try:
         args = _parser(name, module).parse_args(arguments)
@@ -197,10 +197,10 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
         # Written here, where a reader that went away (`| head`) is still no bug.
         sys.stdout.flush()
     except (BadInputError, MissingExtraError) as error:
-        complain(str(error))
+        TERMINAL.complain(str(error))
         return MISUSE_STATUS
     except TxnsimError as error:
-        complain(str(error))
+        TERMINAL.complain(str(error))
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED_STATUS
@@ -220,7 +220,7 @@ def _complain_of_space(error: OSError) -> None:
     """Report a full disk; close standard output, so that Python's own flush cannot fail."""
     where = error.filename or "standard output, or a temporary file: what was written is not whole"
     with contextlib.suppress(OSError):
-        complain(f"{where}: {error.strerror}{advice(error)}")
+        TERMINAL.complain(f"{where}: {error.strerror}{advice(error)}")
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,7 +15,7 @@ import importlib
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,15 +25,14 @@ from txnsim import VERSION
 from txnsim import settings as settings_module
 from txnsim.api.memory_mark import SHARE_OF_MACHINE, MemoryMark
 from txnsim.cli import _serve_load as serve_load
-from txnsim.cli import control_token, ready_file
-from txnsim.cli.event_log import tell_left_out
 from txnsim.cli.garbage_collection import (
     freeze_present_objects,
     no_garbage_collection,
     rare_garbage_collection,
 )
-from txnsim.cli.output import complain, print_data, print_line
-from txnsim.cli.serving import long_running
+from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import CommandParser
+from txnsim.cli.serving.long_running import LongRunning
 from txnsim.errors import ConfigError
 from txnsim.extensions import OnDemand
 from txnsim.metadata.configs import text
@@ -57,7 +56,6 @@ from txnsim.variables import words_of
 if TYPE_CHECKING:
     from txnsim.cli import _security_settings as security_settings
     from txnsim.http.server import ControlServer
-    from txnsim.runtime.forked_processes import ForkServer
     from txnsim.server import security_demo
     from txnsim.server.security_demo import DemoFiles
     from txnsim.storage.disks import Disks
@@ -67,6 +65,9 @@ else:
 
 
 HTTP_PORT_DEFAULT: Final = 9080
+
+Prepare = Callable[[SimCluster, str | None], Awaitable[tuple[str, ...]]]
+"""What makes a situation, and returns the lines of its exercise."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(prepare=None)  # `txnsim practise` has something to prepare
     _add_http_arguments(parser.add_argument_group("the control port and the page"))
     _add_security_arguments(parser.add_argument_group("security"))
-    long_running.add_script_arguments(parser.add_argument_group("for scripts and tests"))
+    LongRunning.add_script_arguments(parser.add_argument_group("for scripts and tests"))
     _add_log_arguments(parser.add_argument_group("what it logs"))
 
 
@@ -220,7 +221,7 @@ def _add_security_arguments(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_log_arguments(parser: argparse._ArgumentGroup) -> None:
-    long_running.add_log_arguments(parser)
+    LongRunning.add_log_arguments(parser)
     parser.add_argument(
         "--trace",
         choices=("off", "brief", "full"),
@@ -229,35 +230,47 @@ def _add_log_arguments(parser: argparse._ArgumentGroup) -> None:
     )
 
 
+def serve(words: Sequence[str], *, prepare: Prepare) -> int:
+    """Serve as these arguments say, until SIGINT or SIGTERM; returns the exit status.
+
+    Args:
+        words: Arguments of ``txnsim serve``.
+        prepare: Called once the brokers are up, with the control port's address.
+    """
+    parser = CommandParser(prog="txnsim serve")
+    add_arguments(parser)
+    args = parser.parse_args(words)
+    args.prepare = prepare
+    return run(args)
+
+
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
     try:
-        long_running.begin(args)
+        running = LongRunning(args)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
         with rare_garbage_collection(), _fork_server(page=args.ui) as args.fork_server:
-            return real.run(_serve(options, args, disks))
+            return real.run(_serve(running, options, args, disks))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
     except OSError as error:
-        complain(str(error))
+        TERMINAL.complain(str(error))
         return 1
 
 
 @contextlib.contextmanager
-def _fork_server(*, page: bool) -> Iterator[ForkServer | None]:
+def _fork_server(*, page: bool) -> Iterator[Any]:
     """The helper of the runs that the page will play, forked while there is no loop and no socket
     yet.
     """
     if not page:
         yield None
         return
-    from txnsim.extensions import borrowed
-    from txnsim.runtime.forked_processes import (
-        ForkServer,  # both cost the start of a server without a page
-    )
+    from txnsim.extensions import borrowed  # costs the start of a server without a page
 
-    fork_server = ForkServer(borrowed("txnsim_lab.scenario.commands", "the page").MODULE)
+    module = borrowed("txnsim_lab.scenario.commands", "the page").MODULE
+    fork_server = borrowed("txnsim_lab.scenario.forked_processes", "the page").ForkServer(module)
     fork_server.fork()
     try:
         yield fork_server
@@ -302,7 +315,7 @@ def options_from(args: argparse.Namespace, disks: Disks | None = None) -> Cluste
 
         configuration = load(args.config)
         for warning in configuration.warnings:
-            complain(warning)
+            TERMINAL.complain(warning)
         options = configuration.onto(options)
         if args.http is None:
             args.http = configuration.http_port
@@ -414,9 +427,12 @@ def _size(option: str, text: str) -> int:
 
 
 async def _serve(
-    options: ClusterOptions, args: argparse.Namespace, disks: Disks | None = None
+    running: LongRunning,
+    options: ClusterOptions,
+    args: argparse.Namespace,
+    disks: Disks | None = None,
 ) -> int:
-    stop = long_running.stop_of(args)
+    stop = running.stop_of(args)
     environment = real.real_environment(
         trace_level=TraceLevel[args.trace.upper()],
         trace_ring_bytes=options.settings.trace_ring_bytes,
@@ -434,9 +450,11 @@ async def _serve(
         try:
             await cluster.start()
         except OSError as error:
-            complain(_address_trouble(error, options.host, option="--port", host_option="--host"))
+            TERMINAL.complain(
+                _address_trouble(error, options.host, option="--port", host_option="--host")
+            )
             return 1
-        return await _serve_until(stop, cluster, args, demo)
+        return await _serve_until(running, stop, cluster, args, demo)
 
 
 def _secured(
@@ -468,7 +486,11 @@ def _secured(
 
 
 async def _serve_until(
-    stop: asyncio.Event, cluster: SimCluster, args: argparse.Namespace, demo: DemoFiles | None
+    running: LongRunning,
+    stop: asyncio.Event,
+    cluster: SimCluster,
+    args: argparse.Namespace,
+    demo: DemoFiles | None,
 ) -> int:
     """Announce the running cluster, and stop it when it is time."""
     try:
@@ -478,29 +500,29 @@ async def _serve_until(
                 # The control port is an extra and is imported after the brokers listen: clients
                 # need not wait for it.
                 with no_garbage_collection():
-                    from txnsim.http.server import LOOPBACK, ControlServer
+                    from txnsim.http.server import ControlServer
 
                 server = ControlServer.of_simulated(
                     cluster,
                     port=args.http,
-                    host=args.http_host or LOOPBACK,
-                    token=args.token,
+                    host=args.http_host or ControlServer.LOOPBACK,
+                    token=running.token,
                     page=args.ui,
                     fork_server=args.fork_server,
                 )
                 try:
                     await stack.enter_async_context(server)
                 except OSError as error:
-                    host = args.http_host or LOOPBACK
+                    host = args.http_host or ControlServer.LOOPBACK
                     trouble = _address_trouble(
                         error, host, option="--http", host_option="--http-host"
                     )
-                    complain(f"control port: {trouble}")
+                    TERMINAL.complain(f"control port: {trouble}")
                     return 1
             exercise: tuple[str, ...] = ()
             if args.prepare is not None:
                 exercise = await args.prepare(cluster, None if server is None else server.url)
-            announce(cluster, server, args, demo, exercise=exercise)
+            announce(running, cluster, server, args, demo, exercise=exercise)
             freeze_present_objects()
             threading.Thread(
                 target=with_short_switch_interval, args=(_import_log,), daemon=True
@@ -508,10 +530,9 @@ async def _serve_until(
             _watch_memory(cluster)
             await stop.wait()
     finally:
-        if args.ready_file is not None:
-            ready_file.remove_ours(args.ready_file)
+        running.say_ended()
         await cluster.stop()
-        tell_left_out(at_once=True)
+        running.end()
     return 0
 
 
@@ -559,6 +580,7 @@ STOCK_CLIENTS_FAIL: Final = (
 
 
 def announce(
+    running: LongRunning,
     cluster: SimCluster,
     control: ControlServer | None,
     args: argparse.Namespace,
@@ -578,51 +600,49 @@ def announce(
     loaded = cluster.options.loaded
     if loaded is not None:
         serve_load.warn_of_losses(loaded)
-    encoded = msgspec.json.encode(facts)
-    if args.ready_file is not None:
-        ready_file.write(args.ready_file, encoded, is_secret=token is not None)
+    running.say_ready(args, facts)
     if args.json:
-        print_data(encoded.decode())
+        TERMINAL.data(msgspec.json.encode(facts).decode())
         return
     count = len(cluster.brokers)
     level = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
-    print_line(
+    TERMINAL.line(
         f"txnsim {facts['version']}: {count} broker{'s' if count != 1 else ''} up as Apache Kafka"
         f" {facts['release']}, transaction.version {level}"
     )
     if loaded is not None:
-        print_line(f"  {serve_load.line(loaded)}")
+        TERMINAL.line(f"  {serve_load.line(loaded)}")
     if len(players) > 1:
         for release, brokers in players.items():
-            print_line(f"  as Apache Kafka {release}: broker {', '.join(brokers)}")
-    print_line(f"  bootstrap.servers={cluster.bootstrap}")
+            TERMINAL.line(f"  as Apache Kafka {release}: broker {', '.join(brokers)}")
+    TERMINAL.line(f"  bootstrap.servers={cluster.bootstrap}")
     if cluster.kip_text_bootstrap is not None:
-        print_line(f"  KIP text          {cluster.kip_text_bootstrap}")
-        print_line(f"    {STOCK_CLIENTS_FAIL}")
+        TERMINAL.line(f"  KIP text          {cluster.kip_text_bootstrap}")
+        TERMINAL.line(f"    {STOCK_CLIENTS_FAIL}")
     if demo is not None:
         for line in security_settings.announcement(servers, demo):
-            print_line(f"  {line}")
+            TERMINAL.line(f"  {line}")
     else:
         for name, where in servers.items():
-            print_line(f"  {name:<17} {where}")
+            TERMINAL.line(f"  {name:<17} {where}")
     if http is not None:
-        print_line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
+        TERMINAL.line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
         if args.ui:
-            secret = "" if token is None or token == args.token else f"#token={token}"
-            print_line(f"  see it            {http}/{secret}")
+            secret = "" if token is None or token == running.token else f"#token={token}"
+            TERMINAL.line(f"  see it            {http}/{secret}")
     if token is not None:
-        shown = f"that of {control_token.VARIABLE}" if token == args.token else token
-        print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
+        shown = running.shown_token(token)
+        TERMINAL.line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
     is_secured = cluster.options.security != NO_SECURITY
     settings = cluster.options.settings
     for line in (
         *_bounds(settings),
         *changed_defaults(settings, is_secured=is_secured, brokers=count),
     ):
-        print_line(f"  {line}")
-    print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
+        TERMINAL.line(f"  {line}")
+    TERMINAL.line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
     for line in exercise:
-        print_line(line)
+        TERMINAL.line(line)
     sys.stdout.flush()
 
 

@@ -9,14 +9,14 @@ no more than any client does.
   values, ``backoff`` its pauses and deadlines, ``tracing`` its part of the trace.
 - ``producer``: plain, idempotent and transactional; its decisions are pure: ``session`` (identity,
   sequences, which transaction protocol) and ``reactions`` (what an error code means to a producer).
-  ``coordinated`` asks its coordinator.
-- ``members``: a consumer in a group, of both protocols; ``positions`` are a group's.
+  ``_coordinated`` asks its coordinator.
+- ``members``: a consumer in a group, of both protocols; ``_positions`` are a group's.
 - ``consumer``: assigned partitions; ``fetching`` is one Fetch, ``isolation`` filters aborted
   transactions, purely, ``offsets`` finds an offset by time.
 - ``admin`` and ``_txn_admin``: what Kafka's ``Admin`` offers around transactions. ``_by_key`` finds
   the broker of each key.
 - ``inspection``: what hangs, why readers wait, and what repairs it.
-- ``requests``, ``group_requests``, ``partition_requests``: requests from plain values.
+- ``requests``, ``txn_requests``, ``group_requests``: requests from plain values.
 - ``errors``: errors by their possible next step.
 
 Kafka's counterpart is its module *clients*.

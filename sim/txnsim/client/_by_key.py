@@ -16,15 +16,10 @@ import msgspec
 
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.errors import (
-    ClientError,
-    ErrorCode,
-    NotSupportedError,
-    RetriableError,
-    code_name,
-)
+from txnsim.client.errors import ClientError, NotSupportedError, RetriableError, code_name
 from txnsim.client.metadata import RETRIED_TOPIC_ERRORS
 from txnsim.client.reactions import UNSAID
+from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 
 K = TypeVar("K", bound=Hashable)

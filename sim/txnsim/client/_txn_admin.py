@@ -30,13 +30,11 @@ from txnsim.client._by_key import (
 )
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode, or_raised
+from txnsim.client.errors import ClientError, ConnectionLostError, or_raised
 from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
-    candidates,
-    hanging,
     producer_ids,
 )
 from txnsim.client.inspection.txn_views import (
@@ -58,6 +56,8 @@ from txnsim.client.inspection.txn_wording import (
 )
 from txnsim.client.requests import Marker
 from txnsim.client.session import identity_in
+from txnsim.client.txn_requests import TxnRequests
+from txnsim.errors import ErrorCode
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.filters import TransactionFilters
 
@@ -263,17 +263,21 @@ class TransactionAdmin:
             outcomes = await self.describe_producers(batch, broker_id=broker_id)
             replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
             what = f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
-            found += candidates(
+            found += OpenTransaction.candidates(
                 dict(_all_or_raise(outcomes.items(), what)),
                 now_ms=now_ms,
                 max_transaction_timeout_ms=max_transaction_timeout_ms,
             )
         if not found:
             return ()
-        seeming = hanging(found, *await self.known_to_coordinators(producer_ids(found)))
+        seeming = OpenTransaction.hanging(
+            found, *await self.known_to_coordinators(producer_ids(found))
+        )
         if seeming:
             await check_sight(self.cluster)
-            seeming = hanging(seeming, *await asked_while_all_serve(self, producer_ids(seeming)))
+            seeming = OpenTransaction.hanging(
+                seeming, *await asked_while_all_serve(self, producer_ids(seeming))
+            )
         return seeming
 
     async def known_to_coordinators(
@@ -454,7 +458,7 @@ class TransactionAdmin:
         ) -> KeyedResponse[str, ProducerIdAndEpoch]:
             answer: KeyedResponse[str, ProducerIdAndEpoch] = KeyedResponse()
             for key in keys:
-                request = requests.init_producer_id(key, timeout_ms=txn_timeout_ms)
+                request = TxnRequests(key).init(timeout_ms=txn_timeout_ms)
                 message = await self.cluster.ask(broker_id, request)
                 match _E(message.error_code):
                     case _E.none:

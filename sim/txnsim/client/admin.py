@@ -8,29 +8,36 @@ forwards them to the controller (KRaft).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
+from txnsim.client import _positions as positions
 from txnsim.client import offsets, requests
 from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST
 from txnsim.client.errors import (
     ClientError,
-    ErrorCode,
     NotSupportedError,
     RetriableError,
+    code_name,
     or_raised,
 )
+from txnsim.client.group_requests import GroupMetadata, delete_groups, list_groups
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.client.inspection.txn_wording import message_of
+from txnsim.client.members.requests import offset_commit
 from txnsim.client.metadata import BrokerAddress, PartitionView, TopicView, parse_metadata
 from txnsim.client.offsets import FoundOffset
 from txnsim.client.requests import ConfigChange, NewTopic
 from txnsim.client.versions import Request
+from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
+TIMEOUT_MS: Final = 30_000
+"""The broker's time for a change."""
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 ALL_BROKERS = ""
@@ -191,6 +198,89 @@ class Admin(TransactionAdmin):
         """One partition's offset by timestamp; see ``offsets.offset_of``."""
         return await offsets.offset_of(self.cluster, partition, timestamp_ms, isolation)
 
+    async def delete_records(self, partition: TopicPartition, before: int) -> ErrorCode:
+        """Delete the records below an offset, at the leader."""
+        leader = await self.cluster.leader(partition)
+        request = requests.delete_records({partition: before}, timeout_ms=TIMEOUT_MS)
+        message = await self.cluster.ask(leader.leader_id, request)
+        return ErrorCode(message.topics[0].partitions[0].error_code)
+
+    async def earliest_offset(self, partition: TopicPartition) -> int:
+        """The log start offset of a partition, as its leader tells it."""
+        return await self.offset_of(partition, offsets.EARLIEST)
+
+    # Replicas and leaders
+
+    async def alter_partition_reassignment(
+        self, partition: TopicPartition, replicas: tuple[int, ...]
+    ) -> ErrorCode:
+        """Reassign a partition; the first replica named is the preferred leader."""
+        request = requests.alter_partition_reassignments(
+            {partition: replicas}, timeout_ms=TIMEOUT_MS
+        )
+        message = await self.cluster.ask_any(request)
+        errors = [row.error_code for topic in message.responses for row in topic.partitions]
+        return ErrorCode(next(filter(None, errors), 0))
+
+    async def elect_preferred_leader(self, partition: TopicPartition) -> None:
+        """Ask for the preferred leader; it may lead already, or not be alive."""
+        await self.cluster.ask_any(
+            requests.elect_preferred_leaders([partition], timeout_ms=TIMEOUT_MS)
+        )
+
+    # One transaction, one partition
+
+    async def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        """The state of a transactional id.
+
+        Raises:
+            ClientError: It is not told; ``error`` says why.
+        """
+        return or_raised((await self.describe_transactions([transactional_id]))[transactional_id])
+
+    async def producers_of(
+        self, partition: TopicPartition, *, broker_id: int | None = None
+    ) -> tuple[ProducerState, ...]:
+        """Who has written to a partition, as its leader or a broker knows it.
+
+        Raises:
+            ClientError: It is not told; ``error`` says why.
+        """
+        answers = await self.describe_producers([partition], broker_id=broker_id)
+        return or_raised(answers[partition])
+
+    # Groups
+
+    async def delete_group(self, group_id: str) -> ErrorCode:
+        """Delete a group without members, and its positions."""
+        message = await self.cluster.ask_group_coordinator(group_id, delete_groups([group_id]))
+        return ErrorCode(message.results[0].error_code)
+
+    async def shows_group(self, group_id: str) -> bool:
+        """Whether its coordinator lists a group, among those that we may describe.
+
+        Raises:
+            ClientError: It lists none.
+        """
+        message = await self.cluster.ask_group_coordinator(group_id, list_groups())
+        error = ErrorCode(message.error_code)
+        if error != ErrorCode.none:
+            raise ClientError(code_name(error), error=error)
+        return any(row.group_id == group_id for row in message.groups)
+
+    async def committed_positions(
+        self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = False
+    ) -> dict[TopicPartition, int]:
+        """A group's positions; see ``positions.committed_positions``."""
+        return await positions.committed_positions(
+            self.cluster, group_id, partitions, stable=stable
+        )
+
+    async def commit_positions(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Put a group without members at positions."""
+        request = offset_commit(group_id, GroupMetadata(), offsets)
+        await self.cluster.ask_group_coordinator(group_id, request)
+
     # Cluster
 
     async def describe_cluster(self) -> ClusterDescription:
@@ -277,6 +367,31 @@ class Admin(TransactionAdmin):
                 what = f"configuration of {row.resource_name!r} was not changed"
                 outcomes[row.resource_type, row.resource_name] = _failure(row, what)
         return outcomes
+
+    async def set_topic_config(
+        self, topic: str, name: str, value: str | None
+    ) -> ClientError | None:
+        """Set (or with None unset) a configuration of a topic; returns why it is refused."""
+        change = ConfigChange(
+            resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value
+        )
+        (refused,) = (await self.incremental_alter_configs([change])).values()
+        return refused
+
+    async def config_at(self, broker_id: int, name: str, *, topic: str | None = None) -> str | None:
+        """A configuration of a broker, or of a topic as that broker knows it; None where it has no
+        such one.
+
+        Raises:
+            ClientError: Refused.
+        """
+        kind, whose = (
+            (BROKER_RESOURCE, str(broker_id)) if topic is None else (TOPIC_RESOURCE, topic)
+        )
+        message = await self.cluster.ask(broker_id, requests.describe_configs(kind, whose, [name]))
+        (found,) = message.results
+        or_raised(_failure(found, f"configuration of {whose!r} is not told"))
+        return next((str(one.value) for one in found.configs), None)
 
     async def set_broker_default(self, name: str, value: str | None) -> None:
         """Set (or with None unset) a dynamic configuration of all brokers.

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.client.errors import AuthenticationError, ErrorCode, code_name
+from txnsim.client.errors import AuthenticationError, code_name
 from txnsim.client.requests import asks
 from txnsim.client.versions import Api, Request
+from txnsim.errors import ErrorCode
 from txnsim.security.login import Credential, Login, LoginError, login
 from txnsim.security.options import ClientTls, SecurityProtocol
 

@@ -22,12 +22,12 @@ from txnsim.client.connection import ClientSettings, Connection, Dial, dial_asyn
 from txnsim.client.errors import (
     ClientError,
     ConnectionLostError,
-    ErrorCode,
     NotSupportedError,
     RequestTimeoutError,
     RetriableError,
     code_name,
 )
+from txnsim.client.group_requests import find_group_coordinator
 from txnsim.client.metadata import (
     RETRIED_TOPIC_ERRORS,
     ClusterView,
@@ -43,7 +43,7 @@ from txnsim.client.versions import (
     VersionRange,
     newer_features,
 )
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, ErrorCode
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.tasks import LoopTasks
@@ -421,6 +421,38 @@ class Cluster:
                     error=ErrorCode(error),
                 )
             await backoff.wait(deadline)
+
+    async def group_coordinator(self, group_id: str, deadline: Deadline | None = None) -> int:
+        """The broker that coordinates a group, asked for each time.
+
+        Raises:
+            RetriableError: None was available in time.
+            ClientError: Refused.
+        """
+        deadline = deadline if deadline is not None else self.deadline()
+        backoff = self.backoff()
+        while True:
+            message = await self.ask_any(find_group_coordinator(group_id), deadline)
+            row: Any = message.coordinators[0] if message.__version__ >= 4 else message
+            error = ErrorCode(row.error_code)
+            if error == ErrorCode.none:
+                if self.view.broker(row.node_id) is None:
+                    await self.refresh(deadline=deadline)
+                return int(row.node_id)
+            what = f"no coordinator of group {group_id!r}: {code_name(error)}"
+            if not error.retriable:
+                raise ClientError(what, error=error)
+            if deadline.passed:
+                raise RetriableError(what, error=error)
+            await backoff.wait(deadline)
+
+    async def ask_group_coordinator(self, group_id: str, request: Request) -> Any:
+        """Send one request to a group's coordinator, once.
+
+        Raises:
+            ClientError: There is no coordinator, or it did not answer.
+        """
+        return await self.ask(await self.group_coordinator(group_id), request)
 
     async def find_coordinators(
         self, transactional_ids: tuple[str, ...], deadline: Deadline

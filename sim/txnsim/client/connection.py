@@ -25,13 +25,12 @@ from txnsim.client.errors import (
     AuthenticationError,
     ClientError,
     ConnectionLostError,
-    ErrorCode,
     NotSupportedError,
     RequestTimeoutError,
     code_name,
 )
 from txnsim.client.requests import asks
-from txnsim.client.tracing import Call, ClientTrace, current_call
+from txnsim.client.tracing import Call, ClientTrace
 from txnsim.client.versions import (
     Api,
     ByHand,
@@ -40,7 +39,7 @@ from txnsim.client.versions import (
     VersionRange,
     choose_version,
 )
-from txnsim.errors import MalformedFrameError
+from txnsim.errors import ErrorCode, MalformedFrameError
 from txnsim.runtime.env import Clock, TimerHandle
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.trace import NO_CAUSE
@@ -268,7 +267,7 @@ class Connection(asyncio.Protocol):
                 self._line, self._peer, request.api, version, correlation_id, len(frame)
             )
             if request.answered:
-                waiting.sent, waiting.call = sent, current_call()
+                waiting.sent, waiting.call = sent, ClientTrace.current_call()
         if self._held is None or overtakes:
             self._transport.write(frame)
         else:

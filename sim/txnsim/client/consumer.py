@@ -12,11 +12,11 @@ import msgspec
 
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ErrorCode, or_raised
+from txnsim.client.errors import ClientError, or_raised
 from txnsim.client.fetching import FetchOptions, FetchResult, ask_leader
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
-from txnsim.errors import CorruptBatchError, MissingExtraError, TxnsimError
+from txnsim.errors import CorruptBatchError, ErrorCode, MissingExtraError, TxnsimError
 from txnsim.types import IsolationLevel, TopicPartition
 
 

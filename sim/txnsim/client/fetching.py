@@ -15,9 +15,10 @@ import msgspec
 
 from txnsim.client import requests
 from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.isolation import AbortedTransaction, ConsumedRecord, SeenMarker, visible_records
 from txnsim.client.reactions import REFRESHING
+from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, Offset, ProducerId, TopicPartition
 
 FETCH_BYTES_MAX: Final = 52_428_800

@@ -1,4 +1,4 @@
-"""Requests about groups' positions, in transactions and out of them: made from plain values, as in
+"""Requests about groups' positions: made from plain values, as in
 ``requests``.
 """
 
@@ -41,44 +41,6 @@ def find_group_coordinator(group_id: str) -> Request:
         key=group_id,
         key_type=COORDINATOR_GROUP,
         coordinator_keys=(group_id,),
-    )
-
-
-def add_offsets_to_txn(
-    transactional_id: str, *, producer_id: int, producer_epoch: int, group_id: str
-) -> Request:
-    """Add a group's positions to a transaction; not used with transactions v2."""
-    return asks(
-        Api.ADD_OFFSETS_TO_TXN,
-        transactional_id=transactional_id,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        group_id=group_id,
-    )
-
-
-def txn_offset_commit(
-    transactional_id: str,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    group_id: str,
-    offsets: Mapping[TopicPartition, int],
-    within: VersionRange = ANY,
-    member: GroupMetadata | None = None,
-) -> Request:
-    """Write a group's positions as part of a transaction; version 5 adds the group by itself
-    (KIP-890). With ``member`` the group's coordinator checks who asks (KIP-447, from version 3).
-    """
-    return asks(
-        Api.TXN_OFFSET_COMMIT,
-        within,
-        transactional_id=transactional_id,
-        group_id=group_id,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        **({} if member is None else member.fields),
-        topics=committed_topics("TxnOffsetCommitRequest", offsets),
     )
 
 

@@ -11,7 +11,8 @@ import msgspec
 from txnsim.client import requests
 from txnsim.client._by_key import KeyedResponse, look_up_leaders, run_by_key
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ErrorCode, or_raised
+from txnsim.client.errors import ClientError, or_raised
+from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
 LATEST: Final = -1

@@ -20,13 +20,12 @@ from typing import Final
 import msgspec
 
 from txnsim.client import requests
+from txnsim.client._coordinated import Coordinated
 from txnsim.client.backoff import Backoff, Deadline
 from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.coordinated import Coordinated
 from txnsim.client.errors import (
     AbortableError,
     ClientError,
-    ErrorCode,
     FatalError,
     IllegalUseError,
     NotSupportedError,
@@ -34,15 +33,10 @@ from txnsim.client.errors import (
     RetriableError,
 )
 from txnsim.client.reactions import UNSAID, Operation, Reaction, react
-from txnsim.client.session import (
-    NO_IDENTITY,
-    SessionState,
-    TxnProtocol,
-    TxnSession,
-    identity_in,
-    unexpected,
-)
+from txnsim.client.session import SessionState, TxnProtocol, TxnSession, identity_in, unexpected
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import ANY
+from txnsim.errors import ErrorCode
 from txnsim.types import (
     PRODUCER_EPOCH_MAX,
     ProducerEpoch,
@@ -153,6 +147,11 @@ class Producer:
         return self.session.identity
 
     @property
+    def is_initialized(self) -> bool:
+        """``init_transactions`` has been called, or a producer id was assigned."""
+        return self.session.state is not SessionState.UNINITIALIZED
+
+    @property
     def protocol(self) -> TxnProtocol:
         """The transaction protocol of the current or next transaction."""
         return self.session.protocol
@@ -173,7 +172,7 @@ class Producer:
         if self.session.state is not SessionState.UNINITIALIZED:
             raise IllegalUseError("init_transactions may be called once")
         with self._cluster.trace.call("init-transactions", id=self.transactional_id):
-            await self._coordinated.init_producer_id(NO_IDENTITY)
+            await self._coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
         return self.session.identity
 
     def begin(self) -> None:
@@ -352,7 +351,7 @@ class Producer:
             self.session.raise_error()
             if not self.session.has(target):
                 await self._coordinated.add_partition(target, lambda: self._aborting, deadline)
-        elif self._idempotent and self.session.identity == NO_IDENTITY:
+        elif self._idempotent and self.session.identity == ProducerIdAndEpoch.NONE:
             await self._get_identity(deadline)
         records = [outgoing.record for outgoing in batch]
         data = self._encode(target, records)
@@ -467,9 +466,9 @@ class Producer:
         """InitProducerId without a transactional id, which any broker answers."""
         async with self._identity_lock:
             backoff = self._cluster.backoff()
-            while self.session.identity == NO_IDENTITY:
+            while self.session.identity == ProducerIdAndEpoch.NONE:
                 # The timeout is ignored without a transactional id; Java sends the largest.
-                request = requests.init_producer_id(None, timeout_ms=2_147_483_647)
+                request = TxnRequests(None).init(timeout_ms=2_147_483_647)
                 message = await self._cluster.ask_any(request, deadline)
                 error = ErrorCode(message.error_code)
                 if error == ErrorCode.none:
@@ -485,10 +484,10 @@ class Producer:
         """The next epoch, all sequences from 0: an idempotent producer may do so alone
         (KIP-360)."""
         identity = self.session.identity
-        if identity == NO_IDENTITY:
+        if identity == ProducerIdAndEpoch.NONE:
             return
         if identity.producer_epoch >= PRODUCER_EPOCH_MAX:
-            self.session.ended(NO_IDENTITY)
+            self.session.ended(ProducerIdAndEpoch.NONE)
             return
         self.session.ended(
             ProducerIdAndEpoch(
@@ -502,7 +501,7 @@ class Producer:
     ) -> bytes:
         """The same records under a bumped epoch, from sequence 0."""
         self._bump_locally()
-        if self.session.identity == NO_IDENTITY:
+        if self.session.identity == ProducerIdAndEpoch.NONE:
             await self._get_identity(deadline)
         return self._encode(target, records)
 

@@ -14,8 +14,9 @@ from uuid import UUID
 
 import msgspec
 
-from txnsim.client.errors import ErrorCode, NotSupportedError
+from txnsim.client.errors import NotSupportedError
 from txnsim.client.versions import ANY, Api, Request, VersionRange
+from txnsim.errors import ErrorCode
 from txnsim.extensions import OnDemand
 from txnsim.types import TopicPartition
 from txnsim.wire.codec import build
@@ -134,66 +135,6 @@ def find_coordinator(transactional_ids: Sequence[str], *, within: VersionRange =
 # Transactions
 
 _ALL: Final = TransactionFilters()
-
-
-def init_producer_id(
-    transactional_id: str | None,
-    *,
-    timeout_ms: int,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    two_phase: bool = False,
-) -> Request:
-    """Ask for an identity; with an expected one (KIP-360) version 3 is the least that can say
-    it, and two-phase commit (KIP-939) takes version 6."""
-    least = 3 if producer_id >= 0 else 0
-    within = VersionRange(6, 6) if two_phase else VersionRange(least, 5)
-    two_phase_fields = {"enable2_pc": True, "keep_prepared_txn": False} if two_phase else {}
-    return asks(
-        Api.INIT_PRODUCER_ID,
-        within,
-        transactional_id=transactional_id,
-        transaction_timeout=timeout_ms,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        **two_phase_fields,
-    )
-
-
-def add_partitions_to_txn(
-    transactional_id: str,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    partitions: Iterable[TopicPartition],
-) -> Request:
-    """Add partitions to a transaction, as clients do up to version 3."""
-    return asks(
-        Api.ADD_PARTITIONS_TO_TXN,
-        v3_and_below_transactional_id=transactional_id,
-        v3_and_below_producer_id=producer_id,
-        v3_and_below_producer_epoch=producer_epoch,
-        v3_and_below_topics=per_topic("AddPartitionsToTxnTopic", partitions),
-    )
-
-
-def end_txn(
-    transactional_id: str,
-    *,
-    producer_id: int,
-    producer_epoch: int,
-    committed: bool,
-    within: VersionRange = ANY,
-) -> Request:
-    """Commit or abort; version 5 and above is the protocol of transactions v2 (KIP-890)."""
-    return asks(
-        Api.END_TXN,
-        within,
-        transactional_id=transactional_id,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        committed=committed,
-    )
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
@@ -502,3 +443,42 @@ def describe_configs(resource_type: int, resource_name: str, names: Sequence[str
         configuration_keys=tuple(names),
     )
     return asks(Api.DESCRIBE_CONFIGS, resources=[resource])
+
+
+# Partitions
+
+PREFERRED: Final = 0
+"""Election type: the first replica, only while in sync."""
+
+
+def delete_records(before: Mapping[TopicPartition, int], *, timeout_ms: int) -> Request:
+    """Raise log start offsets; -1 stands for the high watermark."""
+
+    def row(at: TopicPartition) -> Row:
+        return Row("DeleteRecordsPartition", partition_index=at.partition, offset=before[at])
+
+    topics = per_topic("DeleteRecordsTopic", before, row)
+    return asks(Api.DELETE_RECORDS, topics=topics, timeout=timeout_ms)
+
+
+def alter_partition_reassignments(
+    replicas: Mapping[TopicPartition, Sequence[int]], *, timeout_ms: int
+) -> Request:
+    """Give partitions other replicas."""
+
+    def row(at: TopicPartition) -> Row:
+        wanted = tuple(replicas[at])
+        return Row("ReassignablePartition", partition_index=at.partition, replicas=wanted)
+
+    topics = per_topic("ReassignableTopic", replicas, row)
+    return asks(Api.ALTER_PARTITION_REASSIGNMENTS, timeout=timeout_ms, topics=topics)
+
+
+def elect_preferred_leaders(partitions: Iterable[TopicPartition], *, timeout_ms: int) -> Request:
+    """Elect the first replica of each partition, where it is in sync."""
+    return asks(
+        Api.ELECT_LEADERS,
+        election_type=PREFERRED,
+        timeout=timeout_ms,
+        topic_partitions=per_topic("TopicPartitions", partitions, called="topic"),
+    )

@@ -34,15 +34,10 @@ from txnsim.client.errors import (
 )
 from txnsim.client.versions import ANY, FinalizedFeatures, VersionRange
 from txnsim.types import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     ProducerIdAndEpoch,
     TopicPartition,
 )
 
-NO_IDENTITY: Final = ProducerIdAndEpoch(
-    producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
-)
 _SEQUENCES: Final = 1 << 31
 
 
@@ -95,7 +90,7 @@ class TxnSession(msgspec.Struct, eq=False):
     """Mutable state of one transactional producer; no I/O."""
 
     state: SessionState = SessionState.UNINITIALIZED
-    identity: ProducerIdAndEpoch = NO_IDENTITY
+    identity: ProducerIdAndEpoch = ProducerIdAndEpoch.NONE
     protocol: TxnProtocol = TxnProtocol.V1
     error: ClientError | None = None
     """What led to an error state."""

@@ -137,10 +137,10 @@ class ClientTrace:
         if call is not None:
             call.answered = received
 
-
-def current_call() -> Call | None:
-    """The call that is under way in this context."""
-    return _call.get()
+    @staticmethod
+    def current_call() -> Call | None:
+        """The call that is under way in this context."""
+        return _call.get()
 
 
 def _message(peer: str, api: int, version: int, correlation: int, size: int) -> dict[str, object]:

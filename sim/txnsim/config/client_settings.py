@@ -15,6 +15,7 @@ from txnsim.client.connection import ClientSettings
 from txnsim.config._client_security import read_client_security
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property
+from txnsim.errors import BadInputError
 
 _MILLISECONDS: Final = {
     "request.timeout.ms": "request_timeout_ms",
@@ -63,6 +64,26 @@ def read_client_settings(
                 pass
     settings = msgspec.structs.replace(defaults, client_id=client_id, security=security, **values)
     return ReadProperties(settings=settings, bootstrap=bootstrap, ignored=tuple(ignored))
+
+
+def settings_of_options(
+    given: Mapping[str, str], *, defaults: ClientSettings, what: str
+) -> ReadProperties:
+    """Read properties that a program was given.
+
+    Args:
+        given: By name.
+        defaults: Settings that nothing is said about.
+        what: Stands in front of a property's name in an error.
+
+    Raises:
+        BadInputError: A value is wrong.
+    """
+    entries = {name: Property(line=0, name=name, value=text) for name, text in given.items()}
+    try:
+        return read_client_settings(entries, defaults=defaults)
+    except WrongValueError as error:
+        raise BadInputError(f"{what}{error.entry.name}: {error.message}") from None
 
 
 def _milliseconds(entry: Property) -> int:

@@ -7,6 +7,7 @@ string``). The counterpart for values that ``msgspec`` reads is ``txnsim.mistake
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin
 
@@ -14,7 +15,7 @@ from txnsim.errors import in_short
 from txnsim.text import unknown
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 Place = tuple[str | int, ...]
 
@@ -48,6 +49,15 @@ def place_of(detail: Any, members: frozenset[str] = frozenset()) -> Place:
     return tuple(part for part in detail["loc"] if part != "[key]" and part not in members)
 
 
+def problems_in(error: ValidationError, model: type[BaseModel]) -> list[tuple[Place, str]]:
+    """Validation errors of pydantic as pairs of place and sentence."""
+    members = members_of(model)
+    return without_other_kinds(
+        (place_of(one, members), in_words(one, model=model)) for one in error.errors()
+    )
+
+
+@cache
 def members_of(model: type[BaseModel]) -> frozenset[str]:
     """Names of the alternative kinds below a model."""
     found: set[str] = set()

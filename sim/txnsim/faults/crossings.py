@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from enum import IntEnum, StrEnum
-from typing import Any, Protocol, assert_never
+from typing import Any, ClassVar, Protocol, assert_never
 
 import msgspec
 
@@ -160,6 +160,11 @@ class FaultEffect(msgspec.Struct, frozen=True, kw_only=True):
     slices: Slices | None = None
     is_reset: bool = False
     """A connection that breaks ends with RST."""
+
+    PASS: ClassVar[FaultEffect]
+
+
+FaultEffect.PASS = FaultEffect(outcome=SubmitOutcome.PASS)
 
 
 class Interceptor(Protocol):

@@ -27,7 +27,7 @@ from txnsim.faults.actions import (
     Throttle,
 )
 from txnsim.faults.cluster_actions import ClusterAction
-from txnsim.faults.points import CLIENT, PEER, FaultPoint
+from txnsim.faults.points import FaultPoint
 
 CROSSING_ACTIONS: Final[tuple[type[CrossingAction], ...]] = get_args(CrossingAction)
 CLUSTER_ACTIONS: Final[tuple[type[ClusterAction], ...]] = get_args(ClusterAction)
@@ -79,10 +79,10 @@ KINDS: Final[Mapping[FaultPoint, tuple[str, ...]]] = {
 ROLES: Final = ("leader", "follower")
 """What the criterion ``role`` may say, at ``log.append``."""
 
-WITH_API: Final = frozenset((*CLIENT, *PEER))
+WITH_API: Final = frozenset((*FaultPoint.of_clients(), *FaultPoint.of_peers()))
 """Points that requests and answers cross."""
 
-FROM_CLIENTS: Final = frozenset(CLIENT)
+FROM_CLIENTS: Final = frozenset(FaultPoint.of_clients())
 """Points at which the sender is a client that has said its name."""
 
 _WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str]] = {

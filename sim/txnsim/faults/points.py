@@ -12,7 +12,6 @@ is said there; what is not said has no meaning and is refused (``faults.meanings
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 
 class FaultPoint(StrEnum):
@@ -159,8 +158,12 @@ class FaultPoint(StrEnum):
     """No place but a moment: an action on the cluster happens as soon as its rule is armed, once.
     """
 
+    @classmethod
+    def of_clients(cls) -> tuple[FaultPoint, FaultPoint]:
+        """Where requests of clients and their answers cross."""
+        return cls.CLIENT_REQUEST, cls.CLIENT_RESPONSE
 
-CLIENT: Final = (FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE)
-"""Where requests of clients and their answers cross."""
-PEER: Final = (FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE)
-"""The same between brokers."""
+    @classmethod
+    def of_peers(cls) -> tuple[FaultPoint, FaultPoint]:
+        """The same between brokers."""
+        return cls.PEER_REQUEST, cls.PEER_RESPONSE

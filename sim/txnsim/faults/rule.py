@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.faults.actions import Corrupt, CrossingAction, Rewrite
+from txnsim.faults.actions import Corrupt, CrossingAction, Fail, Rewrite
 from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
 from txnsim.faults.crossings import DamagedPart, RewriteHow
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
@@ -116,6 +116,21 @@ class FaultRule(
         ):
             raise ValueError(reason)
 
+    @property
+    def is_on_cluster(self) -> bool:
+        """It does something to the cluster, whatever crosses."""
+        return isinstance(self.action, ClusterAction)
+
+    @property
+    def answers_with_error(self) -> bool:
+        """What it strikes is answered with an error."""
+        return isinstance(self.action, Fail)
+
+    @property
+    def api_key(self) -> int | None:
+        """API key of ``api``; None for an unknown API, or where the rule matches any."""
+        return self.api if self.api is None or isinstance(self.api, int) else API_KEYS.get(self.api)
+
 
 # msgspec (0.22) learns a struct at its first use, and the process crashes where two threads do so
 # at once: stories are read in one, rules are armed in another.
@@ -153,7 +168,7 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
     if rule.api is None:
         yield "rewrite needs api: which fields there are depends on it"
         return
-    key = rule.api if isinstance(rule.api, int) else API_KEYS.get(rule.api)
+    key = rule.api_key
     if key is None:
         return  # reported elsewhere
     fields = answer_fields(key)

@@ -18,7 +18,7 @@ from txnsim.extensions import OnDemand
 from txnsim.group.record_kinds import KIND_OF, kinds, message_of, record_of
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
-from txnsim.wire.batch_header import TRANSACTIONAL_FLAG, pack_batch
+from txnsim.wire.batch_header import BatchHeader, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader
 from txnsim.wire.encoder import writer
 from txnsim.wire.records import Record, in_batches
@@ -62,7 +62,7 @@ def encode_batch(
         b"".join(pieces),
         base_offset=0,
         leader_epoch=-1,
-        attributes=TRANSACTIONAL_FLAG if producer_id != NO_PRODUCER_ID else 0,
+        attributes=BatchHeader.TRANSACTIONAL if producer_id != NO_PRODUCER_ID else 0,
         last_offset_delta=len(pieces) - 1,
         base_timestamp_ms=now_ms,
         max_timestamp_ms=now_ms,

@@ -1,11 +1,12 @@
 """The control port: clock, faults, health and metrics of a running cluster over HTTP (extra
 ``http``).
 
-- ``app`` answers, ``server`` runs it in the brokers' event loop, ``guard`` lets in.
-- ``operation`` is one route as a value, ``messages`` what goes over it, ``openapi`` describes them,
-  ``replies`` reads and refuses; ``work_thread`` does what would keep the loop busy.
-- Nouns: ``overview``, ``faults``, ``_life`` (brokers, leaders, clock), ``topics``,
-  ``_transactions``, ``_log_dirs``, ``events``, ``report``, ``_reset``; ``assertions`` and
+- ``_app`` answers, ``server`` runs it in the brokers' event loop, ``_guard`` lets in; ``partial``
+  answers for what is no simulated cluster, ``direct`` without a server.
+- ``operation`` is one route as a value, ``messages`` what goes over it, ``_openapi`` describes
+  them, ``replies`` reads and refuses; ``work_thread`` does what would keep the loop busy.
+- Nouns: ``_overview``, ``_faults``, ``_life`` (brokers, leaders, clock), ``_topics``,
+  ``_transactions``, ``_log_dirs``, ``_events``, ``report``, ``_reset``; ``_assertions`` and
   ``_repairs`` ask over the wire (``wire_noun``).
 - ``_pages``: in a browser.
 

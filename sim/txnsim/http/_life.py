@@ -16,6 +16,7 @@ from starlette.requests import Request
 
 from txnsim.controller.elections import ElectionType, elect_leader
 from txnsim.errors import ConfigError, ErrorCode, Rejection
+from txnsim.http._topics import known_partition, partition_view
 from txnsim.http.messages import (
     Advance,
     BrokerView,
@@ -29,7 +30,6 @@ from txnsim.http.messages import (
 )
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, digits_of, number_of
-from txnsim.http.topics import known_partition, partition_of, partition_view
 from txnsim.runtime.env import Clock
 from txnsim.server.inputs import advance_with_breaks, input_event, shift
 from txnsim.server.member import Member, MemberState
@@ -190,7 +190,7 @@ class LifeRoutes(ClusterNoun):
     async def move_leader(self, _request: Request, body: Body[LeaderMove]) -> PartitionView:
         """Hand a partition to another in-sync replica, under the next leader epoch."""
         wanted = await body.read()
-        where = partition_of(self._cluster, wanted.topic, wanted.partition)
+        where = self.partition(wanted.topic, wanted.partition)
         try:
             self._cluster.move_leader(where, BrokerId(wanted.leader))
         except ConfigError as error:
@@ -204,7 +204,7 @@ class LifeRoutes(ClusterNoun):
     async def elect(self, _request: Request, body: Body[Elect]) -> PartitionView:
         """Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)."""
         wanted = await body.read()
-        where = partition_of(self._cluster, wanted.topic, wanted.partition)
+        where = self.partition(wanted.topic, wanted.partition)
         kind = _ELECTIONS.get(wanted.type)
         if kind is None:
             raise RefusedError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from txnsim.http.guard import AccessRules
+from txnsim.http._guard import AccessRules
 from txnsim.http.operation import PREFIX, Noun, Operation
 
 

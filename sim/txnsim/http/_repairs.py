@@ -14,8 +14,6 @@ from txnsim.client.inspection.repair import Repair, repair
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError
-from txnsim.http.topics import partition_of
-from txnsim.http.wire_noun import outside_of
 from txnsim.server.request_trace import PAGE
 from txnsim.txn.past_decision import GUESSES
 
@@ -40,12 +38,12 @@ class RepairRoutes(ClusterNoun):
         --yes` does. Where the decision is unknown, `guess` says which one.
         """
         wanted = await body.read()
-        place = partition_of(self._cluster, wanted.topic, wanted.partition)
+        place = self.partition(wanted.topic, wanted.partition)
         settings = ClientSettings(client_id=PAGE, api_timeout_ms=TIMEOUT_MS)
         now_ms = self._cluster.environment.clock.now_ms()
         guess = None if wanted.guess is None else GUESSES[wanted.guess]
         try:
-            async with outside_of(self._cluster, settings) as outside:
+            async with self.outside(settings) as outside:
                 admin = Admin(outside)
                 found = await survey(
                     admin, now_ms=now_ms, partitions=[place], older_than_ms=ANY_AGE

@@ -18,9 +18,9 @@ from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction, judging
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.errors import ConfigError
+from txnsim.http._topics import replica_log
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation, Query
 from txnsim.http.replies import Listing, RefusedError, number_of, word_of
-from txnsim.http.topics import partition_of, replica_log
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerEntry
 from txnsim.runtime.turns import Pace, rest_where_due
@@ -182,7 +182,7 @@ class TransactionRoutes(ClusterNoun):
         if topic is None and partition >= 0:
             raise RefusedError(422, f"partition {partition} needs a topic")
         if topic is not None:
-            partition_of(self._cluster, topic, max(partition, 0))
+            self.partition(topic, max(partition, 0))
         return self._listing(
             ProducerView(
                 topic=where.topic,

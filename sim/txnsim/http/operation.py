@@ -17,9 +17,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from txnsim.http.replies import Body, Listing, OptionalBody, WithStatus, as_json, no_body_of
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.operator_login import operator_login
+from txnsim.http.replies import (
+    Body,
+    Listing,
+    OptionalBody,
+    RefusedError,
+    WithStatus,
+    as_json,
+    no_body_of,
+)
 from txnsim.runtime.turns import Pace
 from txnsim.server.cluster import SimCluster
+from txnsim.types import TopicPartition
 
 T = TypeVar("T")
 
@@ -179,3 +191,38 @@ class ClusterNoun(Noun):
         """A list of any length, which is made with breaks."""
         limit = self._cluster.options.settings.answer_max_bytes
         return Listing(elements, pace or self._pace(), bytes_max=limit)
+
+    def partition(self, topic: str, partition: int) -> TopicPartition:
+        """A partition that exists.
+
+        Raises:
+            RefusedError: It does not.
+        """
+        found = self._cluster.metadata.image.topics.get(topic)
+        if found is None:
+            raise RefusedError(404, f"there is no topic {topic!r}; GET {PREFIX}/topics lists them")
+        if not 0 <= partition < len(found.partitions):
+            raise RefusedError(
+                404, f"{topic} has partitions 0 to {len(found.partitions) - 1}, not {partition}"
+            )
+        return TopicPartition(topic, partition)
+
+    def outside(self, settings: ClientSettings, *, traced: bool = False) -> Cluster:
+        """A client of the cluster, not connected; refuses with 503 where no broker lives.
+
+        ``traced``: its calls are in the cluster's trace, as those of an application of ours.
+        """
+        environment, bootstrap = self._cluster.environment, self._cluster.bootstrap
+        login = operator_login(self._cluster.options.security)
+        if login is not None:
+            bootstrap = self._cluster.bootstrap_of(login[0])
+            settings = msgspec.structs.replace(settings, security=login[1])
+        if not bootstrap:
+            raise RefusedError(503, "no broker lives: POST /api/v1/brokers/1/start starts one")
+        return Cluster(
+            bootstrap,
+            settings=settings,
+            clock=environment.clock,
+            tasks=environment.tasks,
+            tracer=environment.tracer if traced else None,
+        )

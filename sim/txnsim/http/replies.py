@@ -213,7 +213,9 @@ async def _read(request: Request) -> bytearray:
     return body
 
 
-def number_of(request: Request, name: str, *, default: int, least: int, most: int) -> int:
+def number_of(
+    request: Request, name: str, *, default: int, least: int, most: int = CURSOR_MAX
+) -> int:
     """A whole number in the query.
 
     Raises:

@@ -12,7 +12,6 @@ from typing import Final, Protocol, Self
 
 from txnsim.errors import MissingExtraError, pip_line
 from txnsim.runtime.env import Tasks
-from txnsim.runtime.forked_processes import ForkServer
 from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
 from txnsim.text import host_and_port
@@ -28,8 +27,8 @@ try:
 except ImportError as error:
     raise MissingExtraError(f"the control port needs {error.name}: {pip_line('http')}") from error
 
-from txnsim.http.app import ControlApi
-from txnsim.http.guard import AccessRules, is_loopback
+from txnsim.http._app import ControlApi
+from txnsim.http._guard import AccessRules, is_loopback
 
 
 class Api(Protocol):
@@ -43,7 +42,6 @@ class Api(Protocol):
 
 NEEDED: Final = (starlette, uvicorn)
 
-LOOPBACK: Final = "127.0.0.1"
 GRACE_SECONDS: Final = 1
 """How long open requests may go on when the port closes."""
 
@@ -59,6 +57,8 @@ class _Server(uvicorn.Server):
 
 class ControlServer:
     """The control port of one cluster, open inside ``async with``."""
+
+    LOOPBACK: Final = "127.0.0.1"
 
     def __init__(
         self, api: Api, tasks: Tasks, *, port: int, host: str = LOOPBACK, token: str | None = None
@@ -90,7 +90,7 @@ class ControlServer:
         host: str = LOOPBACK,
         token: str | None = None,
         page: bool = False,
-        fork_server: ForkServer | None = None,
+        fork_server: object = None,
     ) -> Self:
         """The control port of a simulated cluster.
 
@@ -98,8 +98,9 @@ class ControlServer:
             cluster: Its tasks serve the port.
             port, host, token: As above.
             page: The page will be opened: what it needs is made ready at once.
-            fork_server: The helper of driven runs, if it was forked already; it is closed with the
-                port.
+            fork_server: The lab's helper of driven runs, if it was forked already; it is closed
+            with the
+                with the port.
         """
         api = ControlApi(cluster, fork_server)
         if page:

@@ -5,42 +5,15 @@ behind a proxy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Self
-
-import msgspec
 
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.operator_login import operator_login
-from txnsim.http.operation import Noun
-from txnsim.http.replies import RefusedError
-from txnsim.http.topics import partition_of
+from txnsim.http.operation import ClusterNoun, Noun
 from txnsim.runtime.env import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
-
-
-def outside_of(cluster: SimCluster, settings: ClientSettings, *, traced: bool = False) -> Cluster:
-    """A client of a simulated cluster, not connected; refuses with 503 where no broker lives.
-
-    ``traced``: its calls are in the cluster's trace, as those of an application of ours.
-    """
-    environment, bootstrap = cluster.environment, cluster.bootstrap
-    login = operator_login(cluster.options.security)
-    if login is not None:
-        bootstrap = cluster.bootstrap_of(login[0])
-        settings = msgspec.structs.replace(settings, security=login[1])
-    if not bootstrap:
-        raise RefusedError(503, "no broker lives: POST /api/v1/brokers/1/start starts one")
-    return Cluster(
-        bootstrap,
-        settings=settings,
-        clock=environment.clock,
-        tasks=environment.tasks,
-        tracer=environment.tracer if traced else None,
-    )
 
 
 class WireNoun(Noun):
@@ -65,10 +38,11 @@ class WireNoun(Noun):
     @classmethod
     def of_simulated(cls, cluster: SimCluster) -> Self:
         """Over a simulated cluster."""
+        noun = ClusterNoun(cluster)
         return cls(
             cluster.environment,
-            outside=partial(outside_of, cluster),
-            place_of=partial(partition_of, cluster),
+            outside=noun.outside,
+            place_of=noun.partition,
             bootstrap=lambda: cluster.bootstrap,
             answer_max_bytes=cluster.options.settings.answer_max_bytes,
         )

@@ -46,6 +46,11 @@ class WorkThread:
         self._work.put((done, work))
         return await done
 
+    @staticmethod
+    async def beside(work: Callable[[], T]) -> T:
+        """The result of ``work``, run in a thread of its own where the platform has threads."""
+        return await (asyncio.to_thread(work) if HAS_THREADS else in_a_turn(work))
+
     def close(self) -> None:
         """Stop after the current work, without waiting for its end."""
         self._is_closed = True
@@ -62,11 +67,6 @@ class WorkThread:
                 tell = partial(_fail, done, error)
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
                 done.get_loop().call_soon_threadsafe(tell)
-
-
-async def beside(work: Callable[[], T]) -> T:
-    """The result of ``work``, run in a thread where the platform has threads."""
-    return await (asyncio.to_thread(work) if HAS_THREADS else in_a_turn(work))
 
 
 async def in_a_turn(work: Callable[[], T]) -> T:

@@ -23,15 +23,8 @@ from txnsim.log.validation import Reread, check_size, sound_batch
 from txnsim.log.verification import SENTINEL, VerificationEntries, VerificationEntry
 from txnsim.releases.rules import Rules
 from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
-from txnsim.wire.batch import (
-    LOG_APPEND_TIME_FLAG,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    control_batch,
-    read_batch_header,
-    restamp,
-)
-from txnsim.wire.batch_header import AFTER_PLACE, LOG_OVERHEAD, PLACE, Came
+from txnsim.wire.batch import BatchHeader, control_batch, read_batch_header, restamp
+from txnsim.wire.batch_header import AFTER_PLACE, PLACE, Came
 from txnsim.wire.control import MARKER_BYTES
 
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
@@ -175,7 +168,10 @@ def append_coordinator(
     log.append(
         ReplicatedBatch(
             data=b"".join(
-                (PLACE(offset, size - LOG_OVERHEAD, leader_epoch), memoryview(batch)[AFTER_PLACE])
+                (
+                    PLACE(offset, size - BatchHeader.OVERHEAD, leader_epoch),
+                    memoryview(batch)[AFTER_PLACE],
+                )
             ),
             base_offset=offset,
             last_offset=offset + last_delta,
@@ -268,7 +264,7 @@ def _write(
     if log.config.timestamp_type is _LOG_APPEND_TIME:
         log_append_time_ms = max_timestamp = now_ms
         batch = restamp(batch, max_timestamp_ms=now_ms, log_append_time=True)
-    elif max_timestamp != header.max_timestamp_ms or attributes & LOG_APPEND_TIME_FLAG:
+    elif max_timestamp != header.max_timestamp_ms or attributes & BatchHeader.LOG_APPEND_TIME:
         batch = restamp(batch, max_timestamp_ms=max_timestamp, log_append_time=False)
     base_offset = log.local.end_offset
     last_offset = base_offset + header.last_offset_delta
@@ -286,7 +282,7 @@ def _write(
             producer_epoch=header.producer_epoch,
             last_sequence=last_sequence,
             timestamp_ms=max_timestamp,
-            is_transactional=attributes & TRANSACTIONAL_FLAG != 0,
+            is_transactional=attributes & BatchHeader.TRANSACTIONAL != 0,
             is_control=False,
         ),
         now_ms=now_ms,
@@ -616,7 +612,7 @@ def check_producer(
 ) -> Refusal | None:
     """Gate and data rules for a batch of a producer."""
     producer_id = header.producer_id
-    is_transactional = header.attributes & TRANSACTIONAL_FLAG != 0
+    is_transactional = header.attributes & BatchHeader.TRANSACTIONAL != 0
     rules, verified = config.rules, verification.entries.get(producer_id)
     if is_transactional:
         refusal = check_gate(

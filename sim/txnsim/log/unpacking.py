@@ -13,7 +13,7 @@ from collections.abc import Generator
 from typing import Final, TypeVar
 
 from txnsim.errors import CorruptBatchError, MissingExtraError, UnpacksTooLargeError
-from txnsim.wire.batch import HEADER_SIZE, NONE, BatchHeader
+from txnsim.wire.batch import NONE, BatchHeader
 from txnsim.wire.batch_header import Came
 from txnsim.wire.compression import NAMES, Packed, decompress_at_once
 
@@ -37,8 +37,8 @@ def payload_in_steps(header: BatchHeader, batch: Came, at_most: int) -> Steps[Pa
         MissingExtraError: Their codec needs a library that is not installed.
     """
     if header.compression == NONE:
-        return memoryview(batch)[HEADER_SIZE : header.size]
-    data = bytes(batch[HEADER_SIZE : header.size])
+        return memoryview(batch)[BatchHeader.SIZE : header.size]
+    data = bytes(batch[BatchHeader.SIZE : header.size])
     found = decompress_at_once(header.compression, data)
     if found is not None:
         if len(found) > at_most:

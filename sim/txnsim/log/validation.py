@@ -34,17 +34,7 @@ from txnsim.log.answers import NO_TIMESTAMP, UNKNOWN_OFFSET, AppendRejection
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.log.unpacking import Payload, Steps, at_once, payload_in_steps
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import (
-    COMPRESSION_MASK,
-    CONTROL_FLAG,
-    HEADER_SIZE,
-    LOG_APPEND_TIME_FLAG,
-    LOG_OVERHEAD,
-    NONE,
-    BatchHeader,
-    crc_is_valid,
-    read_batch_header,
-)
+from txnsim.wire.batch import NONE, BatchHeader, crc_is_valid, read_batch_header
 from txnsim.wire.batch_header import Came
 from txnsim.wire.batch_rewrite import recoded_batch, scan_records
 from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk_in_steps
@@ -107,7 +97,7 @@ def check_envelope(
             log_start_offset,
             "batch.base-offset",
         )
-    size = header.batch_length + LOG_OVERHEAD
+    size = header.batch_length + BatchHeader.OVERHEAD
     if size > config.max_message_bytes:
         return check_size(size, config)
     if not crc_is_valid(batch, header):
@@ -124,7 +114,7 @@ def check_envelope(
             log_start_offset,
             "batch.counts",
         )
-    if header.attributes & CONTROL_FLAG:
+    if header.attributes & BatchHeader.CONTROL:
         return _invalid(
             "clients may not write control batches", log_start_offset, "batch.control-flag"
         )
@@ -199,7 +189,7 @@ def is_heavy(headers: Iterable[BatchHeader]) -> bool:
     """Whether the records take long to check: many of them, many headers, or compressed."""
     records = size = 0
     for header in headers:
-        if header.attributes & COMPRESSION_MASK:
+        if header.attributes & BatchHeader.COMPRESSION:
             return True
         records += header.records_count
         size += header.batch_length
@@ -210,9 +200,9 @@ def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
     """The newest timestamp of the records, or why the batch can't hold those that its header
     states.
     """
-    if not header.attributes & COMPRESSION_MASK:
+    if not header.attributes & BatchHeader.COMPRESSION:
         try:
-            delta_ms = newest_delta_ms(batch, HEADER_SIZE, header.records_count)
+            delta_ms = newest_delta_ms(batch, BatchHeader.SIZE, header.records_count)
         except CorruptBatchError as error:
             return _invalid(str(error), UNKNOWN_OFFSET, "batch.inner-count")
         if delta_ms is None:
@@ -265,7 +255,7 @@ def needs_examination(
     header: BatchHeader, newest_ms: int, *, config: LogConfig, now_ms: int
 ) -> bool:
     """Whether header and newest timestamp can't say that every record may be written."""
-    if config.is_compacted or header.attributes & LOG_APPEND_TIME_FLAG:
+    if config.is_compacted or header.attributes & BatchHeader.LOG_APPEND_TIME:
         return True
     if config.timestamp_type is not _CREATE_TIME:
         return False
@@ -488,7 +478,7 @@ def sound_batch(
             header = read_batch_header(batch, 0)
         except CorruptBatchError as error:
             return AppendRejection(error=ErrorCode.corrupt_message, reason=str(error))
-    size = header.batch_length + LOG_OVERHEAD
+    size = header.batch_length + BatchHeader.OVERHEAD
     if len(batch) != size:
         batch = batch[:size]
     rejection = check_envelope(header, batch, config=config, log_start_offset=log_start_offset)

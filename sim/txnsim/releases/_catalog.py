@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from txnsim.errors import ConfigError
 from txnsim.releases._fleet import Fleet
-from txnsim.releases.kafka import RELEASES
-from txnsim.releases.release import Release
+from txnsim.releases._kafka import RELEASES
+from txnsim.releases._release import Release
 from txnsim.types import BrokerId
 
 

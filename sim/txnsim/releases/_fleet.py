@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.releases.kafka import REFERENCE
-from txnsim.releases.release import FeatureRange, Release
-from txnsim.releases.rules import documentation
+from txnsim.releases._kafka import REFERENCE
+from txnsim.releases._release import FeatureRange, Release
+from txnsim.releases.rules import Rules
 from txnsim.types import BrokerId
 
 
@@ -40,7 +40,7 @@ class Fleet:
         Raises:
             ConfigError: There is no such switch.
         """
-        unknown = set(rules or ()) - set(documentation())
+        unknown = set(rules or ()) - set(Rules.documentation())
         if unknown:
             raise ConfigError(f"there is no rule {', '.join(sorted(unknown))}")
         self.default = default

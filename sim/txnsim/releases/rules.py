@@ -57,6 +57,18 @@ class RuleSwitch(msgspec.Struct, frozen=True):
             own >= self.since[-1] or any(own[:-1] == one[:-1] and own >= one for one in self.since)
         )
 
+    def came(self, newest: str) -> str:
+        """Since when releases have it on, for a reader who may know newer ones than we do.
+
+        Args:
+            newest: The newest release that is known.
+        """
+        first = ", ".join(map(text_of, self.since))
+        if not self.until:
+            return first or f"none up to {newest}"
+        last = f"up to {text_of(self.until)}"
+        return f"{last}, and from {first} on" if first else last
+
 
 def numbers(version: str) -> Numbers:
     """The numbers of a release: (4, 3, 1) of ``4.3.1``.
@@ -649,12 +661,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         before="both are what the last write says",
     )
 
+    @staticmethod
+    @cache
+    def documentation() -> Mapping[str, RuleSwitch]:
+        """The ``RuleSwitch`` of each switch, in order of declaration."""
+        return MappingProxyType(dict(zip(Rules.__struct_fields__, _switches, strict=True)))
+
 
 LATEST: Final = Rules()
 """Rules of the reference release."""
-
-
-@cache
-def documentation() -> Mapping[str, RuleSwitch]:
-    """The ``RuleSwitch`` of each switch, in order of declaration."""
-    return MappingProxyType(dict(zip(Rules.__struct_fields__, _switches, strict=True)))

@@ -9,7 +9,6 @@
   loop.
 - ``virtual``: put on a loop whose clock jumps.
 - ``turns``, ``switch_interval``: who goes first on the loop.
-- ``forked_processes``: processes that begin at once.
 - ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen, ``_trace_forms``
   keeps events as text.
 """

@@ -11,9 +11,9 @@ The cluster:
 
 Its clients:
 
-- ``_listener``, ``_connection``: sockets, and the requests of one, in order; ``outbox`` is
+- ``_listener``, ``_connection``: sockets, and the requests of one, in order; ``_outbox`` is
   what goes out.
-- ``crossings`` leads requests past faults.
+- ``crossings`` leads requests past faults, ``relayed`` those that go on to a broker elsewhere.
 - ``_channel_builder``: TLS and ``_sasl``; ``security_demo`` is for trying out.
 - ``_request_log``, ``request_trace``: what is told of requests.
 """

@@ -36,10 +36,10 @@ from txnsim.runtime.network import reset
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.runtime.turns import BYTE_NS, REQUEST_NS, LargeReads, Pace
 from txnsim.security.principals import ANONYMOUS
+from txnsim.server._outbox import Outbox, whole
 from txnsim.server._request_log import instead, logged, raise_bug, too_large
 from txnsim.server._sasl import SaslSession, SaslState, Then
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
-from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.types import BrokerId
 from txnsim.wire import codec

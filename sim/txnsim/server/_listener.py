@@ -19,7 +19,7 @@ from txnsim.loggers import Logger
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
 from txnsim.server._channel_builder import ChannelBuilder
-from txnsim.server.outbox import HeldBytes
+from txnsim.server._outbox import HeldBytes
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.text import host_and_port
 

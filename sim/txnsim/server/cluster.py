@@ -17,6 +17,7 @@ from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
+from txnsim.controller.growth import grown_topic
 from txnsim.errors import ConfigError, Rejection
 from txnsim.extensions import OnDemand
 from txnsim.faults.absent_targets import doubt
@@ -421,6 +422,26 @@ class SimCluster:
 
     def _others(self, broker_id: BrokerId) -> list[BrokerId]:
         return [CONTROLLER_ID, *(other for other in self.members if other != broker_id)]
+
+    # Topics
+
+    def grow_topic(
+        self, name: str, count: int, assignments: Sequence[Sequence[BrokerId]] | None = None
+    ) -> Rejection | None:
+        """Give a topic more partitions; returns why it can't have them.
+
+        Args:
+            name: Of the topic.
+            count: All partitions, those that are there included.
+            assignments: The replicas of new ones; chosen unless given.
+        """
+        given = None if assignments is None else tuple(map(tuple, assignments))
+        grown = grown_topic(self.metadata.image, name, count=count, assignments=given)
+        if isinstance(grown, Rejection):
+            return grown
+        with input_event(self.environment, "grow-topic", topic=name, partitions=count):
+            self.metadata.publish(self.metadata.image.with_topics([grown]))
+        return None
 
     # Leaders
 

@@ -14,7 +14,7 @@ again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -34,7 +34,7 @@ from txnsim.faults.crossings import (
     SubmitOutcome,
 )
 from txnsim.faults.damage import SIZE_BYTES, damaged
-from txnsim.faults.points import CLIENT, PEER, FaultPoint
+from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.loggers import Logger
 from txnsim.wire import codec
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
 
 _log: Final = Logger("txnsim.server")
 
-PASS: Final = FaultEffect(outcome=SubmitOutcome.PASS)
 PRODUCE: Final = 0
 
-LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
+_LOST_COPY: Final = (SubmitOutcome.DROP, SubmitOutcome.ERROR, SubmitOutcome.DISCONNECT)
 """Outcomes after which a copy is not handled."""
 
 Parse = Callable[[bytes], Request]
@@ -85,7 +84,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
 
     async def opened(self) -> FaultEffect:
         """The effect of fault rules on the opened connection; nothing has been read yet."""
-        return await self._cross(opening(self._listener.node, self._line))
+        return await self._passage().opened(self._listener.node, self._line)
 
     async def handle(self, request: Request, handler: Handler, frame: bytes) -> Any:
         """Bring a request to its handler and its answer back, past whatever is armed.
@@ -98,7 +97,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
                 return NoResponse.NEVER
             return await self.leave(request, handler, await handler.handle(request))
         crossing = self._describe(FaultPoint.CLIENT_REQUEST, request, handler)
-        verdict = await self._cross(crossing)
+        verdict = await self._passage().cross(crossing)
         if self._listener.is_gone:
             return NoResponse.NEVER  # the broker that it was held for is none any more
         match verdict.outcome:
@@ -139,10 +138,10 @@ class ClientCrossings(msgspec.Struct, eq=False):
         self, request: Request, handler: Handler, reply: Any, *, mute_ms: int = 0
     ) -> Any:
         """The response point: the request has taken effect, its answer may still be lost."""
-        verdict = PASS
+        verdict = FaultEffect.PASS
         if self._listener.network.interceptor.armed:
             crossing = self._describe(FaultPoint.CLIENT_RESPONSE, request, handler, reply)
-            verdict = await self._cross(crossing)
+            verdict = await self._passage().cross(crossing)
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 return NoResponse.NEVER
@@ -170,18 +169,17 @@ class ClientCrossings(msgspec.Struct, eq=False):
         """Let the request arrive once more; its answer is thrown away."""
         request = self._parse(frame)
         handler = request.handler
-        tell(self._listener.tracer, "msg.dup", crossing)
         self._listener.tasks.drive(
-            self._handle_copy(msgspec.structs.replace(crossing, is_copy=True), request, handler),
+            self._handle_copy(self._passage().again(crossing), request, handler),
             partial(_note_failure, request),
             name=f"copy of {handler.name}",
         )
 
-    async def _handle_copy(self, crossing: Crossing, request: Request, handler: Handler) -> None:
-        verdict = await self._cross(crossing)
-        if self._listener.is_gone or verdict.outcome in LOST_COPY:
-            return
-        await handler.handle(request)
+    async def _handle_copy(
+        self, arrives: Awaitable[bool], request: Request, handler: Handler
+    ) -> None:
+        if await arrives and not self._listener.is_gone:
+            await handler.handle(request)
 
     def _describe(
         self, point: FaultPoint, request: Request, handler: Handler, reply: Any = None
@@ -201,47 +199,64 @@ class ClientCrossings(msgspec.Struct, eq=False):
             carries_batches=batch is not None,
         )
 
-    async def _cross(self, crossing: Crossing) -> FaultEffect:
-        listener = self._listener
-        return await crossed(crossing, listener.network.interceptor, listener.tracer)
+    def _passage(self) -> Passage:
+        return Passage(self._listener.network.interceptor, self._listener.tracer)
 
 
-def opening(node: str, line: str) -> Crossing:
-    """The crossing of an opened connection, before any byte is read."""
-    return Crossing(
-        point=FaultPoint.CONNECTION_OPEN,
-        source="client/",
-        target=node,
-        api_key=-1,
-        api_version=-1,
-        correlation_id=0,
-        subject=NO_SUBJECT,
-        line=line,
-    )
+class Passage(msgspec.Struct, eq=False):
+    """The way of messages past fault points."""
 
+    _interceptor: Interceptor
+    _tracer: Tracer
 
-async def crossed(crossing: Crossing, interceptor: Interceptor, tracer: Tracer) -> FaultEffect:
-    """The effect of the fault rules on a crossing, after any delay or hold."""
-    verdict = interceptor.cross(crossing) if interceptor.armed else None
-    if verdict is not None and not isinstance(verdict, FaultEffect):
-        tell(tracer, "msg.hold", crossing)
-        verdict = await verdict
-    if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
-        tell(tracer, "msg.drop", crossing)
-    return verdict or PASS
+    async def cross(self, crossing: Crossing) -> FaultEffect:
+        """The effect of the fault rules on a crossing, after any delay or hold."""
+        verdict = self._interceptor.cross(crossing) if self._interceptor.armed else None
+        if verdict is not None and not isinstance(verdict, FaultEffect):
+            self._tell("msg.hold", crossing)
+            verdict = await verdict
+        if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
+            self._tell("msg.drop", crossing)
+        return verdict or FaultEffect.PASS
 
+    async def opened(self, node: str, line: str) -> FaultEffect:
+        """The effect on an opened connection, before any byte is read."""
+        opening = Crossing(
+            point=FaultPoint.CONNECTION_OPEN,
+            source="client/",
+            target=node,
+            api_key=-1,
+            api_version=-1,
+            correlation_id=0,
+            subject=NO_SUBJECT,
+            line=line,
+        )
+        return await self.cross(opening)
 
-def tell(tracer: Tracer, kind: str, crossing: Crossing) -> None:
-    """What a fault does to a message; it is the current cause from now on."""
-    if tracer.on and crossing.api_key >= 0:
-        data = {
-            "api": api_name(crossing.api_key),
-            "version": crossing.api_version,
-            "correlation": crossing.correlation_id,
-            "peer": crossing.source,
-            "response": crossing.point in (CLIENT[1], PEER[1]),
-        }
-        tracer.caused_by(tracer.emit(kind, crossing.target, data=data))
+    def again(self, crossing: Crossing) -> Coroutine[Any, Any, bool]:
+        """Send a copy of a request across the point, traced at once; returns whether a broker
+        handles the copy.
+        """
+        self._tell("msg.dup", crossing)
+        return self._copied(msgspec.structs.replace(crossing, is_copy=True))
+
+    async def _copied(self, crossing: Crossing) -> bool:
+        verdict = await self.cross(crossing)
+        return verdict.outcome not in _LOST_COPY
+
+    def _tell(self, kind: str, crossing: Crossing) -> None:
+        """What a fault does to a message; it is the current cause from now on."""
+        tracer = self._tracer
+        if tracer.on and crossing.api_key >= 0:
+            data = {
+                "api": api_name(crossing.api_key),
+                "version": crossing.api_version,
+                "correlation": crossing.correlation_id,
+                "peer": crossing.source,
+                "response": crossing.point
+                in (FaultPoint.CLIENT_RESPONSE, FaultPoint.PEER_RESPONSE),
+            }
+            tracer.caused_by(tracer.emit(kind, crossing.target, data=data))
 
 
 def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:

@@ -97,6 +97,16 @@ class Member:
 
     # Lives
 
+    @property
+    def is_down(self) -> bool:
+        """The broker is stopped, and is not starting."""
+        return self.state is MemberState.DOWN
+
+    @property
+    def is_running(self) -> bool:
+        """A broker of this id lives and serves."""
+        return self.state is MemberState.RUNNING
+
     def join(self, listener: BrokerListener) -> None:
         """Live as a broker of the freshly formatted cluster: registered and unfenced already.
 

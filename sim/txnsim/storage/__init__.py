@@ -2,7 +2,7 @@
 
 - ``names``: what the names in a log directory say.
 - ``log_file``: record batches of a segment (``*.log``), up to a torn tail.
-- ``indexes``: the sparse indexes beside it (``*.index``, ``*.timeindex``), written only.
+- ``_indexes``: the sparse indexes beside it (``*.index``, ``*.timeindex``), written only.
 - ``txn_index``: aborted transactions of a segment (``*.txnindex``).
 - ``producer_snapshot``: producer state of a partition at one offset (``*.snapshot``).
 - ``checkpoints``: leader epochs of a replica, offsets of all replicas of a broker.
@@ -11,8 +11,7 @@
 - ``metadata_log``: what the copy of a KRaft cluster's metadata log says; ``metadata_snapshot``: one
   that says what our cluster is.
 - ``disks``: the log directories of a cluster, and when it was stopped; ``replica_files``,
-  ``replica_loading``, ``replica_summary``: a replica's log made from its folder, as a starting
-  broker makes it.
+  ``replica_loading``: a replica's log made from its folder, as a starting broker makes it.
 - ``replica_install``: replicas put into the directory of a stopped broker; ``lock``: is it stopped?
 - ``stored_file``: a file before it is written, and an archive of them. ``regular_file`` opens what
   may be anything.

@@ -18,17 +18,13 @@ import msgspec
 from txnsim.errors import ConfigError, CorruptLogRecordError
 from txnsim.storage import checkpoints, names
 from txnsim.storage.log_file import read_log_file
-from txnsim.storage.metadata_files import (
-    MetaProperties,
-    decode_meta_properties,
-    decode_partition_metadata,
-)
-from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
+from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
+from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.replica_files import replica_files
 from txnsim.storage.replica_loading import Noted
 from txnsim.types import INTERNAL_TOPICS, BrokerId, TopicPartition
 
-_METADATA: Final = names.topic_partition_of(FOLDER_NAME)
+_METADATA: Final = names.topic_partition_of(StoredMetadata.FOLDER)
 
 
 class StoredFolder(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,14 +93,15 @@ def find_disks(paths: Sequence[Path]) -> Disks:
     for one in directories:
         if one.meta.cluster_id != first.meta.cluster_id:
             raise ConfigError(
-                f"{one.path / names.META_PROPERTIES_NAME}: cluster.id is {one.meta.cluster_id!r}, "
-                f"that of {first.path} is {first.meta.cluster_id!r}"
+                f"{one.path / names.FileName.META_PROPERTIES}: cluster.id is "
+                f"{one.meta.cluster_id!r}, that of {first.path} is {first.meta.cluster_id!r}"
             )
         directory_id = one.meta.directory_id
         twin = one if directory_id is None else by_id.setdefault(directory_id, one)
         if twin is not one:
             raise ConfigError(
-                f"{one.path / names.META_PROPERTIES_NAME}: it is the same directory as {twin.path}"
+                f"{one.path / names.FileName.META_PROPERTIES}: it is the same directory as "
+                f"{twin.path}"
             )
     return Disks(
         cluster_id=first.meta.cluster_id,
@@ -114,15 +111,17 @@ def find_disks(paths: Sequence[Path]) -> Disks:
 
 
 def _directory(path: Path) -> LogDirectory:
-    properties = path / names.META_PROPERTIES_NAME
+    properties = path / names.FileName.META_PROPERTIES
     if not properties.is_file():
         raise ConfigError(
             f"{properties} is missing: {path} is no log directory of a broker (log.dirs), nor a "
             "copy of one"
         )
     try:
-        meta = decode_meta_properties(properties.read_text(errors="replace"), place=str(properties))
-        noted = {name: _offsets(path / name) for name in names.CHECKPOINTS}
+        meta = MetaProperties.decode(properties.read_text(errors="replace"), place=str(properties))
+        noted: dict[str, dict[TopicPartition, int]] = {
+            name: _offsets(path / name) for name in names.FileName.checkpoints()
+        }
         return LogDirectory(path=path, meta=meta, folders=_folders(path, noted))
     except CorruptLogRecordError as error:
         raise ConfigError(str(error)) from error
@@ -137,30 +136,29 @@ def _offsets(path: Path) -> dict[TopicPartition, int]:
 def _folders(
     path: Path, noted: Mapping[str, Mapping[TopicPartition, int]]
 ) -> tuple[StoredFolder, ...]:
-    was_clean = (path / names.CLEAN_SHUTDOWN_NAME).exists()
+    was_clean = (path / names.FileName.CLEAN_SHUTDOWN).exists()
     return tuple(
         StoredFolder(
             replica=replica,
             topic_id=_topic_id(replica.path),
             noted=Noted(
-                recovery_point=noted[names.RECOVERY_POINTS_NAME].get(replica.topic_partition, 0),
-                log_start_offset=noted[names.LOG_STARTS_NAME].get(replica.topic_partition, 0),
-                cleaned_until=noted[names.CLEANER_OFFSETS_NAME].get(replica.topic_partition),
+                recovery_point=noted[names.FileName.RECOVERY_POINTS].get(
+                    replica.topic_partition, 0
+                ),
+                log_start_offset=noted[names.FileName.LOG_STARTS].get(replica.topic_partition, 0),
+                cleaned_until=noted[names.FileName.CLEANER_OFFSETS].get(replica.topic_partition),
             ),
-            high_watermark=noted[names.HIGH_WATERMARKS_NAME].get(replica.topic_partition, 0),
+            high_watermark=noted[names.FileName.HIGH_WATERMARKS].get(replica.topic_partition, 0),
             was_clean=was_clean,
-            size=sum(
-                file.stat().st_size
-                for _, file in names.numbered_files(replica.path, names.LOG_SUFFIX)
-            ),
+            size=sum(file.stat().st_size for _, file in names.Suffix.LOG.files_in(replica.path)),
         )
-        for replica in names.partition_directories(path)
+        for replica in names.PartitionDirectory.all_in(path)
         if replica.topic_partition != _METADATA
     )
 
 
 def _topic_id(folder: Path) -> uuid.UUID | None:
-    path = folder / names.PARTITION_METADATA_NAME
+    path = folder / names.FileName.PARTITION_METADATA
     if not path.exists():
         return None
     return decode_partition_metadata(path.read_text(errors="replace"), place=str(path))
@@ -171,7 +169,9 @@ def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | No
     found = []
     for one in directories:
         try:
-            metadata = read_metadata_log(one.path / FOLDER_NAME, cluster_id=one.meta.cluster_id)
+            metadata = StoredMetadata.read(
+                one.path / StoredMetadata.FOLDER, cluster_id=one.meta.cluster_id
+            )
         except CorruptLogRecordError as error:
             raise ConfigError(str(error)) from error
         if metadata is not None:

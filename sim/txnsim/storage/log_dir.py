@@ -20,23 +20,14 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.log.segment import Segment
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
+from txnsim.storage._indexes import encode_indexes
 from txnsim.storage.checkpoints import encode_offsets
-from txnsim.storage.indexes import encode_indexes
 from txnsim.storage.metadata_files import (
     MetaProperties,
     encode_meta_properties,
     encode_partition_metadata,
 )
-from txnsim.storage.names import (
-    INDEX_SUFFIX,
-    LEADER_EPOCHS_NAME,
-    LOG_SUFFIX,
-    PARTITION_METADATA_NAME,
-    SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TXN_INDEX_SUFFIX,
-    file_name,
-)
+from txnsim.storage.names import FileName, Suffix
 from txnsim.storage.stored_file import StoredFile
 
 CLEAN_SHUTDOWN_VERSION: Final = 0
@@ -62,16 +53,16 @@ def log_dir_files(
             yield file.below(folder)
     logs = [one.log for one in stored]
     offsets = {
-        names.HIGH_WATERMARKS_NAME: {log.topic_partition: log.high_watermark for log in logs},
-        names.RECOVERY_POINTS_NAME: {log.topic_partition: log.log_end_offset for log in logs},
+        names.FileName.HIGH_WATERMARKS: {log.topic_partition: log.high_watermark for log in logs},
+        names.FileName.RECOVERY_POINTS: {log.topic_partition: log.log_end_offset for log in logs},
         # Only where it says more than the name of the oldest segment
         # (LogManager.checkpointLogStartOffsetsInDir).
-        names.LOG_STARTS_NAME: {
+        names.FileName.LOG_STARTS: {
             log.topic_partition: log.log_start_offset
             for log in logs
             if log.log_start_offset > log.local.segments.first_base_offset
         },
-        names.CLEANER_OFFSETS_NAME: {
+        names.FileName.CLEANER_OFFSETS: {
             log.topic_partition: log.local.cleaned_until
             for log in logs
             if log.local.cleaned_until is not None
@@ -79,9 +70,9 @@ def log_dir_files(
     }
     for name, noted in offsets.items():
         yield StoredFile.of(name, encode_offsets(noted).encode())
-    yield StoredFile.of(names.META_PROPERTIES_NAME, encode_meta_properties(meta).encode())
+    yield StoredFile.of(names.FileName.META_PROPERTIES, encode_meta_properties(meta).encode())
     mark = {"version": CLEAN_SHUTDOWN_VERSION, "brokerEpoch": broker_epoch}
-    yield StoredFile.of(names.CLEAN_SHUTDOWN_NAME, msgspec.json.encode(mark))
+    yield StoredFile.of(names.FileName.CLEAN_SHUTDOWN, msgspec.json.encode(mark))
 
 
 def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[StoredFile]:
@@ -96,10 +87,10 @@ def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[Store
         aborted = [one for one in state.aborted if segment.base_offset <= one.last_offset < end]
         yield from _segment_files(segment, aborted, index_interval_bytes=interval)
     for offset, entries in log.producers.snapshots_with(log.log_end_offset):
-        yield StoredFile.of(file_name(offset, SNAPSHOT_SUFFIX), producer_snapshot.encode(entries))
+        yield StoredFile.of(Suffix.SNAPSHOT.at(offset), producer_snapshot.encode(entries))
     epochs = checkpoints.encode_leader_epochs(state.leader_epochs)
-    yield StoredFile.of(LEADER_EPOCHS_NAME, epochs.encode())
-    yield StoredFile.of(PARTITION_METADATA_NAME, encode_partition_metadata(topic_id).encode())
+    yield StoredFile.of(FileName.LEADER_EPOCHS, epochs.encode())
+    yield StoredFile.of(FileName.PARTITION_METADATA, encode_partition_metadata(topic_id).encode())
 
 
 def _segment_files(
@@ -110,8 +101,8 @@ def _segment_files(
     offsets, times = encode_indexes(
         batches, base_offset=base_offset, index_interval_bytes=index_interval_bytes
     )
-    yield StoredFile(path=file_name(base_offset, LOG_SUFFIX), parts=batches)
-    yield StoredFile.of(file_name(base_offset, INDEX_SUFFIX), offsets)
-    yield StoredFile.of(file_name(base_offset, TIME_INDEX_SUFFIX), times)
+    yield StoredFile(path=Suffix.LOG.at(base_offset), parts=batches)
+    yield StoredFile.of(Suffix.INDEX.at(base_offset), offsets)
+    yield StoredFile.of(Suffix.TIME_INDEX.at(base_offset), times)
     if aborted:
-        yield StoredFile.of(file_name(base_offset, TXN_INDEX_SUFFIX), txn_index.encode(aborted))
+        yield StoredFile.of(Suffix.TXN_INDEX.at(base_offset), txn_index.encode(aborted))

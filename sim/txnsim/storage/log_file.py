@@ -14,21 +14,12 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from txnsim.storage.regular_file import open_regular, size_of_open
-from txnsim.wire import old_messages
+from txnsim.storage.regular_file import RegularFile, size_of_open
 from txnsim.wire.batch import BatchHeader, crc_is_valid, read_batch_header
-from txnsim.wire.batch_header import (
-    HEADER_SIZE,
-    LENGTH_MIN,
-    LOG_OVERHEAD,
-    MAGIC,
-    MAGIC_POSITION,
-)
+from txnsim.wire.old_messages import OldMessage
 
 CHUNK_BYTES: Final = 1 << 20
 """Bytes per read; more only for a larger batch."""
-BATCH_BYTES_MAX: Final = 1 << 30
-"""No broker takes a larger batch; a larger size means damage."""
 
 
 class TornTail(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,13 +31,20 @@ class TornTail(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes from there to the end of the file."""
     reason: str
 
-
-class OldMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message of format 0 or 1 and its position in the file."""
-
-    position: int
-    size: int
-    offset: int
+    @staticmethod
+    def reason_at(front: bytes, left: int) -> str:
+        """The error of a batch, as far as its header shows it; empty if there is none."""
+        if left < BatchHeader.SIZE:
+            return f"{left} bytes, less than a header"
+        magic = front[BatchHeader.MAGIC_POSITION]
+        if magic != BatchHeader.MAGIC:
+            return f"a batch of format {magic}, only {BatchHeader.MAGIC} is read"
+        length = BatchHeader.OVERHEAD + _length_of(front)
+        if not BatchHeader.LENGTH_MIN <= length - BatchHeader.OVERHEAD <= BatchHeader.BYTES_MAX:
+            return f"a batch that claims {length} bytes"
+        if length > left:
+            return f"{left} bytes of a batch of {length}"
+        return ""
 
 
 class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -62,7 +60,7 @@ def read_log_file(
     *,
     on_torn: Callable[[TornTail], object],
     check_crc: bool = True,
-    on_old: Callable[[OldMessage], object] | None = None,
+    on_old: Callable[[int], object] | None = None,
 ) -> Iterator[StoredBatch]:
     """The sound batches of a segment, in order.
 
@@ -71,28 +69,28 @@ def read_log_file(
         on_torn: Called once with the place where the file stops making sense, if it does; nothing
             follows then.
         check_crc: Compute each batch's CRC; without it, damaged records stay undetected.
-        on_old: Called with each message of format 0 or 1, which is skipped; without it, the file
-            stops making sense there.
+        on_old: Called with the offset of each message of format 0 or 1, which is skipped; without
+            it, the file stops making sense there.
 
     Raises:
         OSError: The file can't be read.
     """
-    with open_regular(path, is_sequential=True) as file:
+    with RegularFile(path).open(is_sequential=True) as file:
         size = size_of_open(file)
         window = Window(file, CHUNK_BYTES)
         position = 0
         while position < size:
-            front = window.bytes_at(position, HEADER_SIZE)
+            front = window.bytes_at(position, BatchHeader.SIZE)
             if on_old is not None and (old := _old_at(window, front, position, size)) is not None:
-                on_old(old)
+                on_old(old.offset)
                 position += old.size
                 continue
-            problem = problem_of(front, size - position)
+            problem = TornTail.reason_at(front, size - position)
             if not problem:
-                data = window.bytes_at(position, LOG_OVERHEAD + _length_of(front))
+                data = window.bytes_at(position, BatchHeader.OVERHEAD + _length_of(front))
                 header = read_batch_header(data)
                 if check_crc and not crc_is_valid(data, header):
-                    problem = wrong_crc(header)
+                    problem = header.wrong_crc
             if problem:
                 on_torn(TornTail(position=position, size=size - position, reason=problem))
                 return
@@ -101,42 +99,16 @@ def read_log_file(
 
 
 def _old_at(window: Window, front: bytes, position: int, size: int) -> OldMessage | None:
-    """The whole and sound message of an old format that begins here, if one does."""
-    if len(front) <= MAGIC_POSITION or front[MAGIC_POSITION] >= MAGIC:
+    """The whole and sound message of an old format that begins here, if any."""
+    old = OldMessage.at(front)
+    if old is None or old.size > min(size - position, BatchHeader.BYTES_MAX):
         return None
-    if not old_messages.is_old(front):
-        return None
-    length = old_messages.size_of(front)
-    if length > min(size - position, BATCH_BYTES_MAX):
-        return None
-    if not old_messages.is_sound(window.bytes_at(position, length)):
-        return None
-    return OldMessage(position=position, size=length, offset=old_messages.offset_of(front))
-
-
-def wrong_crc(header: BatchHeader) -> str:
-    """The error text of a batch whose CRC is not the one that it states."""
-    return f"the batch of offset {header.base_offset} has another CRC"
-
-
-def problem_of(front: bytes, left: int) -> str:
-    """The error of a batch, as far as its header shows it; empty if there is none."""
-    if left < HEADER_SIZE:
-        return f"{left} bytes, less than a header"
-    magic = front[MAGIC_POSITION]
-    if magic != MAGIC:
-        return f"a batch of format {magic}, only {MAGIC} is read"
-    length = LOG_OVERHEAD + _length_of(front)
-    if not LENGTH_MIN <= length - LOG_OVERHEAD <= BATCH_BYTES_MAX:
-        return f"a batch that claims {length} bytes"
-    if length > left:
-        return f"{left} bytes of a batch of {length}"
-    return ""
+    return old if old.is_sound(window.bytes_at(position, old.size)) else None
 
 
 def _length_of(front: bytes) -> int:
     """Size of a batch behind the field that says so, as it claims."""
-    return int.from_bytes(front[8:LOG_OVERHEAD], "big", signed=True)
+    return int.from_bytes(front[8 : BatchHeader.OVERHEAD], "big", signed=True)
 
 
 class Window:

@@ -27,6 +27,25 @@ class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
     node_id: int
     directory_id: uuid.UUID | None = None
 
+    @classmethod
+    def decode(cls, text: str, *, place: str) -> MetaProperties:
+        """What it says; version 0, of brokers with ZooKeeper, has ``broker.id``.
+
+        Raises:
+            CorruptLogRecordError: Something is missing or no number; the message begins with
+                ``place``.
+        """
+        found = _properties(text)
+        node = found.get("node.id", found.get("broker.id", ""))
+        if not node.isascii() or not node.isdigit() or len(node) > DIGITS_MAX:
+            raise CorruptLogRecordError(f"{place}: node.id is {node!r}, expected a number")
+        directory = found.get("directory.id")
+        return cls(
+            cluster_id=found.get("cluster.id", ""),
+            node_id=int(node),
+            directory_id=None if directory is None else _uuid_of(directory, place),
+        )
+
 
 def encode_meta_properties(meta: MetaProperties) -> str:
     """The text of ``meta.properties``."""
@@ -34,24 +53,6 @@ def encode_meta_properties(meta: MetaProperties) -> str:
     if meta.directory_id is not None:
         lines.insert(1, f"directory.id={uuid_text(meta.directory_id)}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def decode_meta_properties(text: str, *, place: str) -> MetaProperties:
-    """What it says; version 0, of brokers with ZooKeeper, has ``broker.id``.
-
-    Raises:
-        CorruptLogRecordError: Something is missing or no number; the message begins with ``place``.
-    """
-    found = _properties(text)
-    node = found.get("node.id", found.get("broker.id", ""))
-    if not node.isascii() or not node.isdigit() or len(node) > DIGITS_MAX:
-        raise CorruptLogRecordError(f"{place}: node.id is {node!r}, expected a number")
-    directory = found.get("directory.id")
-    return MetaProperties(
-        cluster_id=found.get("cluster.id", ""),
-        node_id=int(node),
-        directory_id=None if directory is None else _uuid_of(directory, place),
-    )
 
 
 def encode_partition_metadata(topic_id: uuid.UUID) -> str:

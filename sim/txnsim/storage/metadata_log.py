@@ -15,21 +15,20 @@ import uuid
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
 from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
-from txnsim.storage.names import LOG_SUFFIX, numbered_files
+from txnsim.storage.names import Suffix
 from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch
 from txnsim.wire.decoder import DecodeFaultError, Reader, reader
 from txnsim.wire.messages import metadata_records as schema
 from txnsim.wire.records import read_records
 from txnsim.wire.varint import read_uvarint
 
-FOLDER_NAME: Final = "__cluster_metadata-0"
 FRAME_VERSION: Final = 1
 _SNAPSHOT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _NO_CHANGE: Final = -2
@@ -79,6 +78,8 @@ _SCHEMAS: Final[dict[Key, tuple[Any, ...]]] = {
 class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """What a copy of the metadata log says."""
 
+    FOLDER: ClassVar[str] = "__cluster_metadata-0"
+
     image: ClusterImage
     """Topics, features and configs; no brokers, whose addresses are of another machine."""
     broker_ids: frozenset[BrokerId]
@@ -92,41 +93,42 @@ class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
     is_torn: bool = False
     """What lies behind a torn batch is not known."""
 
+    @staticmethod
+    def read(folder: Path, *, cluster_id: str) -> StoredMetadata | None:
+        """What the copy in a folder says, from its newest snapshot on; None where there is no
+        record.
+
+        Raises:
+            CorruptLogRecordError: A record can't be read; the message begins with the file.
+            OSError: A file can't be read.
+        """
+        if not folder.is_dir():
+            return None
+        found = _Metadata()
+        start = 0
+        snapshot = max(
+            (
+                (int(name[1]), path)
+                for path in folder.iterdir()
+                if (name := _SNAPSHOT.fullmatch(path.name))
+            ),
+            default=None,
+        )
+        if snapshot is not None:
+            start = snapshot[0]
+            for batch in _batches(snapshot[1], found.torn):
+                found.take(batch, snapshot[1])
+            found.end_offset = start
+        for _, path in Suffix.LOG.files_in(folder):
+            for batch in _batches(path, found.torn):
+                if batch.header.base_offset >= start:
+                    found.take(batch, path)
+        return found.frozen(cluster_id) if found.batches else None
+
     @property
     def age(self) -> tuple[int, int]:
         """The greater, the more a copy knows."""
         return (self.controller_epoch, self.image.offset)
-
-
-def read_metadata_log(folder: Path, *, cluster_id: str) -> StoredMetadata | None:
-    """What the copy in a folder says, from its newest snapshot on; None where there is no record.
-
-    Raises:
-        CorruptLogRecordError: A record can't be read; the message begins with the file.
-        OSError: A file can't be read.
-    """
-    if not folder.is_dir():
-        return None
-    found = _Metadata()
-    start = 0
-    snapshot = max(
-        (
-            (int(name[1]), path)
-            for path in folder.iterdir()
-            if (name := _SNAPSHOT.fullmatch(path.name))
-        ),
-        default=None,
-    )
-    if snapshot is not None:
-        start = snapshot[0]
-        for batch in _batches(snapshot[1], found.torn):
-            found.take(batch, snapshot[1])
-        found.end_offset = start
-    for _, path in numbered_files(folder, LOG_SUFFIX):
-        for batch in _batches(path, found.torn):
-            if batch.header.base_offset >= start:
-                found.take(batch, path)
-    return found.frozen(cluster_id) if found.batches else None
 
 
 def _batches(path: Path, torn: list[TornTail]) -> Iterator[StoredBatch]:

@@ -21,8 +21,8 @@ from txnsim.metadata.image import (
     ClusterImage,
     PartitionImage,
 )
-from txnsim.storage.metadata_log import FOLDER_NAME, FRAME_VERSION, Key, Resource
-from txnsim.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from txnsim.storage.metadata_log import FRAME_VERSION, Key, Resource, StoredMetadata
+from txnsim.storage.names import Suffix
 from txnsim.storage.stored_file import StoredFile
 from txnsim.wire.batch import Record, build_batch, read_batch_header
 from txnsim.wire.batch_header import pack_batch
@@ -65,10 +65,10 @@ def metadata_files_in_steps(
     # A snapshot is of all below its offset; its own batches count from 0.
     name = f"{image.offset:020d}-{EPOCH:010d}.checkpoint"
     return [
-        StoredFile(path=f"{FOLDER_NAME}/{name}", parts=tuple(batches)),
+        StoredFile(path=f"{StoredMetadata.FOLDER}/{name}", parts=tuple(batches)),
         *(
-            StoredFile.of(f"{FOLDER_NAME}/{file_name(image.offset, suffix)}", b"")
-            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+            StoredFile.of(f"{StoredMetadata.FOLDER}/{suffix.at(image.offset)}", b"")
+            for suffix in (Suffix.LOG, Suffix.INDEX, Suffix.TIME_INDEX)
         ),
     ]
 

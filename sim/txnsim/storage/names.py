@@ -8,7 +8,7 @@ number. Kafka's counterparts: LogFileUtils, UnifiedLog.parseTopicPartitionName.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -16,24 +16,51 @@ import msgspec
 
 from txnsim.types import TopicPartition
 
-LOG_SUFFIX: Final = ".log"
-INDEX_SUFFIX: Final = ".index"
-TIME_INDEX_SUFFIX: Final = ".timeindex"
-TXN_INDEX_SUFFIX: Final = ".txnindex"
-SNAPSHOT_SUFFIX: Final = ".snapshot"
-LEADER_EPOCHS_NAME: Final = "leader-epoch-checkpoint"
-PARTITION_METADATA_NAME: Final = "partition.metadata"
-META_PROPERTIES_NAME: Final = "meta.properties"
-CLEAN_SHUTDOWN_NAME: Final = ".kafka_cleanshutdown"
-HIGH_WATERMARKS_NAME: Final = "replication-offset-checkpoint"
-RECOVERY_POINTS_NAME: Final = "recovery-point-offset-checkpoint"
-LOG_STARTS_NAME: Final = "log-start-offset-checkpoint"
-CLEANER_OFFSETS_NAME: Final = "cleaner-offset-checkpoint"
-CHECKPOINTS: Final = (
-    *(HIGH_WATERMARKS_NAME, RECOVERY_POINTS_NAME),
-    *(LOG_STARTS_NAME, CLEANER_OFFSETS_NAME),
-)
-"""Offsets of all replicas of a log directory."""
+
+class FileName(StrEnum):
+    """A file that has one name wherever it lies."""
+
+    LEADER_EPOCHS = "leader-epoch-checkpoint"
+    PARTITION_METADATA = "partition.metadata"
+    META_PROPERTIES = "meta.properties"
+    CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+    HIGH_WATERMARKS = "replication-offset-checkpoint"
+    RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+    LOG_STARTS = "log-start-offset-checkpoint"
+    CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+
+    @staticmethod
+    def checkpoints() -> tuple[FileName, ...]:
+        """Those with offsets of all replicas of a log directory."""
+        return (
+            *(FileName.HIGH_WATERMARKS, FileName.RECOVERY_POINTS),
+            *(FileName.LOG_STARTS, FileName.CLEANER_OFFSETS),
+        )
+
+
+class Suffix(StrEnum):
+    """A kind of file that is named for an offset."""
+
+    LOG = ".log"
+    INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TXN_INDEX = ".txnindex"
+    SNAPSHOT = ".snapshot"
+
+    def at(self, offset: int) -> str:
+        """``42`` and ``.log`` as ``00000000000000000042.log``."""
+        return f"{offset:0{OFFSET_DIGITS}d}{self}"
+
+    def offset_of(self, name: str) -> int | None:
+        """Offset in a file name; None for names with another suffix."""
+        found = _NUMBERED.fullmatch(name)
+        return int(found[1]) if found is not None and found[2] == self else None
+
+    def files_in(self, directory: Path) -> tuple[tuple[int, Path], ...]:
+        """(offset, path) of the files of this kind, by offset."""
+        found = ((self.offset_of(path.name), path) for path in directory.iterdir())
+        return tuple(sorted((offset, path) for offset, path in found if offset is not None))
+
 
 _DIRECTORY: Final = re.compile(r"([a-zA-Z0-9._-]+)-(\d+)")
 _GOING: Final = re.compile(r".+\.[0-9a-f]{32}-(delete|future|stray)")
@@ -50,21 +77,41 @@ OFFSET_DIGITS: Final = 20
 
 
 class PartitionDirectory(msgspec.Struct, frozen=True, kw_only=True):
-    """The folder of one replica."""
+    """The folder of one replica, or of a partition in tiered storage."""
 
     topic_partition: TopicPartition
     path: Path
+    topic_id: str | None = None
+    """As the name tells it in Kafka's LocalTieredStorage (RemoteTopicPartitionDirectory)."""
 
+    @classmethod
+    def at(cls, path: Path) -> PartitionDirectory | None:
+        """Topic and partition by a folder's name; None for other folders."""
+        tiered = _TIERED.fullmatch(path.name)
+        if tiered is not None:
+            whose = TopicPartition(tiered[1], int(tiered[2]))
+            return cls(topic_partition=whose, path=path, topic_id=tiered[3])
+        found = topic_partition_of(path.name)
+        return None if found is None else cls(topic_partition=found, path=path)
 
-def file_name(offset: int, suffix: str) -> str:
-    """``42`` and ``.log`` as ``00000000000000000042.log``."""
-    return f"{offset:0{OFFSET_DIGITS}d}{suffix}"
+    @staticmethod
+    def has_files_named(name: str) -> bool:
+        """Whether a file of this name is one that a broker writes into a replica's folder."""
+        return bool(_NUMBERED.match(name)) or name in (
+            FileName.LEADER_EPOCHS,
+            FileName.PARTITION_METADATA,
+        )
 
-
-def offset_of(name: str, suffix: str) -> int | None:
-    """The number of a file with this suffix; None where it is another kind of file."""
-    found = _NUMBERED.fullmatch(name)
-    return int(found[1]) if found is not None and found[2] == suffix else None
+    @classmethod
+    def all_in(cls, log_dir: Path, *, with_tiered: bool = False) -> tuple[PartitionDirectory, ...]:
+        """Those in a log directory, by topic and partition."""
+        found = [one for path in log_dir.iterdir() if path.is_dir() and (one := cls.at(path))]
+        return tuple(
+            sorted(
+                (one for one in found if with_tiered or one.topic_id is None),
+                key=lambda one: one.topic_partition,
+            )
+        )
 
 
 def directory_name(topic_partition: TopicPartition) -> str:
@@ -78,41 +125,3 @@ def topic_partition_of(name: str) -> TopicPartition | None:
         return None
     found = _DIRECTORY.fullmatch(name)
     return None if found is None else TopicPartition(found[1], int(found[2]))
-
-
-def tiered_partition_of(name: str) -> tuple[TopicPartition, str] | None:
-    """Whose segments a folder of Kafka's LocalTieredStorage has, and the topic's id; None where it
-    is no such folder. Kafka's counterpart: RemoteTopicPartitionDirectory.
-    """
-    found = _TIERED.fullmatch(name)
-    return None if found is None else (TopicPartition(found[1], int(found[2])), found[3])
-
-
-def whose_folder(name: str) -> TopicPartition | None:
-    """Whose segments a folder has, of a replica or in tiered storage; None of another one."""
-    tiered = tiered_partition_of(name)
-    return topic_partition_of(name) if tiered is None else tiered[0]
-
-
-def partition_directories(
-    log_dir: Path, whose_of: Callable[[str], TopicPartition | None] = topic_partition_of
-) -> tuple[PartitionDirectory, ...]:
-    """The replicas in a log directory, by topic and partition."""
-    found = ((whose_of(path.name), path) for path in log_dir.iterdir() if path.is_dir())
-    return tuple(
-        PartitionDirectory(topic_partition=whose, path=path)
-        for whose, path in sorted(
-            ((whose, path) for whose, path in found if whose is not None), key=lambda one: one[0]
-        )
-    )
-
-
-def is_of_replica(name: str) -> bool:
-    """Whether a file of this name is one that a broker writes into a replica's folder."""
-    return bool(_NUMBERED.match(name)) or name in (LEADER_EPOCHS_NAME, PARTITION_METADATA_NAME)
-
-
-def numbered_files(directory: Path, suffix: str) -> tuple[tuple[int, Path], ...]:
-    """(offset, path) of the files with this suffix, by offset."""
-    found = ((offset_of(path.name, suffix), path) for path in directory.iterdir())
-    return tuple(sorted((offset, path) for offset, path in found if offset is not None))

@@ -4,7 +4,7 @@ A file that is not regular is an ``OSError`` here, so that a reader of log direc
 goes on. A file that should be small is not read whole where it is not.
 
 Who reads what a broker has left opens it here and nowhere else, so a folder whose content lies in
-another store (``mount``) is read by all of them: names, sizes and times are those of local files
+another store (``MOUNTS``) is read by all of them: names, sizes and times are those of local files
 without content, bytes come from the store, range by range.
 """
 
@@ -61,69 +61,87 @@ class Mounted(Protocol):
         ...
 
 
-_MOUNTS: dict[str, Mounted] = {}
-"""Folder, with a slash at its end -> what its files are read from."""
+class Mounts:
+    """The folders whose files are read from a store, in this process."""
+
+    def __init__(self) -> None:
+        self._stores: dict[str, Mounted] = {}
+        """Folder, with a slash at its end -> what its files are read from."""
+
+    def mount(self, root: Path, store: Mounted) -> None:
+        """Have all files below a folder read from a store."""
+        self._stores[f"{root}/"] = store
+
+    def at(self, path: Path) -> Mounted | None:
+        """Store that holds a path; None for a local path."""
+        if not self._stores:
+            return None
+        text = str(path)
+        return next((store for root, store in self._stores.items() if text.startswith(root)), None)
+
+    def expect(self, places: Sequence[str]) -> None:
+        """Files are going to be read from beginning to end, in this order: a store asks early."""
+        for root, store in self._stores.items():
+            store.expect([Path(one) for one in places if one.startswith(root)])
 
 
-def mount(root: Path, store: Mounted) -> None:
-    """Have all files below a folder read from a store, in this process."""
-    _MOUNTS[f"{root}/"] = store
+MOUNTS: Final = Mounts()
 
 
-def mounted_at(path: Path) -> Mounted | None:
-    """Store that holds a path; None for a local path."""
-    if not _MOUNTS:
-        return None
-    text = str(path)
-    return next((store for root, store in _MOUNTS.items() if text.startswith(root)), None)
+class RegularFile:
+    """A file by its path."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
 
-def expect(places: Sequence[str]) -> None:
-    """Files are going to be read from beginning to end, in this order: a store asks early."""
-    for root, store in _MOUNTS.items():
-        store.expect([Path(one) for one in places if one.startswith(root)])
+    def ranges(self, *, is_sequential: bool = False) -> RangeFile:
+        """Open it, to be read at any place.
 
+        Raises:
+            OSError: It can't be opened, or is no regular file.
+        """
+        store = MOUNTS.at(self.path)
+        if store is not None:
+            return store.open(self.path, is_sequential)
+        file = _LocalFile(_descriptor_of(self.path))
+        if is_sequential:
+            file.read_ahead()
+        return file
 
-def open_ranges(path: Path, *, is_sequential: bool = False) -> RangeFile:
-    """A file, to be read at any place.
+    def open(self, *, is_sequential: bool = False) -> BinaryIO:
+        """Open it, to be read from its beginning.
 
-    Raises:
-        OSError: It can't be opened, or is no regular file.
-    """
-    store = mounted_at(path)
-    if store is not None:
-        return store.open(path, is_sequential)
-    file = _LocalFile(_descriptor_of(path))
-    if is_sequential:
-        file.read_ahead()
-    return file
+        Raises:
+            OSError: It can't be opened, or is no regular file.
+        """
+        file = self.ranges(is_sequential=is_sequential)
+        if isinstance(file, _LocalFile):
+            return os.fdopen(file.descriptor, "rb")
+        return io.BufferedReader(_Stream(file), _BUFFER_BYTES)
 
+    def read(self, *, is_small: bool = False) -> bytes:
+        """All of it; one that should be small only where it is.
 
-def open_regular(path: Path, *, is_sequential: bool = False) -> BinaryIO:
-    """A file, to be read from its beginning.
+        Raises:
+            OSError: It can't be read, is no regular file, or is too large.
+        """
+        with self.open() as file:
+            size = size_of_open(file)
+            if is_small and size > SMALL_BYTES_MAX:
+                raise OSError(
+                    errno.EFBIG,
+                    f"{size} bytes, no more than {SMALL_BYTES_MAX} are read",
+                    str(self.path),
+                )
+            return file.read()
 
-    Raises:
-        OSError: It can't be opened, or is no regular file.
-    """
-    file = open_ranges(path, is_sequential=is_sequential)
-    if isinstance(file, _LocalFile):
-        return os.fdopen(file.descriptor, "rb")
-    return io.BufferedReader(_Stream(file), _BUFFER_BYTES)
-
-
-def read_regular(path: Path, bytes_max: int | None = None) -> bytes:
-    """All of a file.
-
-    Raises:
-        OSError: It can't be read, is no regular file, or is too large.
-    """
-    with open_regular(path) as file:
-        size = size_of_open(file)
-        if bytes_max is not None and size > bytes_max:
-            raise OSError(
-                errno.EFBIG, f"{size} bytes, no more than {bytes_max} are read", str(path)
-            )
-        return file.read()
+    def why_unreadable(self) -> str:
+        """Why it can't be opened; empty where it can."""
+        try:
+            self.ranges().close()
+        except OSError as error:
+            return error.strerror or str(error)
+        return ""
 
 
 def size_of_open(file: BinaryIO) -> int:
@@ -131,15 +149,6 @@ def size_of_open(file: BinaryIO) -> int:
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
     return size
-
-
-def why_unreadable(path: Path) -> str:
-    """Why a file can't be opened; empty where it can."""
-    try:
-        open_ranges(path).close()
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
 
 
 class _LocalFile:

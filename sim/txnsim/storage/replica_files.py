@@ -15,12 +15,7 @@ from typing import Final
 import msgspec
 
 from txnsim.storage.log_file import read_log_file
-from txnsim.storage.names import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    TXN_INDEX_SUFFIX,
-)
+from txnsim.storage.names import Suffix
 
 _NUMBERED: Final = re.compile(
     r"(\d{20})(?:-[a-zA-Z0-9_-]{22}(?!\.snapshot))?(\.[a-z]+)(\.cleaned|\.swap|\.deleted)?"
@@ -64,7 +59,7 @@ def replica_files(folder: Path) -> ReplicaFiles:
         for offset, suffix, mark, path in numbered
         if mark == ".swap" and (half_done is None or offset < half_done)
     ]
-    covered = _covered([(at, path) for at, suffix, path in swapped if suffix == LOG_SUFFIX])
+    covered = _covered([(at, path) for at, suffix, path in swapped if suffix == Suffix.LOG])
     kept: dict[tuple[str, int], Path] = {
         (suffix, offset): path
         for offset, suffix, mark, path in numbered
@@ -76,16 +71,16 @@ def replica_files(folder: Path) -> ReplicaFiles:
             SegmentFiles(
                 base_offset=offset,
                 log=path,
-                txn_index=kept.get((TXN_INDEX_SUFFIX, offset)),
-                has_index=(INDEX_SUFFIX, offset) in kept,
+                txn_index=kept.get((Suffix.TXN_INDEX, offset)),
+                has_index=(Suffix.INDEX, offset) in kept,
             )
             for (suffix, offset), path in sorted(kept.items())
-            if suffix == LOG_SUFFIX
+            if suffix == Suffix.LOG
         ),
         snapshots=tuple(
             (offset, path)
             for (suffix, offset), path in sorted(kept.items())
-            if suffix == SNAPSHOT_SUFFIX
+            if suffix == Suffix.SNAPSHOT
         ),
     )
 

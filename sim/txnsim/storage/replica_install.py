@@ -27,8 +27,8 @@ from txnsim.storage import checkpoints, names
 from txnsim.storage.disks import StoredFolder, find_disks
 from txnsim.storage.lock import LOCK_NAME, is_in_use
 from txnsim.storage.log_file import read_log_file
-from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
-from txnsim.storage.metadata_log import FOLDER_NAME, read_metadata_log
+from txnsim.storage.metadata_files import MetaProperties
+from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign
 
@@ -44,6 +44,38 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     replica: names.PartitionDirectory
     is_empty: bool
 
+    @classmethod
+    def found_in(cls, log_dirs: Sequence[Path], topics: Iterable[str]) -> tuple[Target, ...]:
+        """The folders of these topics in the log directories of stopped brokers.
+
+        Raises:
+            ConfigError: That is no log directory, a broker runs on it, a topic is not there, or not
+                all of its replicas: one that stays empty might lead, and the others would follow
+                it.
+            OSError: A file can't be read.
+        """
+        found = []
+        wanted = frozenset(topics)
+        for log_dir in log_dirs:
+            if not (log_dir / names.FileName.META_PROPERTIES).is_file():
+                raise ConfigError(f"{log_dir} is no log directory: meta.properties is missing")
+            if is_in_use(log_dir):
+                raise ConfigError(
+                    f"{log_dir / LOCK_NAME}: a broker runs on that directory; stop it"
+                )
+            found += [
+                cls(log_dir=log_dir, replica=one, is_empty=_is_empty(one.path))
+                for one in names.PartitionDirectory.all_in(log_dir)
+                if one.topic_partition.topic in wanted
+            ]
+        for topic in sorted(wanted - {one.replica.topic_partition.topic for one in found}):
+            raise ConfigError(
+                f"{', '.join(map(str, log_dirs))}: no replica of topic {topic} is there; create it"
+                " on that cluster first, with as many partitions"
+            )
+        _check_replicas(log_dirs, found)
+        return tuple(found)
+
 
 class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
     """The log installed in a folder."""
@@ -55,40 +87,11 @@ class InstalledReplica(msgspec.Struct, frozen=True, kw_only=True):
     end_offset: int
 
 
-def find_targets(log_dirs: Sequence[Path], topics: Iterable[str]) -> tuple[Target, ...]:
-    """The folders of these topics in the log directories of stopped brokers.
-
-    Raises:
-        ConfigError: That is no log directory, a broker runs on it, a topic is not there, or not
-            all of its replicas: one that stays empty might lead, and the others would follow it.
-        OSError: A file can't be read.
-    """
-    found = []
-    wanted = frozenset(topics)
-    for log_dir in log_dirs:
-        if not (log_dir / names.META_PROPERTIES_NAME).is_file():
-            raise ConfigError(f"{log_dir} is no log directory: meta.properties is missing")
-        if is_in_use(log_dir):
-            raise ConfigError(f"{log_dir / LOCK_NAME}: a broker runs on that directory; stop it")
-        found += [
-            Target(log_dir=log_dir, replica=one, is_empty=_is_empty(one.path))
-            for one in names.partition_directories(log_dir)
-            if one.topic_partition.topic in wanted
-        ]
-    for topic in sorted(wanted - {one.replica.topic_partition.topic for one in found}):
-        raise ConfigError(
-            f"{', '.join(map(str, log_dirs))}: no replica of topic {topic} is there; create it on "
-            "that cluster first, with as many partitions"
-        )
-    _check_replicas(log_dirs, found)
-    return tuple(found)
-
-
 def _check_replicas(log_dirs: Sequence[Path], found: Sequence[Target]) -> None:
     """Every replica that the metadata log knows is among those found."""
     held = {(_meta(one.log_dir).node_id, one.replica.topic_partition) for one in found}
     copies = (
-        read_metadata_log(log_dir / FOLDER_NAME, cluster_id=_meta(log_dir).cluster_id)
+        StoredMetadata.read(log_dir / StoredMetadata.FOLDER, cluster_id=_meta(log_dir).cluster_id)
         for log_dir in log_dirs
     )
     newest = max((one for one in copies if one is not None), key=lambda one: one.age, default=None)
@@ -106,8 +109,8 @@ def _check_replicas(log_dirs: Sequence[Path], found: Sequence[Target]) -> None:
 
 
 def _meta(log_dir: Path) -> MetaProperties:
-    path = log_dir / names.META_PROPERTIES_NAME
-    return decode_meta_properties(path.read_text(errors="replace"), place=str(path))
+    path = log_dir / names.FileName.META_PROPERTIES
+    return MetaProperties.decode(path.read_text(errors="replace"), place=str(path))
 
 
 def install(
@@ -149,15 +152,15 @@ def install(
 def _make(source: StoredFolder, fresh: Path) -> None:
     with working_in(fresh):
         for path in sorted(source.replica.path.iterdir()):
-            if path.suffix == names.LOG_SUFFIX:
+            if path.suffix == names.Suffix.LOG:
                 _write(_of_epoch(path), fresh / path.name)
             elif _NUMBERED.fullmatch(path.name):
                 _write([path.read_bytes()], fresh / path.name)
-        first = names.numbered_files(source.replica.path, names.LOG_SUFFIX)[0][0]
+        first = names.Suffix.LOG.files_in(source.replica.path)[0][0]
         start = max(first, source.noted.log_start_offset)
         is_written = source.noted.recovery_point > start
         epochs = checkpoints.encode_leader_epochs([(EPOCH, start)] if is_written else [])
-        _write([epochs.encode()], fresh / names.LEADER_EPOCHS_NAME)
+        _write([epochs.encode()], fresh / names.FileName.LEADER_EPOCHS)
 
 
 def _installed(target: Target, source: StoredFolder, fresh: Path) -> InstalledReplica:
@@ -195,10 +198,10 @@ def _note(installed: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) ->
     for target, source in installed:
         noted = source.noted
         for name, offset in (
-            (names.HIGH_WATERMARKS_NAME, source.high_watermark),
-            (names.RECOVERY_POINTS_NAME, noted.recovery_point),
-            (names.LOG_STARTS_NAME, noted.log_start_offset or None),
-            (names.CLEANER_OFFSETS_NAME, noted.cleaned_until),
+            (names.FileName.HIGH_WATERMARKS, source.high_watermark),
+            (names.FileName.RECOVERY_POINTS, noted.recovery_point),
+            (names.FileName.LOG_STARTS, noted.log_start_offset or None),
+            (names.FileName.CLEANER_OFFSETS, noted.cleaned_until),
         ):
             values[target.log_dir / name][target.replica.topic_partition] = offset
     for path, several in values.items():
@@ -209,6 +212,4 @@ def _note(installed: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) ->
 
 
 def _is_empty(folder: Path) -> bool:
-    return not any(
-        path.stat().st_size for _, path in names.numbered_files(folder, names.LOG_SUFFIX)
-    )
+    return not any(path.stat().st_size for _, path in names.Suffix.LOG.files_in(folder))

@@ -24,7 +24,6 @@ from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.log_file import TornTail, read_log_file
 from txnsim.storage.replica_files import ReplicaFiles, SegmentFiles, replica_files
 from txnsim.wire.batch import BatchHeader, read_control_record
-from txnsim.wire.batch_header import LOG_OVERHEAD, MAGIC, MAGIC_POSITION
 
 DEVIATIONS: Final = (
     "`serve --load`: a batch that can't be separated from its neighbours, or whose offsets go back,"
@@ -199,14 +198,15 @@ def _refuse_old_format(path: Path, tail: TornTail) -> None:
     """Whole messages of before format v2 are no damage."""
     with path.open("rb") as file:
         file.seek(tail.position)
-        front = file.read(MAGIC_POSITION + 1)
-    if len(front) <= MAGIC_POSITION:
+        front = file.read(BatchHeader.MAGIC_POSITION + 1)
+    if len(front) <= BatchHeader.MAGIC_POSITION:
         return
-    size = int.from_bytes(front[8:LOG_OVERHEAD], "big", signed=True)
-    magic = front[MAGIC_POSITION]
-    if magic < MAGIC and _OLD_BATCH_MIN <= size <= tail.size - LOG_OVERHEAD:
+    size = int.from_bytes(front[8 : BatchHeader.OVERHEAD], "big", signed=True)
+    magic = front[BatchHeader.MAGIC_POSITION]
+    if magic < BatchHeader.MAGIC and _OLD_BATCH_MIN <= size <= tail.size - BatchHeader.OVERHEAD:
         raise ConfigError(
-            f"{path}, byte {tail.position}: a batch of format {magic}, only {MAGIC} is loaded"
+            f"{path}, byte {tail.position}: a batch of format {magic}, only "
+            f"{BatchHeader.MAGIC} is loaded"
         )
 
 
@@ -220,7 +220,7 @@ def _aborted(
         return ()
     data = segment.txn_index.read_bytes()
     try:
-        entries = txn_index.decode(data, place=str(segment.txn_index))
+        entries = tuple(txn_index.decode(data, place=str(segment.txn_index)))
     except CorruptLogRecordError as error:
         problem = str(error)
     else:
@@ -238,7 +238,7 @@ def _aborted(
 
 def _epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], ...]:
     """Epochs of the checkpoint; empty if missing or damaged: the batches replace them."""
-    path = folder / names.LEADER_EPOCHS_NAME
+    path = folder / names.FileName.LEADER_EPOCHS
     if not path.exists():
         return ()
     text = path.read_text(errors="replace")

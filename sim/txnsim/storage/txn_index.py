@@ -26,21 +26,12 @@ def encode(entries: Iterable[AbortedTxn]) -> bytes:
     return b"".join(_ENTRY.pack(VERSION, *msgspec.structs.astuple(entry)) for entry in entries)
 
 
-def decode(data: bytes, *, place: str) -> tuple[AbortedTxn, ...]:
-    """The entries of the file.
-
-    Raises:
-        CorruptLogRecordError: Another version, offsets that do not rise, or cut off; the message
-            begins with ``place`` and the position.
-    """
-    return tuple(iter_entries(data, place=place))
-
-
-def iter_entries(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
+def decode(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
     """The entries of the file one by one, up to damage.
 
     Raises:
-        CorruptLogRecordError: As ``decode``, behind the last sound entry.
+        CorruptLogRecordError: Behind the last sound entry: another version, offsets that do not
+            rise, or cut off; the message begins with ``place`` and the position.
     """
     whole = len(data) - len(data) % ENTRY_BYTES
     before = -1

@@ -3,7 +3,7 @@
 - ``cluster``: ``AsyncSimulatedKafka``, in the caller's event loop; its twin in ``_blocking`` lives
   in a thread (``event_loop``), for clients that block. ``options`` are their arguments,
   ``rebuilt_cluster`` is what stands behind them.
-- ``faults``, ``_life`` (clock, brokers, leaders), ``topics`` (and transactions), ``_members``,
+- ``faults``, ``_life`` (clock, brokers, leaders), ``_topics`` (and transactions), ``_members``,
   ``_recording`` (the trace): what they offer.
 - ``_judging``: the assertions; observations for judges come from the lab.
 - ``_virtual``: a test with an asynchronous client in virtual time.

@@ -17,11 +17,11 @@ from txnsim.server.cluster import SimCluster
 from txnsim.testing._life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing._members import AsyncMember, AsyncMembers, MemberState
 from txnsim.testing._recording import AsyncTrace
+from txnsim.testing._topics import AsyncTopics, AsyncTransactions
 from txnsim.testing.cluster import HISTORY, AsyncSimulatedKafka
 from txnsim.testing.event_loop import InClusterLoop, LoopThread, blocking
 from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultResults
 from txnsim.testing.options import Wanted
-from txnsim.testing.topics import AsyncTopics, AsyncTransactions
 
 if TYPE_CHECKING:
     from txnsim_lab.testing.history import History

@@ -33,13 +33,13 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting_transactions import WAIT_MS
 from txnsim.testing import _blocking as blocking
 from txnsim.testing._members import AsyncMembers
+from txnsim.testing._topics import AsyncTopics, AsyncTransactions
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop, LoopThread, in_cluster_loop
 from txnsim.testing.event_loop import blocking as twin
 from txnsim.testing.faults import AsyncFaults
 from txnsim.testing.options import Wanted
 from txnsim.testing.rebuilt_cluster import ONLOOKER, RebuiltCluster
-from txnsim.testing.topics import AsyncTopics, AsyncTransactions
 
 if TYPE_CHECKING:
     from txnsim_lab.proxy.fault_proxy import FaultProxy

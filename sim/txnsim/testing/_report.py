@@ -20,7 +20,7 @@ from txnsim.http.report import events_told, in_one_line, rules_text, story_text
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState
 from txnsim.testing.rebuilt_cluster import ONLOOKER
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim.trace.story import place
 
 EVENTS_MAX: Final = 25
@@ -72,7 +72,7 @@ def write_page(folder: Path, name: str, traces: Sequence[bytes], *, redact: bool
         page = borrowed("txnsim_lab.http.page.one_file", "the page of a failing test")
     except MissingExtraError as error:
         return [("txnsim: page", str(error))]
-    runs = [(name, recording(name, trace.splitlines())) for trace in traces]
+    runs = [(name, Recording.of(name, trace.splitlines())) for trace in traces]
     runs = [(title, run) for title, run in runs if run.events]
     if not runs:
         return []

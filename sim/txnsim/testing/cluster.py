@@ -19,11 +19,11 @@ from txnsim.testing import _judging as judging
 from txnsim.testing._life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing._members import AsyncMembers
 from txnsim.testing._recording import AsyncTrace
+from txnsim.testing._topics import AsyncTopics, AsyncTransactions
 from txnsim.testing.event_loop import ClusterLoop, in_cluster_loop
 from txnsim.testing.faults import AsyncFaults
 from txnsim.testing.options import Topics, Wanted, wanted
 from txnsim.testing.rebuilt_cluster import RebuiltCluster
-from txnsim.testing.topics import AsyncTopics, AsyncTransactions
 
 if TYPE_CHECKING:
     from txnsim_lab.testing.history import AsyncHistory

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,8 +14,7 @@ from txnsim.runtime.trace import SCHEMA_VERSION, Event
 
 SCHEMAS: Final = (1, SCHEMA_VERSION)
 _header: Final = msgspec.json.Decoder(dict[str, Any])
-event_of: Final = msgspec.json.Decoder(Event).decode
-"""The event of a line that a tracer has written."""
+_event_of: Final = msgspec.json.Decoder(Event).decode
 _encoder: Final = msgspec.json.Encoder()
 
 
@@ -54,61 +53,66 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         found = tuple(event for event in self.events if event.i <= last)
         if not found or found[-1].i != last:
             first, end = (self.events[0].i, self.events[-1].i) if self.events else (0, -1)
-            raise no_event(last, first, end)
+            raise self.no_event(last, first, end)
         return found
 
+    @staticmethod
+    def no_event(at: int, first: int, end: int) -> BadInputError:
+        """What is wrong with a position."""
+        return BadInputError(f"there is no event {at}: the trace has {first} to {end}")
 
-def no_event(at: int, first: int, end: int) -> BadInputError:
-    """What is wrong with a position."""
-    return BadInputError(f"there is no event {at}: the trace has {first} to {end}")
+    @staticmethod
+    def event_of(line: bytes) -> Event:
+        """The event of a line that a tracer has written."""
+        return _event_of(line)
 
+    @classmethod
+    def read(cls, path: Path) -> Recording:
+        """Read a file.
 
-def read(path: Path) -> Recording:
-    """Read a file.
-
-    Raises:
-        BadInputError: It can't be read, or a line is none of a trace's; the message names it.
-    """
-    try:
-        with path.open("rb") as file:
-            return recording(str(path), lines_of(file))
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror}") from None
-
-
-def recording(name: str, lines: Iterable[bytes]) -> Recording:
-    """What these lines hold.
-
-    Raises:
-        BadInputError: A line is none of a trace's.
-    """
-    header: dict[str, Any] = {}
-    trailer: dict[str, Any] = {}
-    events: list[Event] = []
-    nodes = 0
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        where = f"{name}, line {number}"
-        if trailer:
-            raise BadInputError(f"{where}: something follows the trailer")
-        if not header:
-            header = _read_header(where, line)
-            nodes = len(header["nodes"])
-            continue
-        if line.startswith(b'{"k":"end"'):
-            trailer = _header.decode(line)
-            continue
+        Raises:
+            BadInputError: It can't be read, or a line is none of a trace's; the message names it.
+        """
         try:
-            event = event_of(line)
-        except msgspec.MsgspecError as error:
-            raise BadInputError(f"{where}: no event of a trace: {error}") from None
-        if not 0 <= event.n < nodes:
-            raise BadInputError(f"{where}: node {event.n} is none of the header's {nodes}")
-        events.append(event)
-    if not header:
-        raise BadInputError(f"{name}: it is empty; a trace begins with its header")
-    return Recording(header=header, events=tuple(events), trailer=trailer)
+            with path.open("rb") as file:
+                return cls.of(str(path), lines_of(file))
+        except OSError as error:
+            raise BadInputError(f"{path}: {error.strerror}") from None
+
+    @classmethod
+    def of(cls, name: str, lines: Iterable[bytes]) -> Recording:
+        """What these lines hold.
+
+        Raises:
+            BadInputError: A line is none of a trace's.
+        """
+        header: dict[str, Any] = {}
+        trailer: dict[str, Any] = {}
+        events: list[Event] = []
+        nodes = 0
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            where = f"{name}, line {number}"
+            if trailer:
+                raise BadInputError(f"{where}: something follows the trailer")
+            if not header:
+                header = _read_header(where, line)
+                nodes = len(header["nodes"])
+                continue
+            if line.startswith(b'{"k":"end"'):
+                trailer = _header.decode(line)
+                continue
+            try:
+                event = cls.event_of(line)
+            except msgspec.MsgspecError as error:
+                raise BadInputError(f"{where}: no event of a trace: {error}") from None
+            if not 0 <= event.n < nodes:
+                raise BadInputError(f"{where}: node {event.n} is none of the header's {nodes}")
+            events.append(event)
+        if not header:
+            raise BadInputError(f"{name}: it is empty; a trace begins with its header")
+        return cls(header=header, events=tuple(events), trailer=trailer)
 
 
 def _read_header(where: str, line: bytes) -> dict[str, Any]:
@@ -122,19 +126,3 @@ def _read_header(where: str, line: bytes) -> dict[str, Any]:
         known = " and ".join(map(str, SCHEMAS))
         raise BadInputError(f"{where}: schema {header.get('schema')} is unknown here, only {known}")
     return header
-
-
-def by_position(events: Iterable[Event]) -> dict[int, Event]:
-    """Events by their positions, which a ring leaves gaps in."""
-    return {event.i: event for event in events}
-
-
-def causes(events: dict[int, Event], event: Event) -> Iterator[Event]:
-    """The chain of main causes of an event, itself first, up to its root."""
-    yield event
-    while event.p:
-        before = events.get(event.p[0])
-        if before is None or before.i >= event.i:
-            return  # dropped by a ring
-        event = before
-        yield event

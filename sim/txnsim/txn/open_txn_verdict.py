@@ -26,11 +26,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
-from txnsim.txn.past_decision import Decided, Decision
+from txnsim.txn.past_decision import Decided
 from txnsim.txn.state import TIMEOUT_NEVER_MS
 from txnsim.types import TopicPartition
 
@@ -52,6 +52,72 @@ class OpenTxnStatus(StrEnum):
     """Too young to be judged at the time of the report."""
     UNKNOWN = "unknown"
 
+    @classmethod
+    def judged(
+        cls,
+        producer_id: int,
+        producer_epoch: int,
+        transactional_id: str | None,
+        known: Coordinated | None,
+    ) -> tuple[Self, str]:
+        """What becomes of a transaction that is open on a partition, and why: a sentence without
+        its full stop.
+
+        Args:
+            producer_id: As the leader has it.
+            producer_epoch: As the leader has it.
+            transactional_id: Id with that producer id, as *all* coordinators list them; None
+                for none.
+            known: Its coordinator's answer about that id; None where it has forgotten it.
+        """
+        if transactional_id is None:
+            return cls.HANGING, f"no coordinator knows producer id {producer_id}"
+        if known is None:
+            return (
+                cls.HANGING,
+                f"its coordinator has forgotten transactional id {transactional_id}",
+            )
+        whose = f"transactional id {known.transactional_id}"
+        if known.producer_id != producer_id:
+            return cls.HANGING, (
+                f"{whose} goes on with producer id {known.producer_id}; the coordinator no longer"
+                f" has a transaction of {producer_id}"
+            )
+        if not known.lists_partition:
+            return cls.HANGING, (
+                f"{whose} is {known.state} without this partition, so its coordinator will send no"
+                " marker here"
+            )
+        if known.state in DECIDED_STATES:
+            return cls.DECIDED, (
+                f"{whose} is {known.state}: the outcome stands and its coordinator, broker"
+                f" {known.coordinator_id}, has yet to get the marker written here"
+            )
+        if known.producer_epoch != producer_epoch:
+            return cls.HANGING, (
+                f"{whose} is {known.state} with epoch {known.producer_epoch}; this transaction is"
+                f" of epoch {producer_epoch}, which no marker will end"
+            )
+        if known.is_two_phase:
+            return cls.ALIVE, (
+                f"{whose} is Ongoing with this partition and without a timeout, as two-phase commit"
+                " has it (KIP-939): prepared, it waits for its external coordinator"
+            )
+        return cls.ALIVE, (
+            f"{whose} is {known.state} with this partition: it ends with its producer, or when its"
+            f" coordinator has had it for transaction.timeout.ms={known.timeout_ms}"
+        )
+
+    def repair_command(self, partition: TopicPartition, *, program: str = PROGRAM) -> str | None:
+        """What ends such a transaction; None unless it hangs. ``repair`` judges again right before
+        it writes, and writes the marker that was decided, COMMIT or ABORT. Kafka's own tool writes
+        an ABORT only.
+        """
+        if self is not OpenTxnStatus.HANGING:
+            return None
+        where = f"--topic {partition.topic} --partition {partition.partition}"
+        return f"{program} repair {where} --yes"
+
 
 class Cause(StrEnum):
     """The obstacle that holds readers back."""
@@ -69,12 +135,14 @@ class Cause(StrEnum):
     """The brokers are too old to tell how it ends."""
     OFFLINE = "no leader"
 
-
-CAUSE_OF: Final = {
-    OpenTxnStatus.HANGING: Cause.HANGING,
-    OpenTxnStatus.DECIDED: Cause.DECIDED,
-    OpenTxnStatus.ALIVE: Cause.ALIVE,
-}
+    @classmethod
+    def of(cls, verdict: OpenTxnStatus) -> Cause:
+        """What an open transaction is to readers; its leader was asked."""
+        return {
+            OpenTxnStatus.HANGING: cls.HANGING,
+            OpenTxnStatus.DECIDED: cls.DECIDED,
+            OpenTxnStatus.ALIVE: cls.ALIVE,
+        }[verdict]
 
 
 class Coordinated(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +155,13 @@ class Coordinated(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     lists_partition: bool
     timeout_ms: int
+
+    @property
+    def is_two_phase(self) -> bool:
+        """It takes part in two-phase commit (KIP-939). A broker does not know whether it is
+        prepared yet; only its external coordinator knows its outcome.
+        """
+        return is_two_phase(self.state, self.timeout_ms)
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,92 +198,39 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     program: str = PROGRAM
     """How ``txnsim txns`` is called for this cluster."""
 
-
-def judge_one(
-    producer_id: int, producer_epoch: int, transactional_id: str | None, known: Coordinated | None
-) -> tuple[OpenTxnStatus, str]:
-    """What becomes of a transaction that is open on a partition, and why: a sentence without its
-    full stop.
-
-    Args:
-        producer_id: As the leader has it.
-        producer_epoch: As the leader has it.
-        transactional_id: Id with that producer id, as *all* coordinators list them; None for none.
-        known: Its coordinator's answer about that id; None where it has forgotten it.
-    """
-    if transactional_id is None:
-        return OpenTxnStatus.HANGING, f"no coordinator knows producer id {producer_id}"
-    if known is None:
-        return (
-            OpenTxnStatus.HANGING,
-            f"its coordinator has forgotten transactional id {transactional_id}",
-        )
-    whose = f"transactional id {known.transactional_id}"
-    if known.producer_id != producer_id:
-        return OpenTxnStatus.HANGING, (
-            f"{whose} goes on with producer id {known.producer_id}; the coordinator no longer has"
-            f" a transaction of {producer_id}"
-        )
-    if not known.lists_partition:
-        return OpenTxnStatus.HANGING, (
-            f"{whose} is {known.state} without this partition, so its coordinator will send no"
-            " marker here"
-        )
-    if known.state in DECIDED_STATES:
-        return OpenTxnStatus.DECIDED, (
-            f"{whose} is {known.state}: the outcome stands and its coordinator, broker"
-            f" {known.coordinator_id}, has yet to get the marker written here"
-        )
-    if known.producer_epoch != producer_epoch:
-        return OpenTxnStatus.HANGING, (
-            f"{whose} is {known.state} with epoch {known.producer_epoch}; this transaction is of"
-            f" epoch {producer_epoch}, which no marker will end"
-        )
-    if is_two_phase(known.state, known.timeout_ms):
-        return OpenTxnStatus.ALIVE, (
-            f"{whose} is Ongoing with this partition and without a timeout, as two-phase commit has"
-            " it (KIP-939): prepared, it waits for its external coordinator"
-        )
-    return OpenTxnStatus.ALIVE, (
-        f"{whose} is {known.state} with this partition: it ends with its producer, or when its"
-        f" coordinator has had it for transaction.timeout.ms={known.timeout_ms}"
-    )
+    def sentences(self) -> tuple[str, ...]:
+        """Why readers don't get further, and what to do."""
+        if self.cause is Cause.NOTHING:
+            return (
+                f"No transaction holds readers back: the last stable offset is"
+                f" {self.last_stable_offset}, the high watermark is {self.high_watermark}.",
+                "A consumer that stands there has read everything. One that stands lower is held"
+                " back by itself, by its group, or by a broker it can't reach.",
+                *_behind(self),
+            )
+        first = withheld(self.last_stable_offset, self.high_watermark)
+        holder = self.holder
+        if self.cause is Cause.WRITTEN:
+            return (
+                first,
+                "No transaction is open there. What was written last is at the leader and not yet"
+                " on all replicas that are in sync. It is a matter of replication.",
+            )
+        if holder is None or self.cause is Cause.UNREPLICATED:
+            return (
+                first,
+                "No transaction is open there any more: the marker that ended it is written at the"
+                " leader and not yet on all replicas that are in sync. It is a matter of"
+                " replication.",
+                *_behind(self),
+            )
+        tail = (f"Transactions that are open behind it: {self.others}.",) if self.others else ()
+        return first, _open(holder), _advice(self, holder), *tail
 
 
 def is_two_phase(state: str, timeout_ms: int) -> bool:
-    """Whether a transaction takes part in two-phase commit (KIP-939): it has no timeout. A broker
-    does not know whether it is prepared yet; only its external coordinator knows its outcome.
-    """
+    """Whether a transaction takes part in two-phase commit (KIP-939): it has no timeout."""
     return state == "Ongoing" and timeout_ms == TIMEOUT_NEVER_MS
-
-
-def sentences(known: Standing) -> tuple[str, ...]:
-    """Why readers don't get further, and what to do."""
-    if known.cause is Cause.NOTHING:
-        return (
-            f"No transaction holds readers back: the last stable offset is"
-            f" {known.last_stable_offset}, the high watermark is {known.high_watermark}.",
-            "A consumer that stands there has read everything. One that stands lower is held back"
-            " by itself, by its group, or by a broker it can't reach.",
-            *_behind(known),
-        )
-    first = withheld(known.last_stable_offset, known.high_watermark)
-    holder = known.holder
-    if known.cause is Cause.WRITTEN:
-        return (
-            first,
-            "No transaction is open there. What was written last is at the leader and not yet on"
-            " all replicas that are in sync. It is a matter of replication.",
-        )
-    if holder is None or known.cause is Cause.UNREPLICATED:
-        return (
-            first,
-            "No transaction is open there any more: the marker that ended it is written at the"
-            " leader and not yet on all replicas that are in sync. It is a matter of replication.",
-            *_behind(known),
-        )
-    tail = (f"Transactions that are open behind it: {known.others}.",) if known.others else ()
-    return first, _open(holder), _advice(known, holder), *tail
 
 
 def withheld(last_stable_offset: int, high_watermark: int) -> str:
@@ -227,26 +249,6 @@ def program_at(bootstrap: str | None, *options: str) -> str:
     return shlex.join((*PROGRAM.split(), *server, *options))
 
 
-def repair_command(
-    partition: TopicPartition, verdict: OpenTxnStatus, *, program: str = PROGRAM
-) -> str | None:
-    """What ends an open transaction; None unless it hangs. ``repair`` judges again right before it
-    writes, and writes the marker that was decided, COMMIT or ABORT. Kafka's own tool writes an
-    ABORT only.
-    """
-    if verdict is not OpenTxnStatus.HANGING:
-        return None
-    where = f"--topic {partition.topic} --partition {partition.partition}"
-    return f"{program} repair {where} --yes"
-
-
-def with_guess(command: str, decided: Decided | None) -> str:
-    """The command for people, with ``--guess`` if the decision is unknown."""
-    if decided is not None and decided.decision is not Decision.UNKNOWN:
-        return command
-    return f"{command} --guess abort, or --guess commit"
-
-
 def _open(holder: Holder) -> str:
     return (
         f"That is where the transaction of producer id {holder.producer_id}, epoch"
@@ -256,10 +258,10 @@ def _open(holder: Holder) -> str:
 
 
 def _advice(known: Standing, holder: Holder) -> str:
-    command = repair_command(known.partition, holder.verdict, program=known.program)
+    command = holder.verdict.repair_command(known.partition, program=known.program)
     if command is not None:
         decided = "" if holder.decided is None else f" {holder.decided}."
-        return f"It hangs.{decided} To end it: {with_guess(command, holder.decided)}."
+        return f"It hangs.{decided} To end it: {Decided.with_guess(command, holder.decided)}."
     if holder.verdict is OpenTxnStatus.DECIDED:
         return (
             "It does not hang: the marker comes as soon as its coordinator reaches the leader."

@@ -42,13 +42,12 @@ class Decision(StrEnum):
     ABORTED = "aborted"
     UNKNOWN = "unknown"
 
+    @property
+    def marker(self) -> str:
+        """What ends a transaction that was so decided; empty where that is unknown."""
+        return {self.COMMITTED: "COMMIT", self.ABORTED: "ABORT"}.get(self, "")
 
-MARKERS: Final = {
-    Decision.COMMITTED: "COMMIT",
-    Decision.ABORTED: "ABORT",
-    Decision.UNKNOWN: "",
-}
-"""What ends a transaction that was so decided."""
+
 GUESSES: Final = {"abort": Decision.ABORTED, "commit": Decision.COMMITTED}
 """Values of ``--guess`` for an unknown decision."""
 
@@ -65,6 +64,86 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         said = f"{_SAID[self.decision]}, as {self.because}"
         return f"{said}; {READ_THE_LOG}" if self.lacks_right else said
+
+    @staticmethod
+    def with_guess(command: str, decided: Decided | None) -> str:
+        """The command for people, with ``--guess`` if the decision is unknown."""
+        if decided is not None and decided.decision is not Decision.UNKNOWN:
+            return command
+        return f"{command} --guess abort, or --guess commit"
+
+    @classmethod
+    def by_log(
+        cls,
+        place: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        log: Sequence[Noted],
+    ) -> Decided | None:
+        """What was decided about a transaction that a partition has open, by the coordinator's log.
+
+        Args:
+            place: The partition.
+            producer_id: As its leader tells.
+            producer_epoch: As its leader tells.
+            log: What the coordinator wrote down of the producer's id, oldest first.
+
+        Returns:
+            None where no record tells: the partition was in no transaction that was decided.
+        """
+        for noted in reversed(log):
+            outcome = _outcome(noted.state)
+            is_prepared = noted.state.startswith("Prepare") and outcome is not None
+            if not is_prepared or noted.producer_id != producer_id or place not in noted.partitions:
+                continue
+            # Transactions v2, and a fence before them, raise the epoch with the end.
+            is_raised = noted.is_v2 or outcome is Decision.ABORTED
+            if noted.producer_epoch == producer_epoch + 1 and is_raised:
+                return _logged(outcome, noted)
+            if noted.producer_epoch == producer_epoch and not noted.is_v2:
+                return _logged(outcome, noted)
+        return None
+
+    @classmethod
+    def by_newest(
+        cls,
+        producer_id: int,
+        producer_epoch: int,
+        last_timestamp_ms: int,
+        newest: Newest | None,
+    ) -> Decided:
+        """What was decided about a transaction that a partition has open and no coordinator lists.
+
+        Args:
+            producer_id: As the leader tells.
+            producer_epoch: As the leader tells.
+            last_timestamp_ms: Of the producer's last write there.
+            newest: What the coordinator tells of the producer's transactional id; None where no
+                coordinator knows it any more.
+        """
+        if newest is None:
+            return _unknown("no coordinator knows the producer any more")
+        if newest.producer_id != producer_id:
+            return _unknown(f"its transactional id goes on as producer {newest.producer_id}")
+        later = newest.producer_epoch - producer_epoch
+        if newest.state == "Empty" and later == 0:
+            why = (
+                f"no transaction was begun at epoch {producer_epoch}, so none can have been"
+                " committed"
+            )
+            return cls(decision=Decision.ABORTED, because=why)
+        outcome = _outcome(newest.state)
+        if outcome is None or later not in (0, 1):
+            return _unknown(
+                f"its transactional id has gone on: it is {newest.state} at epoch "
+                f"{newest.producer_epoch}, and this is of epoch {producer_epoch}"
+            )
+        if newest.start_time_ms is None or last_timestamp_ms < newest.start_time_ms:
+            return _unknown(
+                f"its coordinator tells of a later transaction, which is {newest.state}: this one"
+                " was written before that began"
+            )
+        return cls(decision=outcome, because=f"its coordinator says {newest.state}")
 
 
 _SAID: Final = {
@@ -95,72 +174,10 @@ class Newest(msgspec.Struct, frozen=True, kw_only=True):
     """None where none has begun under this identity."""
 
 
-def decided_by_log(
-    place: TopicPartition, producer_id: int, producer_epoch: int, log: Sequence[Noted]
-) -> Decided | None:
-    """What was decided about a transaction that a partition has open, by the coordinator's log.
-
-    Args:
-        place: The partition.
-        producer_id: As its leader tells.
-        producer_epoch: As its leader tells.
-        log: What the coordinator wrote down of the producer's id, oldest first.
-
-    Returns:
-        None where no record tells: the partition was in no transaction that was decided.
-    """
-    for noted in reversed(log):
-        outcome = _outcome(noted.state)
-        is_prepared = noted.state.startswith("Prepare") and outcome is not None
-        if not is_prepared or noted.producer_id != producer_id or place not in noted.partitions:
-            continue
-        # Transactions v2, and a fence before them, raise the epoch with the end.
-        is_raised = noted.is_v2 or outcome is Decision.ABORTED
-        if noted.producer_epoch == producer_epoch + 1 and is_raised:
-            return _logged(outcome, noted)
-        if noted.producer_epoch == producer_epoch and not noted.is_v2:
-            return _logged(outcome, noted)
-    return None
-
-
 def _logged(outcome: Decision | None, noted: Noted) -> Decided:
     assert outcome is not None
     why = f"its coordinator's log has {noted.state} with this partition"
     return Decided(decision=outcome, because=why)
-
-
-def decided(
-    producer_id: int, producer_epoch: int, last_timestamp_ms: int, newest: Newest | None
-) -> Decided:
-    """What was decided about a transaction that a partition has open and no coordinator lists.
-
-    Args:
-        producer_id: As the leader tells.
-        producer_epoch: As the leader tells.
-        last_timestamp_ms: Of the producer's last write there.
-        newest: What the coordinator tells of the producer's transactional id; None where no
-            coordinator knows it any more.
-    """
-    if newest is None:
-        return _unknown("no coordinator knows the producer any more")
-    if newest.producer_id != producer_id:
-        return _unknown(f"its transactional id goes on as producer {newest.producer_id}")
-    later = newest.producer_epoch - producer_epoch
-    if newest.state == "Empty" and later == 0:
-        why = f"no transaction was begun at epoch {producer_epoch}, so none can have been committed"
-        return Decided(decision=Decision.ABORTED, because=why)
-    outcome = _outcome(newest.state)
-    if outcome is None or later not in (0, 1):
-        return _unknown(
-            f"its transactional id has gone on: it is {newest.state} at epoch "
-            f"{newest.producer_epoch}, and this is of epoch {producer_epoch}"
-        )
-    if newest.start_time_ms is None or last_timestamp_ms < newest.start_time_ms:
-        return _unknown(
-            f"its coordinator tells of a later transaction, which is {newest.state}: this one was "
-            "written before that began"
-        )
-    return Decided(decision=outcome, because=f"its coordinator says {newest.state}")
 
 
 def _outcome(state: str) -> Decision | None:

@@ -9,14 +9,6 @@
 from __future__ import annotations
 
 from txnsim.wire.batch_header import (
-    COMPRESSION_MASK,
-    CONTROL_FLAG,
-    HEADER_SIZE,
-    LENGTH_MIN,
-    LOG_APPEND_TIME_FLAG,
-    LOG_OVERHEAD,
-    MAGIC,
-    TRANSACTIONAL_FLAG,
     BatchHeader,
     Buffer,
     assign,
@@ -44,18 +36,10 @@ from txnsim.wire.records import (
 __all__ = [
     "ABORT",
     "COMMIT",
-    "COMPRESSION_MASK",
-    "CONTROL_FLAG",
     "GZIP",
-    "HEADER_SIZE",
-    "LENGTH_MIN",
-    "LOG_APPEND_TIME_FLAG",
-    "LOG_OVERHEAD",
     "LZ4",
-    "MAGIC",
     "NONE",
     "SNAPPY",
-    "TRANSACTIONAL_FLAG",
     "ZSTD",
     "BatchHeader",
     "Buffer",

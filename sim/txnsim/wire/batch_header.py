@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is an exception class
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -22,23 +22,6 @@ crc32c: Final[Any] = OnDemand("crc32c")
 Buffer = bytes | bytearray | memoryview
 Came = bytes | memoryview
 """A batch as it came: where it is large, a view of its frame (``decoder``)."""
-
-MAGIC: Final = 2
-HEADER_SIZE: Final = 61
-LOG_OVERHEAD: Final = 12
-"""Bytes before those that ``batch_length`` counts: base offset and the length itself."""
-LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
-CRC_START: Final = 21
-"""The CRC covers all bytes from here on."""
-MAGIC_POSITION: Final = 16
-
-COMPRESSION_MASK: Final = 0x07
-LOG_APPEND_TIME_FLAG: Final = 0x08
-TRANSACTIONAL_FLAG: Final = 0x10
-CONTROL_FLAG: Final = 0x20
-DELETE_HORIZON_FLAG: Final = 0x40
-
-SEQUENCE_MAX: Final = 0x7FFFFFFF
 
 _HEADER: Final = Struct(">qiibIhiqqqhii").unpack_from
 _LENGTH: Final = Struct(">i").unpack_from
@@ -52,6 +35,25 @@ _CRC_INTO: Final = Struct(">I").pack_into
 
 class BatchHeader(msgspec.Struct, frozen=True, gc=False):
     """The fields of a batch header in wire order, and values that follow from them."""
+
+    MAGIC: ClassVar[int] = 2
+    SIZE: ClassVar[int] = 61
+    OVERHEAD: ClassVar[int] = 12
+    """Bytes before those that ``batch_length`` counts: base offset and the length itself."""
+    LENGTH_MIN: ClassVar[int] = SIZE - OVERHEAD
+    CRC_START: ClassVar[int] = 21
+    """The CRC covers all bytes from here on."""
+    BYTES_MAX: ClassVar[int] = 1 << 30
+    """No broker takes a larger batch; a larger size means damage."""
+    MAGIC_POSITION: ClassVar[int] = 16
+    SEQUENCE_MAX: ClassVar[int] = 0x7FFFFFFF
+
+    # Bits of ``attributes``
+    COMPRESSION: ClassVar[int] = 0x07
+    LOG_APPEND_TIME: ClassVar[int] = 0x08
+    TRANSACTIONAL: ClassVar[int] = 0x10
+    CONTROL: ClassVar[int] = 0x20
+    DELETE_HORIZON: ClassVar[int] = 0x40
 
     base_offset: int
     batch_length: int
@@ -72,7 +74,7 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         """Bytes of the whole batch."""
-        return self.batch_length + LOG_OVERHEAD
+        return self.batch_length + BatchHeader.OVERHEAD
 
     @property
     def last_offset(self) -> int:
@@ -84,32 +86,37 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
         """Sequence number of the last record, -1 without sequences; after 2^31-1 comes 0."""
         if self.base_sequence < 0:
             return -1
-        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
+        return (self.base_sequence + self.last_offset_delta) & BatchHeader.SEQUENCE_MAX
 
     @property
     def compression(self) -> int:
         """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; more is unknown."""
-        return self.attributes & COMPRESSION_MASK
+        return self.attributes & BatchHeader.COMPRESSION
 
     @property
     def is_log_append_time(self) -> bool:
         """Every record then has the time ``max_timestamp_ms``."""
-        return self.attributes & LOG_APPEND_TIME_FLAG != 0
+        return self.attributes & BatchHeader.LOG_APPEND_TIME != 0
 
     @property
     def is_transactional(self) -> bool:
         """Part of a transaction, or its marker."""
-        return self.attributes & TRANSACTIONAL_FLAG != 0
+        return self.attributes & BatchHeader.TRANSACTIONAL != 0
 
     @property
     def is_control(self) -> bool:
         """Holds a control record, which consumers never see."""
-        return self.attributes & CONTROL_FLAG != 0
+        return self.attributes & BatchHeader.CONTROL != 0
 
     @property
     def has_delete_horizon(self) -> bool:
         """``base_timestamp_ms`` is the time from which compaction may drop the batch (KIP-534)."""
-        return self.attributes & DELETE_HORIZON_FLAG != 0
+        return self.attributes & BatchHeader.DELETE_HORIZON != 0
+
+    @property
+    def wrong_crc(self) -> str:
+        """The error text of a batch whose CRC is not the one that it states."""
+        return f"the batch of offset {self.base_offset} has another CRC"
 
     @property
     def has_producer_id(self) -> bool:
@@ -128,13 +135,16 @@ def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     except StructError:
         raise CorruptBatchError(
             f"batch at byte {position}: {max(0, len(buffer) - position)} bytes are fewer than a"
-            f" header of {HEADER_SIZE}"
+            f" header of {BatchHeader.SIZE}"
         ) from None
-    if header.magic != MAGIC:
-        raise CorruptBatchError(f"batch at byte {position}: magic {header.magic} is not {MAGIC}")
-    if header.batch_length < LENGTH_MIN:
+    if header.magic != BatchHeader.MAGIC:
         raise CorruptBatchError(
-            f"batch at byte {position}: length {header.batch_length} is below {LENGTH_MIN}"
+            f"batch at byte {position}: magic {header.magic} is not {BatchHeader.MAGIC}"
+        )
+    if header.batch_length < BatchHeader.LENGTH_MIN:
+        raise CorruptBatchError(
+            f"batch at byte {position}: length {header.batch_length} is below "
+            f"{BatchHeader.LENGTH_MIN}"
         )
     return header
 
@@ -149,18 +159,18 @@ def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
         CorruptBatchError: A batch with another magic or a length below the least one.
     """
     end = len(buffer)
-    while end - position >= HEADER_SIZE:
+    while end - position >= BatchHeader.SIZE:
         header = read_batch_header(buffer, position)
-        size = header.batch_length + LOG_OVERHEAD
+        size = header.batch_length + BatchHeader.OVERHEAD
         if size > end - position:
             return
         yield position, header
         position += size
-    if end - position >= LOG_OVERHEAD:
+    if end - position >= BatchHeader.OVERHEAD:
         length = _LENGTH(buffer, position + 8)[0]
-        if length < LENGTH_MIN:
+        if length < BatchHeader.LENGTH_MIN:
             raise CorruptBatchError(
-                f"batch at byte {position}: length {length} is below {LENGTH_MIN}"
+                f"batch at byte {position}: length {length} is below {BatchHeader.LENGTH_MIN}"
             )
 
 
@@ -179,9 +189,9 @@ def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> b
     patched = bytearray(batch)
     attributes = patched[22]
     if log_append_time:
-        attributes |= LOG_APPEND_TIME_FLAG
+        attributes |= BatchHeader.LOG_APPEND_TIME
     else:
-        attributes &= ~LOG_APPEND_TIME_FLAG
+        attributes &= ~BatchHeader.LOG_APPEND_TIME
     patched[22] = attributes
     _STAMP(patched, 35, max_timestamp_ms)
     _CRC_INTO(patched, 17, crc_of(patched))
@@ -190,16 +200,16 @@ def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> b
 
 def crc_of(batch: Buffer) -> int:
     """CRC-32C of exactly one batch, over what it covers."""
-    crc: int = crc32c.crc32c(memoryview(batch)[CRC_START:])
+    crc: int = crc32c.crc32c(memoryview(batch)[BatchHeader.CRC_START :])
     return crc
 
 
 def crc_is_valid(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
     """Whether the batch at ``position`` is whole and has the CRC that its header states."""
-    end = position + header.batch_length + LOG_OVERHEAD
+    end = position + header.batch_length + BatchHeader.OVERHEAD
     if end > len(buffer):
         return False
-    computed: int = crc32c.crc32c(memoryview(buffer)[position + CRC_START : end])
+    computed: int = crc32c.crc32c(memoryview(buffer)[position + BatchHeader.CRC_START : end])
     return computed == header.crc
 
 
@@ -211,7 +221,16 @@ def pack_plain_batch(payload: bytes, *, timestamp_ms: int) -> bytes:
     """A batch around one encoded record, without a producer; the log gives it its place."""
     covered = _PLAIN(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + payload
     crc: int = crc32c.crc32c(covered)
-    return _FRONT(0, len(covered) + CRC_START - LOG_OVERHEAD, -1, MAGIC, crc) + covered
+    return (
+        _FRONT(
+            0,
+            len(covered) + BatchHeader.CRC_START - BatchHeader.OVERHEAD,
+            -1,
+            BatchHeader.MAGIC,
+            crc,
+        )
+        + covered
+    )
 
 
 def pack_batch(
@@ -240,8 +259,8 @@ def pack_batch(
         records_count,
     )
     pieces = (fields + payload,) if isinstance(payload, bytes) else (fields, *payload)
-    length, crc = CRC_START - LOG_OVERHEAD, 0
+    length, crc = BatchHeader.CRC_START - BatchHeader.OVERHEAD, 0
     for piece in pieces:
         length += len(piece)
         crc = crc32c.crc32c(piece, crc)
-    return b"".join((_FRONT(base_offset, length, leader_epoch, MAGIC, crc), *pieces))
+    return b"".join((_FRONT(base_offset, length, leader_epoch, BatchHeader.MAGIC, crc), *pieces))

@@ -12,15 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from txnsim.errors import CorruptBatchError
-from txnsim.wire.batch_header import (
-    CONTROL_FLAG,
-    DELETE_HORIZON_FLAG,
-    HEADER_SIZE,
-    LOG_APPEND_TIME_FLAG,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    pack_batch,
-)
+from txnsim.wire.batch_header import BatchHeader, pack_batch
 from txnsim.wire.compression import compress, compress_in_pieces
 from txnsim.wire.records import (
     RECORD_MIN,
@@ -36,7 +28,7 @@ from txnsim.wire.records import (
 
 _PIECE_BYTES: Final = 65_536
 """Bytes given to a codec at once."""
-_KEPT_FLAGS: Final = LOG_APPEND_TIME_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG
+_KEPT_FLAGS: Final = BatchHeader.LOG_APPEND_TIME | BatchHeader.TRANSACTIONAL | BatchHeader.CONTROL
 NO_TIMESTAMP: Final = -1
 _ONE_BYTE_MAX: Final = 0x7F
 _NULL: Final = 0x01
@@ -111,7 +103,7 @@ def filtered_batch(
         compress(header.compression, b"".join(encoded)),
         attributes=header.compression
         | (header.attributes & _KEPT_FLAGS)
-        | (0 if delete_horizon_ms is None else DELETE_HORIZON_FLAG),
+        | (0 if delete_horizon_ms is None else BatchHeader.DELETE_HORIZON),
         base_timestamp_ms=base_timestamp_ms,
         max_timestamp_ms=header.max_timestamp_ms
         if header.is_log_append_time
@@ -142,7 +134,7 @@ def recoded_batch(
         The batch; only how large it is, where that is more than ``size_max``.
     """
     numbering = _Numbering(payload, header)
-    size = HEADER_SIZE
+    size = BatchHeader.SIZE
     pieces: list[bytes] = []
     for piece in compress_in_pieces(codec, numbering.pieces(), level):
         size += len(piece)
@@ -155,7 +147,7 @@ def recoded_batch(
     return _packed(
         header,
         pieces,
-        attributes=codec | (header.attributes & _KEPT_FLAGS & ~LOG_APPEND_TIME_FLAG),
+        attributes=codec | (header.attributes & _KEPT_FLAGS & ~BatchHeader.LOG_APPEND_TIME),
         base_timestamp_ms=numbering.base_ms,
         max_timestamp_ms=numbering.newest_ms,
         count=header.records_count,

@@ -319,6 +319,11 @@ def frame_response(api_key: int, api_version: int, correlation_id: int, body: by
     return response_head(api_key, api_version, correlation_id, len(body)) + body
 
 
+def frame_message(api_key: int, api_version: int, correlation_id: int, message: Any) -> bytes:
+    """A whole response of a message that is not encoded yet."""
+    return frame_response(api_key, api_version, correlation_id, encode_body(message))
+
+
 def encode_request(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Any
 ) -> bytes:

@@ -12,14 +12,7 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import CorruptBatchError
-from txnsim.wire.batch_header import (
-    CONTROL_FLAG,
-    LOG_APPEND_TIME_FLAG,
-    TRANSACTIONAL_FLAG,
-    Buffer,
-    pack_batch,
-    read_batch_header,
-)
+from txnsim.wire.batch_header import BatchHeader, Buffer, pack_batch, read_batch_header
 from txnsim.wire.records import read_records
 
 ABORT: Final = 0
@@ -31,7 +24,7 @@ _MARKER: Final = Struct(">bbbbbhhbhib").pack
 _KEY: Final = Struct(">hh").unpack_from
 _VALUE: Final = Struct(">hi").unpack_from
 _NO_SEQUENCE: Final = -1
-_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
+_FLAGS: Final = BatchHeader.TRANSACTIONAL | BatchHeader.CONTROL
 
 
 class ControlRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +63,7 @@ def control_batch(
         record,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        attributes=_FLAGS | LOG_APPEND_TIME_FLAG if log_append_time else _FLAGS,
+        attributes=_FLAGS | BatchHeader.LOG_APPEND_TIME if log_append_time else _FLAGS,
         last_offset_delta=0,
         base_timestamp_ms=timestamp_ms,
         max_timestamp_ms=timestamp_ms,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import zlib
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
-from txnsim.wire.batch_header import LOG_OVERHEAD, MAGIC, MAGIC_POSITION, Buffer
+from txnsim.wire.batch_header import BatchHeader, Buffer
 
 _FRONT: Final = Struct(">qi").unpack_from
 _CRC: Final = Struct(">I").unpack_from
@@ -21,25 +21,27 @@ _SIZES_MIN: Final = (14, 22)
 _CRC_BYTES: Final = 4
 
 
-def is_old(front: Buffer) -> bool:
-    """Whether an entry of a log begins like a message of format 0 or 1."""
-    magic = front[MAGIC_POSITION]
-    return magic < MAGIC and _FRONT(front)[1] >= _SIZES_MIN[magic]
+class OldMessage(NamedTuple):
+    """The front of a message of format 0 or 1."""
 
-
-def size_of(front: Buffer) -> int:
+    offset: int
+    """Of a compressed one, the offset of its last inner message."""
+    size: int
     """Bytes of the whole message, as it claims."""
-    length: int = _FRONT(front)[1]
-    return LOG_OVERHEAD + length
 
+    @classmethod
+    def at(cls, front: Buffer) -> OldMessage | None:
+        """Parse offset and length of an entry; None for format 2, or a length too small."""
+        if len(front) <= BatchHeader.MAGIC_POSITION:
+            return None
+        magic = front[BatchHeader.MAGIC_POSITION]
+        offset, length = _FRONT(front)
+        if magic >= BatchHeader.MAGIC or length < _SIZES_MIN[magic]:
+            return None
+        return cls(offset, BatchHeader.OVERHEAD + length)
 
-def offset_of(front: Buffer) -> int:
-    """Offset of a message; of a compressed one, the offset of its last inner message."""
-    offset: int = _FRONT(front)[0]
-    return offset
-
-
-def is_sound(message: Buffer) -> bool:
-    """Whether its CRC-32 is right."""
-    stated: int = _CRC(message, LOG_OVERHEAD)[0]
-    return zlib.crc32(memoryview(message)[LOG_OVERHEAD + _CRC_BYTES :]) == stated
+    @staticmethod
+    def is_sound(message: Buffer) -> bool:
+        """Whether the CRC-32 of a whole message is right."""
+        stated: int = _CRC(message, BatchHeader.OVERHEAD)[0]
+        return zlib.crc32(memoryview(message)[BatchHeader.OVERHEAD + _CRC_BYTES :]) == stated

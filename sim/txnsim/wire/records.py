@@ -13,15 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.errors import CorruptBatchError
-from txnsim.wire.batch_header import (
-    HEADER_SIZE,
-    LOG_APPEND_TIME_FLAG,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    Buffer,
-    pack_batch,
-    read_batch_header,
-)
+from txnsim.wire.batch_header import BatchHeader, Buffer, pack_batch, read_batch_header
 from txnsim.wire.compression import compress, decompress
 from txnsim.wire.varint import SMALL, encode
 
@@ -95,9 +87,9 @@ def build_batch(
         )
     attributes = compression
     if transactional:
-        attributes |= TRANSACTIONAL_FLAG
+        attributes |= BatchHeader.TRANSACTIONAL
     if log_append_time:
-        attributes |= LOG_APPEND_TIME_FLAG
+        attributes |= BatchHeader.LOG_APPEND_TIME
     return pack_batch(
         compress(compression, b"".join(pieces)),
         base_offset=base_offset,
@@ -129,12 +121,12 @@ def in_batches(
     """
     taken: list[ItemT] = []
     pieces: list[bytes] = []
-    size = HEADER_SIZE
+    size = BatchHeader.SIZE
     for item in items:
         piece = encode(item, len(pieces))
         if pieces and size + len(piece) > batch_bytes_max:
             yield taken, pieces
-            taken, pieces, size = [], [], HEADER_SIZE
+            taken, pieces, size = [], [], BatchHeader.SIZE
             piece = encode(item, 0)
         taken.append(item)
         pieces.append(piece)
@@ -224,7 +216,7 @@ def only_record(data: bytes, header: BatchHeader) -> tuple[bytes, bytes | None] 
     if header.records_count != 1 or header.compression or len(data) != header.size:
         return None
     try:
-        size, at = _length(data, HEADER_SIZE)
+        size, at = _length(data, BatchHeader.SIZE)
         if at + size != len(data) or data[at + 1] or data[at + 2]:  # it is the first one
             return None
         key_size, at = _length(data, at + 3)
@@ -267,7 +259,7 @@ def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
         raise CorruptBatchError(
             f"batch at byte {position}: {header.size} bytes, only {len(buffer) - position} there"
         )
-    payload = bytes(memoryview(buffer)[position + HEADER_SIZE : end])
+    payload = bytes(memoryview(buffer)[position + BatchHeader.SIZE : end])
     return decompress(header.compression, payload)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import tell
-from txnsim.files import read_given, read_whole
+from txnsim.cli.output import TERMINAL
+from txnsim.files import read_given
 
 if TYPE_CHECKING:
     from txnsim_lab.check.history import History
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             raise ConfigError(f"{name}: {error.strerror}") from None
         except HistoryError as error:
             raise ConfigError(f"{name}: {error}") from None
-    tell(
+    TERMINAL.tell(
         args,
         [_as_json(*one) for one in judged],
         lambda _: (line for one in judged for line in _lines(*one)),
@@ -64,9 +63,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read(name: str) -> bytes:
-    if name == STANDARD_INPUT:
-        return read_whole(sys.stdin.buffer, at_most=HISTORY_BYTES_MAX)
-    return read_given(Path(name), at_most=HISTORY_BYTES_MAX)
+    path = None if name == STANDARD_INPUT else Path(name)
+    return read_given(path, at_most=HISTORY_BYTES_MAX)
 
 
 def _as_json(name: str, history: History, verdict: Verdict) -> dict[str, object]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import print_json, print_line, print_table
+from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.files import write_all, write_whole
 from txnsim_lab.cli import _exam_readers as exam_readers
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         write_all(args.misses, made)
     if args.json:
         results = [msgspec.structs.replace(one, recording=b"") for one in asked.results]
-        print_json(msgspec.to_builtins(msgspec.structs.replace(asked, results=tuple(results))))
+        TERMINAL.json(msgspec.to_builtins(msgspec.structs.replace(asked, results=tuple(results))))
     else:
         _show(asked, known, args)
     return MISSED_STATUS if any(asked.misses(known)) else 0
@@ -115,7 +115,7 @@ async def _run_exam(
     args: argparse.Namespace,
     progress: _Progress,
 ) -> ExamRun:
-    from txnsim.client.errors import ClientError
+    from txnsim.errors import ClientError
     from txnsim_lab.exam.run import run_exam
     from txnsim_lab.exam.targets import SimulatedTargets, Targets
 
@@ -135,9 +135,9 @@ async def _run_exam(
 def _list(situations: list[Situation], args: argparse.Namespace) -> None:
     if args.json:
         rows = [msgspec.structs.asdict(one) for one in situations]
-        print_json([{name: row[name] for name in row if name != "play"} for row in rows])
+        TERMINAL.json([{name: row[name] for name in row if name != "play"} for row in rows])
         return
-    print_table(
+    TERMINAL.table(
         ("Class", "Situation", "Levels", "Question"),
         [(one.kind, one.name, ",".join(map(str, one.levels)), one.asks) for one in situations],
     )
@@ -155,7 +155,7 @@ def _known(path: Path | None) -> frozenset[str]:
 def _show(run: ExamRun, known: frozenset[str], args: argparse.Namespace) -> None:
     from txnsim_lab.exam.results import Outcome
 
-    print_table(
+    TERMINAL.table(
         ("Class", "Situation", "Level", "Outcome", "Seconds"),
         [
             (one.kind, one.situation, str(one.level), one.outcome, f"{one.seconds:.1f}")
@@ -163,21 +163,21 @@ def _show(run: ExamRun, known: frozenset[str], args: argparse.Namespace) -> None
         ],
     )
     for one in run.misses():
-        print_line(f"{one.id}{' (known)' if one.id in known else ''}: {one.asks}")
+        TERMINAL.line(f"{one.id}{' (known)' if one.id in known else ''}: {one.asks}")
         for line in (
             *one.because,
             *one.choices,
             *(f"the library: {error}" for error in one.errors[:6]),
         ):
-            print_line(f"  {line}")
-        print_line(
+            TERMINAL.line(f"  {line}")
+        TERMINAL.line(
             f"  again: {_again(args)} --only {one.situation} --transaction-version {one.level}"
         )
     healed = known & {one.id for one in run.results if one.outcome is Outcome.PASSED}
     for name in sorted(healed):
-        print_line(f"{name} is known as a miss, and passes")
+        TERMINAL.line(f"{name} is known as a miss, and passes")
     counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
-    print_line(
+    TERMINAL.line(
         f"{run.library} {run.version} ({run.language}), which speaks version"
         f" {run.speaks} of transactions: {counts}"
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.cli.output import print_json, print_line
+from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.files import write_all, write_whole
 
@@ -23,13 +23,13 @@ MISSED_STATUS: Final = 1
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``exam readers`` takes."""
-    from txnsim.cli.serving.long_running import add_script_arguments
+    from txnsim.cli.serving.long_running import LongRunning
 
     parts = parser.add_subparsers(dest="readers_part", metavar="COMMAND", required=True)
     serve = parts.add_parser("serve", description="Serve the topics until Ctrl-C.")
     serve.add_argument("--port", type=int, default=0, help="of the first of three brokers")
     serve.add_argument("--expected", type=Path, metavar="FILE", help="write what is expected there")
-    add_script_arguments(serve)
+    LongRunning.add_script_arguments(serve)
     write = parts.add_parser("write", description="Write the brokers' log directories.")
     write.add_argument("directory", type=Path, metavar="DIR", help="must not be there")
     check = parts.add_parser(
@@ -62,22 +62,20 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-    from txnsim.cli import ready_file
-    from txnsim.cli.serving.long_running import stop_of
+    from txnsim.cli.serving.long_running import LongRunning
     from txnsim_lab.exam.readers import expected, library
 
-    stop = stop_of(args)
+    stop = LongRunning.stop_of(args)
     wanted = expected(on_disk=False)
     async with library(port=args.port) as kafka:
         if args.expected is not None:
             write_whole(args.expected, _as_json(wanted), what="--expected")
         told = {"bootstrap": kafka.bootstrap, "topics": len(wanted)}
-        if args.ready_file is not None:
-            ready_file.write(args.ready_file, msgspec.json.encode(told), is_secret=False)
+        LongRunning.say_ready(args, told)
         if args.json:
-            print_json(told)
+            TERMINAL.json(told)
         else:
-            print_line(f"{len(wanted)} topics at {kafka.bootstrap}; stop with Ctrl-C")
+            TERMINAL.line(f"{len(wanted)} topics at {kafka.bootstrap}; stop with Ctrl-C")
         await stop.wait()
 
 
@@ -88,7 +86,9 @@ def _write(directory: Path) -> None:
         raise ConfigError(f"{directory}: it is there already; nothing is written over")
     files = asyncio.run(directories())
     write_all(directory, {**files, EXPECTED: _as_json(expected(on_disk=True))})
-    print_line(f"{len(files)} files in {directory}; what is expected is in {directory / EXPECTED}")
+    TERMINAL.line(
+        f"{len(files)} files in {directory}; what is expected is in {directory / EXPECTED}"
+    )
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -100,8 +100,8 @@ def _check(args: argparse.Namespace) -> int:
     said = [_decoded(args.answers, line.encode(), Said) for line in lines if line.strip()]
     found = list(misses(wanted, said))
     for line in found:
-        print_line(line)
-    print_line(f"{len(wanted)} topics, {len(found)} misses")
+        TERMINAL.line(line)
+    TERMINAL.line(f"{len(wanted)} topics, {len(found)} misses")
     return MISSED_STATUS if found else 0
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.cli import serve
-from txnsim.cli.parsing import CommandParser
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.scenario import practise_situation
 
@@ -64,11 +63,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         for name, partitions in practise_situation.TOPICS.items():
             words += ["--topic", f"{name}:{partitions}"]
-    parser = CommandParser(prog="txnsim serve")
-    serve.add_arguments(parser)
-    options = parser.parse_args(words)
-    options.prepare = _loaded if args.directory else _made
-    return serve.run(options)
+    return serve.serve(words, prepare=_loaded if args.directory else _made)
 
 
 async def _made(cluster: SimCluster, http: str | None) -> tuple[str, ...]:

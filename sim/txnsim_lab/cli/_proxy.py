@@ -14,15 +14,13 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.cli import control_token, ready_file
 from txnsim.cli.client_properties import read_client_properties
-from txnsim.cli.event_log import tell_left_out
 from txnsim.cli.garbage_collection import rare_garbage_collection
-from txnsim.cli.output import complain, print_data, print_line, warn
-from txnsim.cli.serving import long_running
+from txnsim.cli.output import TERMINAL
+from txnsim.cli.serving.long_running import LongRunning
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ClientError, ConfigError
-from txnsim.http.server import LOOPBACK, ControlServer
+from txnsim.http.server import ControlServer
 from txnsim.runtime import real
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import TlsFiles
@@ -47,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_cluster_arguments(parser.add_argument_group("the cluster"))
     _add_address_arguments(parser.add_argument_group("addresses"))
     _add_control_arguments(parser.add_argument_group("the control port"))
-    long_running.add_script_arguments(parser.add_argument_group("for scripts and tests"))
-    long_running.add_log_arguments(parser.add_argument_group("what it logs"))
+    LongRunning.add_script_arguments(parser.add_argument_group("for scripts and tests"))
+    LongRunning.add_log_arguments(parser.add_argument_group("what it logs"))
 
 
 def _add_cluster_arguments(group: argparse._ArgumentGroup) -> None:
@@ -75,7 +73,11 @@ def _add_cluster_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_address_arguments(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--host", default=LOOPBACK, help=f"where to listen (default {LOOPBACK})")
+    group.add_argument(
+        "--host",
+        default=ControlServer.LOOPBACK,
+        help=f"where to listen (default {ControlServer.LOOPBACK})",
+    )
     group.add_argument("--advertised-host", help="address that clients get (default: --host)")
     group.add_argument(
         "--port",
@@ -122,10 +124,11 @@ def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--http-host",
-        default=LOOPBACK,
+        default=ControlServer.LOOPBACK,
         metavar="HOST",
-        help=f"address that the control port listens on (default {LOOPBACK}); anywhere but on "
-        "loopback it wants a token: that of TXNSIM_TOKEN, or one that is made up and printed",
+        help=f"address that the control port listens on (default {ControlServer.LOOPBACK}); "
+        "anywhere but on loopback it wants a token: that of TXNSIM_TOKEN, or one that is made up "
+        "and printed",
     )
     group.add_argument("--seed", type=int, metavar="N", help="of all chance in rules")
     group.add_argument(
@@ -139,14 +142,14 @@ def _add_control_arguments(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Stand between clients and the cluster until SIGINT or SIGTERM; returns the exit status."""
     try:
-        long_running.begin(args)
+        running = LongRunning(args)
         options = options_from(args)
         with rare_garbage_collection():
-            return real.run(_stand(options, args))
+            return real.run(_stand(running, options, args))
     except BrokenPipeError:
         raise  # the reader of what we print has gone
     except (ClientError, OSError) as error:
-        complain(
+        TERMINAL.complain(
             f"{args.bootstrap_server}: {error}" if isinstance(error, ClientError) else str(error)
         )
         return 1
@@ -162,7 +165,7 @@ def options_from(args: argparse.Namespace) -> ProxyOptions:
     if args.command_config is not None:
         settings, _, ignored = read_client_properties(args.command_config)
         for name in ignored:
-            warn(f"{args.command_config}: {name} has no effect here")
+            TERMINAL.warn(f"{args.command_config}: {name} has no effect here")
     if args.wait < 0:
         raise ConfigError(f"--wait {args.wait:g}: expected seconds, not less than 0")
     return ProxyOptions(
@@ -189,8 +192,8 @@ def _tls_files(prefix: str, certificate: str | None, key: str | None) -> TlsFile
     raise ConfigError(f"--{prefix}certificate and --{prefix}key: give both, or none")
 
 
-async def _stand(options: ProxyOptions, args: argparse.Namespace) -> int:
-    stop = long_running.stop_of(args)
+async def _stand(running: LongRunning, options: ProxyOptions, args: argparse.Namespace) -> int:
+    stop = running.stop_of(args)
     environment = real.real_environment(
         seed=options.seed, trace_level=TraceLevel[args.trace.upper()]
     )
@@ -203,21 +206,22 @@ async def _stand(options: ProxyOptions, args: argparse.Namespace) -> int:
                 environment.tasks,
                 port=args.http,
                 host=args.http_host,
-                token=args.token,
+                token=running.token,
             )
             await stack.enter_async_context(server)
-            _announce(proxy, server, args)
+            _announce(running, proxy, server, args)
             await stop.wait()
     finally:
-        if args.ready_file is not None:
-            ready_file.remove_ours(args.ready_file)
+        running.say_ended()
         await proxy.stop()
         await environment.tasks.close()
-        tell_left_out(at_once=True)
+        running.end()
     return 0
 
 
-def _announce(proxy: FaultProxy, server: ControlServer, args: argparse.Namespace) -> None:
+def _announce(
+    running: LongRunning, proxy: FaultProxy, server: ControlServer, args: argparse.Namespace
+) -> None:
     facts: dict[str, Any] = {
         "bootstrap": proxy.bootstrap,
         "http": server.url,
@@ -230,26 +234,25 @@ def _announce(proxy: FaultProxy, server: ControlServer, args: argparse.Namespace
     peers = {door.node_id: door.port for door in proxy.peers}
     if peers:
         facts["peers"] = {str(node): proxy.peers.address(node) for node in peers}
-    encoded = msgspec.json.encode(facts)
-    if args.ready_file is not None:
-        ready_file.write(args.ready_file, encoded, is_secret=server.token is not None)
+    running.say_ready(args, facts)
     if args.json:
-        print_data(encoded.decode())
+        TERMINAL.data(msgspec.json.encode(facts).decode())
         return
-    print_line(f"txnsim proxy: in front of {proxy.options.bootstrap} (cluster {proxy.cluster_id})")
-    print_line(f"  bootstrap.servers={proxy.bootstrap}")
+    TERMINAL.line(
+        f"txnsim proxy: in front of {proxy.options.bootstrap} (cluster {proxy.cluster_id})"
+    )
+    TERMINAL.line(f"  bootstrap.servers={proxy.bootstrap}")
     for door in (*proxy.clients, *proxy.peers):
         side = "other brokers" if door.is_peer else "clients"
         host, port = door.upstream
-        print_line(
+        TERMINAL.line(
             f"    broker {door.node_id} for {side}: port {door.port} -> {host_and_port(host, port)}"
         )
-    print_line(f"  control port      {server.url}  (OpenAPI: {server.url}/openapi.json)")
+    TERMINAL.line(f"  control port      {server.url}  (OpenAPI: {server.url}/openapi.json)")
     if server.token is not None:
-        is_given = server.token == args.token
-        shown = f"that of {control_token.VARIABLE}" if is_given else server.token
-        print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
+        shown = running.shown_token(server.token)
+        TERMINAL.line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
     if not peers:
-        print_line("  no faults between brokers: give --peer for each (docs/proxy.md)")
-    print_line(f"  {CAN_NOT_PASS}")
-    print_line(f"  stop with Ctrl-C, or SIGTERM to the process {os.getpid()}")
+        TERMINAL.line("  no faults between brokers: give --peer for each (docs/proxy.md)")
+    TERMINAL.line(f"  {CAN_NOT_PASS}")
+    TERMINAL.line(f"  stop with Ctrl-C, or SIGTERM to the process {os.getpid()}")

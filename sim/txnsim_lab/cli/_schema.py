@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from txnsim.cli.output import print_json
+from txnsim.cli.output import TERMINAL
 
 KINDS: Final = {
     "scenario": "a story, as `txnsim scenario run` takes it",
@@ -30,9 +30,9 @@ def run(args: argparse.Namespace) -> int:
     if args.kind == "config":
         from txnsim.config.json_schema import cluster_schema
 
-        print_json(cluster_schema())
+        TERMINAL.json(cluster_schema())
         return 0
     from txnsim_lab.scenario.json_schema import fault_schema, scenario_schema
 
-    print_json(scenario_schema() if args.kind == "scenario" else fault_schema())
+    TERMINAL.json(scenario_schema() if args.kind == "scenario" else fault_schema())
     return 0

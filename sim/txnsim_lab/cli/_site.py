@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from txnsim.cli.output import Columns, tell
+from txnsim.cli.output import TERMINAL, Columns
 
 COLUMNS: Final[Columns[dict[str, str]]] = {
     "File": lambda one: one["file"],
@@ -47,5 +47,7 @@ def run(args: argparse.Namespace) -> int:
         pack_beforehand=args.gzip,
         tell=lambda line: print(line, file=sys.stderr),
     )
-    tell(args, [{"file": name, "bytes": f"{size:,}"} for name, size in files.items()], COLUMNS)
+    TERMINAL.tell(
+        args, [{"file": name, "bytes": f"{size:,}"} for name, size in files.items()], COLUMNS
+    )
     return 0

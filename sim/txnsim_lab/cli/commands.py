@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.cli.commands import CommandTable, Words
+from txnsim.cli.commands import CommandTable
 
 
-def words() -> Words:
+def words() -> dict[str, tuple[str, ...]]:
     """Names of stories and lessons."""
     from txnsim_lab.scenario.catalog import heads
     from txnsim_lab.scenario.teaching.lessons import lessons

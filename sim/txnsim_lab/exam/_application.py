@@ -8,28 +8,24 @@ a library is judged by what happens to those who follow its word.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from txnsim.client import requests
 from txnsim.client.cluster import Cluster
-from txnsim.client.coordinated import worst_partition_error
-from txnsim.client.errors import ClientError, ErrorCode, RetriableError
-from txnsim.client.inspection.reading import Fate, ReadRecord, read_topic
+from txnsim.client.errors import RetriableError
+from txnsim.client.inspection.reading import ReadRecord, read_topic
 from txnsim.client.offsets import LATEST
-from txnsim.client.positions import committed_positions
 from txnsim.client.producer import Producer
-from txnsim.client.reactions import Operation, Reaction, react
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import Request, VersionRange
-from txnsim.errors import ConfigError
+from txnsim.errors import ClientError, ConfigError, ErrorCode
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import AsyncFault
-from txnsim.testing.topics import AsyncTransactions
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, IsolationLevel, TopicPartition, partition_for
-from txnsim.wire.compression import NONE
-from txnsim.wire.records import Record, build_batch
+from txnsim.wire.batch import Record, build_batch
 from txnsim_lab.exam._driver import Answer, Driver, LibraryError
 from txnsim_lab.exam._ledger import Entry, Ledger, Told
 from txnsim_lab.exam._session import DriverSession
@@ -423,7 +419,9 @@ class Application(DriverSession):
         cluster = await self.kafka.rebuilt.client("neighbour")
         self.kafka.rebuilt.guests.append(cluster.close)
         made = Neighbour(
-            cluster=cluster, transactions=self.kafka.transactions, transactional_id="neighbour"
+            cluster=cluster,
+            wait_for_state=self.kafka.transactions.wait_for_state,
+            transactional_id="neighbour",
         )
         await made.init()
         return made
@@ -628,12 +626,12 @@ class Application(DriverSession):
     async def committed(self) -> list[str]:
         """The values that a ``read_committed`` reader gets."""
         records = await self.records()
-        return [(r.value or b"").decode() for r in records if r.fate is Fate.COMMITTED]
+        return [(r.value or b"").decode() for r in records if r.is_committed]
 
     async def position_of(self, group: str, topic: str = INPUT, partition: int = 0) -> int:
         where = TopicPartition(self.name(topic), partition)
         admin = await self.target.admin()
-        return (await committed_positions(admin.cluster, self.name(group), [where]))[where]
+        return (await admin.committed_positions(self.name(group), [where]))[where]
 
 
 async def together(*acts: Coroutine[Any, Any, Any]) -> list[Any]:
@@ -661,19 +659,19 @@ class Neighbour(msgspec.Struct, kw_only=True):
     """It speaks version 1 of transactions, and must not be disturbed."""
 
     cluster: Cluster
-    transactions: AsyncTransactions
+    wait_for_state: Callable[[str, str], Awaitable[object]]
     transactional_id: str
     _identity: tuple[int, int] = (-1, -1)
     _sequences: dict[TopicPartition, int] = {}
 
     async def init(self) -> None:
         """Get a producer id."""
-        request = requests.init_producer_id(self.transactional_id, timeout_ms=60_000)
-        answer = await self._ask(Operation.INIT_PRODUCER_ID, request)
+        request = TxnRequests(self.transactional_id).init(timeout_ms=60_000)
+        answer = await self._ask(request)
         self._identity = (answer.producer_id, answer.producer_epoch)
 
     async def transact(
-        self, to: TopicPartition, values: Sequence[str], *, committed: bool, compression: int = NONE
+        self, to: TopicPartition, values: Sequence[str], *, committed: bool, compression: int = 0
     ) -> None:
         """A whole transaction, its marker included.
 
@@ -681,26 +679,23 @@ class Neighbour(msgspec.Struct, kw_only=True):
             to: The partition that is added to it.
             values: One batch of records; none where empty.
             committed: Or aborted.
-            compression: The codec's number.
+            compression: The codec's number; 0 for none.
         """
         producer_id, epoch = self._identity
         who = {"producer_id": producer_id, "producer_epoch": epoch}
-        added = requests.add_partitions_to_txn(self.transactional_id, **who, partitions=[to])
-        await self._ask(Operation.ADD_PARTITIONS, added, worst_partition_error)
+        added = TxnRequests(self.transactional_id, **who).add_partitions(partitions=[to])
+        await self._ask(added, _error_of_partition)
         if values:
             await self._produce(to, values, compression)
-        ended = requests.end_txn(
-            self.transactional_id, **who, committed=committed, within=VERSION_1
-        )
-        await self._ask(Operation.COMMIT if committed else Operation.ABORT, ended)
+        ended = TxnRequests(self.transactional_id, **who).end(committed=committed, within=VERSION_1)
+        await self._ask(ended)
         state = "CompleteCommit" if committed else "CompleteAbort"
-        await self.transactions.wait_for_state(self.transactional_id, state)
+        await self.wait_for_state(self.transactional_id, state)
 
     async def _ask(
         self,
-        operation: Operation,
         request: Request,
-        error_of: Callable[[Any], ErrorCode] = lambda answer: ErrorCode(answer.error_code),
+        error_of: Callable[[Any], int] = lambda answer: int(answer.error_code),
     ) -> Any:
         """Ask the coordinator, which a busy machine may make move, until it decides.
 
@@ -711,11 +706,10 @@ class Neighbour(msgspec.Struct, kw_only=True):
         while True:
             home = await self.cluster.coordinator(self.transactional_id, deadline=deadline)
             answer = await self.cluster.ask(home, request)
-            error = error_of(answer)
-            reaction = react(operation, error)
-            if reaction is Reaction.DONE:
+            error = ErrorCode(error_of(answer))
+            if error == ErrorCode.none:
                 return answer
-            if deadline.passed or reaction not in (Reaction.RETRY, Reaction.LOOK_UP):
+            if deadline.passed or not error.retriable:
                 raise RetriableError(f"{request.api.name}: {error.name.upper()}", error=error)
             self.cluster.forget_coordinator(self.transactional_id)
             await backoff.wait(deadline)
@@ -743,3 +737,10 @@ class Neighbour(msgspec.Struct, kw_only=True):
         )
         answer = await self.cluster.ask(leader.leader_id, request)
         assert not answer.responses[0].partition_responses[0].error_code, answer
+
+
+def _error_of_partition(answer: Any) -> int:
+    """Of AddPartitionsToTxn, which has named one."""
+    (topic,) = answer.results_by_topic_v3_and_below
+    (row,) = topic.results_by_partition
+    return int(row.partition_error_code)

@@ -15,7 +15,6 @@ import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.client.partition_requests import delete_records
 from txnsim.client.producer import Producer
 from txnsim.types import TopicPartition
 from txnsim_lab.exam.targets import create_topic
@@ -230,8 +229,7 @@ async def start_moved(writer: TopicWriter) -> None:
         await writer.put(p, "lost")
         await p.abort()
         await writer.transact(p, "b")
-    leader = await Admin(writer.cluster).leader_of(writer.place)
-    await writer.cluster.ask(leader, delete_records({writer.place: 2}, timeout_ms=30_000))
+    await Admin(writer.cluster).delete_records(writer.place, before=2)
 
 
 @topic_of("compacted", "The cleaner has left a batch without records, and gaps.", "b c", 8, 8,

@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim import VERSION
 from txnsim.errors import ConfigError
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.exam.results import PAGE, ExamRun, Result
 from txnsim_lab.http.page.one_file import one_file
 
@@ -64,7 +64,7 @@ def folders(
         )
         found |= {f"{own}/{DRIVER}/{name}": data for name, data in sources.items()}
         if miss.recording:
-            made = recording(miss.id, miss.recording.splitlines())
+            made = Recording.of(miss.id, miss.recording.splitlines())
             found[f"{own}/{PAGE}"] = one_file([(miss.id, made)]).encode()
     return found
 

@@ -11,9 +11,6 @@ from typing import Final
 
 import msgspec
 
-from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.members.requests import offset_commit
-from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.producer import Producer
 from txnsim.server.log_dirs import log_dir_of
 from txnsim.testing.cluster import AsyncSimulatedKafka
@@ -74,11 +71,11 @@ async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
     settings = {**SETTINGS, "transaction.max.timeout.ms": LASTING_MS}
     async with AsyncSimulatedKafka(settings=settings, port=port) as kafka:
         target = simulated_target(kafka)
-        cluster, nobody = (await target.admin()).cluster, GroupMetadata()
+        admin = await target.admin()
         for fixture in FIXTURE_TOPICS:
             name = await written(target, fixture, lasting_ms=LASTING_MS)
             offsets = {TopicPartition(name, 0): fixture.expected.stable}
-            await ask_group_coordinator(cluster, GROUP, offset_commit(GROUP, nobody, offsets))
+            await admin.commit_positions(GROUP, offsets)
         yield kafka
 
 

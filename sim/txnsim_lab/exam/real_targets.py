@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError
+from txnsim.errors import ClientError
 from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
-from txnsim.settings import DEFAULTS
+from txnsim.settings import Settings
 from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.faults import AsyncFaults
 from txnsim.testing.options import Wanted
@@ -113,7 +113,7 @@ class RealTargets:
             environment,
             cluster.proxy,
             prefix=prefix,
-            settings=DEFAULTS,
+            settings=Settings(),
             processes=cluster.brokers,
             groups=[prefix + one for one in GROUPS],
             transactional_ids=[prefix + one for one in IDS],

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.client.errors import ClientError
-from txnsim.errors import ConfigError
+from txnsim.errors import ClientError, ConfigError
 from txnsim_lab.exam._application import Application
 from txnsim_lab.exam._driver import Answer, Driver, NoAnswerError
 from txnsim_lab.exam._session import without_repeats

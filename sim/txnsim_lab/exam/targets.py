@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.controller.controller import NewTopic
-from txnsim.releases.kafka import REFERENCE
+from txnsim.releases import REFERENCE
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.faults import AsyncFaults
 from txnsim.trace.story import story

@@ -17,10 +17,10 @@ from starlette.requests import Request
 
 from txnsim.errors import BadInputError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
-from txnsim.http.replies import CURSOR_MAX, RefusedError, number_of
+from txnsim.http.replies import RefusedError, number_of
 from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.trace import Event, Tracer
-from txnsim.trace.reading import event_of, no_event, recording
+from txnsim.trace.reading import Recording
 from txnsim.txn.open_txn_verdict import program_at
 from txnsim_lab.trace.explain import LsoExplanation, Mismatch, lso_of, mismatches, places
 from txnsim_lab.trace.faults_and_decisions import Remembered
@@ -84,7 +84,7 @@ class ExplainRoutes(Noun):
         """What the trace says after an event: why each last stable offset stands where it does,
         open transactions with both views, the whole state.
         """
-        at = number_of(request, "at", default=CURSOR_MAX, least=0, most=CURSOR_MAX)
+        at = number_of(request, "at", default=-1, least=0)
         wanted = request.query_params.get("partition")
         run = self._run_trace(request)
         tracer = self._tracer
@@ -92,7 +92,7 @@ class ExplainRoutes(Noun):
             raise RefusedError(
                 409, f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}'
             )
-        asked = None if at == CURSOR_MAX else at
+        asked = None if at < 0 else at
         if run is None:
             reading = self._living.reading(tracer, asked, wanted)
         else:
@@ -150,17 +150,17 @@ class _Living:
         if at is not None and at < self._next - 1:
             return _explained(whole, at, wanted, self._program)
         if first > self._next or level != self._level:
-            run = recording("the trace", b"".join(whole).splitlines())
+            run = Recording.of("the trace", b"".join(whole).splitlines())
             self._state, self._remembered = TraceState(level=run.level), Remembered()
             self._next, self._level = 0, level
             self._follow(run.events, nodes, at)
         else:
             lines = (line for text in newer for line in text.splitlines())
-            self._follow(map(event_of, lines), nodes, at)
+            self._follow(map(Recording.event_of, lines), nodes, at)
         self._remembered.forget(first)
         position = self._next - 1
         if at is not None and position != at:
-            raise no_event(at, first, position)
+            raise Recording.no_event(at, first, position)
         state = _state_of(_encode(self._state))  # it goes on while the answer is sent
         return _told(state, self._remembered, position, wanted, self._program)
 
@@ -177,7 +177,7 @@ class _Living:
 def _explained(
     pieces: Iterator[bytes], at: int | None, wanted: str | None, program: str
 ) -> Explained:
-    run = recording("the trace", b"".join(pieces).splitlines())
+    run = Recording.of("the trace", b"".join(pieces).splitlines())
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
     position = events[-1].i if events else -1

@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError
+from txnsim.errors import ClientError
 from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import Body, RefusedError

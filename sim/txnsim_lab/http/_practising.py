@@ -12,11 +12,10 @@ from starlette.requests import Request
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError
+from txnsim.errors import ClientError
 from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import RefusedError
-from txnsim.http.wire_noun import outside_of
 from txnsim.server.cluster import SimCluster
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ class PractiseRoutes(ClusterNoun):
     async def _make_hang(self, transactional_id: str) -> None:
         def outside(client_id: str) -> Cluster:
             settings = ClientSettings(client_id=client_id)
-            return outside_of(self._cluster, settings, traced=True)
+            return self.outside(settings, traced=True)
 
         async with outside(hanging_example.CLIENT) as client:
             topic = hanging_example.TARGET.topic

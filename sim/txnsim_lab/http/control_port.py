@@ -1,4 +1,4 @@
-"""What the lab adds to the control port of a simulated cluster (``txnsim.http.app``)."""
+"""What the lab adds to the control port of a simulated cluster (``txnsim.http._app``)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Final, Protocol
 from starlette.routing import Route
 
 from txnsim.http.operation import Noun
-from txnsim.runtime.forked_processes import ForkServer
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.http._explaining import ExplainRoutes
 from txnsim_lab.http._judging import JudgingRoutes
@@ -17,6 +16,7 @@ from txnsim_lab.http._runs.own_cluster import OwnClusterRoutes
 from txnsim_lab.http._runs.scenarios import ScenarioRoutes
 from txnsim_lab.http.page._files import served
 from txnsim_lab.http.page._routes import StaticRoutes
+from txnsim_lab.scenario.forked_processes import ForkServer
 
 NOUNS: Final[tuple[type[Noun], ...]] = (
     ExplainRoutes,

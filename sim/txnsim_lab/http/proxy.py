@@ -1,32 +1,15 @@
-"""The control port of a fault proxy: what a proxy can do, by the same operations as a simulated
-cluster's port. What it can't do is not in its OpenAPI document, and is answered 501 with the
-reason.
-"""
+"""The control port of a fault proxy; operations that need a simulated cluster answer 501."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
-from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from txnsim.faults.meanings import CLUSTER_ACTIONS, TAKES, name_of
-from txnsim.faults.points import PEER, FaultPoint
-from txnsim.http import app, openapi
-from txnsim.http.assertions import AssertionRoutes
-from txnsim.http.events import EventRoutes
-from txnsim.http.faults import FaultRoutes
-from txnsim.http.guard import AccessRules
-from txnsim.http.messages import Health
-from txnsim.http.operation import JSON, PREFIX, Noun, Operation
-from txnsim.http.overview import LookRoutes
-from txnsim.http.replies import RefusedError
-from txnsim.types import TopicPartition
+from txnsim.faults.points import FaultPoint
+from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.partial import PartialApi
 from txnsim_lab.http._judging import JudgingRoutes
 from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.meanings import CLIENT_POINTS
@@ -72,51 +55,34 @@ _REASONS: Final = {
 _SIMULATED: Final = "only a simulated cluster can do that (txnsim serve)"
 
 
-class ProxyApi(Noun):
+class ProxyApi(PartialApi):
     """The routes over one proxy."""
 
+    WIRE_NOUNS = (JudgingRoutes,)
+
     def __init__(self, proxy: FaultProxy) -> None:
-        self._proxy = proxy
-        self._events = EventRoutes(proxy.environment)
-        self._openapi = msgspec.json.encode(document(has_peers=bool(proxy.options.peers)))
-
-    def app(self, access_rules: AccessRules | None = None) -> Starlette:
-        """The ASGI application; the arguments are those of ``ControlApi.app``."""
-        proxy = self._proxy
-        judges, assertions = (
-            kind(
-                proxy.environment,
-                outside=proxy.outside,
-                place_of=TopicPartition,
-                bootstrap=lambda: proxy.bootstrap,
-            )
-            for kind in (JudgingRoutes, AssertionRoutes)
+        super().__init__(
+            proxy, (*CLIENT_POINTS, *(FaultPoint.of_peers() if proxy.options.peers else ()))
         )
-        known = [
-            Route("/openapi.json", self.openapi),
-            *self.routes(),
-            *FaultRoutes(proxy).routes(),
-            *self._events.routes(),
-            *judges.routes(),
-            *assertions.routes(),
-        ]
-        # Behind those that are there: whatever else a simulated cluster can be asked.
-        missing = [_without(one) for one in app.OPERATIONS if one not in OPERATIONS]
-        return app.application(*known, *missing, access_rules=access_rules or AccessRules())
+        self._proxy = proxy
 
-    def close(self) -> None:
-        """The control port closes: what streams comes to its end."""
-        self._events.close()
+    def brokers(self) -> int:
+        """Those that clients reach through the proxy."""
+        return len(list(self._proxy.clients))
 
-    async def openapi(self, _request: Request) -> Response:
-        """The description of this API."""
-        return Response(self._openapi, media_type=JSON)
+    def why_not(self, path: str) -> str:
+        """By the beginning of the path; else: needs a simulated cluster."""
+        found = (reason for where, reason in _REASONS.items() if path.startswith(where))
+        return f"a fault proxy can't do this: {next(found, _SIMULATED)}"
 
-    @LookRoutes.health.operation
-    async def health(self, _request: Request) -> Health:
-        """The cluster answers."""
-        doors = list(self._proxy.clients)
-        return Health(status="ok", brokers=len(doors), bootstrap=self._proxy.bootstrap)
+    def document(self) -> dict[str, Any]:
+        """That of a proxy, by name."""
+        described = super().document()
+        described["info"]["title"] = "txnsim fault proxy control port"
+        described["info"]["description"] = (
+            "Faults between clients and brokers of any Kafka cluster. The guide is docs/proxy.md."
+        )
+        return described
 
     @Operation("get", f"{PREFIX}/cluster")
     async def cluster(self, _request: Request) -> ProxyView:
@@ -139,50 +105,3 @@ class ProxyApi(Noun):
             ),
             faults=len(proxy.injector.rules()),
         )
-
-
-OPERATIONS: Final = (
-    *ProxyApi.operations(),
-    *FaultRoutes.operations(),
-    *EventRoutes.operations(),
-    *JudgingRoutes.operations(),
-    *AssertionRoutes.operations(),
-)
-
-
-def _without(operation: Operation) -> Route:
-    """A route that explains why a proxy does not support the operation."""
-    why = next(
-        (reason for path, reason in _REASONS.items() if operation.path.startswith(path)),
-        _SIMULATED,
-    )
-
-    async def refuse(_request: Request) -> Response:
-        raise RefusedError(501, f"a fault proxy can't do this: {why}")
-
-    path = re.sub(r"{(\w+)}$", r"{\1:path}", operation.path)
-    return Route(path, refuse, methods=[operation.method.upper()])
-
-
-def document(*, has_peers: bool) -> dict[str, Any]:
-    """The OpenAPI document: the operations of a proxy, and rules that it can obey."""
-    described = openapi.document(OPERATIONS, refusals={f"{PREFIX}/faults": ("501",)})
-    described["info"]["title"] = "txnsim fault proxy control port"
-    described["info"]["description"] = (
-        "Faults between clients and brokers of any Kafka cluster. The guide is docs/proxy.md."
-    )
-    points = (*CLIENT_POINTS, *(PEER if has_peers else ()))
-    schemas = described["components"]["schemas"]
-    schemas["FaultPoint"]["enum"] = sorted(points)
-    schemas["FaultPoint"]["description"] = "Where requests, answers and connections pass."
-    taken = {name_of(action) for point in points for action in TAKES[FaultPoint(point)]}
-    action = schemas["FaultRule"]["properties"]["action"]
-    mapping: Mapping[str, str] = action["discriminator"]["mapping"]
-    action["discriminator"]["mapping"] = {
-        name: where for name, where in mapping.items() if name in taken
-    }
-    allowed = set(action["discriminator"]["mapping"].values())
-    action["anyOf"] = [one for one in action["anyOf"] if one["$ref"] in allowed]
-    for kind in CLUSTER_ACTIONS:
-        schemas.pop(kind.__name__, None)
-    return described

@@ -13,23 +13,21 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.errors import ConfigError
-from txnsim.faults.points import CLIENT, PEER
+from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.text import PORT_MAX, host_and_port
 from txnsim.wire.apis import API_VERSIONS
-from txnsim_lab.proxy import _crossings as crossings
 from txnsim_lab.proxy import addresses
+from txnsim_lab.proxy._crossings import Sent, peer_of
 from txnsim_lab.proxy._ends import BrokerEnd, ClientEnd, Joined
 from txnsim_lab.proxy.addresses import Endpoint
 
 if TYPE_CHECKING:
     import ssl
 
-    from txnsim.api.request import Request
     from txnsim.injection.injector import Injector
-    from txnsim.runtime.env import Clock, Environment, Listener, Tasks
-    from txnsim.runtime.trace import Tracer
+    from txnsim.runtime.env import Environment, Listener
     from txnsim_lab.proxy._topic_names import TopicNames
 
 
@@ -79,12 +77,12 @@ class Door:
         self.node: Final = f"broker/{node_id}"
         self.upstream = upstream
         self.is_peer: Final = is_peer
-        self.points: Final = PEER if is_peer else CLIENT
+        self.points: Final = FaultPoint.of_peers() if is_peer else FaultPoint.of_clients()
         """Where requests and answers of its connections cross."""
         self.injector: Final = house.injector
-        self.tasks: Final[Tasks] = house.environment.tasks
-        self.clock: Final[Clock] = house.environment.clock
-        self.tracer: Final[Tracer] = house.environment.tracer
+        self.tasks: Final = house.environment.tasks
+        self.clock: Final = house.environment.clock
+        self.tracer: Final = house.environment.tracer
         self.relays: dict[Joined, int] = {}
         """Connections of which a side is open, each with the trace index of its opening."""
         self.accepted = 0
@@ -162,15 +160,15 @@ class Door:
 
     def source_of(self, client_id: str | None) -> str:
         """The sender's name, as rules know it."""
-        return crossings.peer_of(client_id) if self.is_peer else f"client/{client_id or ''}"
+        return peer_of(client_id) if self.is_peer else f"client/{client_id or ''}"
 
-    async def decoded(self, frame: bytes) -> Request | None:
-        """A request for whom a rule asks; topics that it tells by id are looked up."""
+    async def decode(self, sent: Sent, frame: bytes) -> None:
+        """Decode a request for whom a rule asks; topics that it tells by id are looked up."""
         names = self._house.names
-        request = crossings.decoded(frame, names)
+        request = Sent.decoded(frame, names.names)
         if request is not None and names.unknown(request.message):
             await self._house.look_up_topics()
-        return request
+        sent.request = request
 
     async def rewritten(self, api_key: int, api_version: int, answer: bytes) -> bytes:
         """An answer that leads clients to the proxy."""

@@ -19,19 +19,16 @@ from collections.abc import Coroutine
 from struct import Struct
 from typing import Any, Final
 
-import msgspec
-
 from txnsim.api.request import NoResponse
 from txnsim.errors import BadInputError, ErrorCode
-from txnsim.faults.crossings import Crossing, FaultEffect, Slices, SubmitOutcome
+from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.plan import Asked
 from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
-from txnsim.server.crossings import LOST_COPY, PASS, crossed, opening, tell
-from txnsim.wire import codec
+from txnsim.server.crossings import Passage
+from txnsim.server.relayed import RelayedRequest
 from txnsim.wire.apis import API_VERSIONS, api_name
 from txnsim.wire.varint import read_uvarint
-from txnsim_lab.proxy import _crossings as crossings
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
 from txnsim_lab.proxy._doors import Door
@@ -103,7 +100,7 @@ class Relay:
     async def _open(self) -> bool:
         """Connect to the broker; whether requests are to be read then."""
         if self._injector.armed and not self._door.is_peer:
-            verdict = await self._cross(opening(self._door.node, self._line))
+            verdict = await self._passage().opened(self._door.node, self._line)
             if verdict.outcome is SubmitOutcome.DISCONNECT:
                 self.client.close(is_reset=verdict.is_reset)
                 return False
@@ -231,19 +228,18 @@ class Relay:
         if self.client.transport is None:
             return False  # it was never taken up
         if sent.api_key == SASL_HANDSHAKE and self._can_not_pass(sent, frame):
-            reply = refuse_mechanism(sent.api_version, sent.correlation_id)
-            return await self._answer_here(sent, reply)
+            return await self._answer_here(sent, refuse_mechanism(frame))
         point, at_answer = self._door.points
         asked = self._injector.asked(point, sent.api_key)
         asked_of_answer = self._injector.asked(at_answer, sent.api_key)
         if Asked.BODY in (asked, asked_of_answer):
-            sent.request = await self._door.decoded(frame)
+            await self._door.decode(sent, frame)
         if not asked:
             self._forward(sent, frame)
             await self._until_answered()
             return True
         crossing = self._described(point, sent)
-        verdict = await self._cross(crossing)
+        verdict = await self._passage().cross(crossing)
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 return False  # the client hears nothing on this connection any more
@@ -254,7 +250,7 @@ class Relay:
                 return await self._refuse(sent, verdict.error)
             case SubmitOutcome.CORRUPT:
                 assert verdict.damage is not None
-                frame = crossings.damaged_request(sent, frame, verdict.damage)
+                frame = sent.damaged(frame, verdict.damage)
                 # What a broker answers is what it has read.
                 if len(frame) >= HEAD_BYTES:
                     _, sent.api_key, sent.api_version, sent.correlation_id, _ = head(frame, 0)
@@ -307,7 +303,7 @@ class Relay:
         """Answer with an error; returns whether the next request may come."""
         reply: bytes | NoResponse = NoResponse.CLOSE
         if sent.request is not None:
-            reply = crossings.refusal_of(sent.request, error)
+            reply = sent.refusal(error)
         else:
             _log.warning("no answer can be made here: closed", api=api_name(sent.api_key))
         if isinstance(reply, NoResponse):
@@ -326,9 +322,7 @@ class Relay:
 
     async def _copy(self, crossing: Crossing, sent: Sent, frame: bytes) -> None:
         """The request arrives once more; its answer is thrown away."""
-        tell(self._door.tracer, "msg.dup", crossing)
-        verdict = await self._cross(msgspec.structs.replace(crossing, is_copy=True))
-        if verdict.outcome in LOST_COPY:
+        if not await self._passage().again(crossing):
             return
         copy = Sent(sent.api_key, sent.api_version, sent.correlation_id)
         copy.fate = LOST
@@ -410,10 +404,10 @@ class Relay:
         if not self._door.is_peer and sent.fate == ORDINARY:
             # A damaged request may have become another, of which no more is known.
             answer = await self._door.rewritten(sent.api_key, sent.api_version, answer)
-        verdict = PASS
+        verdict = FaultEffect.PASS
         point = self._door.points[1]
         if self._injector.armed and self._asked_of_answer(sent):
-            verdict = await self._cross(self._described(point, sent, answer))
+            verdict = await self._passage().cross(self._described(point, sent, answer))
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 self._requests.stop()
@@ -422,39 +416,39 @@ class Relay:
                 self._break(is_reset=verdict.is_reset)
                 return False
             case SubmitOutcome.ERROR:
-                assert sent.request is not None
-                reply = crossings.refusal_of(sent.request, verdict.error)
+                reply = sent.refusal(verdict.error)
                 if isinstance(reply, NoResponse):
                     self._break()
                     return False
                 answer = reply
             case SubmitOutcome.REWRITE:
                 assert verdict.rewriting is not None
-                answer = crossings.rewritten_answer(sent, answer, verdict.rewriting)
+                answer = sent.rewritten_answer(answer, verdict.rewriting)
         mute_ms = max(sent.mute_ms, verdict.throttle_ms)
         if mute_ms:
-            answer = crossings.throttled_answer(sent, answer, mute_ms)
+            answer = sent.throttled_answer(answer, mute_ms)
             if not sent.mute_ms:
                 self._requests.stop()
             self._door.clock.call_later(mute_ms, self._requests.go_on)
         if verdict.damage is not None:
-            answer = crossings.damaged_answer(sent, answer, verdict.damage)
+            answer = sent.damaged_answer(answer, verdict.damage)
         if verdict.slices is not None:
-            await self._write_slices(verdict.slices, answer)
+            slices = verdict.slices
+            await self._write_slices(answer, size=slices.size, every_ms=slices.every_ms)
         elif self.client.transport is not None:
             self.client.transport.write(answer)
         return True
 
-    async def _write_slices(self, slices: Slices, answer: bytes) -> None:
+    async def _write_slices(self, answer: bytes, *, size: int, every_ms: int) -> None:
         """Write an answer in pieces, as long as the client is there."""
-        for start in range(0, len(answer), slices.size):
+        for start in range(0, len(answer), size):
             if start:
                 due = asyncio.Event()
-                self._door.clock.call_later(slices.every_ms, due.set)
+                self._door.clock.call_later(every_ms, due.set)
                 await due.wait()
             if self.client.transport is None:
                 return
-            self.client.transport.write(answer[start : start + slices.size])
+            self.client.transport.write(answer[start : start + size])
 
     def _answer_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         if error is not None:
@@ -483,17 +477,16 @@ class Relay:
     # Parts
 
     def _described(self, point: FaultPoint, sent: Sent, answer: bytes = b"") -> Crossing:
-        return crossings.described(
+        return sent.crossing(
             point,
-            sent,
             source=self._door.source_of(self._client_id),
             target=self._door.node,
             line=self._line,
             answer=answer,
         )
 
-    async def _cross(self, crossing: Crossing) -> FaultEffect:
-        return await crossed(crossing, self._injector, self._door.tracer)
+    def _passage(self) -> Passage:
+        return Passage(self._injector, self._door.tracer)
 
     def _settle(self) -> None:
         """Close the broker's side of an orphan without pending work."""
@@ -592,12 +585,8 @@ _TOKENS: Final = {"PLAIN": 1, "OAUTHBEARER": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-5
 
 def mechanism_of(frame: bytes) -> str | None:
     """The mechanism that a SaslHandshake asks for; None where it can't be read."""
-    try:
-        header = codec.read_request_header(frame[4:])
-        message = codec.decode_request(header, frame[4:])
-    except BadInputError:
-        return None
-    return str(message.mechanism)
+    request = RelayedRequest.decoded(frame, {})
+    return None if request is None else str(request.message.mechanism)
 
 
 def bare_tokens(mechanism: str, api_version: int) -> int:
@@ -610,13 +599,11 @@ def is_refused(mechanism: str, api_version: int) -> bool:
     return mechanism == "GSSAPI" or (api_version == 0 and mechanism not in _TOKENS)
 
 
-def refuse_mechanism(api_version: int, correlation_id: int) -> bytes:
-    """The answer that refuses a mechanism and names none instead."""
-    schema = codec.response_schema(SASL_HANDSHAKE, api_version)
-    message = codec.build(
-        schema.SaslHandshakeResponse,
-        error_code=ErrorCode.unsupported_sasl_mechanism,
-        mechanisms=(),
-    )
-    body = codec.encode_body(message)
-    return codec.frame_response(SASL_HANDSHAKE, api_version, correlation_id, body)
+def refuse_mechanism(frame: bytes) -> bytes:
+    """The answer to a SaslHandshake that refuses its mechanism and names none instead."""
+    request = RelayedRequest.decoded(frame, {})
+    assert request is not None
+    asked = RelayedRequest(SASL_HANDSHAKE, request.api_version, request.correlation_id, request)
+    answer = asked.refusal(ErrorCode.unsupported_sasl_mechanism)
+    assert isinstance(answer, bytes)
+    return answer

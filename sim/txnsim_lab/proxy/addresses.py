@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.wire import codec
-from txnsim.wire.apis import FETCH
+from txnsim.server.relayed import RelayedRequest
 from txnsim.wire.registry import versions
 from txnsim.wire.varint import read_uvarint, uvarint
 
 PRODUCE: Final = 0
+FETCH: Final = 1
 METADATA: Final = 3
 FIND_COORDINATOR: Final = 10
 DESCRIBE_CLUSTER: Final = 60
@@ -151,7 +151,7 @@ def message_of(api_key: int, api_version: int, frame: bytes) -> Any:
         MalformedFrameError: It is no such answer.
         UnsupportedRequestError: txnsim does not know that version.
     """
-    return codec.read_response(api_key, api_version, frame[4:])[1]
+    return RelayedRequest(api_key, api_version, 0).message(frame)
 
 
 def rewritten(
@@ -170,7 +170,7 @@ def rewritten(
     else:  # FindCoordinator for one key
         message = _moved_row(message, message.node_id, address_of)
     correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
-    return codec.frame_response(api_key, api_version, correlation_id, codec.encode_body(message))
+    return RelayedRequest(api_key, api_version, correlation_id).framed(message)
 
 
 def _moved(rows: Iterable[Any], id_name: str, address_of: AddressOf) -> tuple[Any, ...]:

@@ -13,8 +13,8 @@ from txnsim.client import requests
 from txnsim.client.backoff import pause
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError, ConnectionLostError, RequestTimeoutError
-from txnsim.errors import ConfigError
+from txnsim.client.errors import ConnectionLostError, RequestTimeoutError
+from txnsim.errors import ClientError, ConfigError
 from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
 from txnsim.runtime.tls import client_context, server_context

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.registry import HANDLERS
-from txnsim.faults.actions import Fail
-from txnsim.faults.cluster_actions import ClusterAction
-from txnsim.faults.plan import FaultRule
-from txnsim.faults.points import CLIENT, PEER, FaultPoint
-from txnsim.faults.rule import API_KEYS
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.rule import FaultRule
+from txnsim.server.relayed import RelayedRequest
 from txnsim.wire.apis import api_name
 
-CLIENT_POINTS: Final = (FaultPoint.CONNECTION_OPEN, *CLIENT)
-POINTS: Final = (*CLIENT_POINTS, *PEER)
+CLIENT_POINTS: Final = (FaultPoint.CONNECTION_OPEN, *FaultPoint.of_clients())
+POINTS: Final = (*CLIENT_POINTS, *FaultPoint.of_peers())
 """What passes a proxy."""
 
 NO_PEERS: Final = (
@@ -31,23 +28,21 @@ _CLUSTER: Final = (
 
 def refusal(rule: FaultRule, *, has_peers: bool) -> str | None:
     """Reason why a proxy can't apply a rule; None if it can."""
-    if isinstance(rule.action, ClusterAction):
+    if rule.is_on_cluster:
         return f"{rule.action}: {_CLUSTER}"
     if rule.point not in POINTS:
         return f"{rule.point}: {_INSIDE}; a proxy knows {', '.join(POINTS)}"
-    if rule.point in PEER and not has_peers:
+    if rule.point in FaultPoint.of_peers() and not has_peers:
         return f"{rule.point}: {NO_PEERS}"
-    if isinstance(rule.action, Fail):
+    if rule.answers_with_error:
         return _about_errors(rule)
     return None
 
 
 def _about_errors(rule: FaultRule) -> str | None:
     """An answer with an error has to be made here, API by API."""
-    if rule.api is None:
-        return None
-    key = rule.api if isinstance(rule.api, int) else API_KEYS[rule.api]
-    if key in HANDLERS:
+    key = rule.api_key
+    if key is None or RelayedRequest.can_refuse(key):
         return None
     return (
         f"error: the proxy can't make an answer of {api_name(key)}; drop or disconnect it instead"

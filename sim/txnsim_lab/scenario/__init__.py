@@ -11,7 +11,7 @@
   everything; ``runner`` runs the whole and has it judged.
 - ``driven``: a run that stops before a step, goes on and goes back; ``commands`` is what it is
   asked, ``given_inputs`` does again what somebody did, ``saved_story`` keeps
-  it.
+  it, ``forked_processes`` are what such runs live in.
 - ``teaching``: lessons. ``hanging_example``, ``practise_situation``: what hangs on a running
   cluster.
 """

@@ -8,14 +8,13 @@ import msgspec
 
 from txnsim.client.errors import (
     AbortableError,
-    ClientError,
     ConnectionLostError,
     RequestTimeoutError,
     RetriableError,
     code_name,
 )
 from txnsim.client.reactions import UNSAID
-from txnsim.errors import ErrorCode, TxnsimError
+from txnsim.errors import ClientError, ErrorCode, TxnsimError
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Outcome
 

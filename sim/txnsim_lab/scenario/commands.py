@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 MODULE: Final = "txnsim_lab.scenario.driven"
-"""Run by the helper process (``runtime.forked_processes``)."""
+"""Run by the helper process (``scenario.forked_processes``)."""
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):

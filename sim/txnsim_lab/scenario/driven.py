@@ -15,9 +15,8 @@ import structlog
 
 from txnsim.errors import ClientError, ConfigError
 from txnsim.loggers import set_up
-from txnsim.runtime.forked_processes import BACK_MAX, Channel, Checkpoints, serve
 from txnsim.runtime.trace import NO_CAUSE, Tracer
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.scenario.answers import StoryFailedError
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import (
@@ -35,6 +34,7 @@ from txnsim_lab.scenario.commands import (
     to_command,
     to_order,
 )
+from txnsim_lab.scenario.forked_processes import BACK_MAX, Channel, Checkpoints, serve
 from txnsim_lab.scenario.given_inputs import GivenInputs, do_input
 from txnsim_lab.scenario.reading import read, read_step
 from txnsim_lab.scenario.runner import FAILED, ScenarioRun, run_in_virtual_time
@@ -155,7 +155,7 @@ class Driver:
         if not self._goals:
             return
         lines = b"".join(tracer.pieces()).splitlines()
-        if is_reached(self._goals[0], recording("the run", lines)):
+        if is_reached(self._goals[0], Recording.of("the run", lines)):
             data = {"goal": self._goals.pop(0).say, "met": True}
             tracer.emit("goal", "lesson", parents=(NO_CAUSE,), data=data)
 

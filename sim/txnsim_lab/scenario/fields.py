@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from txnsim.faults.plan import FaultRule
+from txnsim.faults.rule import FaultRule
 from txnsim.mistakes import converted
 from txnsim.settings import Settings
 from txnsim.text import DURATION_FORMS, read_ms

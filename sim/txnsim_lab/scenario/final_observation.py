@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from txnsim.client.backoff import Deadline, pause
-from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import TransactionListing
+from txnsim.errors import ClientError
 from txnsim.types import IsolationLevel
 from txnsim_lab.scenario.stage import LOOKER, Stage
 

@@ -15,13 +15,14 @@ import msgspec
 from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ErrorCode
 from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
 from txnsim.client.session import TxnProtocol
+from txnsim.client.txn_requests import TxnRequests
+from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Hold
-from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.rule import FaultRule
 from txnsim.runtime.trace import Tracer
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.story import NARRATOR
@@ -140,8 +141,8 @@ class _Story:
 
     async def _begin(self, identity: ProducerIdAndEpoch) -> None:
         with self._client.trace.call("begin", id=self._id):
-            add = requests.add_partitions_to_txn(
-                self._id, **msgspec.structs.asdict(identity), partitions=(TARGET,)
+            add = TxnRequests(self._id, **msgspec.structs.asdict(identity)).add_partitions(
+                partitions=(TARGET,)
             )
             await self._client.ask(await self._client.coordinator(self._id), add)
 
@@ -178,11 +179,8 @@ class _Story:
             await fetch(reader, TARGET.topic, TARGET.partition, 0, max_wait_ms=0)
 
     async def _abort(self, identity: ProducerIdAndEpoch) -> None:
-        end = requests.end_txn(
-            self._id,
-            **msgspec.structs.asdict(identity),
-            committed=False,
-            within=_OLD_FLOW.end_versions,
+        end = TxnRequests(self._id, **msgspec.structs.asdict(identity)).end(
+            committed=False, within=_OLD_FLOW.end_versions
         )
         with self._client.trace.call("abort", id=self._id):
             answer = await self._client.ask(await self._client.coordinator(self._id), end)

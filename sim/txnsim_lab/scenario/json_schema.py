@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.faults.plan import FaultRule
+from txnsim.faults.rule import FaultRule
 from txnsim_lab.scenario._notation.blocks import ANY_ORDER, ONLY, PARTS, REPEAT, STEPS
 from txnsim_lab.scenario.fields import FAULT_RULE_TITLE
 from txnsim_lab.scenario.model import MODES, Scenario

@@ -12,8 +12,8 @@ from typing import Final
 
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
+from txnsim.errors import ClientError
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.recorder import Recorder
 

@@ -17,8 +17,8 @@ from txnsim.client.producer import Producer
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold
-from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.rule import FaultRule
 from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import Record, build_batch

@@ -13,10 +13,10 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
-from txnsim.config.complaints import in_words, members_of, place_of, without_other_kinds
+from txnsim.config.complaints import problems_in
 from txnsim.config.yaml_bounds import composed
 from txnsim.errors import ConfigError, ErrorCode
-from txnsim.releases.rules import documentation as rules_documentation
+from txnsim.releases.rules import Rules
 from txnsim.text import unknown
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.check.anomaly import Kind
@@ -28,8 +28,6 @@ from txnsim_lab.scenario.fields import ELSE, ByRun, Model, Only
 from txnsim_lab.scenario.model import HEALTHY, RESERVED, Actor, Scenario
 from txnsim_lab.scenario.players._base import PLAYERS
 from txnsim_lab.scenario.steps_model import CALLS, CLUSTER, UPDATE, Awaited, Call, ClusterAct, Step
-
-_MEMBERS: Final = members_of(Scenario)
 
 
 def read(file: str, text: str) -> Scenario:
@@ -45,7 +43,7 @@ def read(file: str, text: str) -> Scenario:
     try:
         scenario = Scenario.model_validate(document)
     except ValidationError as error:
-        found = without_other_kinds(map(_explained, error.errors()))
+        found = problems_in(error, Scenario)
         raise place_error(
             file, lines, [(origins.of(place), words) for place, words in found]
         ) from None
@@ -71,9 +69,7 @@ def read_step(data: object) -> Step:
     try:
         return Step.model_validate(data)
     except ValidationError as error:
-        problems = sorted(
-            set(without_other_kinds(_explained(problem, Step) for problem in error.errors()))
-        )
+        problems = sorted(set(problems_in(error, Step)))
         raise ConfigError(
             "\n".join(
                 f"step: {'.'.join(map(str, place)) or 'it'}: {words}" for place, words in problems
@@ -92,10 +88,6 @@ def place_error(
     return ConfigError(
         "\n".join(f"{file}:{line}: {field}: {message}" for line, field, message in found)
     )
-
-
-def _explained(problem: Any, model: type[Scenario] | type[Step] = Scenario) -> tuple[Place, str]:
-    return place_of(problem, _MEMBERS), in_words(problem, model=model)
 
 
 def _field(place: Place) -> str:
@@ -178,7 +170,7 @@ def contradictions(scenario: Scenario) -> Problems:
 
 
 def _head(scenario: Scenario) -> Problems:
-    rules = rules_documentation()
+    rules = Rules.documentation()
     for name, run in scenario.runs.items():
         place = ("runs", name)
         if name in RESERVED:

@@ -15,7 +15,7 @@ from txnsim.client.inspection.txn_views import (
     TransactionDescription,
     TransactionListing,
 )
-from txnsim.client.tracing import current_call
+from txnsim.client.tracing import ClientTrace
 from txnsim.runtime.env import Clock
 from txnsim.runtime.trace import Tracer
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, ProducerIdAndEpoch, TopicPartition
@@ -110,7 +110,7 @@ class Recorder:
         fields["asked_ms"] = _asked_ms.get() if asked_ms is None else asked_ms
         seen = kind(at_ms=self._clock.now_ms(), who=who, **fields)
         if self._tracer is not None and self._tracer.on:
-            call = current_call()
+            call = ClientTrace.current_call()
             event = self._tracer.cause if call is None else max(call.event, call.answered)
             if event >= 0:
                 seen = msgspec.structs.replace(seen, event=event)

@@ -10,17 +10,15 @@ from typing import Final, TypeVar
 import msgspec
 
 from txnsim.client.backoff import pause
-from txnsim.client.errors import ClientError
 from txnsim.client.fetching import FetchResult
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.metadata import ClusterView, PartitionView
-from txnsim.client.positions import committed_positions
 from txnsim.client.tracing import ClientTrace
-from txnsim.errors import ConfigError, InvariantViolation
+from txnsim.errors import ClientError, ConfigError, InvariantViolation
 from txnsim.faults.actions import Drop, Hold, Pass
 from txnsim.faults.meanings import FATES
-from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.rule import FaultRule
 from txnsim.injection.injector import CannotStrikeError
 from txnsim.text import unknown
 from txnsim.trace.story import ONLOOKER_SUFFIX
@@ -517,7 +515,7 @@ async def expect(stage: Stage, expectation: Expectation) -> None:
 
 async def _positions(stage: Stage, group: str, wanted: Mapping[TopicPartition, int]) -> None:
     admin = await stage.operator.admin()
-    found = await committed_positions(admin.cluster, group, tuple(wanted), stable=False)
+    found = await admin.committed_positions(group, tuple(wanted))
     stage.recorder.positions(LOOKER, group, found)
     for place, position in wanted.items():
         _expect(f"the position of group {group} on {place} is", found[place], position)

@@ -11,9 +11,9 @@ from typing import ClassVar, Final, Literal, Self, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from txnsim.faults.plan import FaultRule
+from txnsim.faults.rule import FaultRule
 from txnsim.text import unknown
-from txnsim.txn.state import WIRE_NAMES
+from txnsim.txn.state import TransactionState
 from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 from txnsim_lab.check.observations import Position
 from txnsim_lab.scenario.fields import (
@@ -36,6 +36,7 @@ from txnsim_lab.scenario.fields import (
 
 T = TypeVar("T")
 
+_STATES: Final = tuple(one.wire_name for one in TransactionState)
 _PLACE: Final = "place "
 _UNIT: Final = "unit "
 """Names that no field can have."""
@@ -315,8 +316,8 @@ class TransactionIs(Model):
     @classmethod
     def _states_that_there_are(cls, states: tuple[str, ...]) -> tuple[str, ...]:
         for state in states:
-            if state not in WIRE_NAMES.values():
-                raise ValueError(unknown("state of a transaction", state, WIRE_NAMES.values()))
+            if state not in _STATES:
+                raise ValueError(unknown("state of a transaction", state, _STATES))
         return states
 
 

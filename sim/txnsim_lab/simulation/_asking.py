@@ -11,7 +11,6 @@ from uuid import UUID
 
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import code_name
-from txnsim.client.positions import group_coordinator
 from txnsim.errors import ErrorCode
 from txnsim.types import PRODUCER_EPOCH_MAX, TopicPartition
 from txnsim.wire.batch import Record, build_batch
@@ -78,7 +77,7 @@ class Curious:
                 where = TopicPartition(topic, int(index))
                 return (await cluster.leader(where, deadline=deadline)).leader_id
             case {"group": group}:
-                return await group_coordinator(cluster, group, deadline)
+                return await cluster.group_coordinator(group, deadline)
             case {"id": own}:
                 cluster.forget_coordinator(own)
                 return await cluster.coordinator(own, deadline=deadline)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.releases import release_named
-from txnsim.releases.rules import LATEST, Rules, documentation
+from txnsim.releases.rules import LATEST, Rules
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.judge import HEALTHY
 from txnsim_lab.scenario import catalog
@@ -169,7 +169,7 @@ def _of_switch(name: str, *, healthy: bool) -> Cause:
     return Cause(
         switch=name,
         healthy=healthy,
-        ticket=documentation()[name].ticket,
+        ticket=Rules.documentation()[name].ticket,
         anomalies=tuple(_anomalies(name, healthy=healthy)),
     )
 

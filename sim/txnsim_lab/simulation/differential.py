@@ -18,7 +18,7 @@ from txnsim.releases import release_named
 from txnsim.releases.rules import Rules
 from txnsim.runtime.trace import TraceLevel
 from txnsim.text import unknown
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.simulation._plan import Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation.drawing import modes_of
@@ -89,7 +89,7 @@ def difference(plan: Plan, other: Plan) -> Difference:
         ConfigError: A cluster can't be had.
     """
     left, right = (play(one, trace_level=TraceLevel.BRIEF) for one in (plan, other))
-    runs = [recording(name, one.trace.splitlines()) for name, one in (("A", left), ("B", right))]
+    runs = [Recording.of(name, one.trace.splitlines()) for name, one in (("A", left), ("B", right))]
     parted = diff(*runs)
     return Difference(
         sentence=_sentence(left, right),

@@ -12,8 +12,7 @@ from txnsim.errors import ConfigError
 from txnsim.runtime.env import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.types import INTERNAL_TOPICS
-from txnsim.wire.batch import iter_batches
-from txnsim.wire.control import COMMIT, read_control_record
+from txnsim.wire.batch import COMMIT, iter_batches, read_control_record
 from txnsim_lab.scenario.answers import NONE
 from txnsim_lab.scenario.recorder import Recorder
 

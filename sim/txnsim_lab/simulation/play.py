@@ -25,10 +25,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from txnsim.client.backoff import Deadline, pause
-from txnsim.client.errors import ClientError
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.positions import committed_positions
-from txnsim.errors import ConfigError, Rejection
+from txnsim.errors import ClientError, ConfigError, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.state import Group
@@ -37,7 +35,6 @@ from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
-from txnsim.server.member import MemberState
 from txnsim.types import TopicPartition
 from txnsim_lab.check.history import HistoryError
 from txnsim_lab.check.judge import judge
@@ -476,7 +473,7 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
     ]
     for group in plan.groups:
         admin = await built.operator.admin()
-        found = await committed_positions(admin.cluster, group, places)
+        found = await admin.committed_positions(group, places)
         built.recorder.positions(LOOKER, group, found)
 
 
@@ -555,12 +552,12 @@ async def heal(cluster: SimCluster) -> None:
     while True:
         for broker_id, member in cluster.members.items():
             cluster.heal(broker_id)
-            if member.state is MemberState.DOWN:
+            if member.is_down:
                 try:
                     await cluster.start_broker(broker_id)
                 except ConfigError:
                     continue  # somebody starts it already, or it is on its way down
-        running = all(one.state is MemberState.RUNNING for one in cluster.members.values())
+        running = all(one.is_running for one in cluster.members.values())
         if running or deadline.passed:
             return
         await pause(clock, 250)

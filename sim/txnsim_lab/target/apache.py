@@ -18,10 +18,10 @@ from typing import Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.releases.release import line_of
+from txnsim.releases import Release
 from txnsim.runtime import real
 from txnsim.storage.checkpoints import decode_offsets
-from txnsim.storage.names import CLEANER_OFFSETS_NAME
+from txnsim.storage.names import FileName
 from txnsim.types import TopicPartition
 from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.target.jars import java
@@ -134,7 +134,7 @@ class ApacheBrokers:
 
     def cleaned_until(self, number: int, place: TopicPartition) -> int:
         """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
-        checkpoint = self._data(number) / CLEANER_OFFSETS_NAME
+        checkpoint = self._data(number) / FileName.CLEANER_OFFSETS
         if not checkpoint.exists():
             return -1
         offsets = decode_offsets(checkpoint.read_text("utf-8"), place=str(checkpoint))
@@ -203,7 +203,7 @@ class ApacheBrokers:
             f"{options.libs}/*",
             "kafka.tools.StorageTool",
             *("format", "-t", CLUSTER_ID, "-c", str(node.home / "server.properties")),
-            *(feature if line_of(options.version) >= FEATURE_SINCE else ()),
+            *(feature if Release.line_of(options.version) >= FEATURE_SINCE else ()),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

@@ -15,10 +15,9 @@ import msgspec
 from txnsim.client.admin import Admin
 from txnsim.client.backoff import Deadline, pause
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ErrorCode, code_name
-from txnsim.client.group_requests import delete_groups, list_groups
+from txnsim.client.errors import code_name
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState, TransactionDescription
-from txnsim.client.positions import ask_group_coordinator
+from txnsim.errors import ClientError, ErrorCode
 from txnsim.runtime.env import Clock
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition, partition_for
 
@@ -201,25 +200,18 @@ class Cleaner:
     async def _delete_groups(self, groups: Collection[str], left: list[Left]) -> None:
         for group in sorted(groups):
             try:
-                message = await ask_group_coordinator(self._cluster, group, delete_groups([group]))
-                (row,) = message.results
-                error = ErrorCode(row.error_code)
+                error = await self._admin.delete_group(group)
                 if error in (_E.none, _E.group_id_not_found):
                     continue
-                if error == _E.group_authorization_failed and not await self._is_there(group):
+                if error == _E.group_authorization_failed and not await self._admin.shows_group(
+                    group
+                ):
                     continue
                 why = _because(ClientError(code_name(error), error=error), _RIGHTS)
             except ClientError as failure:
                 why = f"whether it is there can't be seen: {_because(failure, _UNSEEN)}"
             command = self._delete_group(group)
             left.append(Left(kind="group", name=group, why=why, command=command))
-
-    async def _is_there(self, group: str) -> bool:
-        """Whether a group exists that may not be deleted."""
-        message = await ask_group_coordinator(self._cluster, group, list_groups())
-        if message.error_code:
-            raise ClientError(code_name(message.error_code), error=ErrorCode(message.error_code))
-        return any(row.group_id == group for row in message.groups)
 
     # What hangs
 

@@ -10,12 +10,11 @@ from typing import Final
 
 import msgspec
 
-from txnsim.client.admin import BROKER_RESOURCE
+from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError
-from txnsim.client.requests import describe_configs
 from txnsim.client.versions import Api
+from txnsim.errors import ClientError
 
 _VERIFICATION: Final = "transaction.partition.verification.enable"
 _STRICT_MARKERS_SINCE: Final = 2
@@ -63,11 +62,7 @@ async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
 
 async def _verification_of(cluster: Cluster, broker_id: int) -> set[bool]:
     """Whether a broker verifies; empty if unknown. Releases before 3.6 lack the config."""
-    request = describe_configs(BROKER_RESOURCE, str(broker_id), [_VERIFICATION])
     try:
-        (found,) = (await cluster.ask(broker_id, request)).results
+        return {await Admin(cluster).config_at(broker_id, _VERIFICATION) == "true"}
     except ClientError:
         return set()
-    if found.error_code != 0:
-        return set()
-    return {one.value == "true" for one in found.configs} or {False}

@@ -17,8 +17,7 @@ from typing import Final
 
 from txnsim.errors import ConfigError
 from txnsim.files import whole
-from txnsim.releases import REFERENCE
-from txnsim.releases.release import line_of
+from txnsim.releases import REFERENCE, Release
 
 OLDEST: Final = (3, 1)
 """The first whose brokers run on Java 17 and without ZooKeeper; KRaft is a preview up to 3.2, but
@@ -78,7 +77,7 @@ def version_of(name: str) -> str:
             f"{name}: expected a release of Apache Kafka such as apache-{REFERENCE.patch_release}"
         )
     version = found[1]
-    if line_of(version) < OLDEST:
+    if Release.line_of(version) < OLDEST:
         raise ConfigError(
             f"{name}: too old: brokers are started on Java 17 and without ZooKeeper, which can be "
             "done since 3.1"

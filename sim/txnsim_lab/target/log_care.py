@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol
 
-from txnsim.client.admin import TOPIC_RESOURCE, Admin
+from txnsim.client.admin import Admin
 from txnsim.client.backoff import Deadline, pause
-from txnsim.client.errors import ClientError
-from txnsim.client.requests import ConfigChange, describe_configs
+from txnsim.errors import ClientError
 from txnsim.runtime.env import Clock
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.target.cluster import TargetError
@@ -48,8 +47,7 @@ async def configure(admin: Admin, topic: str, name: str, value: str | None) -> N
     Raises:
         TargetError: It is refused.
     """
-    change = ConfigChange(resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value)
-    (refused,) = (await admin.incremental_alter_configs([change])).values()
+    refused = await admin.set_topic_config(topic, name, value)
     if refused is not None:
         raise TargetError(f"{topic}: {name}: {refused}")
 
@@ -66,9 +64,8 @@ async def roll(admin: Admin, clock: Clock, place: TopicPartition) -> None:
         await configure(admin, place.topic, name, "1")
 
         async def is_known(name: str = name) -> bool:
-            request = describe_configs(TOPIC_RESOURCE, place.topic, [name])
-            answers = [await admin.cluster.ask(number, request) for number in brokers]
-            return all(answer.results[0].configs[0].value == "1" for answer in answers)
+            known = [await admin.config_at(one, name, topic=place.topic) for one in brokers]
+            return all(one == "1" for one in known)
 
         if not await until(clock, is_known, RETENTION_MAX_MS):
             raise TargetError(f"brokers have not heard of {name}=1 of {place.topic}")

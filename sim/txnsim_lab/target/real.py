@@ -15,15 +15,11 @@ import msgspec
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.backoff import Deadline, pause
-from txnsim.client.errors import ClientError, code_name
+from txnsim.client.errors import code_name
 from txnsim.client.inspection.txn_views import TransactionListing
-from txnsim.client.partition_requests import (
-    alter_partition_reassignments,
-    elect_preferred_leaders,
-)
-from txnsim.client.positions import group_coordinator
 from txnsim.client.requests import NewTopic as Wanted
 from txnsim.controller.controller import NewTopic
+from txnsim.errors import ClientError, ErrorCode
 from txnsim.runtime.env import Environment
 from txnsim.security.options import SecurityProtocol
 from txnsim.settings import Settings
@@ -139,7 +135,7 @@ class RealTarget:
         """
         await self._cluster.connect()
         await self._cluster.coordinator(f"{self.prefix}nobody")
-        await group_coordinator(self._cluster, f"{self.prefix}nobody", self._cluster.deadline())
+        await self._cluster.group_coordinator(f"{self.prefix}nobody", self._cluster.deadline())
         counts = {}
         for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
             topic = await self._admin.wait_for_topic(name)
@@ -317,8 +313,7 @@ class RealTarget:
         await self._reassign(place, (to, *others))
 
         async def is_leader() -> bool:
-            request = elect_preferred_leaders([place], timeout_ms=TIMEOUT_MS)
-            await self._cluster.ask_any(request)
+            await self._admin.elect_preferred_leader(place)
             led = await self._led(place)
             return led is not None and led.leader_id == to
 
@@ -329,11 +324,9 @@ class RealTarget:
         await self._reassign(place, tuple(map(self._id, replicas)))
 
     async def _reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
-        request = alter_partition_reassignments({place: replicas}, timeout_ms=TIMEOUT_MS)
-        message = await self._cluster.ask_any(request)
-        errors = [row.error_code for topic in message.responses for row in topic.partitions]
-        if any(errors):
-            raise TargetError(f"{place} is not given to {replicas}: {code_name(errors[0])}")
+        error = await self._admin.alter_partition_reassignment(place, replicas)
+        if error != ErrorCode.none:
+            raise TargetError(f"{place} is not given to {replicas}: {code_name(error)}")
 
         async def is_so() -> bool:
             led = await self._led(place)

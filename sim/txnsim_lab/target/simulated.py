@@ -6,20 +6,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from txnsim.client.admin import TOPIC_RESOURCE, Admin
+from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
-from txnsim.client.errors import ClientError, code_name
-from txnsim.client.partition_requests import alter_partition_reassignments
-from txnsim.client.requests import ConfigChange, incremental_alter_configs
-from txnsim.controller import growth
+from txnsim.client.errors import code_name
 from txnsim.controller.controller import NewTopic
-from txnsim.errors import Rejection
-from txnsim.metadata.image import TopicImage
+from txnsim.errors import ClientError, ErrorCode, Rejection
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import advance, input_event
 from txnsim.server.views.readings import late_transactions
-from txnsim.server.views.waiting_transactions import entry_of, waits_for
+from txnsim.server.views.waiting_transactions import unfinished
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
@@ -28,6 +24,7 @@ from txnsim.types import (
     TransactionalId,
     partition_for,
 )
+from txnsim_lab.target import log_care
 from txnsim_lab.target.cluster import SIMULATED, Operator, TargetError, replicas_from, until
 
 TIMEOUT_MS: Final = 30_000
@@ -84,11 +81,7 @@ class SimulatedTarget:
         there = metadata.image.topics.get(name)
         replicas = 1 if there is None else len(there.partitions[0].replicas)
         given = tuple(replicas_from(one, replicas, brokers=self.brokers) for one in leaders)
-        grown = growth.grown_topic(metadata.image, name, count=count, assignments=given or None)
-        _refused(name, grown)
-        assert isinstance(grown, TopicImage)
-        with input_event(self.environment, "grow-topic", topic=name, partitions=count):
-            metadata.publish(metadata.image.with_topics([grown]))
+        _refused(name, self.cluster.grow_topic(name, count, given or None))
         self._say(f"topic {name} has {count} partitions now")
 
     async def delete_topic(self, name: str) -> None:
@@ -101,16 +94,7 @@ class SimulatedTarget:
         self._say(f"topic {name} is deleted with all of its records")
 
     async def configure(self, topic: str, name: str, value: str | None) -> None:
-        admin = await self.admin()
-        change = ConfigChange(
-            resource_type=TOPIC_RESOURCE, resource_name=topic, name=name, value=value
-        )
-        message = await admin.cluster.ask_any(
-            incremental_alter_configs([change], validate_only=False)
-        )
-        (row,) = message.responses
-        if row.error_code:
-            raise TargetError(f"{topic}: {name}: {row.error_message}")
+        await log_care.configure(await self.admin(), topic, name, value)
 
     # Leaders
 
@@ -143,11 +127,9 @@ class SimulatedTarget:
 
     async def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
         admin = await self.admin()
-        request = alter_partition_reassignments({place: replicas}, timeout_ms=TIMEOUT_MS)
-        message = await admin.cluster.ask_any(request)
-        errors = [row.error_code for topic in message.responses for row in topic.partitions]
-        if any(errors):
-            raise TargetError(f"{place} is not given to {replicas}: {code_name(errors[0])}")
+        error = await admin.alter_partition_reassignment(place, replicas)
+        if error != ErrorCode.none:
+            raise TargetError(f"{place} is not given to {replicas}: {code_name(error)}")
 
         async def is_so() -> bool:
             partition = self.cluster.metadata.image.partition(place)
@@ -228,12 +210,7 @@ class SimulatedTarget:
 
     def why_unfinished(self, transactional_id: str) -> list[str]:
         """Its coordinator's state, and whom it waits for."""
-        found = entry_of(self.cluster, transactional_id)
-        state = "not known to any coordinator" if found is None else found[1].state.wire_name
-        return [
-            f"{transactional_id} is {state}",
-            *waits_for(self.cluster, transactional_id),
-        ]
+        return list(unfinished(self.cluster, transactional_id))
 
     def is_hidden(self, place: TopicPartition) -> bool:
         """Never: nobody else uses the cluster."""
@@ -241,6 +218,6 @@ class SimulatedTarget:
         return False
 
 
-def _refused(name: str, outcome: TopicImage | Rejection) -> None:
+def _refused(name: str, outcome: object) -> None:
     if isinstance(outcome, Rejection):
         raise TargetError(f"topic {name}: {outcome.error.name.upper()}: {outcome.reason}")

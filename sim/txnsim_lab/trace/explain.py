@@ -11,23 +11,19 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.trace.reading import Recording, by_position, causes
+from txnsim.trace.reading import Recording
 from txnsim.trace.story import place
 from txnsim.txn.open_txn_verdict import (
-    CAUSE_OF,
-    PROGRAM,
     Cause,
     Coordinated,
     Holder,
     OpenTxnStatus,
     Standing,
-    is_two_phase,
-    judge_one,
-    repair_command,
-    sentences,
+    program_at,
 )
-from txnsim.txn.past_decision import MARKERS, Decided
+from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
+from txnsim_lab.trace.chains import by_position, causes
 from txnsim_lab.trace.faults_and_decisions import Remembered
 from txnsim_lab.trace.state import TraceState, owed_by, state_at
 
@@ -114,7 +110,7 @@ def lso_of(
     *,
     at: int,
     remembered: Remembered,
-    program: str = PROGRAM,
+    program: str = program_at(None),
 ) -> LsoExplanation:
     """The same of a state that is there already.
 
@@ -134,7 +130,7 @@ def lso_of(
     if log["leader"] < 0:
         cause = Cause.OFFLINE
     elif holder is not None and end > stable:
-        cause = CAUSE_OF[holder.verdict]
+        cause = Cause.of(holder.verdict)
     else:
         behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
         cause = Cause.NOTHING if stable >= end else behind
@@ -147,7 +143,7 @@ def lso_of(
         others=len(open_ones) - 1,
         program=program,
     )
-    said = sentences(standing)
+    said = standing.sentences()
     if is_brief and log["replicas"] != 1:
         said = (*said, BRIEF_REMARK)
     hanging = holder if cause is Cause.HANGING else None
@@ -161,10 +157,10 @@ def lso_of(
         evidence=tuple(
             sorted(set(_evidence(state, log, holder if end > stable else None, remembered)))
         ),
-        repair=None if hanging is None else repair_command(where, hanging.verdict, program=program),
+        repair=None if hanging is None else hanging.verdict.repair_command(where, program=program),
         marker=None
         if hanging is None or hanging.decided is None
-        else MARKERS[hanging.decided.decision] or None,
+        else hanging.decided.decision.marker or None,
     )
 
 
@@ -182,7 +178,7 @@ def mismatches(
             name = ids.get(int(pid))
             entry = None if name is None else state.transactions[name]
             known = None if name is None or entry is None else _coordinated(name, entry, tp)
-            verdict, reason = judge_one(int(pid), producer["epoch"], name, known)
+            verdict, reason = OpenTxnStatus.judged(int(pid), producer["epoch"], name, known)
             yield Mismatch(
                 partition=tp,
                 producer_id=int(pid),
@@ -196,7 +192,7 @@ def mismatches(
                 coordinator_epoch=None if entry is None else entry["epoch"],
                 is_two_phase=verdict is OpenTxnStatus.ALIVE
                 and known is not None
-                and is_two_phase(known.state, known.timeout_ms),
+                and known.is_two_phase,
                 decided=remembered.decided(
                     _partition(tp),
                     producer_id=int(pid),

@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.runtime.trace import Event
 from txnsim.trace.story import id_of
-from txnsim.txn.past_decision import Decided, Newest, Noted, decided, decided_by_log
+from txnsim.txn.past_decision import Decided, Newest, Noted
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.state import GONE
 
@@ -108,11 +108,11 @@ class Remembered(msgspec.Struct, kw_only=True):
     ) -> Decided:
         """What was decided about a transaction that hangs, as a living cluster would tell it."""
         log = self.decisions.get(producer_id, ())
-        outcome = decided_by_log(place, producer_id, producer_epoch, log)
+        outcome = Decided.by_log(place, producer_id, producer_epoch, log)
         if outcome is not None:
             return outcome
         newest = None if entry is None else _newest(entry)
-        return decided(producer_id, producer_epoch, last_timestamp_ms, newest)
+        return Decided.by_newest(producer_id, producer_epoch, last_timestamp_ms, newest)
 
 
 def _is_of(

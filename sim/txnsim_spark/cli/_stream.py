@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.client_properties import bootstrap_of, property_entries
-from txnsim.cli.output import complain, print_data, print_line, warn
+from txnsim.cli.client_properties import client_of
+from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError, TxnsimError
 from txnsim.files import append
@@ -134,19 +134,15 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _run(args, _options(args))
     except TxnsimError as error:
-        complain(str(error))
+        TERMINAL.complain(error)
         return MISUSE_STATUS
 
 
 def _options(args: argparse.Namespace) -> StreamOptions:
     from txnsim_spark.streaming.options import StreamOptions
 
-    client: dict[str, str] = {}
-    if args.command_config is not None:
-        entries = property_entries(args.command_config)
-        client = {entry.name: entry.value for entry in entries.values()}
-    bootstrap = bootstrap_of(args.bootstrap_server or client.get("bootstrap.servers"))
-    client["bootstrap.servers"] = bootstrap
+    client = client_of(args.bootstrap_server, args.command_config)
+    bootstrap = client["bootstrap.servers"]
     config = args.command_config
     options = () if config is None else ("--command-config", str(config))
     to_topic = args.alerts_to is not None and args.alerts_to.startswith(TOPIC_PREFIX)
@@ -210,7 +206,7 @@ def _run(args: argparse.Namespace, options: StreamOptions) -> int:
     try:
         stream = Stream(spark, options, teller.tell)
         stream.start()
-        warn(f"streaming {', '.join(options.topics)} to {options.sink}")
+        TERMINAL.warn(f"streaming {', '.join(options.topics)} to {options.sink}")
         stream.wait(stop)
         return HANGS_STATUS if stream.standing else 0
     finally:
@@ -242,10 +238,10 @@ class Teller:
                         with self._alerts_file.open("ab", buffering=0) as file:
                             append(file, msgspec.json.encode(alert) + b"\n")
                 case NotAsked(where=where, error=error):
-                    warn(f"{where} could not be asked: {error}")
+                    TERMINAL.warn(f"{where} could not be asked: {error}")
 
     def _print(self, value: object, sentence: str) -> None:
         if self._as_json:
-            print_data(msgspec.json.encode(value).decode())
+            TERMINAL.data(msgspec.json.encode(value).decode())
         else:
-            print_line(sentence)
+            TERMINAL.line(sentence)

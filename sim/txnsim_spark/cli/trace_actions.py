@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import Table, complain, format_table, misused, progress, tell
+from txnsim.cli.output import TERMINAL, Table
 from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
 from txnsim_spark.cli.logs.spark import add_master, session
 
@@ -86,13 +86,15 @@ def run(args: argparse.Namespace) -> int:
 
     unknown = sorted(set(getattr(args, "only", ())) - set(ANALYSES))
     if unknown:
-        complain(f"there is no analysis {unknown[0]!r}: expected one of {', '.join(ANALYSES)}")
+        TERMINAL.complain(
+            f"there is no analysis {unknown[0]!r}: expected one of {', '.join(ANALYSES)}"
+        )
         return MISUSE_STATUS
     try:
         with session(args.master) as spark:
             return _export(spark, args) if args.action == "export" else _analyse(spark, args)
     except (BadInputError, MissingExtraError, OSError) as error:
-        misused(error)
+        TERMINAL.complain(error)
         return MISUSE_STATUS
 
 
@@ -100,11 +102,11 @@ def _export(spark: SparkSession, args: argparse.Namespace) -> int:
     from txnsim_spark.traces.schemas import TABLES
     from txnsim_spark.traces.tables import export_traces, register_views
 
-    progress("reading")
+    TERMINAL.progress("reading")
     export_traces(spark, args.trace, args.to)
     register_views(spark, args.to)
     summary = _summary(spark)
-    tell(
+    TERMINAL.tell(
         args,
         {"directory": args.to, "tables": list(TABLES), **summary},
         lambda made: f"{args.to}: {made['events']} events of {made['runs']} runs",
@@ -122,13 +124,15 @@ def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
         for name, analysis in ANALYSES.items():
             if args.only and name not in args.only:
                 continue
-            progress(analysis.title)
+            TERMINAL.progress(analysis.title)
             answer = worst_ids(analysis.run(spark), analysis, args.ids)
             found[name] = [_cells(row) for row in answer.toLocalIterator()]
         drawn = [] if args.plots is None else draw_all(spark, args.plots)
     figures = [str(path) for path in drawn]
     tables = [Table(f"{ANALYSES[name].title}\n{_table(rows)}") for name, rows in found.items()]
-    tell(args, {**summary, "analyses": found, "plots": figures}, lambda _: [*tables, *figures])
+    TERMINAL.tell(
+        args, {**summary, "analyses": found, "plots": figures}, lambda _: [*tables, *figures]
+    )
     return _warned(summary)
 
 
@@ -182,11 +186,11 @@ def _warned(summary: Mapping[str, object]) -> int:
     assert isinstance(unreadable, list)
     assert isinstance(unknown, dict)
     for kind, events in unknown.items():
-        complain(f"{events} events of kind {kind!r}, which is not known here, are kept")
+        TERMINAL.complain(f"{events} events of kind {kind!r}, which is not known here, are kept")
     for one in unreadable[:SHOWN_MAX]:
-        complain(f"{one['file']}: {one['lines']} × {one['reason']}: {one['text']}")
+        TERMINAL.complain(f"{one['file']}: {one['lines']} × {one['reason']}: {one['text']}")
     if len(unreadable) > SHOWN_MAX:
-        complain(f"… and {len(unreadable) - SHOWN_MAX} more files like that")
+        TERMINAL.complain(f"… and {len(unreadable) - SHOWN_MAX} more files like that")
     return INCOMPLETE_STATUS if unreadable else 0
 
 
@@ -202,7 +206,7 @@ def _table(rows: Rows) -> str:
     for row, line in zip(rows, lines, strict=True):
         if row["grouped_by"] == "all":
             line[0] = "all"
-    return format_table(filled, lines)
+    return Table.formatted(filled, lines)
 
 
 def _cells(row: Row) -> dict[str, Cell]:

@@ -16,11 +16,12 @@ import msgspec
 
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
 from txnsim.releases.rules import LATEST
-from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file, wrong_crc
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TxnTransition
 from txnsim.types import TRANSACTION_STATE_TOPIC, TransactionVersion
-from txnsim.wire.batch import BatchHeader, crc_is_valid, only_record, read_records
+from txnsim.wire.batch import BatchHeader, crc_is_valid, only_record
+from txnsim.wire.records import iter_records
 from txnsim_spark.forensics._coordinator_entries import (
     DECIDED_STATES,
     Coordinators,
@@ -159,7 +160,7 @@ def _records_in(
     for stored in read:
         place = f"{segment.path}, offset {stored.header.base_offset}"
         if not segment.is_recovered and not crc_is_valid(stored.data, stored.header):
-            on_problem(f"{segment.path}, byte {stored.position}: {wrong_crc(stored.header)}")
+            on_problem(f"{segment.path}, byte {stored.position}: {stored.header.wrong_crc}")
             damage.is_damaged = True
         if stored.header.is_control:
             continue
@@ -178,7 +179,7 @@ def _decoded(stored: StoredBatch, partition: int) -> Iterator[TxnRecord]:
         if found is not None:
             yield _record(found, partition, stored.header.base_offset)
         return
-    for record in read_records(stored.data):
+    for record in iter_records(stored.data):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} has no key")
         found = decode_record(record.key, record.value, rules=LATEST)

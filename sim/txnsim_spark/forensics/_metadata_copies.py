@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
+from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, uuid_text
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._evidence import Assignment
@@ -101,9 +101,9 @@ def _copies(
 ) -> Iterator[tuple[Path, StoredMetadata]]:
     for log_dir in log_dirs:
         try:
-            copy = read_metadata_log(log_dir / FOLDER_NAME, cluster_id="")
+            copy = StoredMetadata.read(log_dir / StoredMetadata.FOLDER, cluster_id="")
         except (CorruptLogRecordError, OSError) as error:
-            on_problem(f"{log_dir / FOLDER_NAME}: {error}; passed by")
+            on_problem(f"{log_dir / StoredMetadata.FOLDER}: {error}; passed by")
             continue
         if copy is not None:
             yield log_dir, copy

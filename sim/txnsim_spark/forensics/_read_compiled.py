@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from txnsim.log.producer_state import SnapshotEntry
-from txnsim.storage.regular_file import expect
+from txnsim.storage.regular_file import MOUNTS
 from txnsim_spark.engine import Job
 from txnsim_spark.forensics._coordinator_log import Replayed, replayed
 from txnsim_spark.forensics._open_transactions import Fragment, of_snapshot, open_after
@@ -266,7 +266,7 @@ def walked(
     ended: Replica | None = None
     examiner = Examiner()
     segments = tuple(segments)
-    expect([one.path for one in segments if one.section is None])
+    MOUNTS.expect([one.path for one in segments if one.section is None])
     for segment in segments:
         if segment.section is None and segment.is_recovered and segment.replica == ended:
             continue  # it goes with what is cut off before it

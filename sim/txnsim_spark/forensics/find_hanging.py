@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.storage.regular_file import expect
+from txnsim.storage.regular_file import MOUNTS
 from txnsim.text import time_text
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, NewSession, Progress, Way, cost_of
@@ -391,7 +391,7 @@ class Reading:
             for segment, following in zip_longest(segments, segments[1:])
             if following is None or following.base_offset > offset
         ]
-        expect([segment.path for segment in behind])
+        MOUNTS.expect([segment.path for segment in behind])
         for segment in behind:
             with suppress(OSError):  # reported where the replica was looked at
                 yield from (producer_id for producer_id, _ in markers_in(segment, offset))

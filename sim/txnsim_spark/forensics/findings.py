@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at, repair_command
+from txnsim.txn.open_txn_verdict import OpenTxnStatus, program_at
 from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import Coordinators
@@ -390,7 +390,7 @@ def _commands(
     """The repair command, and Kafka's equivalent, which can only abort."""
     if not evidence.is_sound and not question.accepts_damage:
         return None, None
-    command = repair_command(partition, verdict, program=program_at(question.bootstrap))
+    command = verdict.repair_command(partition, program=program_at(question.bootstrap))
     if command is None or opinion.outcome != MARKERS[Decision.ABORTED]:
         return command, None
     return command, abort_commands(txn, partition, question.bootstrap)

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import INTERNAL_TOPICS
 from txnsim_spark.forensics._metadata_copies import KnownTopics, known_topics_in
 from txnsim_spark.forensics._read_notes import said
@@ -27,7 +27,7 @@ from txnsim_spark.scan.log_dirs import OnProblem, topic_id_of, untold
 from txnsim_spark.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
 from txnsim_spark.stores.mirror import shown
 
-_METADATA_TOPIC: Final = FOLDER_NAME.rpartition("-")[0]
+_METADATA_TOPIC: Final = StoredMetadata.FOLDER.rpartition("-")[0]
 """Controllers' own; its metadata does not name it."""
 
 

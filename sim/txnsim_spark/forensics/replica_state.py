@@ -18,7 +18,7 @@ import msgspec
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage import checkpoints, names, producer_snapshot
-from txnsim.storage.regular_file import read_regular, why_unreadable
+from txnsim.storage.regular_file import RegularFile
 from txnsim_spark.forensics.verdicts import ReplicaEnds
 from txnsim_spark.scan.log_dirs import (
     LogDirectory,
@@ -156,11 +156,11 @@ def state_of(
     partition = replica.topic_partition
     recovery_point = (directory.recovery_points or {}).get(partition)
     oldest = segments[0].base_offset if segments else 0
-    snapshots = names.numbered_files(Path(replica.path), names.SNAPSHOT_SUFFIX)
+    snapshots = names.Suffix.SNAPSHOT.files_in(Path(replica.path))
     end = _end_of(segments, damage.append)
     for problem in damage:
         on_problem(problem)
-    epochs = Path(replica.path) / names.LEADER_EPOCHS_NAME
+    epochs = Path(replica.path) / names.FileName.LEADER_EPOCHS
     ends = ReplicaEnds(
         replica=replica,
         log_start_offset=max(oldest, directory.log_starts.get(partition, oldest)),
@@ -210,7 +210,7 @@ def _readable(segments: Iterable[SegmentFile], on_damage: OnProblem) -> tuple[Se
     """Without those that can't be opened, which are reported."""
     found = []
     for segment in segments:
-        why = why_unreadable(Path(segment.path))
+        why = RegularFile(Path(segment.path)).why_unreadable()
         if why:
             on_damage(f"{segment.path}: {why}; passed by")
         else:
@@ -267,7 +267,7 @@ def _newest(
     """The newest snapshot that can be read."""
     for offset, path in sorted(snapshots, reverse=True):
         try:
-            entries = producer_snapshot.decode(read_regular(path))
+            entries = producer_snapshot.decode(RegularFile(path).read())
         except (OSError, CorruptLogRecordError) as error:
             why = (error.strerror if isinstance(error, OSError) else "") or str(error)
             on_problem(f"{path}: {why}; an older one is taken")

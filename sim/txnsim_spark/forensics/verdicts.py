@@ -26,14 +26,12 @@ from typing import Final
 
 import msgspec
 
-from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction
 from txnsim.client.inspection.hanging import OpenTransaction as Candidate
-from txnsim.client.inspection.hanging import candidates as kafkas_candidates
-from txnsim.client.inspection.hanging import hanging as kafkas_hanging
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision, Newest, Noted, decided, decided_by_log
+from txnsim.txn.past_decision import Decided, Decision, Newest, Noted
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import (
     COMPLETE_STATES,
@@ -264,11 +262,11 @@ def _decided(
         )
         for one in known.decisions.get(txn.producer_id, ())
     ]
-    outcome = decided_by_log(partition, txn.producer_id, txn.producer_epoch, log)
+    outcome = Decided.by_log(partition, txn.producer_id, txn.producer_epoch, log)
     if outcome is not None:
         return outcome
     newest = None if entry is None else entry.newest
-    return decided(
+    return Decided.by_newest(
         txn.producer_id,
         txn.producer_epoch,
         txn.last_timestamp_ms,
@@ -420,14 +418,14 @@ def listed_by_kafka(
         coordinator_epoch=txn.coordinator_epoch,
         txn_start_offset=txn.start_offset,
     )
-    old: tuple[Candidate, ...] = kafkas_candidates(
+    old: tuple[Candidate, ...] = OpenTransaction.candidates(
         {partition: (producer,)},
         now_ms=as_of_ms,
         max_transaction_timeout_ms=max_transaction_timeout_ms,
     )
     entry = coordinators.by_producer.get(txn.producer_id)
     if entry is None:
-        return bool(kafkas_hanging(old, {}, {}))
+        return bool(OpenTransaction.hanging(old, {}, {}))
     newest = entry.newest
     described = TransactionDescription(
         coordinator_id=-1,
@@ -440,7 +438,7 @@ def listed_by_kafka(
         partitions=tuple(newest.partitions),
     )
     ids = {txn.producer_id: newest.transactional_id}
-    return bool(kafkas_hanging(old, ids, {newest.transactional_id: described}))
+    return bool(OpenTransaction.hanging(old, ids, {newest.transactional_id: described}))
 
 
 def is_late(last_timestamp_ms: int, *, timeout_ms: int, as_of_ms: int) -> bool:

@@ -20,7 +20,7 @@ from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, names
 from txnsim.txn.log_format import decode_record
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.wire.batch_header import COMPRESSION_MASK, CONTROL_FLAG, HEADER_SIZE
+from txnsim.wire.batch import BatchHeader
 from txnsim.wire.records import RECORD_MIN
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.questions.positions import leading_states
@@ -186,7 +186,9 @@ def _partition(
     replica = state.replica
     whose = TopicPartition(replica.topic, replica.partition)
     cleaned = read_small(
-        Path(replica.log_dir) / names.CLEANER_OFFSETS_NAME, checkpoints.decode_offsets, on_problem
+        Path(replica.log_dir) / names.FileName.CLEANER_OFFSETS,
+        checkpoints.decode_offsets,
+        on_problem,
     )
     cleaned_to = (cleaned or {}).get(whose)
     counts = _Counts()
@@ -262,9 +264,9 @@ def _records_of(segment: SegmentFile, on_problem: OnProblem) -> Iterator[_Found]
 
 
 def _of_run(data: Bytes, run: Ints, start: int) -> _Found:
-    plain = run[:, run[kernel.ATTRIBUTES] & (COMPRESSION_MASK | CONTROL_FLAG) == 0]
+    plain = run[:, run[kernel.ATTRIBUTES] & (BatchHeader.COMPRESSION | BatchHeader.CONTROL) == 0]
     ends = plain[kernel.POSITION] - start + plain[kernel.SIZE]
-    starts = ends - plain[kernel.SIZE] + HEADER_SIZE
+    starts = ends - plain[kernel.SIZE] + BatchHeader.SIZE
     # No more records than fit in, whatever the headers claim.
     room = min(int(plain[kernel.RECORDS].clip(0).sum()), len(data) // RECORD_MIN + 1)
     rows = kr.room_for(room)
@@ -273,7 +275,7 @@ def _of_run(data: Bytes, run: Ints, start: int) -> _Found:
     rows = rows[:count]
     of_batch = rows[:, kr.BATCH]
     is_first = rows[:, kr.AT] == starts[of_batch]
-    sizes = rows[:, kr.SIZE] + np.where(is_first, HEADER_SIZE, 0)
+    sizes = rows[:, kr.SIZE] + np.where(is_first, BatchHeader.SIZE, 0)
     is_tombstone = rows[:, kr.VALUE_SIZE] < 0
     keys = rows[:, kr.KEY_SIZE].clip(max=KEY_BYTES_MAX + 1)
     live = np.where(is_tombstone, 0, sizes)

@@ -16,8 +16,8 @@ from txnsim.group.log_format import decode_record
 from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
-from txnsim.wire.batch import read_control_record, read_records
-from txnsim.wire.control import COMMIT
+from txnsim.wire.batch import COMMIT, read_control_record
+from txnsim.wire.records import iter_records
 from txnsim_spark.forensics.find_hanging import Reading, Search
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.forensics.verdicts import leading
@@ -67,7 +67,7 @@ class PositionFolder:
         target = self.positions
         if header.is_transactional:
             target = self._pending.setdefault(header.producer_id, {})
-        for record in read_records(stored.data):
+        for record in iter_records(stored.data):
             found = None if record.key is None else decode_record(record.key, record.value)
             match found:
                 case OffsetCommitted():

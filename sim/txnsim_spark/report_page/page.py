@@ -15,7 +15,8 @@ import msgspec
 import numpy as np
 
 from txnsim.files import write_whole
-from txnsim.txn.open_txn_verdict import OpenTxnStatus, with_guess
+from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.past_decision import Decided
 from txnsim.types import TopicPartition
 from txnsim_spark.engine import NewSession, Progress
 from txnsim_spark.figures import COLORS, figure
@@ -118,7 +119,7 @@ def page(report: Report, waiting: Waiting, known: Lives) -> str:
             (one, _kind(one), _flat(msgspec.to_builtins(one.evidence)))
             for one in sorted(report.findings, key=lambda one: _kind(one) == "open")
         ],
-        with_guess=with_guess,
+        with_guess=Decided.with_guess,
         places=[
             (place, lives[place], figures.get(place))
             for place in sorted(lives, key=lambda place: (place not in figures, place))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from txnsim.wire.control import ABORT, COMMIT
+from txnsim.wire.batch import ABORT, COMMIT
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.pieces import Ints

@@ -11,7 +11,7 @@ from typing import Any, Final
 import crc32c
 import numpy as np
 
-from txnsim.wire.batch_header import CRC_START
+from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan import kernel, kernel_crc
 from txnsim_spark.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
 from txnsim_spark.scan.segments import Damage
@@ -71,8 +71,8 @@ def crcs_in(piece: Bytes, start: int, run: Ints) -> Truths:
         start: Their position in the file.
         run: At least one row, none in front of the piece.
     """
-    starts = run[kernel.POSITION] - (start - CRC_START)
-    sizes = run[kernel.SIZE] - CRC_START
+    starts = run[kernel.POSITION] - (start - BatchHeader.CRC_START)
+    sizes = run[kernel.SIZE] - BatchHeader.CRC_START
     stated = run[kernel.CRC]
     valid = np.zeros(run.shape[1], dtype=np.bool_)
     there = int(np.searchsorted(starts + sizes, len(piece), side="right"))  # the file may shrink
@@ -88,7 +88,7 @@ def crcs_in(piece: Bytes, start: int, run: Ints) -> Truths:
 
 def large_crc_of(file: PieceReader, row: Ints) -> int:
     """The CRC of a batch that is larger than a piece; a piece that was read before is gone."""
-    at = int(row[kernel.POSITION]) + CRC_START
+    at = int(row[kernel.POSITION]) + BatchHeader.CRC_START
     end = int(row[kernel.POSITION] + row[kernel.SIZE])
     crc = 0
     while at < end and len(piece := file.read(at)):

@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from txnsim.wire.control import COMMIT
+from txnsim.wire.batch import COMMIT
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_in, large_crc_of, wrong_crc_in
 from txnsim_spark.scan.pieces import Bytes, Ints, PieceReader, pieces_of

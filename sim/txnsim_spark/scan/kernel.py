@@ -18,11 +18,17 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 import numpy as np
 from numba import njit
 
-from txnsim.storage.log_file import BATCH_BYTES_MAX
-from txnsim.wire.batch_header import CONTROL_FLAG, HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from txnsim.wire.batch import BatchHeader
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# numba knows no attributes of classes.
+_SIZE: Final = BatchHeader.SIZE
+_OVERHEAD: Final = BatchHeader.OVERHEAD
+_BYTES_MAX: Final = BatchHeader.BYTES_MAX
+_MAGIC: Final = BatchHeader.MAGIC
+_CONTROL: Final = BatchHeader.CONTROL
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -134,7 +140,7 @@ def control_of(buffer: Any, position: int, end: int) -> tuple[int, int]:
     A record is length, attributes, timestamp delta, offset delta, key length, key (int16 version,
     int16 type), value length, value (int16 version, int32 coordinator epoch).
     """
-    at = skip_varint(buffer, position + HEADER_SIZE, end) + 1
+    at = skip_varint(buffer, position + _SIZE, end) + 1
     at = skip_varint(buffer, at, end)
     at = skip_varint(buffer, at, end)
     at = skip_varint(buffer, at, end)
@@ -157,16 +163,16 @@ def batch_at(buffer: Any, at: int, end: int, file_end: int) -> tuple[int, int]:
         end: Where the bytes end.
         file_end: Where the file ends, counted from the buffer's beginning.
     """
-    if at + HEADER_SIZE > end:
+    if at + _SIZE > end:
         return 0, AT_END
-    size = be32(buffer, at + 8) + LOG_OVERHEAD
-    if size < HEADER_SIZE or size > BATCH_BYTES_MAX:
+    size = be32(buffer, at + 8) + _OVERHEAD
+    if size < _SIZE or size > _BYTES_MAX:
         return 0, BAD_LENGTH
-    if buffer[at + 16] != MAGIC:
+    if buffer[at + 16] != _MAGIC:
         return 0, BAD_FORMAT
     if at + size > file_end:
         return 0, CUT_OFF
-    if buffer[at + 22] & CONTROL_FLAG and at + min(size, CONTROL_BYTES) > end:
+    if buffer[at + 22] & _CONTROL and at + min(size, CONTROL_BYTES) > end:
         return 0, AT_END
     return size, AT_END
 
@@ -216,7 +222,7 @@ def scan_batches(
         rows[RECORDS, count] = records
         rows[CONTROL_TYPE, count] = NO_CONTROL
         rows[COORDINATOR_EPOCH, count] = -1
-        if attributes & CONTROL_FLAG and records > 0:
+        if attributes & _CONTROL and records > 0:
             kind, epoch = control_of(buffer, at, min(at + size, end))
             rows[CONTROL_TYPE, count] = kind
             rows[COORDINATOR_EPOCH, count] = epoch

@@ -16,8 +16,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from txnsim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan.kernel import FULL, batch_at, be16, be32, be64, compiled, control_of
+
+# numba knows no attributes of classes.
+_CONTROL: Final = BatchHeader.CONTROL
+_TRANSACTIONAL: Final = BatchHeader.TRANSACTIONAL
 
 # Columns of a fragment. What there is none of is negative.
 PRODUCER: Final = 0
@@ -205,7 +209,7 @@ def _fold(
     fragment[LAST_OFFSET] = base + be32(buffer, at + 23)
     fragment[LAST_TIMESTAMP] = max(fragment[LAST_TIMESTAMP], timestamp)
     fragment[BYTES] += size
-    if not attributes & CONTROL_FLAG:
+    if not attributes & _CONTROL:
         _data(buffer, at, fragment, base, epoch, timestamp, records, attributes, position)
         return ended
     if fragment[LAST_EPOCH] >= 0 and epoch != fragment[LAST_EPOCH]:
@@ -251,7 +255,7 @@ def _data(
     fragment[LAST_EPOCH] = epoch
     fragment[BATCHES] += 1
     fragment[RECORDS] += records
-    if attributes & TRANSACTIONAL_FLAG:
+    if attributes & _TRANSACTIONAL:
         if fragment[OPEN_OFFSET] < 0:
             fragment[OPEN_OFFSET] = base
             fragment[OPEN_TIMESTAMP] = timestamp

@@ -15,12 +15,8 @@ import msgspec
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.storage import checkpoints, names
-from txnsim.storage.metadata_files import (
-    MetaProperties,
-    decode_meta_properties,
-    decode_partition_metadata,
-)
-from txnsim.storage.regular_file import SMALL_BYTES_MAX, read_regular
+from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
+from txnsim.storage.regular_file import RegularFile
 from txnsim.types import TopicPartition, uuid_text
 
 T = TypeVar("T")
@@ -57,10 +53,10 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             path=path,
             meta=meta_of(path),
-            is_clean=(path / names.CLEAN_SHUTDOWN_NAME).is_file(),
-            high_watermarks=_offsets_of(path / names.HIGH_WATERMARKS_NAME, on_problem) or {},
-            log_starts=_offsets_of(path / names.LOG_STARTS_NAME, on_problem) or {},
-            recovery_points=_offsets_of(path / names.RECOVERY_POINTS_NAME, untold),
+            is_clean=(path / names.FileName.CLEAN_SHUTDOWN).is_file(),
+            high_watermarks=_offsets_of(path / names.FileName.HIGH_WATERMARKS, on_problem) or {},
+            log_starts=_offsets_of(path / names.FileName.LOG_STARTS, on_problem) or {},
+            recovery_points=_offsets_of(path / names.FileName.RECOVERY_POINTS, untold),
             written_ms=tuple(
                 (str(file), written_ms)
                 for file in (path / name for name in _TIMED)
@@ -83,7 +79,7 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
         return self.recovery_points.get(whose, 0)
 
 
-_TIMED: Final = (names.HIGH_WATERMARKS_NAME, names.CLEAN_SHUTDOWN_NAME)
+_TIMED: Final = (names.FileName.HIGH_WATERMARKS, names.FileName.CLEAN_SHUTDOWN)
 
 
 def modified_ms(path: Path) -> int:
@@ -96,16 +92,16 @@ def modified_ms(path: Path) -> int:
 
 def meta_of(path: Path) -> MetaProperties | None:
     """The content of meta.properties; None without a valid file."""
-    file = path / names.META_PROPERTIES_NAME
-    return read_small(file, decode_meta_properties, untold)
+    file = path / names.FileName.META_PROPERTIES
+    return read_small(file, MetaProperties.decode, untold)
 
 
 def topic_id_of(folder: Path, on_problem: OnProblem = untold) -> str | None:
     """The id of a replica's topic, as Kafka writes it; None where the folder does not tell."""
-    tiered = names.tiered_partition_of(folder.name)
-    if tiered is not None:
-        return tiered[1]
-    file = folder / names.PARTITION_METADATA_NAME
+    named = names.PartitionDirectory.at(folder)
+    if named is not None and named.topic_id is not None:
+        return named.topic_id
+    file = folder / names.FileName.PARTITION_METADATA
     found = read_small(file, decode_partition_metadata, on_problem)
     return None if found is None else uuid_text(found)
 
@@ -117,7 +113,7 @@ def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] 
 def read_small(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T | None:
     """The decoded file; None if missing, or if malformed, which is reported."""
     try:
-        text = read_regular(path, SMALL_BYTES_MAX).decode(errors="replace")
+        text = RegularFile(path).read(is_small=True).decode(errors="replace")
         return decode(text, place=str(path))
     except FileNotFoundError:
         return None

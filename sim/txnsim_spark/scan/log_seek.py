@@ -9,6 +9,7 @@ OffsetIndex.lookup, LogSegment.read, LogSegment.recover.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
@@ -22,24 +23,14 @@ import msgspec
 from txnsim.errors import CorruptBatchError
 from txnsim.extensions import has_libraries
 from txnsim.storage import names
-from txnsim.storage.indexes import TIME_ENTRY
 from txnsim.storage.log_file import (
-    OldMessage,
     TornTail,
     Window,
-    problem_of,
     read_log_file,
-    wrong_crc,
 )
-from txnsim.storage.regular_file import open_regular, read_regular, size_of_open
-from txnsim.wire.batch import (
-    BatchHeader,
-    crc_is_valid,
-    read_batch_header,
-    read_control_record,
-)
-from txnsim.wire.batch_header import HEADER_SIZE, MAGIC_POSITION
-from txnsim.wire.old_messages import is_old
+from txnsim.storage.regular_file import RegularFile
+from txnsim.wire.batch import BatchHeader, crc_is_valid, read_batch_header, read_control_record
+from txnsim.wire.old_messages import OldMessage
 from txnsim_spark.libraries import LIBRARIES
 from txnsim_spark.scan.segments import SegmentFile
 
@@ -47,6 +38,7 @@ if TYPE_CHECKING:
     from txnsim_spark.scan.pieces import Ints
 
 _ENTRY: Final = Struct(">ii")
+_TIME_ENTRY: Final = Struct(">qi")
 _TRIES: Final = 64
 """Entries at the end of an index that are looked at before it is given up: an unclean stop leaves
 some that point behind the end of the file.
@@ -87,7 +79,7 @@ def tail_of(segment: SegmentFile) -> Tail:
             if end == segment.base_offset and at:  # what lies before the index entry is not read
                 end = header.base_offset
             if not is_sound and not problem:
-                problem = f"{segment.path}, byte {at}: {wrong_crc(header)}"
+                problem = f"{segment.path}, byte {at}: {header.wrong_crc}"
             if not is_sound and segment.is_recovered:
                 return Tail(end_offset=end, problem=problem)
             end, position = header.last_offset + 1, at + header.size
@@ -103,10 +95,10 @@ def _past_old(
 ) -> tuple[int, int, str]:
     """(end offset, position, what is wrong) behind messages of old formats, and what follows."""
     file.seek(position)
-    front = file.read(HEADER_SIZE)
-    if len(front) <= MAGIC_POSITION or not is_old(front):
-        return end, position, problem_of(front, segment.size - position)
-    old: list[OldMessage] = []
+    front = file.read(BatchHeader.SIZE)
+    if OldMessage.at(front) is None:
+        return end, position, TornTail.reason_at(front, segment.size - position)
+    old: list[int] = []
     torn: list[TornTail] = []
     found = read_log_file(
         Path(segment.path), on_torn=torn.append, check_crc=False, on_old=old.append
@@ -114,7 +106,7 @@ def _past_old(
     last = -1
     for stored in found:
         last = max(last, stored.header.last_offset)
-    end = max([end, last + 1, *(one.offset + 1 for one in old[-1:])])
+    end = max([end, last + 1, *(one + 1 for one in old[-1:])])
     if torn:
         return end, torn[0].position, torn[0].reason
     return end, segment.size, ""
@@ -174,14 +166,14 @@ def last_place_of(segment: SegmentFile) -> tuple[int, bytes]:
         start = position_before(segment, None)
         for position, _ in _walk(window, segment, start, _ends_and_unsound):
             found = position
-        return found, b"" if found < 0 else bytes(window.bytes_at(found, HEADER_SIZE))
+        return found, b"" if found < 0 else bytes(window.bytes_at(found, BatchHeader.SIZE))
 
 
 def header_at(segment: SegmentFile, position: int) -> bytes:
     """The bytes where a batch's header should be."""
     with open_file(segment.path) as file:
         file.seek(position)
-        return file.read(HEADER_SIZE)
+        return file.read(BatchHeader.SIZE)
 
 
 def batch_from(segment: SegmentFile, position: int, offset: int) -> Seen | None:
@@ -215,13 +207,14 @@ def greatest_timestamp_of(segment: SegmentFile) -> int | None:
     it is not before the first one, and no offset of it lies outside of the segment.
     """
     try:
-        with open_regular(Path(segment.path).with_suffix(names.TIME_INDEX_SUFFIX)) as file:
-            size = size_of_open(file)
-            if not size or size % TIME_ENTRY.size:
+        with RegularFile(Path(segment.path).with_suffix(names.Suffix.TIME_INDEX)).open() as file:
+            size = file.seek(0, os.SEEK_END)
+            if not size or size % _TIME_ENTRY.size:
                 return None
-            first, _ = TIME_ENTRY.unpack(file.read(TIME_ENTRY.size))
-            file.seek(size - TIME_ENTRY.size)
-            greatest, relative = TIME_ENTRY.unpack(file.read(TIME_ENTRY.size))
+            file.seek(0)
+            first, _ = _TIME_ENTRY.unpack(file.read(_TIME_ENTRY.size))
+            file.seek(size - _TIME_ENTRY.size)
+            greatest, relative = _TIME_ENTRY.unpack(file.read(_TIME_ENTRY.size))
     except (OSError, StructError):  # gone, or cut since its size was asked: nothing is known
         return None
     behind = segment.next_base_offset
@@ -231,7 +224,7 @@ def greatest_timestamp_of(segment: SegmentFile) -> int | None:
 
 def open_file(path: str) -> BinaryIO:
     """A segment, opened for reading."""
-    return open_regular(Path(path))
+    return RegularFile(Path(path)).open()
 
 
 def _is_marker(window: Window, position: int) -> bool:
@@ -276,11 +269,11 @@ def _walk(
         from txnsim_spark.scan._seek import positions_of
 
         for at in positions_of(segment, position, chosen):
-            yield at, read_batch_header(window.bytes_at(at, HEADER_SIZE))
+            yield at, read_batch_header(window.bytes_at(at, BatchHeader.SIZE))
         return
-    while position + HEADER_SIZE <= size:
+    while position + BatchHeader.SIZE <= size:
         try:
-            header = read_batch_header(window.bytes_at(position, HEADER_SIZE))
+            header = read_batch_header(window.bytes_at(position, BatchHeader.SIZE))
         except CorruptBatchError:
             return
         behind = position + header.size
@@ -315,7 +308,7 @@ class SparseIndex:
 
     def __init__(self, segment: SegmentFile) -> None:
         try:
-            self._data = read_regular(Path(segment.path).with_suffix(names.INDEX_SUFFIX))
+            self._data = RegularFile(Path(segment.path).with_suffix(names.Suffix.INDEX)).read()
         except OSError:
             self._data = b""
         used = -(-len(self._data.rstrip(b"\0")) // _ENTRY.size)
@@ -333,11 +326,11 @@ def whole_batch_at(
     file: BinaryIO, segment: SegmentFile, position: int, offset: int
 ) -> BatchHeader | None:
     """The batch that begins at a position, if it is whole and has an offset."""
-    if not 0 <= position <= segment.size - HEADER_SIZE:
+    if not 0 <= position <= segment.size - BatchHeader.SIZE:
         return None
     file.seek(position)
     try:
-        header = read_batch_header(file.read(HEADER_SIZE))
+        header = read_batch_header(file.read(BatchHeader.SIZE))
     except CorruptBatchError:
         return None
     has_offset = header.base_offset <= offset <= header.last_offset

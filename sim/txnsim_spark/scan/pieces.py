@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from txnsim.storage.regular_file import RangeFile, open_ranges
+from txnsim.storage.regular_file import RangeFile, RegularFile
 
 PIECE_BYTES: Final = 4 << 20
 """Small enough to stay in a CPU's cache between reading and walking, large enough for the disk."""
@@ -87,7 +87,7 @@ def pieces_of(
     """Open a file for reading, up to where ``until`` says, into a buffer of ``piece_bytes`` if one
     is given, as by a caller that reads many files.
     """
-    file = open_ranges(path, is_sequential=True)
+    file = RegularFile(path).ranges(is_sequential=True)
     try:
         yield PieceReader(file, piece_bytes, until, buffer)
     finally:

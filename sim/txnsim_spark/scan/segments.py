@@ -18,6 +18,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.storage import names
+from txnsim.storage.names import PartitionDirectory
 from txnsim.storage.replica_files import replica_files
 from txnsim.types import TopicPartition
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, meta_of, untold
@@ -229,8 +230,8 @@ def _log_dirs_under(path: Path) -> tuple[Path, ...]:
     )
     if not found:
         raise BadInputError(
-            f"{path} holds no log directory, and is none: expected {names.META_PROPERTIES_NAME} or "
-            "folders named TOPIC-PARTITION with segments"
+            f"{path} holds no log directory, and is none: expected "
+            f"{names.FileName.META_PROPERTIES} or folders named TOPIC-PARTITION with segments"
         )
     return found
 
@@ -247,7 +248,7 @@ def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
             yield _replica(log_dir, broker, found.topic_partition, found.path)
 
 
-def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[names.PartitionDirectory, ...]:
+def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirectory, ...]:
     """The folders of replicas that can be looked into."""
     try:
         below = sorted(log_dir.iterdir())
@@ -255,14 +256,14 @@ def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[names.PartitionDi
         on_problem(f"{log_dir}: {error.strerror}; passed by")
         return ()
     for path in below:
-        if names.whose_folder(path.name) is None:
+        if PartitionDirectory.at(path) is None:
             continue
         why = _why_no_folder(path)
         if why:
             on_problem(f"{path}: {why}; passed by")
     return tuple(
         one
-        for one in names.partition_directories(log_dir, names.whose_folder)
+        for one in PartitionDirectory.all_in(log_dir, with_tiered=True)
         if not _why_no_folder(one.path)
     )
 
@@ -289,20 +290,20 @@ def _replica(log_dir: Path, broker: int, whose: TopicPartition, path: Path) -> R
 def _named_replica(path: Path) -> TopicPartition | None:
     """The partition of a replica folder given as a path, also of one being deleted."""
     going = _GOING.fullmatch(path.name)
-    whose = names.whose_folder(going[1] if going is not None else path.name)
-    if whose is None or (path / names.META_PROPERTIES_NAME).is_file():
+    named = PartitionDirectory.at(path if going is None else Path(going[1]))
+    if named is None or (path / names.FileName.META_PROPERTIES).is_file():
         return None
-    return whose if replica_files(path).segments else None
+    return named.topic_partition if replica_files(path).segments else None
 
 
 def _is_log_dir(path: Path) -> bool:
-    if (path / names.META_PROPERTIES_NAME).is_file():
+    if (path / names.FileName.META_PROPERTIES).is_file():
         return True
     # A log directory called ``broker-1`` looks like a replica's folder from above.
     return any(
         below.is_dir()
-        and names.whose_folder(below.name) is not None
-        and not (below / names.META_PROPERTIES_NAME).is_file()
+        and PartitionDirectory.at(below) is not None
+        and not (below / names.FileName.META_PROPERTIES).is_file()
         and _has_files_of_kafka(below)
         for below in path.iterdir()
     )
@@ -311,6 +312,6 @@ def _is_log_dir(path: Path) -> bool:
 def _has_files_of_kafka(folder: Path) -> bool:
     """Whether a folder that is named as a replica's is one; ``notes-2`` may be anything."""
     try:
-        return any(names.is_of_replica(one.name) for one in folder.iterdir())
+        return any(names.PartitionDirectory.has_files_named(one.name) for one in folder.iterdir())
     except OSError:
         return True  # told where it is read

@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from txnsim.wire import old_messages
-from txnsim.wire.batch_header import MAGIC_POSITION
+from txnsim.wire.batch import BatchHeader
+from txnsim.wire.old_messages import OldMessage
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.log_dirs import untold
@@ -206,17 +206,15 @@ def old_at(file: PieceReader, position: int) -> OldRun | None:
     """
     end = position
     last_offset = -1
-    while file.size - end > MAGIC_POSITION:
-        front = bytes(file.read_whole(end, MAGIC_POSITION + 1))
-        if len(front) <= MAGIC_POSITION or not old_messages.is_old(front):
+    while file.size - end > BatchHeader.MAGIC_POSITION:
+        front = bytes(file.read_whole(end, BatchHeader.MAGIC_POSITION + 1))
+        old = OldMessage.at(front)
+        if old is None or old.size > file.size - end:
             break
-        size = old_messages.size_of(front)
-        if size > file.size - end:
+        if not old.is_sound(file.read_whole(end, old.size)):
             break
-        if not old_messages.is_sound(file.read_whole(end, size)):
-            break
-        last_offset = old_messages.offset_of(front)
-        end += size
+        last_offset = old.offset
+        end += old.size
     if end == position:
         return None
     return OldRun(position=position, end=end, next_offset=last_offset + 1)

@@ -116,9 +116,9 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
     """Checkpoints against the log (UnifiedLog.maybeIncrementLogStartOffset and its like)."""
     start, end = parts[0].base_offset, parts[-1].end_offset
     for name, file, offset in (
-        ("high watermark", names.HIGH_WATERMARKS_NAME, facts.high_watermark),
-        ("recovery point", names.RECOVERY_POINTS_NAME, facts.recovery_point),
-        ("log start", names.LOG_STARTS_NAME, facts.log_start),
+        ("high watermark", names.FileName.HIGH_WATERMARKS, facts.high_watermark),
+        ("recovery point", names.FileName.RECOVERY_POINTS, facts.recovery_point),
+        ("log start", names.FileName.LOG_STARTS, facts.log_start),
     ):
         if offset is not None and offset > end:
             yield Broken(
@@ -131,7 +131,7 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
     if facts.log_start is not None and facts.log_start < start:
         yield Broken(
             rule=Invariant.CHECKPOINT,
-            file=names.LOG_STARTS_NAME,
+            file=names.FileName.LOG_STARTS,
             offset=facts.log_start,
             found=f"the log start {facts.log_start}",
             expected=f"{start}, the oldest segment, or above",
@@ -163,7 +163,7 @@ class _Chain:
             yield from judge_aborted(
                 part.aborted_index,
                 self._producers.aborted,
-                file=str(Path(part.file).with_suffix(names.TXN_INDEX_SUFFIX)),
+                file=str(Path(part.file).with_suffix(names.Suffix.TXN_INDEX)),
                 blind_below=self._blind_below,
             )
         self._producers.aborted = []
@@ -248,4 +248,4 @@ def gap(file: str, end: int, base: int) -> Broken:
 
 
 def _snapshot_name(offset: int) -> str:
-    return names.file_name(offset, names.SNAPSHOT_SUFFIX)
+    return names.Suffix.SNAPSHOT.at(offset)

@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 
 from txnsim.storage import checkpoints, names
-from txnsim.storage.regular_file import SMALL_BYTES_MAX
 from txnsim.types import TopicPartition
 from txnsim_spark.scan.log_dirs import topic_id_of
 from txnsim_spark.scan.segments import Replica
@@ -114,18 +113,18 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
             lambda data: checkpoints.decode_offsets(data.decode(), place=name),
             "offsets of partitions (OffsetCheckpointFile)",
             broken.append,
-            bytes_max=SMALL_BYTES_MAX,
+            is_small=True,
         )
         return found or {}
 
     return LogDirFacts(
-        is_clean=(log_dir / names.CLEAN_SHUTDOWN_NAME).is_file(),
-        high_watermarks=offsets(names.HIGH_WATERMARKS_NAME),
-        recovery_points=offsets(names.RECOVERY_POINTS_NAME)
-        if (log_dir / names.RECOVERY_POINTS_NAME).exists()
+        is_clean=(log_dir / names.FileName.CLEAN_SHUTDOWN).is_file(),
+        high_watermarks=offsets(names.FileName.HIGH_WATERMARKS),
+        recovery_points=offsets(names.FileName.RECOVERY_POINTS)
+        if (log_dir / names.FileName.RECOVERY_POINTS).exists()
         else None,
-        log_starts=offsets(names.LOG_STARTS_NAME),
-        cleaned=offsets(names.CLEANER_OFFSETS_NAME),
+        log_starts=offsets(names.FileName.LOG_STARTS),
+        cleaned=offsets(names.FileName.CLEANER_OFFSETS),
         broken=tuple(broken),
     )
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage import checkpoints, names, producer_snapshot
-from txnsim.storage.regular_file import SMALL_BYTES_MAX
 from txnsim_spark.scan.segments import by_topic_id
 from txnsim_spark.soundness._chain import judge_replica
 from txnsim_spark.soundness._replica_rules import Replica, judge_replicas
@@ -37,7 +36,7 @@ def read_snapshots(
 ) -> dict[int, tuple[SnapshotEntry, ...]]:
     """The readable snapshots of a replica by offset."""
     found: dict[int, tuple[SnapshotEntry, ...]] = {}
-    for offset, path in names.numbered_files(directory, names.SNAPSHOT_SUFFIX):
+    for offset, path in names.Suffix.SNAPSHOT.files_in(directory):
         entries = read_or_tell(
             path,
             producer_snapshot.decode,
@@ -55,11 +54,11 @@ def read_epochs(
     directory: Path, on_broken: Callable[[Broken], object]
 ) -> tuple[tuple[int, int], ...] | None:
     """(leader epoch, first offset) of a replica's checkpoint; None without a readable one."""
-    path = directory / names.LEADER_EPOCHS_NAME
+    path = directory / names.FileName.LEADER_EPOCHS
     return read_or_tell(
         path,
         lambda data: checkpoints.decode_leader_epochs(data.decode(), place=path.name),
         "leader epochs with their first offsets (LeaderEpochCheckpointFile)",
         on_broken,
-        bytes_max=SMALL_BYTES_MAX,
+        is_small=True,
     )

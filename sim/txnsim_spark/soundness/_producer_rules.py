@@ -15,8 +15,7 @@ from txnsim.log.leader_append import Refusal, check_data, check_marker
 from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
-from txnsim.wire.batch_header import CONTROL_FLAG, SEQUENCE_MAX, TRANSACTIONAL_FLAG
-from txnsim.wire.control import COMMIT
+from txnsim.wire.batch import COMMIT, BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.soundness._facts import ReplicaFacts
 from txnsim_spark.soundness._parts import GOES_ON
@@ -69,7 +68,7 @@ class Producers:
         entry = self.state.find(producer_id)
         self.last_offsets[producer_id] = row[kernel.LAST_OFFSET]
         marked = self._marked.pop(producer_id, None)
-        if row[kernel.ATTRIBUTES] & CONTROL_FLAG:
+        if row[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
             if entry is None or marked == epoch:
                 self._marked[producer_id] = epoch
             _tell(_refusal_of_marker(entry, row), row, broken)
@@ -98,7 +97,7 @@ class Producers:
             entry,
             producer_epoch=row[kernel.PRODUCER_EPOCH],
             base_sequence=row[kernel.BASE_SEQUENCE],
-            is_transactional=bool(row[kernel.ATTRIBUTES] & TRANSACTIONAL_FLAG),
+            is_transactional=bool(row[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),
             is_client=self._facts.has_sequences,
             verification=None,
             rules=LATEST,
@@ -115,9 +114,11 @@ class Producers:
             leader_epoch=row[kernel.LEADER_EPOCH],
             producer_id=row[kernel.PRODUCER_ID],
             producer_epoch=row[kernel.PRODUCER_EPOCH],
-            last_sequence=-1 if sequence < 0 else (sequence + last - base) & SEQUENCE_MAX,
+            last_sequence=-1
+            if sequence < 0
+            else (sequence + last - base) & BatchHeader.SEQUENCE_MAX,
             timestamp_ms=row[kernel.MAX_TIMESTAMP],
-            is_transactional=bool(row[kernel.ATTRIBUTES] & TRANSACTIONAL_FLAG),
+            is_transactional=bool(row[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),
             is_control=False,
         )
         self.state.apply(batch)

@@ -17,23 +17,16 @@ import numpy as np
 from txnsim.errors import CorruptBatchError
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.storage import names, txn_index
-from txnsim.storage.indexes import decode_offset_index, decode_time_index
-from txnsim.storage.log_file import problem_of
-from txnsim.storage.regular_file import open_regular
-from txnsim.wire.batch import read_control_record
-from txnsim.wire.batch_header import (
-    CONTROL_FLAG,
-    DELETE_HORIZON_FLAG,
-    HEADER_SIZE,
-    SEQUENCE_MAX,
-)
-from txnsim.wire.control import ABORT, COMMIT
+from txnsim.storage.log_file import TornTail
+from txnsim.storage.regular_file import RegularFile
+from txnsim.wire.batch import ABORT, COMMIT, BatchHeader, read_control_record
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import Truths, crcs_are_right
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.scan.walk import OldRun, batch_rows
 from txnsim_spark.soundness._facts import ReplicaFacts
+from txnsim_spark.soundness._index_entries import decode_offset_index, decode_time_index
 from txnsim_spark.soundness._index_rules import Entries, IndexCheck
 from txnsim_spark.soundness._parts import SegmentPart
 from txnsim_spark.soundness.violations import Broken, Findings, Invariant, read_or_tell
@@ -139,9 +132,9 @@ class _SegmentWalk:
     def tear(self, torn: Damage) -> None:
         """Stop at a damaged part: the rest of the segment can't be read."""
         self._torn = True
-        with open_regular(self._path) as file:
+        with RegularFile(self._path).open() as file:
             file.seek(torn.position)
-            reason = problem_of(file.read(HEADER_SIZE), torn.size) or torn.reason
+            reason = TornTail.reason_at(file.read(BatchHeader.SIZE), torn.size) or torn.reason
         self._broken.add(
             Invariant.TORN,
             f"{reason}; {torn.size} bytes to the end of the file",
@@ -205,7 +198,7 @@ class _SegmentWalk:
         for number in np.flatnonzero(is_gap)[: GAPS_MAX - len(self._gaps)]:
             self._gaps.append((int(awaited[number]), int(bases[number])))
         self._last_base = max(self._last_base, int(bases.max()))
-        has_horizon = (table[kernel.ATTRIBUTES] & DELETE_HORIZON_FLAG) != 0
+        has_horizon = (table[kernel.ATTRIBUTES] & BatchHeader.DELETE_HORIZON) != 0
         is_less = table[kernel.RECORDS] != lasts - bases + 1
         self._shows_cleaning |= bool((has_horizon | is_less).any())
         epochs = table[kernel.LEADER_EPOCH].tolist()
@@ -231,7 +224,7 @@ class _SegmentWalk:
         self._epoch_until = until
         if known != epoch or last >= until:
             up_to = f" up to offset {until}" if until < ENDLESS else ""
-            expected = f"epoch {known}{up_to}, by {names.LEADER_EPOCHS_NAME}"
+            expected = f"epoch {known}{up_to}, by {names.FileName.LEADER_EPOCHS}"
             found = f"a batch of epoch {epoch}"
             self._tell(Invariant.LEADER_EPOCH, table, number, found, expected)
             self._epoch_until = ENDLESS  # reported once, not with each batch of it
@@ -251,7 +244,7 @@ class _SegmentWalk:
 
     def _take_producers(self, table: Ints, is_valid: Truths) -> None:
         counts = table[kernel.PRODUCER_ID] >= 0
-        is_control = (table[kernel.ATTRIBUTES] & CONTROL_FLAG) != 0
+        is_control = (table[kernel.ATTRIBUTES] & BatchHeader.CONTROL) != 0
         kinds = table[kernel.CONTROL_TYPE]
         is_odd = ((kinds != ABORT) & (kinds != COMMIT)) | ~is_valid
         for number in np.flatnonzero(counts & is_control & is_odd).tolist():
@@ -265,7 +258,7 @@ class _SegmentWalk:
         """Whether a control batch ends a transaction, looked at once more: it is put into its row.
         An emptied one ends nothing. One that is no marker is noted.
         """
-        with open_regular(self._path) as file:
+        with RegularFile(self._path).open() as file:
             file.seek(int(table[kernel.POSITION, number]))
             data = file.read(int(table[kernel.SIZE, number]))
         try:
@@ -290,8 +283,8 @@ class _SegmentWalk:
         return True
 
     def _index_check(self) -> IndexCheck:
-        offsets = self._path.with_suffix(names.INDEX_SUFFIX)
-        times = self._path.with_suffix(names.TIME_INDEX_SUFFIX)
+        offsets = self._path.with_suffix(names.Suffix.INDEX)
+        times = self._path.with_suffix(names.Suffix.TIME_INDEX)
         check = IndexCheck(
             self._entries(offsets, decode_offset_index, Invariant.OFFSET_INDEX),
             self._entries(times, decode_time_index, Invariant.TIME_INDEX),
@@ -322,9 +315,11 @@ class _SegmentWalk:
         return entries or ()
 
     def _read_aborted(self) -> tuple[AbortedTxn, ...] | None:
-        path = self._path.with_suffix(names.TXN_INDEX_SUFFIX)
+        path = self._path.with_suffix(names.Suffix.TXN_INDEX)
         none: tuple[AbortedTxn, ...] = ()
-        return self._read_beside(path, lambda data: txn_index.decode(data, place=path.name), none)
+        return self._read_beside(
+            path, lambda data: tuple(txn_index.decode(data, place=path.name)), none
+        )
 
     def _read_beside(self, path: Path, decode: Callable[[bytes], T], missing: T) -> T | None:
         expected = "whole entries that ascend"
@@ -351,10 +346,10 @@ def with_what_goes_on(table: Ints) -> Ints:
     alike = (kernel.PRODUCER_ID, kernel.PRODUCER_EPOCH, kernel.ATTRIBUTES)
     goes_on = np.zeros(rows.shape[1], dtype=np.int64)
     goes_on[1:] = (sequences[:-1] >= 0) & (
-        sequences[1:] == (sequences[:-1] + size[:-1]) & SEQUENCE_MAX
+        sequences[1:] == (sequences[:-1] + size[:-1]) & BatchHeader.SEQUENCE_MAX
     )
     goes_on[1:] &= (rows[alike, 1:] == rows[alike, :-1]).all(axis=0)
-    goes_on &= (rows[kernel.ATTRIBUTES] & CONTROL_FLAG) == 0
+    goes_on &= (rows[kernel.ATTRIBUTES] & BatchHeader.CONTROL) == 0
     marked = np.empty((table.shape[0] + 1, table.shape[1]), dtype=np.int64)
     marked[:-1] = table
     marked[-1, order] = goes_on

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from txnsim.storage import names
-from txnsim.storage.regular_file import why_unreadable
+from txnsim.storage.regular_file import RegularFile
 from txnsim.types import TopicPartition
 from txnsim_spark.engine import Engine, Job, Way, cost_of
 from txnsim_spark.scan.log_dirs import untold
@@ -145,7 +145,7 @@ def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, S
 def examine_work(work: Work) -> SegmentPart:
     """Walk over a segment; what else it takes is read from its replica's folder."""
     directory = Path(work.facts.replica.path)
-    snapshots = names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
+    snapshots = names.Suffix.SNAPSHOT.files_in(directory)
     epochs = read_epochs(directory, untold)  # told by ``judge_partition``, once
     return examine(work.facts, work.segment, [offset for offset, _ in snapshots], epochs)
 
@@ -224,8 +224,8 @@ def _segments_of(
     facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]
 ) -> list[tuple[int, Path]]:
     found = []
-    for base_offset, path in names.numbered_files(Path(facts.replica.path), names.LOG_SUFFIX):
-        problem = why_unreadable(path)
+    for base_offset, path in names.Suffix.LOG.files_in(Path(facts.replica.path)):
+        problem = RegularFile(path).why_unreadable()
         if problem:
             broken = Broken(
                 rule=Invariant.UNREADABLE_FILE,

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from txnsim.errors import CorruptLogRecordError
-from txnsim.storage.regular_file import read_regular
+from txnsim.storage.regular_file import RegularFile
 
 T = TypeVar("T")
 SAME_FINDINGS_MAX: Final = 100
@@ -173,7 +173,7 @@ def read_or_tell(
     on_broken: Callable[[Broken], object],
     *,
     offset: int | None = None,
-    bytes_max: int | None = None,
+    is_small: bool = False,
     is_there: bool = False,
     missing: T | None = None,
 ) -> T | None:
@@ -181,7 +181,7 @@ def read_or_tell(
     offset that it is about. A file whose name was not seen (``is_there``) may be missing.
     """
     try:
-        return decode(read_regular(path, bytes_max))
+        return decode(RegularFile(path).read(is_small=is_small))
     except (OSError, CorruptLogRecordError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError) and not is_there:
             return missing

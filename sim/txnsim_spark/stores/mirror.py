@@ -21,8 +21,8 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.runtime.wall_clock import wall_ms
-from txnsim.storage import names
-from txnsim.storage.regular_file import RangeFile, mount
+from txnsim.storage.names import PartitionDirectory
+from txnsim.storage.regular_file import MOUNTS, RangeFile
 from txnsim_spark.stores._native import THREADS, NativeStore
 from txnsim_spark.stores.settings import StoreSettings
 from txnsim_spark.stores.uris import Status, is_native
@@ -130,7 +130,7 @@ class Mirror:
             for place, below in zip(folders, found, strict=True):
                 self._take(place, below)
         for place in folders:
-            if names.whose_folder(place.name) is not None:
+            if PartitionDirectory.at(place) is not None:
                 self._fill(place.parent)
         (Path(self._settings.root) / LISTED_NAME).write_text(str(begun_ms))
         return tuple(folders)
@@ -264,7 +264,7 @@ def mounted(settings: StoreSettings) -> Mirror:
     known = _HERE.get(settings.root)
     if known is None or not known.settings.reaches_as(settings):
         known = _HERE[settings.root] = Mirror(settings)
-        mount(Path(settings.root), known)
+        MOUNTS.mount(Path(settings.root), known)
     known.goes_by(settings.listed_ms)
     return known
 

@@ -15,7 +15,6 @@ from typing import Annotated, Final
 import msgspec
 
 from txnsim.text import time_text
-from txnsim.txn.open_txn_verdict import repair_command
 from txnsim.types import TopicPartition
 from txnsim_spark.schemas import Bigint, Int, String, Table, columns_of
 from txnsim_spark.streaming._lag_probe import PartitionLag
@@ -122,7 +121,7 @@ def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
     assert row.lag is not None, "both are known"
     where = TopicPartition(row.topic, row.partition)
     for held in row.held_by:
-        command = repair_command(where, held.verdict, program=program)
+        command = held.verdict.repair_command(where, program=program)
         if command is None:
             continue
         yield Alert(

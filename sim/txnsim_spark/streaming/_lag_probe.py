@@ -19,12 +19,13 @@ from typing import Annotated
 import msgspec
 
 from txnsim.client.admin import Admin
-from txnsim.client.errors import ClientError, code_name
+from txnsim.client.errors import code_name
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import survey
 from txnsim.client.metadata import ClusterView
 from txnsim.client.offsets import LATEST, FoundOffset
+from txnsim.errors import ClientError
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
 from txnsim_spark.schemas import Bigint, Int, String

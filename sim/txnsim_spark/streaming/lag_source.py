@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError
+from txnsim.errors import ClientError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.schemas import Column, Table, columns_of
 from txnsim_spark.streaming._lag_probe import HeldBy, PartitionLag, probe

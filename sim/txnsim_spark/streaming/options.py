@@ -9,9 +9,7 @@ import msgspec
 
 from txnsim.client.connection import ClientSettings
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.config.client_settings import read_client_settings
-from txnsim.config.lookup import WrongValueError
-from txnsim.config.properties import Property
+from txnsim.config.client_settings import settings_of_options
 from txnsim.errors import BadInputError
 
 INTERVAL_MS: Final = 1_000
@@ -108,13 +106,7 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
                     f" {', '.join(_OWN)} and {CLIENT_PREFIX}*"
                 )
         topics = tuple(filter(None, map(str.strip, given.get("subscribe", "").split(","))))
-        try:
-            read = read_client_settings(
-                {name: Property(line=0, name=name, value=text) for name, text in client.items()},
-                defaults=DEFAULTS,
-            )
-        except WrongValueError as error:
-            raise BadInputError(f"{FORMAT}: kafka.{error.entry.name}: {error.message}") from None
+        read = settings_of_options(client, defaults=DEFAULTS, what=f"{FORMAT}: kafka.")
         if read.bootstrap is None:
             raise BadInputError(f"{FORMAT}: option kafka.bootstrap.servers is missing")
         return cls(

@@ -8,13 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from txnsim.wire.batch_header import (
-    COMPRESSION_MASK,
-    CONTROL_FLAG,
-    DELETE_HORIZON_FLAG,
-    LOG_APPEND_TIME_FLAG,
-    TRANSACTIONAL_FLAG,
-)
+from txnsim.wire.batch import BatchHeader
 from txnsim.wire.compression import NAMES
 from txnsim_spark.options import Check
 from txnsim_spark.scan import kernel
@@ -69,7 +63,7 @@ def columns_of(rows: Ints, held: Held, check: Check) -> dict[str, Make]:
         "base_offset": integers(table[kernel.BASE_OFFSET]),
         "last_offset": integers(table[kernel.LAST_OFFSET]),
         "crc": integers(table[kernel.CRC]),
-        "has_delete_horizon": truths((attributes & DELETE_HORIZON_FLAG) != 0),
+        "has_delete_horizon": truths((attributes & BatchHeader.DELETE_HORIZON) != 0),
         "base_timestamp_ms": integers(table[kernel.BASE_TIMESTAMP]),
         "max_timestamp_ms": integers(table[kernel.MAX_TIMESTAMP]),
         "base_sequence": not_negative(table[kernel.BASE_SEQUENCE]),
@@ -84,10 +78,10 @@ def of_headers(table: Ints) -> dict[str, Make]:
     no_producer = table[kernel.PRODUCER_ID] < 0
     return {
         "leader_epoch": integers(table[kernel.LEADER_EPOCH]),
-        "codec": words(attributes & COMPRESSION_MASK, CODECS),
-        "timestamp_type": words((attributes & LOG_APPEND_TIME_FLAG) >> 3, TIMESTAMP_TYPES),
-        "is_transactional": truths((attributes & TRANSACTIONAL_FLAG) != 0),
-        "is_control": truths((attributes & CONTROL_FLAG) != 0),
+        "codec": words(attributes & BatchHeader.COMPRESSION, CODECS),
+        "timestamp_type": words((attributes & BatchHeader.LOG_APPEND_TIME) >> 3, TIMESTAMP_TYPES),
+        "is_transactional": truths((attributes & BatchHeader.TRANSACTIONAL) != 0),
+        "is_control": truths((attributes & BatchHeader.CONTROL) != 0),
         "producer_id": integers(table[kernel.PRODUCER_ID], absent=no_producer),
         "producer_epoch": integers(table[kernel.PRODUCER_EPOCH], absent=no_producer),
         "control_type": words(table[kernel.CONTROL_TYPE], CONTROL_TYPES),

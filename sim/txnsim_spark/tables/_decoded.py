@@ -14,8 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from txnsim.errors import CorruptBatchError
-from txnsim.wire.batch import Record
-from txnsim.wire.batch_header import CONTROL_FLAG
+from txnsim.wire.batch import BatchHeader, Record
 from txnsim.wire.compression import DECOMPRESSED_MAX
 from txnsim.wire.records import iter_records
 from txnsim_spark.options import Check
@@ -90,7 +89,7 @@ def chosen_runs(
 def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, Ints]]:
     """Each record of data with the columns of its batch (``decoded_batches``)."""
     for columns, records in decoded_batches(segment, job):
-        if not columns[kernel.ATTRIBUTES] & CONTROL_FLAG:
+        if not columns[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
             for record in records:
                 yield record, columns
 

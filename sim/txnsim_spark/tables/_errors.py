@@ -12,11 +12,8 @@ import numpy as np
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
-from txnsim.storage.metadata_files import (
-    decode_meta_properties,
-    decode_partition_metadata,
-)
-from txnsim.storage.regular_file import read_regular
+from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
+from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import replica_files
 from txnsim_spark.options import Check
 from txnsim_spark.scan import kernel
@@ -118,7 +115,10 @@ def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]
     for base_offset, path in snapshots:
         found = _of_file(path, "snapshot", lambda data, _: producer_snapshot.decode(data))
         yield base_offset, found
-    epochs, metadata = folder / names.LEADER_EPOCHS_NAME, folder / names.PARTITION_METADATA_NAME
+    epochs, metadata = (
+        folder / names.FileName.LEADER_EPOCHS,
+        folder / names.FileName.PARTITION_METADATA,
+    )
     if epochs.exists():
         yield None, _of_file(epochs, "checkpoint", _text(checkpoints.decode_leader_epochs))
     if metadata.exists():
@@ -142,12 +142,12 @@ def read_log_dir(path: Path, job: Job) -> Iterator[Rows]:
 
 
 def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
-    for name in names.CHECKPOINTS:
+    for name in names.FileName.checkpoints():
         if (path / name).exists():
             yield from _of_file(path / name, "checkpoint", _text(checkpoints.decode_offsets))
-    meta = path / names.META_PROPERTIES_NAME
+    meta = path / names.FileName.META_PROPERTIES
     if meta.exists():
-        yield from _of_file(meta, "metadata", _text(decode_meta_properties))
+        yield from _of_file(meta, "metadata", _text(MetaProperties.decode))
 
 
 Decode = Callable[[bytes, str], object]
@@ -161,7 +161,7 @@ def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
     """What is wrong with a file that is read as a whole."""
     size = 0
     try:
-        data = read_regular(path)
+        data = RegularFile(path).read()
         size = len(data)
         decode(data, str(path))
     except OSError as error:
@@ -173,9 +173,9 @@ def _of_file(path: Path, kind: str, decode: Decode) -> Iterator[ErrorRow]:
 def _of_txn_index(path: Path) -> Iterator[ErrorRow]:
     entries = size = 0
     try:
-        data = read_regular(path)
+        data = RegularFile(path).read()
         size = len(data)
-        for _ in txn_index.iter_entries(data, place=str(path)):
+        for _ in txn_index.decode(data, place=str(path)):
             entries += 1
     except OSError as error:
         yield _unreadable(path, error, size)

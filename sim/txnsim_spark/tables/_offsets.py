@@ -19,8 +19,7 @@ from txnsim.group.log_format import decode_record
 from txnsim.group.record_kinds import kinds
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.types import uuid_text
-from txnsim.wire.batch import Record
-from txnsim.wire.batch_header import TRANSACTIONAL_FLAG
+from txnsim.wire.batch import BatchHeader, Record
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
@@ -98,7 +97,7 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
         detail=None if decoded is None or place is not None else _detail(decoded),
         producer_id=None if producer_id < 0 else producer_id,
         producer_epoch=None if producer_id < 0 else int(batch[kernel.PRODUCER_EPOCH]),
-        is_transactional=bool(batch[kernel.ATTRIBUTES] & TRANSACTIONAL_FLAG),
+        is_transactional=bool(batch[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),
         problem=problem,
     )
 

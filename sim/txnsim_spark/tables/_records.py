@@ -9,12 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from txnsim.errors import CorruptBatchError
-from txnsim.wire.batch_header import (
-    COMPRESSION_MASK,
-    HEADER_SIZE,
-    LOG_APPEND_TIME_FLAG,
-    SEQUENCE_MAX,
-)
+from txnsim.wire.batch import BatchHeader
 from txnsim.wire.compression import decompress
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_records as kr
@@ -40,9 +35,9 @@ def _unpacked(data: Bytes, start: int, run: Ints) -> Iterator[tuple[Bytes, Ints,
     """(bytes, where each batch's records begin and end there, the batches): all of a run where
     nothing is compressed, else as many as have some megabytes.
     """
-    starts = run[kernel.POSITION] - start + HEADER_SIZE
+    starts = run[kernel.POSITION] - start + BatchHeader.SIZE
     ends = run[kernel.POSITION] - start + run[kernel.SIZE]
-    codecs = run[kernel.ATTRIBUTES] & COMPRESSION_MASK
+    codecs = run[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION
     if not codecs.any():
         yield data, starts, ends, run
         return
@@ -91,7 +86,7 @@ def _rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> 
     # Nothing is copied where each batch has one record.
     table = batches[:, first:end] if end - first == len(records) else batches[:, of_batch]
     offsets = table[kernel.BASE_OFFSET] + records[:, kr.OFFSET_DELTA]
-    is_appended = (table[kernel.ATTRIBUTES] & LOG_APPEND_TIME_FLAG) != 0
+    is_appended = (table[kernel.ATTRIBUTES] & BatchHeader.LOG_APPEND_TIME) != 0
     created = table[kernel.BASE_TIMESTAMP] + records[:, kr.TIME_DELTA]
     times = np.where(is_appended, table[kernel.MAX_TIMESTAMP], created)
     return Rows(
@@ -137,5 +132,5 @@ def _headers(buffer: Bytes, records: Ints) -> Make:
 def _sequences(table: Ints, offsets: Ints) -> Make:
     """Of each record; they begin anew behind the largest int32 (incrementSequence)."""
     base = table[kernel.BASE_SEQUENCE]
-    sequences = (base + offsets - table[kernel.BASE_OFFSET]) & SEQUENCE_MAX
+    sequences = (base + offsets - table[kernel.BASE_OFFSET]) & BatchHeader.SEQUENCE_MAX
     return integers(sequences, absent=base < 0)

@@ -16,7 +16,7 @@ from pathlib import Path
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage import names, producer_snapshot
-from txnsim.storage.regular_file import read_regular
+from txnsim.storage.regular_file import RegularFile
 from txnsim_spark.scan.segments import SegmentFile
 
 
@@ -44,12 +44,12 @@ def not_silent(
 
 
 def _snapshot(segment: SegmentFile, offset: int) -> Path:
-    return Path(segment.replica.path) / names.file_name(offset, names.SNAPSHOT_SUFFIX)
+    return Path(segment.replica.path) / names.Suffix.SNAPSHOT.at(offset)
 
 
 def _entries(path: Path) -> Mapping[int, SnapshotEntry]:
     """By producer id; none where there is no sound snapshot."""
     try:
-        return {one.producer_id: one for one in producer_snapshot.decode(read_regular(path))}
+        return {one.producer_id: one for one in producer_snapshot.decode(RegularFile(path).read())}
     except (OSError, CorruptLogRecordError):
         return {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
-from txnsim.storage.regular_file import read_regular
+from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import replica_files
 from txnsim_spark.scan.log_dirs import LogDirectory, read_small, topic_id_of, untold
 from txnsim_spark.scan.segments import Replica, size_of
@@ -29,7 +29,7 @@ def aborted(replica: Replica, job: Job) -> Iterator[Rows]:
 
 def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
     """(base offset, path) of each index that counts, by offset."""
-    alone = dict(names.numbered_files(folder, names.TXN_INDEX_SUFFIX))
+    alone = dict(names.Suffix.TXN_INDEX.files_in(folder))
     files = replica_files(folder).segments
     beside = {one.base_offset: one.txn_index for one in files if one.txn_index is not None}
     return sorted({**alone, **beside}.items())
@@ -37,7 +37,7 @@ def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
 
 def _rows_of_aborted(path: Path, job: Job) -> Iterator[AbortedRow]:
     try:
-        for entry in txn_index.iter_entries(read_regular(path), place=str(path)):
+        for entry in txn_index.decode(RegularFile(path).read(), place=str(path)):
             if job.producer_ids is None or entry.producer_id in job.producer_ids:
                 yield AbortedRow(
                     producer_id=entry.producer_id,
@@ -58,7 +58,7 @@ def leader_epochs(replica: Replica, job: Job) -> Iterator[Rows]:
 
 
 def _rows_of_leader_epochs(folder: Path) -> Iterator[LeaderEpochRow]:
-    path = folder / names.LEADER_EPOCHS_NAME
+    path = folder / names.FileName.LEADER_EPOCHS
     # Of one that can't be read the table of errors tells.
     for epoch, start_offset in read_small(path, checkpoints.decode_leader_epochs, untold) or ():
         yield LeaderEpochRow(leader_epoch=epoch, start_offset=start_offset)
@@ -78,7 +78,7 @@ def _rows_of_producer_state(folder: Path) -> Iterator[ProducerRow]:
     snapshots = replica_files(folder).snapshots
     for offset, path in snapshots:
         try:
-            entries = producer_snapshot.decode(read_regular(path))
+            entries = producer_snapshot.decode(RegularFile(path).read())
         except OSError as error:
             refuse_outage(error)
             continue  # the table of errors tells

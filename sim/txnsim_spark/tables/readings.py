@@ -7,7 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from txnsim.storage.regular_file import expect
+from txnsim.storage.regular_file import MOUNTS
 from txnsim_spark.options import Check
 from txnsim_spark.planning import Share
 from txnsim_spark.scan.examining import cut_short
@@ -72,7 +72,7 @@ def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
     segments = share.segments
     if name in BY_PRODUCER:
         segments = tuple(not_silent(segments, job.producer_ids))
-    expect([one.path for one in segments])
+    MOUNTS.expect([one.path for one in segments])
     left = (segment for segment, _ in cut_short(segments, is_cut=_cuts(job)))
     if name in OF_SEGMENTS:
         read = OF_SEGMENTS[name]
@@ -105,7 +105,7 @@ def _replicas(share: Share, job: Job) -> Iterator[Rows]:
 
 
 def _errors(share: Share, job: Job) -> Iterator[Rows]:
-    expect([one.path for one in share.segments])
+    MOUNTS.expect([one.path for one in share.segments])
     for segment, cut in cut_short(share.segments, is_cut=_cuts(job)):
         yield from errors.read(segment, job, cut)
     for replica in share.replicas:

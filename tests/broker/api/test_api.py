@@ -67,7 +67,7 @@ from txnsim.errors import (
 )
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.releases import RELEASES
-from txnsim.releases.kafka import REFERENCE, RELEASE_4_0
+from txnsim.releases._kafka import REFERENCE, RELEASE_4_0
 from txnsim.runtime.turns import Pace, Turns
 from txnsim.security.acls import CLUSTER_NAME, NO_ACLS, Operation, ResourceType
 from txnsim.security.authorizer import Authorizer

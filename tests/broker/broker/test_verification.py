@@ -28,7 +28,7 @@ from txnsim.errors import (
 from txnsim.interbroker.transactions import AddPartitionsToTxnReply
 from txnsim.node.peers import Peers
 from txnsim.releases import Fleet
-from txnsim.releases.kafka import RELEASE_2_8
+from txnsim.releases._kafka import RELEASE_2_8
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.env import Network
 from txnsim.runtime.tasks import LoopTasks, Pending

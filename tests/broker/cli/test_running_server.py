@@ -14,7 +14,8 @@ import pytest
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from txnsim.cli import event_log, ready_file
+from txnsim.cli import _ready_file as ready_file
+from txnsim.cli import event_log
 from txnsim.cli.event_log import (
     KINDS_MAX,
     LEVELS,

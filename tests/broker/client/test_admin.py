@@ -11,9 +11,10 @@ from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
 from txnsim.client.admin import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Admin, CreatedTopic
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode, RetriableError
+from txnsim.client.errors import ClientError, ConnectionLostError, RetriableError
 from txnsim.client.requests import ConfigChange, NewTopic
 from txnsim.client.versions import Api
+from txnsim.errors import ErrorCode
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=1_000)
 

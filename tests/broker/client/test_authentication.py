@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from tests.broker.client.fake_broker import SILENCE, Asked, FakeBroker, ended, in_turn
-from txnsim.client import requests
 from txnsim.client.authentication import Authentication, ClientSecurity
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings, Connection
-from txnsim.client.errors import AuthenticationError, ConnectionLostError, ErrorCode
+from txnsim.client.errors import AuthenticationError, ConnectionLostError
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import Api
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, ErrorCode
 from txnsim.runtime.real import RealClock
 from txnsim.runtime.tls import client_context, server_context
 from txnsim.security.login import Bearer, Password
@@ -30,7 +30,7 @@ PLAIN = ClientSecurity(
     mechanism="PLAIN",
     credential=Password(user="alice", password="secret"),
 )
-END = requests.end_txn("t", producer_id=1, producer_epoch=2, committed=True)
+END = TxnRequests("t", producer_id=1, producer_epoch=2).end(committed=True)
 
 
 def shakes(error: int = 0) -> Callable[[Asked], Any]:

@@ -20,14 +20,9 @@ from txnsim.client._by_key import (
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import (
-    ClientError,
-    ConnectionLostError,
-    ErrorCode,
-    NotSupportedError,
-    RetriableError,
-)
+from txnsim.client.errors import ClientError, ConnectionLostError, NotSupportedError, RetriableError
 from txnsim.client.versions import Api
+from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 
 E = ErrorCode

@@ -29,7 +29,6 @@ from txnsim.client.errors import (
     ClientError,
     ClientTooOldError,
     ConnectionLostError,
-    ErrorCode,
     FatalError,
     IllegalUseError,
     NotSupportedError,
@@ -45,7 +44,8 @@ from txnsim.client.metadata import (
     parse_coordinators,
     parse_metadata,
 )
-from txnsim.client.session import NO_IDENTITY, SessionState, TxnProtocol, TxnSession
+from txnsim.client.session import SessionState, TxnProtocol, TxnSession
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import (
     ANY,
     Api,
@@ -55,7 +55,7 @@ from txnsim.client.versions import (
     choose_version,
     newer_features,
 )
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, ErrorCode
 from txnsim.runtime.real import RealClock
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire import codec
@@ -66,7 +66,7 @@ QUICK = ClientSettings(
 )
 SHORT = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=5, api_timeout_ms=40)
 T0 = TopicPartition("t", 0)
-END = requests.end_txn("x", producer_id=1, producer_epoch=2, committed=True)
+END = TxnRequests("x", producer_id=1, producer_epoch=2).end(committed=True)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_versions_of_each_protocol() -> None:
 
 def test_a_new_session_can_only_be_initialized() -> None:
     session = TxnSession()
-    assert session.identity == NO_IDENTITY
+    assert session.identity == ProducerIdAndEpoch.NONE
     with pytest.raises(IllegalUseError, match="begin in state UNINITIALIZED"):
         session.begin()
     with pytest.raises(IllegalUseError, match="send in state UNINITIALIZED"):
@@ -417,7 +417,7 @@ def test_a_fatal_error_stays_and_keeps_its_first_reason() -> None:
 
 
 SETTINGS = ClientSettings(client_id="me", software_version="1.2")
-CONNECTION_END = requests.end_txn("t", producer_id=1, producer_epoch=2, committed=True)
+CONNECTION_END = TxnRequests("t", producer_id=1, producer_epoch=2).end(committed=True)
 
 
 async def connect(broker: FakeBroker, settings: ClientSettings = SETTINGS) -> Connection:
@@ -539,12 +539,8 @@ async def test_an_unknown_version_is_refused_before_anything_is_sent() -> None:
         connection = await connect(broker)
         with pytest.raises(NotSupportedError, match="END_TXN"):
             connection.send(
-                requests.end_txn(
-                    "t",
-                    producer_id=1,
-                    producer_epoch=1,
-                    committed=True,
-                    within=VersionRange(5, 9),
+                TxnRequests("t", producer_id=1, producer_epoch=1).end(
+                    committed=True, within=VersionRange(5, 9)
                 )
             )
         assert broker.keys == []

@@ -7,13 +7,13 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.client.fake_broker import FakeBroker, added, coordinator, initialized
+from txnsim.client._coordinated import Coordinated
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.coordinated import Coordinated
 from txnsim.client.errors import AbortableError, ClientError, FatalError, RetriableError
-from txnsim.client.session import NO_IDENTITY, SessionState, TxnSession
+from txnsim.client.session import SessionState, TxnSession
 from txnsim.client.versions import Api
-from txnsim.types import TopicPartition
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=40)
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -27,7 +27,7 @@ async def test_no_coordinator(error: int, kind: type[ClientError]) -> None:
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as c:
         session = TxnSession()
         with pytest.raises(kind):
-            await Coordinated(c, session, "x", 1).init_producer_id(NO_IDENTITY)
+            await Coordinated(c, session, "x", 1).init_producer_id(ProducerIdAndEpoch.NONE)
         finished = session.state is SessionState.FATAL_ERROR
         assert finished is (kind is FatalError)
 
@@ -44,7 +44,7 @@ async def test_a_coordinator_that_cannot_bump_makes_losses_fatal(
     ):
         session = TxnSession()
         coordinated = Coordinated(cluster, session, "x", 1)
-        await coordinated.init_producer_id(NO_IDENTITY)
+        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         session.touch(P0)
         with pytest.raises(kind):
@@ -59,7 +59,7 @@ async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> N
     ):
         session = TxnSession()
         coordinated = Coordinated(cluster, session, "x", 1)
-        await coordinated.init_producer_id(NO_IDENTITY)
+        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         with pytest.raises(AbortableError, match="is being aborted"):
             await coordinated.add_partition(P0, lambda: True, cluster.deadline())
@@ -79,7 +79,7 @@ async def test_adding_not_decided_in_time_asks_for_an_abort() -> None:
     ):
         session = TxnSession()
         coordinated = Coordinated(cluster, session, "x", 1)
-        await coordinated.init_producer_id(NO_IDENTITY)
+        await coordinated.init_producer_id(ProducerIdAndEpoch.NONE)
         session.begin()
         with pytest.raises(AbortableError, match="CONCURRENT_TRANSACTIONS"):
             await coordinated.add_partition(P0, lambda: False, cluster.deadline(20))

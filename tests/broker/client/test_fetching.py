@@ -10,9 +10,10 @@ import pytest
 from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.fetching import fetch
 from txnsim.client.versions import Api
+from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel
 from txnsim.wire.batch import Record, build_batch
 

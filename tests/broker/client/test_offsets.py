@@ -6,9 +6,10 @@ from tests.broker.client.fake_broker import FakeBroker, in_turn
 from tests.broker.client.test_consumer import offsets
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
 from txnsim.client.versions import Api
+from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.client import partition_requests
+from txnsim.client import requests
 from txnsim.client.versions import Request
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
@@ -15,9 +15,9 @@ P0, Q0 = TopicPartition("t", 0), TopicPartition("u", 0)
 @pytest.mark.parametrize(
     ("request_", "told"),
     [
-        (partition_requests.delete_records({P0: 3, Q0: -1}, timeout_ms=5), [3, -1]),
+        (requests.delete_records({P0: 3, Q0: -1}, timeout_ms=5), [3, -1]),
         (
-            partition_requests.alter_partition_reassignments({P0: (1, 2), Q0: (3,)}, timeout_ms=5),
+            requests.alter_partition_reassignments({P0: (1, 2), Q0: (3,)}, timeout_ms=5),
             [(1, 2), (3,)],
         ),
     ],

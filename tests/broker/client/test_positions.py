@@ -4,12 +4,13 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within import within
-from txnsim.client.errors import ClientError, ErrorCode, RetriableError
-from txnsim.client.group_requests import add_offsets_to_txn, txn_offset_commit
-from txnsim.client.positions import ask_group_coordinator, committed_positions
+from txnsim.client._positions import committed_positions
+from txnsim.client.errors import ClientError, RetriableError
 from txnsim.client.producer import Producer
 from txnsim.client.session import TxnProtocol
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
+from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Fail
 from txnsim.faults.points import FaultPoint
 from txnsim.types import TopicPartition
@@ -27,13 +28,12 @@ async def test_positions_of_a_transaction_are_there_once_it_is_committed(
         who = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
         assert producer.protocol is TxnProtocol.V1
         await client.ask(
-            await client.coordinator("tx"), add_offsets_to_txn("tx", group_id="g", **who)
+            await client.coordinator("tx"), TxnRequests("tx", **who).add_offsets(group_id="g")
         )
-        answer = await ask_group_coordinator(
-            client,
+        answer = await client.ask_group_coordinator(
             "g",
-            txn_offset_commit(
-                "tx", group_id="g", offsets={P0: 4}, within=VersionRange(0, 4), **who
+            TxnRequests("tx", **who).commit_offsets(
+                group_id="g", offsets={P0: 4}, within=VersionRange(0, 4)
             ),
         )
         assert answer.topics[0].partitions[0].error_code == ErrorCode.none

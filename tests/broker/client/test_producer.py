@@ -25,7 +25,6 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import (
     AbortableError,
     ClientError,
-    ErrorCode,
     FatalError,
     IllegalUseError,
     RetriableError,
@@ -33,8 +32,9 @@ from txnsim.client.errors import (
 )
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.producer import Producer
-from txnsim.client.tracing import TEXT_MAX, ClientTrace, current_call
+from txnsim.client.tracing import TEXT_MAX, ClientTrace
 from txnsim.client.versions import Api
+from txnsim.errors import ErrorCode
 from txnsim.runtime.trace import Event, TraceLevel, Tracer
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import BatchHeader, read_batch_header
@@ -493,7 +493,7 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
     tracer, trace = traced()
     tracer.caused_by(tracer.emit("note", "x"))
     with trace.call("commit", id="app", group=None) as call:
-        assert call is current_call()
+        assert call is ClientTrace.current_call()
         sent = trace.sent(LINE, "broker/1", 26, 5, 9, 80)
         assert tracer.take((LINE, 9, False)) == sent
         answer = tracer.emit("msg.send", "broker/1")
@@ -514,7 +514,7 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
     assert data(delivered[0])["value"] == "v" * TEXT_MAX
     assert (data(delivered[1])["value"], data(delivered[1])["key"]) == (None, "\\xff")
     assert {tracer.nodes[one.n] for one in (asked, request, result)} == {"client/app"}
-    assert current_call() is None
+    assert ClientTrace.current_call() is None
 
 
 def test_at_brief_the_broker_stands_for_the_messages() -> None:

@@ -23,10 +23,12 @@ from txnsim.client import group_requests, requests
 from txnsim.client._txn_admin import BATCH_MAX, TransactionAdmin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode, NotSupportedError
+from txnsim.client.errors import ClientError, ConnectionLostError, NotSupportedError
 from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.client.requests import ConfigChange, Marker, NewTopic
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import Api, Request, VersionRange, choose_version
+from txnsim.errors import ErrorCode
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.filters import TransactionFilters
@@ -226,12 +228,12 @@ ALL = {
     "metadata": requests.metadata(("t",)),
     "metadata of all": requests.metadata(None, create=True),
     "coordinator": requests.find_coordinator(("a",)),
-    "init": requests.init_producer_id("a", timeout_ms=1),
-    "bump": requests.init_producer_id("a", timeout_ms=1, producer_id=1, producer_epoch=2),
-    "add": requests.add_partitions_to_txn(
-        "a", producer_id=1, producer_epoch=2, partitions=(P0, Q0, P1)
+    "init": TxnRequests("a").init(timeout_ms=1),
+    "bump": TxnRequests("a", producer_id=1, producer_epoch=2).init(timeout_ms=1),
+    "add": TxnRequests("a", producer_id=1, producer_epoch=2).add_partitions(
+        partitions=(P0, Q0, P1)
     ),
-    "end": requests.end_txn("a", producer_id=1, producer_epoch=2, committed=True),
+    "end": TxnRequests("a", producer_id=1, producer_epoch=2).end(committed=True),
     "markers": requests.write_txn_markers(
         (
             Marker(
@@ -314,7 +316,7 @@ def test_a_request_survives_its_encoding(request_: Request, version: int) -> Non
             requests.update_features({"f": 1}, upgrade_type=3, validate_only=False, timeout_ms=1),
             1,
         ),
-        (requests.init_producer_id("a", timeout_ms=1, producer_id=0, producer_epoch=0), 3),
+        (TxnRequests("a", producer_id=0, producer_epoch=0).init(timeout_ms=1), 3),
     ],
 )
 def test_what_an_old_version_cannot_say_is_not_sent_in_it(request_: Request, lowest: int) -> None:
@@ -371,9 +373,9 @@ def test_a_field_that_no_version_has_is_an_error() -> None:
 
 GROUP_REQUESTS_ALL = {
     "coordinator": group_requests.find_group_coordinator("g"),
-    "add": group_requests.add_offsets_to_txn("a", producer_id=1, producer_epoch=2, group_id="g"),
-    "commit": group_requests.txn_offset_commit(
-        "a", producer_id=1, producer_epoch=2, group_id="g", offsets={P0: 3, Q0: 4, P1: 5}
+    "add": TxnRequests("a", producer_id=1, producer_epoch=2).add_offsets(group_id="g"),
+    "commit": TxnRequests("a", producer_id=1, producer_epoch=2).commit_offsets(
+        group_id="g", offsets={P0: 3, Q0: 4, P1: 5}
     ),
     "fetch": group_requests.offset_fetch("g", (P0, Q0), stable=False),
     "stable": group_requests.offset_fetch("g", (P0, Q0), stable=True),

@@ -23,10 +23,10 @@ from tests.support.learnt_structs import is_learnt
 from tests.support.within import within
 from txnsim.extensions import missing
 from txnsim.faults.rule import FaultRule
-from txnsim.http.app import INDEX_PATHS, OPERATIONS, ControlApi
-from txnsim.http.guard import AccessRules, Guard, is_loopback
+from txnsim.http._app import INDEX_PATHS, OPERATIONS, ControlApi
+from txnsim.http._guard import AccessRules, Guard, is_loopback
+from txnsim.http._openapi import document
 from txnsim.http.messages import Kill
-from txnsim.http.openapi import document
 from txnsim.http.operation import Noun, Operation
 from txnsim.http.replies import (
     BODY_BYTES_MAX,

@@ -18,7 +18,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.control_port import run_story
 from tests.support.within import within
 from txnsim.client.producer import Producer
-from txnsim.http.events import (
+from txnsim.http._events import (
     EVENTS_BEHIND_MAX,
     EVENTS_PER_TURN_MAX,
     LISTENERS_MAX,

@@ -23,7 +23,7 @@ from txnsim.client.versions import VersionRange
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
-from txnsim.http.app import ControlApi
+from txnsim.http._app import ControlApi
 from txnsim.http.messages import Advance, fault
 from txnsim.injection.armed import ArmedRule
 from txnsim.runtime import tasks as unpacker

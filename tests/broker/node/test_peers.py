@@ -34,7 +34,7 @@ from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, at_once, error_in, is_lost, timer_gate
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, CONTROLLER_ID, VERIFICATION_FROM, Peers
 from txnsim.releases import Fleet, Rules, fleet_from
-from txnsim.releases.kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_4_1, RELEASE_4_2, RELEASE_4_4
+from txnsim.releases._kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_4_1, RELEASE_4_2, RELEASE_4_4
 from txnsim.runtime.env import Network
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import (

@@ -12,8 +12,7 @@ from txnsim.api.registry import HANDLERS, shipped
 from txnsim.releases import REFERENCE, RELEASES, Release
 from txnsim.releases.exchanges import EXCHANGES as EVERY
 from txnsim.releases.exchanges import Exchange
-from txnsim.releases.kafka import since
-from txnsim.releases.rules import documentation
+from txnsim.releases.rules import Rules
 
 Row = tuple[str, ...]
 
@@ -120,11 +119,11 @@ def rules() -> tuple[Row, Iterator[Row]]:
             (
                 f"`{name}`: {rule.after}",
                 rule.ticket,
-                since(rule),
+                rule.came(REFERENCE.patch_release),
                 *("●" if getattr(one.rules, name) else "○" for one in RELEASES.values()),
                 rule.before,
             )
-            for name, rule in documentation().items()
+            for name, rule in Rules.documentation().items()
         ),
     )
 

@@ -15,7 +15,7 @@ from tests.support.wires import API_VERSIONS, Wire
 from txnsim.api.registry import ADVERTISED, shipped
 from txnsim.errors import ErrorCode
 from txnsim.releases import REFERENCE, RELEASES, Fleet
-from txnsim.releases.rules import documentation
+from txnsim.releases.rules import Rules
 from txnsim.types import BrokerId
 from txnsim.wire import codec
 
@@ -214,5 +214,5 @@ def test_every_row_says_what_changed_when_and_why_no_client_sees_it() -> None:
 
 
 def test_what_is_a_switch_is_not_called_unobserved() -> None:
-    switches = {rule.ticket for rule in documentation().values() if "KAFKA" in rule.ticket}
+    switches = {rule.ticket for rule in Rules.documentation().values() if "KAFKA" in rule.ticket}
     assert not switches & {part for row in UNOBSERVED for part in row.ticket.split(", ")}

@@ -16,6 +16,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import Request, VersionRange
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.releases import REFERENCE
@@ -382,13 +383,9 @@ async def test_lowering_the_level_from_2_to_0_locks_live_transactions_of_version
         producer.begin()
         await send(producer, "locked")
         await set_level(client, 0)
-        end = requests.end_txn(
-            "a",
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            committed=True,
-            within=VersionRange(5, 5),
-        )
+        end = TxnRequests(
+            "a", producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        ).end(committed=True, within=VersionRange(5, 5))
         errors = []
         for _ in range(2):
             home = await client.coordinator("a")

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from txnsim.releases.rules import documentation
+from txnsim.releases.rules import Rules
 
 SOURCES = Path(__file__).parents[3] / "sim" / "txnsim"
 
@@ -33,7 +33,7 @@ def places() -> dict[str, list[str]]:
     for name, tree in trees():
         for node in ast.walk(tree):
             switch = getattr(node, "attr", getattr(node, "value", None))
-            if isinstance(node, ast.Attribute | ast.Constant) and switch in documentation():
+            if isinstance(node, ast.Attribute | ast.Constant) and switch in Rules.documentation():
                 found[str(switch)].append(f"{name}:{node.lineno}")
     return found
 
@@ -50,7 +50,7 @@ def older_first(tree: ast.Module) -> Iterator[int]:
     for node in ast.walk(tree):
         match node:
             case ast.UnaryOp(op=ast.Not(), operand=ast.Attribute(attr=switch)):
-                if node not in named and switch in documentation():
+                if node not in named and switch in Rules.documentation():
                     yield node.lineno
 
 
@@ -58,7 +58,7 @@ def test_each_switch_is_asked_in_one_place() -> None:
     found = {switch: where for switch, where in places().items() if len(where) > 1}
     assert found.keys() == TWICE.keys(), found
     assert all(len(where) == 2 for where in found.values()), found
-    assert not documentation().keys() - places().keys(), "nobody asks"
+    assert not Rules.documentation().keys() - places().keys(), "nobody asks"
 
 
 def test_the_way_of_the_reference_comes_first() -> None:

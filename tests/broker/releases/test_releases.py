@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.releases import REFERENCE, RELEASES, Fleet
+from txnsim.releases import REFERENCE, RELEASES, Fleet, Release
 from txnsim.releases._catalog import fleet_from, release_named
+from txnsim.releases._kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9, RELEASE_4_0
+from txnsim.releases._release import FeatureRange, after, rules_of
 from txnsim.releases.exchanges import EXCHANGES, FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, FORWARDED
-from txnsim.releases.kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9, RELEASE_4_0
-from txnsim.releases.release import FeatureRange, Release, after, line_of, newer_than, rules_of
-from txnsim.releases.rules import LATEST, RuleSwitch, documentation, numbers
+from txnsim.releases.rules import LATEST, Rules, RuleSwitch, numbers
 from txnsim.types import BrokerId
 
 RELEASE = Release(
@@ -58,10 +58,10 @@ def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
 
 
 def test_a_line_has_two_numbers() -> None:
-    assert line_of("4.3.1") == line_of("4.3") == (4, 3)
+    assert Release.line_of("4.3.1") == Release.line_of("4.3") == (4, 3)
     for version in ("newest", "4", ""):
         with pytest.raises(ConfigError, match="no release of Apache Kafka"):
-            line_of(version)
+            Release.line_of(version)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_a_switch_is_on_until_a_line_and_since_some_releases(
 
 
 def test_what_came_later_than_a_release_is_off_in_it() -> None:
-    later = newer_than("4.2.0")
+    later = Release.newer_than("4.2.0")
     assert {"markers_follow_peer_version", "fence_rotates_exhausted_id"} <= set(later)
     assert not any(getattr(rules_of("4.2.0"), name) for name in later)
-    assert "leaderless_partitions_keep_markers" not in newer_than("4.3.1"), "it was lost"
+    assert "leaderless_partitions_keep_markers" not in Release.newer_than("4.3.1"), "it was lost"
 
 
 def test_text_that_is_no_release_is_refused() -> None:
@@ -184,7 +184,7 @@ def test_a_rule_that_does_not_exist_is_refused() -> None:
 
 
 def test_releases_are_found_by_their_names_oldest_first() -> None:
-    assert list(RELEASES) == sorted(RELEASES, key=line_of)
+    assert list(RELEASES) == sorted(RELEASES, key=Release.line_of)
     assert all(release_named(name) is release for name, release in RELEASES.items())
 
 
@@ -272,5 +272,5 @@ def test_a_follower_of_a_new_cluster_asks_in_a_version_that_its_release_has() ->
 def test_each_exchange_is_there_once_and_names_a_switch_that_there_is() -> None:
     keys = [one.api_key for one in EXCHANGES]
     assert len(keys) == len(set(keys))
-    assert {one.unless for one in EXCHANGES if one.unless} <= set(documentation())
+    assert {one.unless for one in EXCHANGES if one.unless} <= set(Rules.documentation())
     assert not FORWARDED & set(keys)

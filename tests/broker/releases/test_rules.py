@@ -8,10 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from txnsim.releases import LATEST, REFERENCE, RELEASES, Rules
-from txnsim.releases.kafka import since
-from txnsim.releases.release import line_of
-from txnsim.releases.rules import documentation
+from txnsim.releases import LATEST, REFERENCE, RELEASES, Release, Rules
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NAMES = [field.name for field in msgspec.structs.fields(Rules)]
@@ -24,24 +21,24 @@ def test_the_default_is_what_the_reference_does() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_switch_says_what_it_is_about(name: str) -> None:
-    rule = documentation()[name]
+    rule = Rules.documentation()[name]
     assert re.search(r"KAFKA-\d+|KIP-\d+|seen on a real \d|^none: ", rule.ticket)
     assert all((rule.before, rule.after))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_switch_says_of_releases_can_be(name: str) -> None:
-    switch = documentation()[name]
+    switch = Rules.documentation()[name]
     told = [switch.until, *switch.since] if switch.until else [*switch.since]
     assert told == sorted(told), "oldest first"
     assert len({one[:2] for one in switch.since}) == len(switch.since), "one of a line"
-    assert all(one[:2] <= line_of(NEWEST.name) for one in told), "of no release to come"
+    assert all(one[:2] <= Release.line_of(NEWEST.name) for one in told), "of no release to come"
 
 
 def test_releases_differ_where_their_switches_say_so() -> None:
     """The whole of what a release does follows from the rows of its switches."""
     for release in RELEASES.values():
-        for name, switch in documentation().items():
+        for name, switch in Rules.documentation().items():
             assert getattr(release.rules, name) is switch.is_on(release.patch_release)
 
 
@@ -56,7 +53,7 @@ def test_releases_differ_where_their_switches_say_so() -> None:
     ],
 )
 def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, told: str) -> None:
-    assert since(documentation()[name]) == told
+    assert Rules.documentation()[name].came(REFERENCE.patch_release) == told
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -31,7 +31,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.turns import READ_BYTES, Turns
 from txnsim.server._connection import FRAME_BYTES, Intake
 from txnsim.server._listener import Door
-from txnsim.server.outbox import (
+from txnsim.server._outbox import (
     PART_BYTES,
     PARTS_PER_TURN,
     UNJOINED_FROM_BYTES,

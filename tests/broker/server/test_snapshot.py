@@ -42,7 +42,7 @@ from txnsim.server.member import MemberState
 from txnsim.server.snapshot import restored
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.storage.disks import Disks, find_disks
-from txnsim.storage.metadata_files import decode_meta_properties, decode_partition_metadata
+from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
 from txnsim.types import BrokerId, TopicPartition
 
 # What a cluster is and who leads, as its disks say.
@@ -562,7 +562,7 @@ async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
     cluster: VirtualCluster,
 ) -> None:
     files = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
-    meta = decode_meta_properties(files["meta.properties"].decode(), place="")
+    meta = MetaProperties.decode(files["meta.properties"].decode(), place="")
     assert (meta.node_id, meta.cluster_id) == (2, cluster.sim.metadata.image.cluster_id)
     again = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
     assert files == again

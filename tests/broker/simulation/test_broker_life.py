@@ -13,9 +13,8 @@ from tests.support.within import within
 from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
-from txnsim.client.partition_requests import delete_records
 from txnsim.client.producer import Producer
-from txnsim.client.requests import ConfigChange
+from txnsim.client.requests import ConfigChange, delete_records
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.actions import Drop, Hold

@@ -18,7 +18,7 @@ from txnsim.metrics.requests import ApiMeter
 from txnsim.runtime.turns import REQUEST_NS
 from txnsim.server._connection import FRAME_BYTES
 from txnsim.server._listener import BrokerListener
-from txnsim.server.outbox import PART_BYTES
+from txnsim.server._outbox import PART_BYTES
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
-from txnsim.cli.event_log import log_to_stderr
+from txnsim.cli.event_log import set_up_logs
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Drop
@@ -226,12 +226,12 @@ def own_trace_hashes(seed: int) -> list[str]:
 def main(whose: str, seed: int) -> None:
     """Tell a story as a program; aiokafka's in a process that arranges itself."""
     if whose == "own":
-        log_to_stderr()
+        set_up_logs(level="error")
         sys.stdout.write(" ".join(own_trace_hashes(seed)))
         return
     if limits := arrange_process():
         raise SystemExit("; ".join(limits))
-    log_to_stderr()
+    set_up_logs(level="error")
     sys.stdout.write(msgspec.json.encode(told(seed)).decode())
 
 

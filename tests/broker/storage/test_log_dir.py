@@ -18,25 +18,13 @@ from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
-from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
+from txnsim.storage import checkpoints, names, producer_snapshot, regular_file, txn_index
 from txnsim.storage.checkpoints import decode_offsets
 from txnsim.storage.disks import Disks, find_disks, newest_time
 from txnsim.storage.log_dir import StoredReplica, log_dir_files
-from txnsim.storage.metadata_files import (
-    MetaProperties,
-    decode_meta_properties,
-    decode_partition_metadata,
-)
-from txnsim.storage.names import numbered_files
-from txnsim.storage.regular_file import (
-    expect,
-    mount,
-    open_ranges,
-    open_regular,
-    read_regular,
-    size_of_open,
-    why_unreadable,
-)
+from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
+from txnsim.storage.names import Suffix
+from txnsim.storage.regular_file import MOUNTS, RegularFile, size_of_open
 from txnsim.storage.stored_file import StoredFile, tar_of
 from txnsim.types import TopicPartition
 
@@ -264,7 +252,7 @@ def test_a_start_that_the_oldest_segment_tells_is_not_noted() -> None:
 
 def test_the_directory_tells_whose_it_is_and_that_it_was_left_in_order() -> None:
     found = texts()
-    assert decode_meta_properties(found["meta.properties"], place="") == META
+    assert MetaProperties.decode(found["meta.properties"], place="") == META
     assert found[".kafka_cleanshutdown"] == '{"version":0,"brokerEpoch":41}'
 
 
@@ -294,7 +282,7 @@ def log() -> PartitionLog:
 def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) -> None:
     directory = tmp_path / "t-0"
     write_partition(directory, log, topic_id=TOPIC_ID)
-    segments = numbered_files(directory, ".log")
+    segments = Suffix.LOG.files_in(directory)
     assert len(segments) == len(log.local.segments) > 2
     stored = [batch for _, path in segments for batch in sound_batches(path)[0]]
     assert stored == list(log.batches())
@@ -302,7 +290,7 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
     state = log.snapshot()
     aborted = [
         entry
-        for _, path in numbered_files(directory, ".txnindex")
+        for _, path in Suffix.TXN_INDEX.files_in(directory)
         for entry in txn_index.decode(path.read_bytes(), place=path.name)
     ]
     assert tuple(aborted) == state.aborted
@@ -314,7 +302,7 @@ def test_all_that_a_log_has_is_in_its_folder(tmp_path: Path, log: PartitionLog) 
 
 def test_the_last_snapshot_names_the_open_transaction(tmp_path: Path, log: PartitionLog) -> None:
     write_partition(tmp_path / "t-0", log, topic_id=TOPIC_ID)
-    *older, (offset, path) = numbered_files(tmp_path / "t-0", ".snapshot")
+    *older, (offset, path) = Suffix.SNAPSHOT.files_in(tmp_path / "t-0")
     assert offset == log.log_end_offset
     (entry,) = producer_snapshot.decode(path.read_bytes())
     assert entry.txn_first_offset == log.last_stable_offset
@@ -324,10 +312,10 @@ def test_the_last_snapshot_names_the_open_transaction(tmp_path: Path, log: Parti
 def test_each_segment_has_its_indexes(tmp_path: Path, log: PartitionLog) -> None:
     write_partition(tmp_path / "t-0", log, topic_id=TOPIC_ID)
     numbers = {
-        suffix: [offset for offset, _ in numbered_files(tmp_path / "t-0", suffix)]
-        for suffix in (".log", ".index", ".timeindex")
+        suffix: [offset for offset, _ in suffix.files_in(tmp_path / "t-0")]
+        for suffix in (Suffix.LOG, Suffix.INDEX, Suffix.TIME_INDEX)
     }
-    assert numbers[".log"] == numbers[".index"] == numbers[".timeindex"]
+    assert numbers[Suffix.LOG] == numbers[Suffix.INDEX] == numbers[Suffix.TIME_INDEX]
 
 
 def test_a_segment_without_aborted_transactions_has_no_file_of_them(tmp_path: Path) -> None:
@@ -335,7 +323,7 @@ def test_a_segment_without_aborted_transactions_has_no_file_of_them(tmp_path: Pa
     driver.txn(0)
     driver.end(committed=True)
     write_partition(tmp_path / "t-0", driver.log, topic_id=TOPIC_ID)
-    assert numbered_files(tmp_path / "t-0", ".txnindex") == ()
+    assert Suffix.TXN_INDEX.files_in(tmp_path / "t-0") == ()
 
 
 # Files that may be anything.
@@ -344,35 +332,38 @@ def test_a_segment_without_aborted_transactions_has_no_file_of_them(tmp_path: Pa
 def test_a_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abc")
-    assert read_regular(path) == b"abc"
-    assert why_unreadable(path) == ""
+    assert RegularFile(path).read() == b"abc"
+    assert RegularFile(path).why_unreadable() == ""
 
 
-def test_what_should_be_small_is_not_read_where_it_is_large(tmp_path: Path) -> None:
+def test_what_should_be_small_is_not_read_where_it_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abc")
+    monkeypatch.setattr(regular_file, "SMALL_BYTES_MAX", 2)
     with pytest.raises(OSError, match="3 bytes, no more than 2 are read"):
-        read_regular(path, 2)
+        RegularFile(path).read(is_small=True)
 
 
 def test_a_named_pipe_does_not_keep_anybody_waiting(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(OSError, match="a named pipe, not a file"):
-        open_regular(path)
-    assert why_unreadable(path) == "a named pipe, not a file"
+        RegularFile(path).open()
+    assert RegularFile(path).why_unreadable() == "a named pipe, not a file"
 
 
 def test_a_folder_a_link_to_itself_and_nothing_have_their_reasons(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to("link")
-    assert why_unreadable(tmp_path) == "a folder, not a file"
-    assert why_unreadable(link) == "Too many levels of symbolic links"
-    assert why_unreadable(tmp_path / "nothing") == "No such file or directory"
+    assert RegularFile(tmp_path).why_unreadable() == "a folder, not a file"
+    assert RegularFile(link).why_unreadable() == "Too many levels of symbolic links"
+    assert RegularFile(tmp_path / "nothing").why_unreadable() == "No such file or directory"
 
 
 def test_a_device_is_no_file() -> None:
-    assert why_unreadable(Path("/dev/null")) == "a device or socket, not a file"
+    assert RegularFile(Path("/dev/null")).why_unreadable() == "a device or socket, not a file"
 
 
 class Elsewhere:
@@ -410,19 +401,21 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
     expected: list[Path] = []
 
     (tmp_path / "mounted-too").write_bytes(b"here")
-    mount(tmp_path / "mounted", Store())
+    MOUNTS.mount(tmp_path / "mounted", Store())
     there = tmp_path / "mounted" / "file"
-    assert read_regular(there) == b"abcdefg"
-    with open_regular(there) as file:
+    assert RegularFile(there).read() == b"abcdefg"
+    with RegularFile(there).open() as file:
         assert size_of_open(file) == 7
         file.seek(3)
         assert (file.read(2), file.tell(), file.read()) == (b"de", 5, b"fg")
-    open_ranges(there, is_sequential=True).close()
+    RegularFile(there).ranges(is_sequential=True).close()
     assert [is_sequential for _, is_sequential, _ in opened] == [False, False, True]
     assert all(one.is_closed for _, _, one in opened)
-    assert why_unreadable(tmp_path / "mounted" / "none") == "No such file or directory"
-    assert read_regular(tmp_path / "mounted-too") == b"here"
-    expect([str(there), str(tmp_path / "mounted-too")])
+    assert (
+        RegularFile(tmp_path / "mounted" / "none").why_unreadable() == "No such file or directory"
+    )
+    assert RegularFile(tmp_path / "mounted-too").read() == b"here"
+    MOUNTS.expect([str(there), str(tmp_path / "mounted-too")])
     assert expected == [there]
 
 
@@ -430,8 +423,8 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_a_file_is_named_for_its_offset_in_twenty_digits() -> None:
-    assert names.file_name(42, ".log") == "00000000000000000042.log"
-    assert names.offset_of("00000000000000000042.log", ".log") == 42
+    assert names.Suffix.LOG.at(42) == "00000000000000000042.log"
+    assert names.Suffix.LOG.offset_of("00000000000000000042.log") == 42
 
 
 @pytest.mark.parametrize(
@@ -444,7 +437,7 @@ def test_a_file_is_named_for_its_offset_in_twenty_digits() -> None:
     ],
 )
 def test_other_files_are_no_segments(name: str) -> None:
-    assert names.offset_of(name, ".log") is None
+    assert names.Suffix.LOG.offset_of(name) is None
 
 
 def test_a_topic_may_have_hyphens_and_numbers_in_its_name() -> None:
@@ -471,16 +464,16 @@ def test_replicas_are_listed_by_topic_and_partition(tmp_path: Path) -> None:
     for name in ("b-0", "a-10", "a-2", "not a partition"):
         (tmp_path / name).mkdir()
     (tmp_path / "a-3").write_bytes(b"a file")
-    found = names.partition_directories(tmp_path)
+    found = names.PartitionDirectory.all_in(tmp_path)
     assert [str(one.topic_partition) for one in found] == ["a-2", "a-10", "b-0"]
     assert found[0].path == tmp_path / "a-2"
 
 
 def test_files_of_a_kind_are_listed_by_offset(tmp_path: Path) -> None:
     for offset in (30, 4, 0):
-        (tmp_path / names.file_name(offset, ".log")).touch()
-    (tmp_path / names.file_name(4, ".index")).touch()
-    assert [offset for offset, _ in names.numbered_files(tmp_path, ".log")] == [0, 4, 30]
+        (tmp_path / names.Suffix.LOG.at(offset)).touch()
+    (tmp_path / names.Suffix.INDEX.at(4)).touch()
+    assert [offset for offset, _ in names.Suffix.LOG.files_in(tmp_path)] == [0, 4, 30]
 
 
 # Files before they are written.

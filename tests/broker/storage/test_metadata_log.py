@@ -27,13 +27,12 @@ from txnsim.metadata.image import BrokerImage, ClusterImage, PartitionImage, Top
 from txnsim.storage.log_file import read_log_file
 from txnsim.storage.metadata_files import (
     MetaProperties,
-    decode_meta_properties,
     decode_partition_metadata,
     encode_meta_properties,
     encode_partition_metadata,
     uuid_text,
 )
-from txnsim.storage.metadata_log import StoredMetadata, read_metadata_log
+from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.metadata_snapshot import RECORDS_PER_BATCH, metadata_files_in_steps
 from txnsim.types import BrokerId, LeaderEpoch
 from txnsim.wire.batch import control_batch, read_control_record
@@ -70,7 +69,7 @@ BEHIND_THE_END: Final = len(GOLDEN)
 
 
 def read(folder: Path) -> StoredMetadata:
-    found = read_metadata_log(folder, cluster_id="abc")
+    found = StoredMetadata.read(folder, cluster_id="abc")
     assert found is not None
     return found
 
@@ -110,8 +109,8 @@ def test_what_a_controller_wrote_is_read(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_there_is_no_metadata(tmp_path: Path) -> None:
-    assert read_metadata_log(tmp_path / "missing", cluster_id="abc") is None
-    assert read_metadata_log(tmp_path, cluster_id="abc") is None
+    assert StoredMetadata.read(tmp_path / "missing", cluster_id="abc") is None
+    assert StoredMetadata.read(tmp_path, cluster_id="abc") is None
 
 
 def test_a_snapshot_stands_for_all_below_it(tmp_path: Path) -> None:
@@ -437,15 +436,15 @@ def test_partition_metadata_that_can_not_be_read_is_refused(text: str, complaint
 @pytest.mark.parametrize("directory", [None, TOPIC_ID])
 def test_meta_properties_are_read_back(directory: uuid.UUID | None) -> None:
     meta = MetaProperties(cluster_id="abc", node_id=3, directory_id=directory)
-    assert decode_meta_properties(encode_meta_properties(meta), place="f") == meta
+    assert MetaProperties.decode(encode_meta_properties(meta), place="f") == meta
 
 
 def test_meta_properties_of_a_broker_with_zookeeper_are_read() -> None:
     text = "#\n#Fri Nov 20\nbroker.id=2\nversion=0\ncluster.id=abc\n"
-    assert decode_meta_properties(text, place="f") == MetaProperties(cluster_id="abc", node_id=2)
+    assert MetaProperties.decode(text, place="f") == MetaProperties(cluster_id="abc", node_id=2)
 
 
 @pytest.mark.parametrize("text", ["", "node.id=x\n", "node.id=-1\n", f"node.id={'9' * 5_000}\n"])
 def test_meta_properties_without_a_node_are_refused(text: str) -> None:
     with pytest.raises(CorruptLogRecordError, match=r"f: node.id is .*, expected a number"):
-        decode_meta_properties(text, place="f")
+        MetaProperties.decode(text, place="f")

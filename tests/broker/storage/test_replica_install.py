@@ -15,7 +15,7 @@ from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_files import decode_partition_metadata
-from txnsim.storage.replica_install import InstalledReplica, find_targets, install
+from txnsim.storage.replica_install import InstalledReplica, Target, install
 from txnsim.storage.replica_loading import load_replica
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import read_batch_header
@@ -55,7 +55,7 @@ def installed(driver: LogDriver, target: Path) -> InstalledReplica:
     source = target.parent / "ours"
     write_disk(source, {("orders", 0): driver.log}, topic_ids={"orders": OURS})
     told: list[object] = []
-    (one,) = install({source: find_targets([target], ["orders"])}, on_folder=told.append)
+    (one,) = install({source: Target.found_in([target], ["orders"])}, on_folder=told.append)
     assert len(told) == 1
     return one
 
@@ -134,35 +134,35 @@ def test_an_empty_log_takes_the_place_of_another(target: Path) -> None:
 
 
 def test_empty_and_written_folders_differ(target: Path) -> None:
-    first, second = find_targets([target], ["orders", "other"])
+    first, second = Target.found_in([target], ["orders", "other"])
     assert (first.replica.topic_partition, first.is_empty) == (TopicPartition("orders", 0), True)
     assert (second.replica.topic_partition, second.is_empty) == (TopicPartition("other", 0), False)
 
 
 def test_a_topic_that_is_not_there_is_refused(target: Path) -> None:
     with pytest.raises(ConfigError, match=f"{target}: no replica of topic new is there; create"):
-        find_targets([target], ["orders", "new"])
+        Target.found_in([target], ["orders", "new"])
 
 
 def test_a_replica_that_would_stay_empty_is_refused(target: Path) -> None:
     folder = target / "__cluster_metadata-0"
     write_metadata_log(folder, [topic("orders", THEIRS), partition(THEIRS, replicas=(1, 2))])
     with pytest.raises(ConfigError, match="orders-0: it has a replica on broker 2, too"):
-        find_targets([target], ["orders"])
+        Target.found_in([target], ["orders"])
     other = target.parent / "second"
     write_disk(other, {("orders", 0): LogDriver().log}, node_id=2)
-    assert len(find_targets([target, other], ["orders"])) == 2
+    assert len(Target.found_in([target, other], ["orders"])) == 2
     # What this copy does not know is of a topic that was made later.
-    assert len(find_targets([target], ["other"])) == 1
+    assert len(Target.found_in([target], ["other"])) == 1
 
 
 def test_a_folder_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is no log directory"):
-        find_targets([tmp_path], ["orders"])
+        Target.found_in([tmp_path], ["orders"])
 
 
 def test_a_directory_that_a_broker_holds_is_left_alone(target: Path) -> None:
     told = r"\.lock: a broker runs on that directory; stop it"
     with held(target), pytest.raises(ConfigError, match=told):
-        find_targets([target], ["orders"])
-    assert find_targets([target], ["orders"])
+        Target.found_in([target], ["orders"])
+    assert Target.found_in([target], ["orders"])

@@ -8,17 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.log_dirs import write_partition
-from tests.support.logs import NOW, LogDriver, batch, driven_log, plain
+from tests.support.logs import NOW, LogDriver, driven_log, plain
 from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage.replica_loading import LoadedReplica, Noted, load_replica
-from txnsim.storage.replica_summary import ReplicaSummary, summarize
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import assign, iter_batches, read_batch_header
+from txnsim.wire.batch import assign, iter_batches
 from txnsim.wire.batch_header import pack_batch
-from txnsim.wire.batch_rewrite import empty_batch
 
 # A replica's log, made from its folder.
 
@@ -52,7 +50,7 @@ def load(folder: Path, *, clean: bool = False, noted: Noted | None = None) -> Lo
 
 
 def logs(folder: Path) -> list[Path]:
-    return [path for _, path in names.numbered_files(folder, ".log")]
+    return [path for _, path in names.Suffix.LOG.files_in(folder)]
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -109,7 +107,7 @@ def test_what_lies_below_the_recovery_point_is_not_looked_at(
     data = bytearray(first.read_bytes())
     data[-1] ^= 0xFF
     first.write_bytes(data)
-    behind = names.numbered_files(folder, ".log")[1][0]
+    behind = names.Suffix.LOG.files_in(folder)[1][0]
     for noted, clean in ((Noted(recovery_point=behind), False), (Noted(), True)):
         found = load(folder, noted=noted, clean=clean)
         assert found.log.log_end_offset == driver.log.log_end_offset
@@ -153,7 +151,7 @@ def test_a_damaged_index_of_aborted_transactions_is_made_anew(
     at = driver.log.snapshot().aborted[0].last_offset
     path = next(
         path.with_suffix(".txnindex")
-        for offset, path in reversed(names.numbered_files(folder, ".log"))
+        for offset, path in reversed(names.Suffix.LOG.files_in(folder))
         if offset <= at
     )
     data = damage
@@ -166,7 +164,7 @@ def test_a_damaged_index_of_aborted_transactions_is_made_anew(
 
 
 def test_a_damaged_snapshot_is_thrown_away(folder: Path) -> None:
-    path = names.numbered_files(folder, ".snapshot")[-1][1]
+    path = names.Suffix.SNAPSHOT.files_in(folder)[-1][1]
     path.write_bytes(b"damaged")
     found = load(folder, clean=True)
     assert [one.path for one in found.losses] == [str(path)]
@@ -197,7 +195,7 @@ def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
 
 
 def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / names.file_name(0, ".log")
+    path = tmp_path / names.Suffix.LOG.at(0)
     # A message of format 1: offset, size, CRC, magic, attributes, time, null key, null value.
     message = bytes(4) + b"\x01\x00" + bytes(8) + b"\xff" * 8
     path.write_bytes(bytes(8) + len(message).to_bytes(4, "big") + message + bytes(60))
@@ -207,7 +205,7 @@ def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tail", [b"\0" * 4, b"\0" * 400])
 def test_zeros_are_damage_and_no_old_format(tmp_path: Path, tail: bytes) -> None:
-    (tmp_path / names.file_name(0, ".log")).write_bytes(tail)
+    (tmp_path / names.Suffix.LOG.at(0)).write_bytes(tail)
     assert [one.size for one in load(tmp_path).losses] == [len(tail)]
 
 
@@ -254,80 +252,3 @@ def test_where_files_are_believed_a_marker_that_is_none_is_named(
     (folder / "00000000000000000000.snapshot").write_bytes(producer_snapshot.encode([]))
     with pytest.raises(ConfigError, match="t-0: control record"):
         load(folder, clean=True)
-
-
-# What lies in a replica's folder, in short.
-
-
-def summary(directory: Path) -> ReplicaSummary:
-    return summarize(
-        names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=directory)
-    )
-
-
-def test_offsets_batches_and_open_transactions_are_summed_up(
-    tmp_path: Path, driver: LogDriver
-) -> None:
-    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    found = summary(tmp_path / "t-0")
-    assert (found.topic, found.partition) == ("t", 0)
-    assert found.segments == len(driver.log.local.segments) > 1
-    assert (found.batches, found.bytes) == (
-        len(list(driver.log.batches())),
-        driver.log.local.segments.size_bytes,
-    )
-    assert (found.first_offset, found.end_offset) == (0, driver.log.log_end_offset)
-    assert [(one.producer_id, one.first_offset) for one in found.open_transactions] == [(7, 4)]
-    assert (found.torn, found.torn_file) == (None, "")
-
-
-def test_a_transactional_batch_without_a_producer_opens_nothing(
-    tmp_path: Path, driver: LogDriver
-) -> None:
-    driver.append(batch(pid=-1, transactional=True))
-    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    assert [one.producer_id for one in summary(tmp_path / "t-0").open_transactions] == [7]
-
-
-def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDriver) -> None:
-    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    (_, first), *_ = names.numbered_files(tmp_path / "t-0", ".log")
-    whole = first.read_bytes()
-    first.write_bytes(whole[:-1])
-    found = summary(tmp_path / "t-0")
-    assert found.torn is not None
-    assert found.torn_file == first.name
-    assert found.bytes == found.torn.position
-    assert found.bytes + found.torn.size == len(whole) - 1
-
-
-def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
-    tmp_path: Path, driver: LogDriver
-) -> None:
-    driver.txn(5)
-    driver.append(plain(3))
-    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
-    *older, (offset, _) = names.numbered_files(tmp_path / "t-0", ".log")
-    assert offset > 4
-    for _, path in older:
-        path.unlink()
-    assert [one.first_offset for one in summary(tmp_path / "t-0").open_transactions] == [4]
-    (tmp_path / "t-0" / names.file_name(offset, ".snapshot")).write_bytes(b"damaged")
-    assert summary(tmp_path / "t-0").open_transactions == ()
-
-
-def test_an_empty_folder_is_an_empty_replica(tmp_path: Path) -> None:
-    found = summary(tmp_path)
-    assert (found.segments, found.batches, found.end_offset) == (0, 0, 0)
-
-
-def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
-    driver = LogDriver()
-    driver.txn(0)
-    driver.end(committed=True)
-    data, marker = driver.log.batches()
-    emptied = empty_batch(read_batch_header(marker))
-    (tmp_path / names.file_name(0, ".log")).write_bytes(data + emptied)
-    found = summary(tmp_path)
-    assert (found.torn, found.batches) == (None, 2)
-    assert [one.first_offset for one in found.open_transactions] == [0]

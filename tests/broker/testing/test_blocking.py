@@ -19,7 +19,8 @@ from txnsim.testing import _blocking as blocking
 from txnsim.testing import _life as life
 from txnsim.testing import _members as members
 from txnsim.testing import _recording as recording
-from txnsim.testing import cluster, faults, topics
+from txnsim.testing import _topics as topics
+from txnsim.testing import cluster, faults
 from txnsim.testing._blocking import SimulatedKafka
 from txnsim.testing._virtual import START_MS, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.small_trace import small
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import Event
-from txnsim.trace.reading import by_position, causes, read, recording
+from txnsim.trace.reading import Recording
 from txnsim.trace.story import Sentence, place, story
 
 NODES = ("scenario", "reader", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault")
@@ -206,7 +205,7 @@ TRAILER = b'{"k":"end","events":5,"hash":"sha256:0","verdict":"healthy"}'
 def test_a_file_is_header_events_trailer(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join((HEADER, EVENT, TRAILER, b"")))
-    run = read(path)
+    run = Recording.read(path)
     assert (run.nodes, run.level) == (("broker/1",), "brief")
     assert [event.i for event in run.events] == [4]
     assert run.trailer["verdict"] == "healthy"
@@ -226,7 +225,7 @@ def test_a_file_of_schema_1_is_read() -> None:
     written = (
         b'{"i":1,"t":9,"n":1,"l":2,"p":[0],"k":"marker.written","tx":"app/7:0","d":{"tp":"t-0"}}'
     )
-    run = recording("old", [header, sent, written, TRAILER])
+    run = Recording.of("old", [header, sent, written, TRAILER])
     assert (run.nodes, run.level) == (("client/app", "broker/1"), "full")
     assert [(event.k, event.p, event.tx) for event in run.events] == [
         ("msg.send", (), ""),
@@ -235,7 +234,7 @@ def test_a_file_of_schema_1_is_read() -> None:
 
 
 def test_a_file_whose_writer_was_stopped_has_no_trailer() -> None:
-    assert recording("a", [HEADER, EVENT]).trailer == {}
+    assert Recording.of("a", [HEADER, EVENT]).trailer == {}
 
 
 @pytest.mark.parametrize(
@@ -252,30 +251,17 @@ def test_a_file_whose_writer_was_stopped_has_no_trailer() -> None:
 )
 def test_what_is_no_trace_is_refused_with_its_line(lines: list[bytes], complaint: str) -> None:
     with pytest.raises(BadInputError, match=complaint):
-        recording("a", lines)
+        Recording.of("a", lines)
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="No such file"):
-        read(tmp_path / "none")
+        Recording.read(tmp_path / "none")
 
 
 def test_events_up_to_a_position() -> None:
-    run = recording("a", [HEADER, EVENT])
+    run = Recording.of("a", [HEADER, EVENT])
     assert run.through(None) == run.through(4) == run.events
     for position in (3, 5):
         with pytest.raises(BadInputError, match=f"there is no event {position}: .* 4 to 4"):
             run.through(position)
-
-
-def test_a_chain_of_causes_ends_at_its_root_or_at_what_a_ring_has_dropped() -> None:
-    run = small(
-        ("a",),
-        ("a", "note", (), "", None),
-        ("a", "note", (0,), "", None),
-        ("a", "note", (1, 0), "", None),
-    )
-    events = by_position(run.events)
-    assert [event.i for event in causes(events, events[2])] == [2, 1, 0]
-    del events[0]
-    assert [event.i for event in causes(events, events[2])] == [2, 1]

@@ -16,13 +16,10 @@ from txnsim.txn.open_txn_verdict import (
     Holder,
     OpenTxnStatus,
     Standing,
-    judge_one,
     program_at,
-    repair_command,
-    sentences,
     withheld,
 )
-from txnsim.txn.past_decision import Decided, Decision, Newest, Noted, decided, decided_by_log
+from txnsim.txn.past_decision import Decided, Decision, Newest, Noted
 from txnsim.txn.refusals import (
     concurrent,
     empty_id,
@@ -91,7 +88,7 @@ def holder(verdict: OpenTxnStatus) -> Holder:
 def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
     transactional_id: str | None, known: Coordinated | None, verdict: OpenTxnStatus, words: str
 ) -> None:
-    found, reason = judge_one(7, 0, transactional_id, known)
+    found, reason = OpenTxnStatus.judged(7, 0, transactional_id, known)
     assert found is verdict
     assert words in reason
 
@@ -107,7 +104,7 @@ def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
 def test_the_words_say_what_holds_readers_and_what_to_do(
     verdict: OpenTxnStatus, advice: str
 ) -> None:
-    first, second, third, last = sentences(standing(Cause.HANGING, holder(verdict), others=2))
+    first, second, third, last = standing(Cause.HANGING, holder(verdict), others=2).sentences()
     assert first == withheld(1, 4)
     assert "producer id 7, epoch 0" in second
     assert "2 s ago; so it is." in second
@@ -117,7 +114,7 @@ def test_the_words_say_what_holds_readers_and_what_to_do(
 
 @pytest.mark.parametrize("verdict", OpenTxnStatus)
 def test_only_what_hangs_has_a_command(verdict: OpenTxnStatus) -> None:
-    command = repair_command(PARTITION, verdict, program=program_at("b:1", "--command-config", "f"))
+    command = verdict.repair_command(PARTITION, program=program_at("b:1", "--command-config", "f"))
     assert command == (
         "txnsim txns --bootstrap-server b:1 --command-config f repair --topic t --partition 0 --yes"
         if verdict is OpenTxnStatus.HANGING
@@ -130,7 +127,7 @@ def test_a_command_is_that_of_the_cluster() -> None:
     there = msgspec.structs.replace(
         standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
     )
-    assert "txnsim txns --bootstrap-server b:1 forceTerminate" in sentences(there)[2]
+    assert "txnsim txns --bootstrap-server b:1 forceTerminate" in there.sentences()[2]
 
 
 @pytest.mark.parametrize(
@@ -140,15 +137,15 @@ def test_a_command_is_that_of_the_cluster() -> None:
 def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, guess: str) -> None:
     decided = Decided(decision=decision, because="a log says so")
     hanging = msgspec.structs.replace(holder(OpenTxnStatus.HANGING), decided=decided)
-    advice = sentences(standing(Cause.HANGING, hanging))[2]
+    advice = standing(Cause.HANGING, hanging).sentences()[2]
     assert f"It hangs. {decided}. To end it: " in advice
     assert advice.endswith(f"{guess}." if guess else "--yes.")
 
 
 def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
     nothing = standing(Cause.NOTHING)
-    assert "No transaction holds readers back" in sentences(nothing)[0]
-    assert len(sentences(nothing)) == 2
+    assert "No transaction holds readers back" in nothing.sentences()[0]
+    assert len(nothing.sentences()) == 2
     late = Standing(
         partition=PARTITION,
         cause=Cause.UNREPLICATED,
@@ -156,16 +153,16 @@ def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
         high_watermark=4,
         not_in_sync=[3],
     )
-    assert "matter of replication" in sentences(late)[1]
-    assert "Replicas [3]" in sentences(late)[2]
+    assert "matter of replication" in late.sentences()[1]
+    assert "Replicas [3]" in late.sentences()[2]
 
 
 def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
-    assert len(sentences(standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)))) == 3
+    assert len(standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)).sentences()) == 3
 
 
 def test_what_is_not_on_all_replicas_is_no_transaction() -> None:
-    written = sentences(standing(Cause.WRITTEN))
+    written = standing(Cause.WRITTEN).sentences()
     assert len(written) == 2
     assert "No transaction is open there" in written[1]
 
@@ -306,13 +303,13 @@ def test_by_state_epoch_and_clock(
     state: str, epoch: int, start_ms: int | None, expected: Decision
 ) -> None:
     newest = Newest(state=state, producer_id=PID, producer_epoch=epoch, start_time_ms=start_ms)
-    assert decided(PID, EPOCH, WRITTEN_MS, newest).decision is expected
+    assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest).decision is expected
 
 
 def test_who_has_gone_on_tells_nothing() -> None:
-    assert decided(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
+    assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
     other = Newest(state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE)
-    found = decided(PID, EPOCH, WRITTEN_MS, other)
+    found = Decided.by_newest(PID, EPOCH, WRITTEN_MS, other)
     assert found.decision is UNKNOWN
     assert "goes on as producer 8" in str(found)
 
@@ -320,7 +317,7 @@ def test_who_has_gone_on_tells_nothing() -> None:
 def test_it_says_which_marker_ends_it() -> None:
     def said(state: str) -> str:
         newest = Newest(state=state, producer_id=PID, producer_epoch=EPOCH, start_time_ms=BEFORE)
-        return str(decided(PID, EPOCH, WRITTEN_MS, newest))
+        return str(Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest))
 
     commit = "It was committed: end it with COMMIT, as its coordinator says CompleteCommit"
     assert said("CompleteCommit") == commit
@@ -361,9 +358,9 @@ def note(
 def test_the_log_tells_of_transactions_that_are_long_over(
     log: list[Noted], expected: Decision | None
 ) -> None:
-    found = decided_by_log(HERE, PID, EPOCH, log)
+    found = Decided.by_log(HERE, PID, EPOCH, log)
     assert (None if found is None else found.decision) == expected
-    assert decided_by_log(HERE, PID + 1, EPOCH, log) is None
+    assert Decided.by_log(HERE, PID + 1, EPOCH, log) is None
 
 
 # The transaction log by the text of KIP-890.

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from txnsim.errors import CorruptBatchError
 from txnsim.wire.batch import (
     GZIP,
-    HEADER_SIZE,
     LZ4,
     NONE,
     SNAPPY,
     ZSTD,
+    BatchHeader,
     Record,
     build_batch,
     control_batch,
@@ -26,7 +26,7 @@ from txnsim.wire.batch import (
     read_control_record,
     read_records,
 )
-from txnsim.wire.batch_header import BatchHeader, assign, crc_of, iter_batches, pack_batch, restamp
+from txnsim.wire.batch_header import assign, crc_of, iter_batches, pack_batch, restamp
 from txnsim.wire.batch_rewrite import (
     Scanned,
     batch_keys,
@@ -168,7 +168,7 @@ def test_a_record_that_ends_the_payload_in_a_length_is_cut_off() -> None:
 
 def test_records_are_scanned_where_they_lie() -> None:
     batch = made()
-    assert [record.key for record in scan_records(batch[HEADER_SIZE:], 4)] == [
+    assert [record.key for record in scan_records(batch[BatchHeader.SIZE :], 4)] == [
         b"a",
         b"b",
         None,

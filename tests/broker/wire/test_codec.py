@@ -42,7 +42,7 @@ from txnsim.wire.codec import (
 )
 from txnsim.wire.decoder import COPIED_RECORDS_MAX, DecodeFaultError, read_in_steps, reader
 from txnsim.wire.encoder import maker
-from txnsim.wire.old_messages import is_old, is_sound, offset_of, size_of
+from txnsim.wire.old_messages import OldMessage
 from txnsim.wire.varint import read_uvarint, uvarint
 
 END_TXN = 26
@@ -741,16 +741,16 @@ def test_cut_off_is_an_index_error() -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 def test_an_old_message_is_known_by_its_first_bytes(magic: int) -> None:
     message = old_message(magic, 42)
-    assert is_old(message)
-    assert (size_of(message), offset_of(message)) == (len(message), 42)
-    assert is_sound(message)
+    assert OldMessage.at(message) == OldMessage(offset=42, size=len(message))
+    assert OldMessage.is_sound(message)
 
 
 def test_a_flipped_bit_shows() -> None:
     message = bytearray(old_message(1, 42))
     message[-1] ^= 1
-    assert not is_sound(message)
+    assert not OldMessage.is_sound(message)
 
 
 def test_zeros_are_no_message() -> None:
-    assert not is_old(bytes(61))
+    assert OldMessage.at(bytes(61)) is None
+    assert OldMessage.at(bytes(16)) is None

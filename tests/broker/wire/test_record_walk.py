@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import CorruptBatchError
-from txnsim.wire.batch import HEADER_SIZE, Record, build_batch
+from txnsim.wire.batch import BatchHeader, Record, build_batch
 from txnsim.wire.record_walk import WALK_PIECES, Walked, newest_delta_ms, walk, walk_in_steps
 from txnsim.wire.records import signed_varint
 
@@ -23,7 +23,7 @@ def records_of(*deltas_ms: int, value: bytes = b"v") -> bytes:
         ],
         timestamp_ms=BASE_MS,
     )
-    return batch[HEADER_SIZE:]
+    return batch[BatchHeader.SIZE :]
 
 
 @given(
@@ -90,7 +90,7 @@ def test_records_of_any_kind_are_whole(
         timestamp_ms=0,
     )
     deltas_ms = [number * delta_ms for number in range(len(keys))]
-    assert newest_delta_ms(batch, HEADER_SIZE, len(keys)) == max(deltas_ms)
+    assert newest_delta_ms(batch, BatchHeader.SIZE, len(keys)) == max(deltas_ms)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_records_of_any_kind_are_whole(
 )
 def test_lengths_that_do_not_fill_a_record_are_noticed(at: int, byte: int) -> None:
     batch = build_batch([Record(key=b"k", value=b"v", headers=(("h", b"x"),))], timestamp_ms=0)
-    data = bytearray(batch[HEADER_SIZE:])
+    data = bytearray(batch[BatchHeader.SIZE :])
     assert newest_delta_ms(bytes(data), 0, 1) == 0
     data[at] = byte
     assert newest_delta_ms(bytes(data), 0, 1) is None
@@ -107,14 +107,14 @@ def test_lengths_that_do_not_fill_a_record_are_noticed(at: int, byte: int) -> No
 
 def test_many_offsets_in_one_batch_are_read_over() -> None:
     batch = build_batch([Record(key=b"k")] * 100, timestamp_ms=0)
-    assert newest_delta_ms(batch, HEADER_SIZE, 100) == 0
+    assert newest_delta_ms(batch, BatchHeader.SIZE, 100) == 0
 
 
 def test_long_keys_and_headers_are_read_over() -> None:
     batch = build_batch(
         [Record(key=b"k" * 20_000, headers=(("h" * 90, b"x" * 90),))], timestamp_ms=0
     )
-    assert newest_delta_ms(batch, HEADER_SIZE, 1) == 0
+    assert newest_delta_ms(batch, BatchHeader.SIZE, 1) == 0
 
 
 def test_a_null_key_said_in_two_bytes_is_one() -> None:
@@ -137,7 +137,7 @@ def with_headers(*counts: int) -> bytes:
         Record(value=b"v", headers=(("h", b"x"), ("", None)) * (count // 2), timestamp_ms=at)
         for at, count in enumerate(counts)
     ]
-    return build_batch(records, timestamp_ms=0)[HEADER_SIZE:]
+    return build_batch(records, timestamp_ms=0)[BatchHeader.SIZE :]
 
 
 @pytest.mark.parametrize(

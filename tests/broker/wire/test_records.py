@@ -18,7 +18,7 @@ from kio.records.readers import read_batch
 
 from txnsim.errors import CorruptBatchError, MissingExtraError, UnpacksTooLargeError
 from txnsim.wire.batch_header import (
-    HEADER_SIZE,
+    BatchHeader,
     crc_is_valid,
     iter_batches,
     pack_batch,
@@ -234,7 +234,7 @@ def test_changed_byte_is_noticed_or_harmless(
     records: list[Record], position: int, value: int
 ) -> None:
     built = bytearray(build_batch(records, timestamp_ms=0))
-    built[HEADER_SIZE + position % (len(built) - HEADER_SIZE)] = value
+    built[BatchHeader.SIZE + position % (len(built) - BatchHeader.SIZE)] = value
     changed: Any = bytes(built)
     with contextlib.suppress(CorruptBatchError):
         assert len(read_records(changed)) == len(records)
@@ -247,7 +247,9 @@ def test_only_record_is_what_read_records_reads_or_nothing(data: st.DataObject) 
     records = data.draw(record_lists(time_min_ms=0, time_max_ms=1_000))
     batch = bytearray(build_batch(records, timestamp_ms=5))
     if data.draw(st.booleans()):
-        batch[data.draw(st.integers(HEADER_SIZE, len(batch) - 1))] ^= data.draw(st.integers(1, 255))
+        batch[data.draw(st.integers(BatchHeader.SIZE, len(batch) - 1))] ^= data.draw(
+            st.integers(1, 255)
+        )
     found = only_record(bytes(batch), read_batch_header(batch))
     if found is not None:
         (record,) = read_records(batch)
@@ -267,8 +269,8 @@ def test_only_record_leaves_to_others_what_coordinators_do_not_write() -> None:
     assert only_record(headed, read_batch_header(headed)) is None
     long = build_batch([Record(key=b"k", value=bytes(20_000))], timestamp_ms=1)
     assert only_record(long, read_batch_header(long)) is None
-    cut = bytearray(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)[:HEADER_SIZE])
-    cut[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")  # its size: nothing is missing, by that
+    cut = bytearray(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)[: BatchHeader.SIZE])
+    cut[8:12] = (BatchHeader.SIZE - 12).to_bytes(4, "big")  # its size: nothing is missing, by that
     assert only_record(bytes(cut), read_batch_header(cut)) is None
 
 
@@ -285,7 +287,7 @@ def test_records_are_shared_out_in_order_over_batches_that_are_full(
         return encode_record(Record(key=b"k" * size), offset_delta=number, timestamp_delta_ms=0)
 
     def bytes_of(items: list[int]) -> int:
-        return HEADER_SIZE + sum(len(encode(size, n)) for n, size in enumerate(items))
+        return BatchHeader.SIZE + sum(len(encode(size, n)) for n, size in enumerate(items))
 
     batches = list(in_batches(sizes, encode, batch_bytes_max=limit))
     assert [size for items, _ in batches for size in items] == sizes

@@ -17,7 +17,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.releases.rules import LATEST
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import (
-    HEADER_SIZE,
+    BatchHeader,
     Record,
     build_batch,
     crc_is_valid,
@@ -77,7 +77,7 @@ def sound_batches() -> Iterator[bytes]:
 
 def sealed(batch: bytes) -> bytes:
     """The same with a length and a CRC that fit: what lies behind both is to be reached."""
-    if len(batch) < HEADER_SIZE:
+    if len(batch) < BatchHeader.SIZE:
         return batch
     length = (len(batch) - _LENGTH_FROM).to_bytes(4, "big")
     fitted = batch[:_LENGTH_AT] + length + batch[_LENGTH_FROM:]

@@ -23,22 +23,25 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
 from txnsim.storage import (
+    _indexes as indexes,
+)
+from txnsim.storage import (
     checkpoints,
-    indexes,
     metadata_files,
     names,
     producer_snapshot,
     txn_index,
 )
-from txnsim.storage.metadata_log import read_metadata_log
+from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.replica_loading import Noted, load_replica
-from txnsim.storage.replica_summary import summarize
 from txnsim.txn.log_format import decode_record as decode_txn_record
 from txnsim.txn.log_reader import read_log
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.control import control_batch
 from txnsim.wire.messages import metadata_records as schema
+from txnsim_spark._replica_summary import summarize
+from txnsim_spark.soundness import _index_entries
 
 _SIZE: Final = 2
 _COMMITTED: Final = IsolationLevel.READ_COMMITTED
@@ -150,7 +153,7 @@ def _play_replica(data: bytes) -> None:
         (f"{_NAME}.index", b""),
         ("00000000000000000006.log", second),
         ("00000000000000000006.snapshot", snapshot),
-        (names.LEADER_EPOCHS_NAME, epochs),
+        (names.FileName.LEADER_EPOCHS, epochs),
     ):
         if content or name.endswith("0.log") or (name.endswith(".index") and flags & 8):
             (folder / name).write_bytes(content)
@@ -192,12 +195,12 @@ def _text(read: Callable[..., Any]) -> Callable[[bytes], Any]:
 _READERS: Final[tuple[Callable[[bytes], Any], ...]] = (
     _text(checkpoints.decode_leader_epochs),
     _text(checkpoints.decode_offsets),
-    _text(metadata_files.decode_meta_properties),
+    _text(metadata_files.MetaProperties.decode),
     _text(metadata_files.decode_partition_metadata),
-    lambda data: txn_index.decode(data, place="file"),
+    lambda data: tuple(txn_index.decode(data, place="file")),
     lambda data: producer_snapshot.decode(_sealed_snapshot(data)),
-    lambda data: indexes.decode_offset_index(data, base_offset=0, place="file"),
-    lambda data: indexes.decode_time_index(data, base_offset=0, place="file"),
+    lambda data: _index_entries.decode_offset_index(data, base_offset=0, place="file"),
+    lambda data: _index_entries.decode_time_index(data, base_offset=0, place="file"),
 )
 
 
@@ -260,7 +263,7 @@ def _play_metadata(data: bytes) -> None:
         )
     (_METADATA / f"{_NAME}.log").write_bytes(batch)
     with contextlib.suppress(CorruptLogRecordError):
-        read_metadata_log(_METADATA, cluster_id="c")
+        StoredMetadata.read(_METADATA, cluster_id="c")
 
 
 # Records of the internal topics

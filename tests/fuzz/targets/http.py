@@ -20,14 +20,14 @@ from urllib.parse import unquote
 from tests.fuzz.target import Target, Violation
 from tests.support.clusters import options
 from tests.support.virtual_environment import around
-from txnsim.http.app import OPERATIONS, ControlApi
-from txnsim.http.openapi import document
+from txnsim.http._app import OPERATIONS, ControlApi
+from txnsim.http._openapi import document
 from txnsim.http.work_thread import WorkThread
-from txnsim.runtime.forked_processes import ForkServer
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.scenario.commands import MODULE
+from txnsim_lab.scenario.forked_processes import ForkServer
 
 _START_MS: Final = 1_700_000_000_000
 _PATIENCE_S: Final = 3.0

@@ -15,7 +15,7 @@ import pytest
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
-from txnsim.trace.reading import read, recording
+from txnsim.trace.reading import Recording
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -196,7 +196,7 @@ def test_the_command_and_the_pytest_test_that_are_shared_repeat_the_run(
     outcome("-m", "txnsim", *command, "--trace", str(tmp_path))
     (trace,) = tmp_path.glob("*.jsonl")
     seen = json.loads(page.evaluate("JSON.stringify(__sim.events.map((e) => [e.i, e.t, e.k]))"))
-    assert [[e.i, e.t, e.k] for e in read(trace).events] == seen
+    assert [[e.i, e.t, e.k] for e in Recording.read(trace).events] == seen
     test = tmp_path / "test_shared.py"
     test.write_text(page.inner_text("#share-pytest"), encoding="utf-8")
     said = outcome("-m", "pytest", "-q", "-p", "no:cacheprovider", str(test))
@@ -407,7 +407,7 @@ def test_what_a_live_cluster_has_recorded_is_saved_and_told(
         page.click("#share-save")
     saved = waiting.value
     assert saved.suggested_filename == "trace.jsonl"
-    run = recording("saved", Path(saved.path()).read_bytes().splitlines())
+    run = Recording.of("saved", Path(saved.path()).read_bytes().splitlines())
     assert any(event.k == "pid.open" for event in run.events)
 
 

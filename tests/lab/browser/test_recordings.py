@@ -13,7 +13,7 @@ from tests.lab.browser.test_page import PICTURES
 from tests.support.small_trace import small
 from tests.support.traces import told
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.trace.reading import Recording, recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.trace.state import state_at
 
@@ -70,7 +70,7 @@ def test_the_browsers_state_is_the_readers_at_fifty_events_of_every_scenario(
         for one in list(scenarios().values())[part::PARTS]:
             label = next(iter(one.runs))
             text = aside.submit(told, one.name, label).result()
-            run = recording(one.name, text.splitlines())
+            run = Recording.of(one.name, text.splitlines())
             known = [event.i for event in run.events]
             positions = known[:: max(1, len(known) // AT_RANDOM)]
             found = differences(page, text, run, positions)

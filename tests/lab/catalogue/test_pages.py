@@ -17,7 +17,7 @@ from tests.support.stories import small
 from txnsim.cli.main import main
 from txnsim.client.inspection.waiting_readers import explain
 from txnsim.runtime.trace import TraceLevel
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.scenario import catalog, final_observation, runner
 from txnsim_lab.scenario.catalog import scenarios
 from txnsim_lab.scenario.model import Scenario
@@ -343,7 +343,7 @@ def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: Tr
     first = run_in_virtual_time(
         ScenarioRun(scenario=told, run=run, take=take), seed=SEED, trace_level=level
     ).trace
-    header = recording("first", first.splitlines()).header
+    header = Recording.of("first", first.splitlines()).header
     again = ScenarioRun(
         scenario=catalog.find(header["scenario"])[1], run=header["run"], take=header["take"]
     )
@@ -351,7 +351,7 @@ def test_a_header_is_all_that_a_replay_needs(scenario: str, take: str, level: Tr
     replayed = run_in_virtual_time(
         again, seed=header["seed"], trace_level=TraceLevel(header["level"])
     ).trace
-    assert recording("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
+    assert Recording.of("replay", replayed.splitlines()).trailer["hash"].startswith("sha256:")
     assert replayed == first
     other = run_in_virtual_time(again, seed=SEED + 1, trace_level=level).trace
     assert other != first, "the seed matters, so that equal traces mean something"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.http.events import EventRoutes
+from txnsim.http._events import EventRoutes
 
 EXAMPLES: Final = 10
 _CONFIG: Final = Path(__file__).with_name("schemathesis.toml")

@@ -15,8 +15,8 @@ import pytest
 
 from tests.support.clusters import client_of, real_cluster
 from txnsim.client.producer import Producer
-from txnsim.http.app import OPERATIONS, ControlApi
-from txnsim.http.openapi import document
+from txnsim.http._app import OPERATIONS, ControlApi
+from txnsim.http._openapi import document
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server.cluster import SimCluster
 

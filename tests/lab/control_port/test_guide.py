@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.support.clusters import real_cluster
-from txnsim.http.app import ControlApi
+from txnsim.http._app import ControlApi
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "control-api.md"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.client.positions import committed_positions
+from txnsim.client._positions import committed_positions
 from txnsim.types import TopicPartition
 from txnsim_lab.exam.readers import GROUP, Said, directories, expected, library, misses
 

@@ -22,17 +22,18 @@ from txnsim.client.producer import Producer
 from txnsim.errors import BadInputError
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
-from txnsim.http import app, openapi
-from txnsim.http.app import ControlApi
-from txnsim.http.guard import AccessRules
+from txnsim.http import _app as app
+from txnsim.http import _openapi as openapi
+from txnsim.http._app import ControlApi
+from txnsim.http._guard import AccessRules
+from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.security.options import SecureListener, SecurityProtocol
 from txnsim.server.security_demo import demo_security
-from txnsim.trace.reading import Recording, recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.http import _explaining as explaining
 from txnsim_lab.http import _practising as practising
-from txnsim_lab.http import proxy
 from txnsim_lab.http.proxy import ProxyApi
 from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.proxy.fault_proxy import FaultProxy
@@ -160,9 +161,10 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
 
     def counted(name: str, lines: Iterable[bytes]) -> Recording:
         read.append(name)
-        return recording(name, lines)
+        return of(name, lines)
 
-    monkeypatch.setattr(explaining, "recording", counted)
+    of = Recording.of
+    monkeypatch.setattr(Recording, "of", counted)
     rounds = 40
     for number in range(rounds):
         _transactions(tracer, range(100 * number, 100 * (number + 1)))
@@ -295,8 +297,13 @@ async def test_an_onlooker_who_is_not_answered_says_so(
 HOLD = {"id": "late", "point": "client.request", "api": "Metadata", "action": {"do": "hold"}}
 
 
-def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
-    document = proxy.document(has_peers=False)
+def api_of(*peers: Endpoint) -> ProxyApi:
+    options = ProxyOptions(bootstrap="localhost:9092", peers=peers)
+    return ProxyApi(FaultProxy(real_environment(), options))
+
+
+async def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
+    document = api_of().document()
     assert set(document["paths"]) < set(openapi.document(app.OPERATIONS)["paths"]) | {
         "/api/v1/cluster"
     }
@@ -304,7 +311,8 @@ def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
     schemas = document["components"]["schemas"]
     assert schemas["FaultPoint"]["enum"] == ["client.request", "client.response", "connection.open"]
     assert "crash" not in schemas["FaultRule"]["properties"]["action"]["discriminator"]["mapping"]
-    with_peers = proxy.document(has_peers=True)["components"]["schemas"]["FaultPoint"]["enum"]
+    schemas = api_of(Endpoint(1, "localhost", 9093)).document()["components"]["schemas"]
+    with_peers = schemas["FaultPoint"]["enum"]
     assert {"peer.request", "peer.response"} < set(with_peers)
     rule = {"$ref": "#/components/schemas/FaultRule", "components": document["components"]}
     jsonschema.validate(HOLD, rule)
@@ -314,11 +322,12 @@ def test_what_a_proxy_can_not_do_is_not_in_its_document() -> None:
 
 def test_every_other_operation_has_a_reason() -> None:
     """And no path of a proxy's own is taken by one of them."""
-    missing = [one for one in app.OPERATIONS if one not in proxy.OPERATIONS]
+    known = ProxyApi.every_operation()
+    missing = [one for one in app.OPERATIONS if one not in known]
     assert len(missing) > 20
-    assert {one.path for one in missing} & {one.path for one in proxy.OPERATIONS} == {
-        "/api/v1/cluster"
-    }, "only the proxy's own view of it is another one"
+    assert {one.path for one in missing} & {one.path for one in known} == {"/api/v1/cluster"}, (
+        "only the proxy's own view of it is another one"
+    )
 
 
 async def test_faults_health_looks_and_refusals() -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from tests.lab.known_bugs.mutations import MUTATIONS
 from tests.lab.known_bugs.run import CPU_S, Answer, answers, bugs
 from tests.lab.known_bugs.unfound import UNFOUND
-from txnsim.releases.rules import documentation
+from txnsim.releases.rules import Rules
 
 
 def sections() -> Iterator[str]:
@@ -22,7 +22,7 @@ def sections() -> Iterator[str]:
     yield "## Bugs put in by hand\n\n" + _table(
         ("Bug", *_HEAD), [(MUTATIONS[one.bug].what, *_cells(one)) for one in mutations]
     )
-    told = documentation()
+    told = Rules.documentation()
     yield _SWITCHES + _table(
         ("Switch", "Without it", *_HEAD),
         [(f"`{one.bug}`", told[one.bug].before, *_cells(one)) for one in switches],

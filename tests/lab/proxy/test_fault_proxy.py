@@ -438,7 +438,7 @@ def test_what_passes_and_what_does_not(
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_refusal_names_no_other_mechanism(version: int) -> None:
-    frame = peek.refuse_mechanism(version, 3)
+    frame = peek.refuse_mechanism(handshake("GSSAPI", version))
     correlation_id, message = codec.read_response(17, version, frame[4:])
     assert correlation_id == 3
     assert message.error_code == ErrorCode.unsupported_sasl_mechanism

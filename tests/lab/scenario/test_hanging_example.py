@@ -10,7 +10,7 @@ from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.runtime.trace import TraceLevel
 from txnsim.server.cluster import SimCluster
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim.trace.story import story
 from txnsim_lab.scenario import hanging_example
 from txnsim_lab.trace.state import state_at
@@ -23,7 +23,7 @@ async def test_it_hangs_and_nothing_else_is_made() -> None:
         await told(sim, "billing")
         assert [one.partition for one in await open_ones(sim)] == [hanging_example.TARGET]
         assert sim.injector.get(hanging_example.RULE) is None
-        run = recording("the trace", b"".join(sim.environment.tracer.pieces()).splitlines())
+        run = Recording.of("the trace", b"".join(sim.environment.tracer.pieces()).splitlines())
         narrated = [one.text for one in story(run.events, run.nodes) if one.is_narrated]
         assert len(narrated) == 7
         assert narrated[0].startswith("An application begins a transaction: T1 of billing.")

@@ -20,12 +20,11 @@ from txnsim.client.errors import (
     AbortableError,
     ClientError,
     ConnectionLostError,
-    ErrorCode,
     FatalError,
     RequestTimeoutError,
     RetriableError,
 )
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, ErrorCode
 from txnsim_lab.cli._scenario.command import TEMPLATE
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario._cluster_options import STRICT_MARKERS, leaders_of, new_topic, options_of

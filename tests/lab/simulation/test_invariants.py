@@ -12,7 +12,6 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.markers import append_marker
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.requests import offset_commit
-from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.producer import Producer
 from txnsim.errors import Rejection
 from txnsim.faults.actions import Fail
@@ -41,7 +40,7 @@ async def use(cluster: VirtualCluster) -> None:
     """A position, a committed transaction, and one that is open."""
     async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
         request = offset_commit("g", GroupMetadata(), {PLACE: 3})
-        await ask_group_coordinator(client, "g", request)
+        await client.ask_group_coordinator("g", request)
         await producer.init_transactions()
         for _ in range(2):
             producer.begin()

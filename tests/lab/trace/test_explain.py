@@ -6,8 +6,8 @@ from tests.support.small_trace import small
 from tests.support.traces import hung_at, told_run
 from txnsim.errors import BadInputError
 from txnsim.runtime.trace import TraceLevel
-from txnsim.trace.reading import by_position
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim_lab.trace.chains import by_position
 from txnsim_lab.trace.explain import (
     BRIEF_REMARK,
     explain_lso,

@@ -11,7 +11,8 @@ from txnsim.client.producer import Producer
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import TraceLevel
-from txnsim.trace.reading import Recording, by_position, recording
+from txnsim.trace.reading import Recording
+from txnsim_lab.trace.chains import by_position
 from txnsim_lab.trace.explain import LsoExplanation, explain_lso
 
 
@@ -46,7 +47,7 @@ def test_a_held_end_of_another_transaction_is_no_cause(
                 cluster.injector.disarm("f")
 
     run_cluster(main, trace_level=TraceLevel.BRIEF, level=level)
-    run = recording("run", lines)
+    run = Recording.of("run", lines)
     assert hits_in(run, explain_lso(run, "orders-0")) == names
 
 

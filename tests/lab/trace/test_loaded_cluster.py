@@ -39,10 +39,10 @@ from txnsim.server.log_dirs import log_dir_of
 from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
 from txnsim.storage.disks import find_disks
-from txnsim.storage.metadata_log import FOLDER_NAME
-from txnsim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
+from txnsim.storage.metadata_log import StoredMetadata
+from txnsim.storage.names import FileName
 from txnsim.storage.stored_file import tar_of
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
 from txnsim_lab.trace.explain import explain_lso
 
@@ -223,10 +223,10 @@ def test_what_was_written_and_loaded_is_the_same_cluster(
     left = run_cluster(first, seed=seed, cluster_options=options)
     for path in left.paths:
         if stop == "killed":
-            (path / CLEAN_SHUTDOWN_NAME).unlink()
-            (path / RECOVERY_POINTS_NAME).unlink()
+            (path / FileName.CLEAN_SHUTDOWN).unlink()
+            (path / FileName.RECOVERY_POINTS).unlink()
         if stop == "without metadata":
-            shutil.rmtree(path / FOLDER_NAME)
+            shutil.rmtree(path / StoredMetadata.FOLDER)
     assert sum(map(len, left.seen.records["all"].values())) > len(left.seen.hanging)
 
     async def second(cluster: VirtualCluster) -> None:
@@ -350,7 +350,7 @@ def test_the_trace_of_a_loaded_cluster_knows_what_its_coordinators_have_loaded(
     paths, now_ms = run_cluster(first, cluster_options=options)
 
     async def second(cluster: VirtualCluster) -> str:
-        run = recording("it", b"".join(cluster.env.tracer.pieces()).splitlines())
+        run = Recording.of("it", b"".join(cluster.env.tracer.pieces()).splitlines())
         return explain_lso(run, str(orders)).cause
 
     for level in (TraceLevel.BRIEF, TraceLevel.FULL):

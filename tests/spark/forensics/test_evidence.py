@@ -16,7 +16,7 @@ from tests.support.logs import driven_log
 from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
 from tests.support.remade_topic import GONE_ID, NEW_ID, OLD_ID, remade_topic
 from txnsim.errors import BadInputError
-from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, partition_for, uuid_text
 from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
@@ -462,7 +462,7 @@ ID = uuid.UUID(int=7)
 
 def copy_in(log_dir: Path, *records: bytes) -> Path:
     log_dir.mkdir()
-    write_metadata_log(log_dir / FOLDER_NAME, records)
+    write_metadata_log(log_dir / StoredMetadata.FOLDER, records)
     return log_dir
 
 
@@ -503,9 +503,9 @@ def test_a_copy_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 
 def test_deleted_topics_and_the_owners_of_whole_copies_are_told(tmp_path: Path) -> None:
     made = BrokerDir(tmp_path / "b1", 1)
-    write_metadata_log(made.path / FOLDER_NAME, [topic("orders", ID), removed(ID)])
+    write_metadata_log(made.path / StoredMetadata.FOLDER, [topic("orders", ID), removed(ID)])
     torn = BrokerDir(tmp_path / "b2", 2)
-    write_metadata_log(torn.path / FOLDER_NAME, [topic("orders", ID)])
+    write_metadata_log(torn.path / StoredMetadata.FOLDER, [topic("orders", ID)])
     (log,) = torn.path.glob("*/*.log")
     log.write_bytes(log.read_bytes() + b"torn")
     found = known_topics_in([made.path, torn.path], print)

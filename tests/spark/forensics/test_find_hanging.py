@@ -154,7 +154,7 @@ def test_only_the_topics_that_are_asked_for_are_judged(tmp_path: Path, driver: L
 
 def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty", clean=False)
-    *_, (_, last) = names.numbered_files(broker.path / "orders-0", names.LOG_SUFFIX)
+    *_, (_, last) = names.Suffix.LOG.files_in(broker.path / "orders-0")
     last.write_bytes(last.read_bytes()[:-1])
     report = report_on(broker.path)
     end = driver.log.log_end_offset - 1
@@ -163,7 +163,7 @@ def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) 
     assert lost.endswith(
         f"orders-0: the log ends at offset {end}, below its high watermark {end + 1}"
     )
-    checkpoint = broker.path / names.HIGH_WATERMARKS_NAME
+    checkpoint = broker.path / names.FileName.HIGH_WATERMARKS
     checkpoint.write_text(checkpoint.read_text().replace(f"orders 0 {end + 1}", f"orders 0 {end}"))
     report = report_on(broker.path)
     assert one_of(report).start_offset == 2
@@ -177,7 +177,7 @@ def test_where_a_log_can_not_be_read_to_its_end_nothing_is_guessed(
     tmp_path: Path, driver: LogDriver
 ) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty")
-    _, (_, middle), *_ = names.numbered_files(broker.path / "orders-0", names.LOG_SUFFIX)
+    _, (_, middle), *_ = names.Suffix.LOG.files_in(broker.path / "orders-0")
     middle.write_bytes(middle.read_bytes()[:-1])
     report = report_on(broker.path, use_snapshots=False)
     assert one_of(report).verdict is OpenTxnStatus.UNKNOWN
@@ -193,13 +193,13 @@ def test_ages_are_counted_to_the_newest_time_that_files_tell(
     for path in broker.path.rglob("*"):
         os.utime(path, (1, 1))
     assert report_on(broker.path, as_of_ms=None).as_of_ms == NOW  # of the coordinator's record
-    os.utime(broker.path / names.CLEAN_SHUTDOWN_NAME, ns=(0, (NOW + 77) * 1_000_000))
+    os.utime(broker.path / names.FileName.CLEAN_SHUTDOWN, ns=(0, (NOW + 77) * 1_000_000))
     assert report_on(broker.path, as_of_ms=None).as_of_ms == NOW + 77
 
 
 def test_a_beginning_in_a_deleted_segment_has_no_time(tmp_path: Path, driver: LogDriver) -> None:
     broker = broker_with(tmp_path / "b", driver, "Empty")
-    logs = names.numbered_files(broker.path / "orders-0", names.LOG_SUFFIX)
+    logs = names.Suffix.LOG.files_in(broker.path / "orders-0")
     for _, path in logs[:-1]:
         path.unlink()
     report = report_on(broker.path)

@@ -173,7 +173,7 @@ def test_of_a_replica_that_no_checkpoint_names_segments_are_tasks(
     other tasks have read.
     """
     paths = in_many_segments(tmp_path, is_clean=False)
-    (tmp_path / names.RECOVERY_POINTS_NAME).write_text("0\n0\n")
+    (tmp_path / names.FileName.RECOVERY_POINTS).write_text("0\n0\n")
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica, use_snapshots=False)
     assert all(one.is_recovered for one in state.unread)
@@ -371,7 +371,7 @@ def test_a_snapshot_inside_a_segment_is_of_no_use_after_a_kill(broker: BrokerDir
     driver.txn(0)
     replica = broker.replica(driver)
     driver.append(plain())
-    (log, *_) = names.numbered_files(replica, names.LOG_SUFFIX)
+    (log, *_) = names.Suffix.LOG.files_in(replica)
     log[1].write_bytes(b"".join(driver.log.batches()))
     found = Looked(broker.kill())
     assert (found.unread, found.state.seeded_from) == ([0], None)
@@ -382,7 +382,7 @@ def test_a_snapshot_that_can_not_be_read_is_passed_over_and_told(
     broker: BrokerDir, driver: LogDriver
 ) -> None:
     replica = broker.replica(driver)
-    *_, (_, last) = names.numbered_files(replica, names.SNAPSHOT_SUFFIX)
+    *_, (_, last) = names.Suffix.SNAPSHOT.files_in(replica)
     last.write_bytes(b"\0\1nonsense...")
     found = Looked(broker.stop())
     assert found.unread == found.segments[-1:]
@@ -413,7 +413,7 @@ def test_a_replica_without_segments_is_empty(broker: BrokerDir) -> None:
 
 def test_the_log_starts_where_the_broker_noted_it(broker: BrokerDir, driver: LogDriver) -> None:
     broker.replica(driver)
-    (broker.path / names.LOG_STARTS_NAME).write_text("0\n1\norders 0 3\n")
+    (broker.path / names.FileName.LOG_STARTS).write_text("0\n1\norders 0 3\n")
     assert Looked(broker.stop()).state.ends.log_start_offset == 3
 
 
@@ -423,8 +423,8 @@ def test_notes_that_make_no_sense_are_told_and_left_out(
 ) -> None:
     replica = broker.replica(driver)
     broker.stop()
-    (broker.path / names.HIGH_WATERMARKS_NAME).write_bytes(data)
-    (replica / names.LEADER_EPOCHS_NAME).write_bytes(data)
+    (broker.path / names.FileName.HIGH_WATERMARKS).write_bytes(data)
+    (replica / names.FileName.LEADER_EPOCHS).write_bytes(data)
     found = Looked(broker.path)
     assert len(found.problems) == 2
     assert (found.state.ends.epochs, found.state.ends.high_watermark) == ((), None)
@@ -514,7 +514,7 @@ def test_many_gaps_do_not_hide_the_last_one(tmp_path: Path, batches_per_segment:
     folder.mkdir()
     for first in range(0, len(data), batches_per_segment):
         share = data[first : first + batches_per_segment]
-        path = folder / names.file_name(read_batch_header(share[0]).base_offset, names.LOG_SUFFIX)
+        path = folder / names.Suffix.LOG.at(read_batch_header(share[0]).base_offset)
         path.write_bytes(b"".join(share))
     (replica,) = replicas_in([tmp_path])
     state = state_of(replica)
@@ -560,7 +560,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def logs_in(log_dir: Path) -> list[Path]:
-    return [path for _, path in names.numbered_files(log_dir / "orders-0", names.LOG_SUFFIX)]
+    return [path for _, path in names.Suffix.LOG.files_in(log_dir / "orders-0")]
 
 
 def test_the_batch_of_the_producer_is_there(log_dir: Path) -> None:

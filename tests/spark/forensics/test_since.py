@@ -74,7 +74,7 @@ def job(growing: GrowingDir, tmp_path: Path) -> Job:
 
 def segments(growing: GrowingDir) -> list[Path]:
     """Of the log that everybody writes to, in order."""
-    return [one for _, one in names.numbered_files(growing.path / "orders-0", names.LOG_SUFFIX)]
+    return [one for _, one in names.Suffix.LOG.files_in(growing.path / "orders-0")]
 
 
 def segment_of(file: Path) -> SegmentFile:
@@ -140,7 +140,7 @@ def test_a_new_leader_s_batches_are_read(growing: GrowingDir, job: Job) -> None:
 
 
 def test_another_topic_of_the_same_name_is_read(growing: GrowingDir, job: Job) -> None:
-    file = growing.path / "orders-0" / names.PARTITION_METADATA_NAME
+    file = growing.path / "orders-0" / names.FileName.PARTITION_METADATA
     text = file.read_text()
     file.write_text(text.replace(text.split("topic_id: ")[1][:4], "BBBB"))
     assert job.run()[0] == size_of(*segments(growing))

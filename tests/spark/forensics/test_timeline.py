@@ -418,7 +418,7 @@ def test_what_a_replica_has_open_is_collected_with_its_markers(tmp_path: Path) -
 
 def test_the_manifest_says_what_it_cost(tmp_path: Path) -> None:
     manifest = collected(broker(tmp_path).kill()).manifest
-    size = sum(one.stat().st_size for one in tmp_path.rglob(f"*{names.LOG_SUFFIX}"))
+    size = sum(one.stat().st_size for one in tmp_path.rglob(f"*{names.Suffix.LOG}"))
     assert (manifest.brokers, manifest.replicas, manifest.coordinator_logs) == ((1,), 1, 1)
     assert (manifest.open_transactions, manifest.metadata_age) == (1, None)
     assert (manifest.segment_bytes, manifest.read_bytes, manifest.read_again) == (size, size, 0)
@@ -428,7 +428,7 @@ def test_an_end_that_was_caught_in_a_write_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_dir = broker(tmp_path).kill()
-    segment = log_dir / "orders-0" / names.file_name(0, names.LOG_SUFFIX)
+    segment = log_dir / "orders-0" / names.Suffix.LOG.at(0)
     whole = segment.read_bytes()
     segment.write_bytes(whole[:-5])
     torn = collected(log_dir)

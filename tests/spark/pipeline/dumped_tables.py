@@ -17,7 +17,7 @@ NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def by_file(
-    rows: Iterable[Row], suffix: str, number: str, line: Callable[[Row], str]
+    rows: Iterable[Row], suffix: names.Suffix, number: str, line: Callable[[Row], str]
 ) -> dict[Path, list[str]]:
     """Lines by file.
 
@@ -33,10 +33,10 @@ def by_file(
     return dict(found)
 
 
-def file_of(row: Row, suffix: str, number: str = "segment_base_offset") -> Path:
+def file_of(row: Row, suffix: names.Suffix, number: str = "segment_base_offset") -> Path:
     """The file that a row comes from."""
     folder = names.directory_name(TopicPartition(row["topic"], row["partition"]))
-    return Path(row["log_dir"], folder, names.file_name(row[number], suffix))
+    return Path(row["log_dir"], folder, suffix.at(row[number]))
 
 
 def batch_line(row: Row) -> str:

@@ -56,8 +56,8 @@ def make(directory: Path, brokers: int, replicas: int) -> None:
     for number in range(COORDINATORS):
         _coordinator(homes, ends, number)
     for home, known in zip(homes, ends, strict=True):
-        (home / names.HIGH_WATERMARKS_NAME).write_text(encode_offsets(known))
-        (home / names.RECOVERY_POINTS_NAME).write_text(encode_offsets(dict.fromkeys(known, 0)))
+        (home / names.FileName.HIGH_WATERMARKS).write_text(encode_offsets(known))
+        (home / names.FileName.RECOVERY_POINTS).write_text(encode_offsets(dict.fromkeys(known, 0)))
 
 
 def _write(folder: Path, kind: Kind) -> None:
@@ -82,7 +82,7 @@ def _kind(kind: int, *, is_behind: bool) -> Kind:
         files = tuple(
             (one.name, one.read_bytes())
             for one in sorted(folder.iterdir())
-            if one.suffix == names.LOG_SUFFIX or one.name == names.LEADER_EPOCHS_NAME
+            if one.suffix == names.Suffix.LOG or one.name == names.FileName.LEADER_EPOCHS
         )
     return Kind(files, driver.log.high_watermark)
 

@@ -124,7 +124,7 @@ class Story:
 
     @staticmethod
     def _noted(home: Path) -> dict[TopicPartition, int]:
-        file = home / "data" / names.HIGH_WATERMARKS_NAME
+        file = home / "data" / names.FileName.HIGH_WATERMARKS
         return decode_offsets(file.read_text(), place=str(file)) if file.exists() else {}
 
     @property

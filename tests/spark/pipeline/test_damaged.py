@@ -381,7 +381,7 @@ def small_sections(monkeypatch: pytest.MonkeyPatch) -> list[SegmentFile]:
 def densely_indexed(kept: Path, folder: Path, chosen: Iterable[Variant]) -> tuple[Path, ...]:
     """These variants, of logs whose indexes have an entry for each batch."""
     indexed = shutil.copytree(kept, folder / "kept")
-    for path in indexed.rglob(f"*{names.LOG_SUFFIX}"):
+    for path in indexed.rglob(f"*{names.Suffix.LOG}"):
         write_dense_index(path)
     return tuple(made(one, indexed, folder / one.name / "broker-1") for one in chosen)
 

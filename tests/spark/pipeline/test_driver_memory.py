@@ -72,5 +72,5 @@ def test_what_comes_to_the_driver_is_only_what_was_found(made: Made, tmp_path: P
     assert len(hanging) == SCALE.hanging
     written = list((tmp_path / "out").rglob("*.parquet"))
     assert written
-    segments = Path(made.directory).rglob(f"*{names.LOG_SUFFIX}")
+    segments = Path(made.directory).rglob(f"*{names.Suffix.LOG}")
     assert sum(path.stat().st_size for path in segments) > 5_000_000

@@ -23,9 +23,10 @@ from tests.support.apache_kafka import (
     kafka_libs,
 )
 from txnsim.storage import names
-from txnsim.storage.indexes import decode_offset_index, decode_time_index
-from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.storage.metadata_log import StoredMetadata
+from txnsim.storage.names import Suffix
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from txnsim_spark.soundness._index_entries import decode_offset_index, decode_time_index
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -224,7 +225,7 @@ def _segments(stage: Stage) -> dict[Path, list[str]]:
 
 def test_every_batch_is_the_same(stage: Stage) -> None:
     rows = stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
-    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
+    found = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
     expected = _chosen(_segments(stage), lambda line: not line.startswith(RECORD))
     assert sum(map(len, expected.values())) > LINES_MIN
     _equal(found, expected)
@@ -232,7 +233,7 @@ def test_every_batch_is_the_same(stage: Stage) -> None:
 
 def test_every_record_is_the_same(stage: Stage) -> None:
     rows = stage.rows("records", "segment_base_offset", "offset")
-    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.record_line)
+    found = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.record_line)
     expected = _chosen(_segments(stage), lambda line: line.startswith(RECORD))
     assert sum(map(len, expected.values())) > LINES_MIN
     _equal(found, {path: list(map(_without_control, lines)) for path, lines in expected.items()})
@@ -253,7 +254,7 @@ def _chosen(dump: dict[Path, list[str]], wanted: Callable[[str], bool]) -> dict[
 def test_every_producer_of_every_snapshot_is_the_same(stage: Stage) -> None:
     expected = stage.dumped(".snapshot").files
     rows = stage.rows("producer_state", "snapshot_offset", "producer_id")
-    found = as_dumped.by_file(rows, ".snapshot", "snapshot_offset", as_dumped.snapshot_line)
+    found = as_dumped.by_file(rows, Suffix.SNAPSHOT, "snapshot_offset", as_dumped.snapshot_line)
     assert any(expected.values())
     _equal(found, {path: sorted(lines, key=_producer_id) for path, lines in expected.items()})
 
@@ -265,7 +266,7 @@ def _producer_id(line: str) -> int:
 def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
     expected = stage.dumped(".txnindex").files
     rows = stage.rows("aborted", "segment_base_offset", "marker_offset")
-    found = as_dumped.by_file(rows, ".txnindex", "segment_base_offset", as_dumped.aborted_line)
+    found = as_dumped.by_file(rows, Suffix.TXN_INDEX, "segment_base_offset", as_dumped.aborted_line)
     assert any(expected.values())
     _equal(found, expected)
 
@@ -290,7 +291,9 @@ def test_indexes_pass_the_check_of_a_broker_that_starts(stages: dict[str, Stage]
     older ones cut them to their entries, as every release does with the logs of other topics.
     """
     log_dirs = (*stages["clean"].paths, *stages["written"].paths)
-    paths = [path for path in _files(log_dirs, INDEXES) if path.parent.name != FOLDER_NAME]
+    paths = [
+        path for path in _files(log_dirs, INDEXES) if path.parent.name != StoredMetadata.FOLDER
+    ]
     dump = dump_log(paths, "--index-sanity-check")
     assert dump.complaints == ""
     ends = (" is empty.", " passed sanity check.")
@@ -359,7 +362,7 @@ def test_torn_ends_are_where_the_tool_sees_them(tables: Tables, corpus: Corpus) 
     assert len(cuts) == len(corpus.stage("torn").damage)
     dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
     rows = torn.rows("batches", "segment_base_offset", "position", checkCrc="true")
-    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
+    found = as_dumped.by_file(rows, Suffix.LOG, "segment_base_offset", as_dumped.batch_line)
     for path, cut in cuts.items():
         behind = [line for line in dump[path] if not line.startswith("Found ")]
         whole = [line for line in behind if _position(line) < cut.position]

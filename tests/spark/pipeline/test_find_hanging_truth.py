@@ -127,7 +127,7 @@ def ended_below_its_high_watermark(corpus: Corpus, stage: str) -> set[Place]:
     """
     noted: dict[TopicPartition, int] = {}
     for log_dir in corpus.brokers(stage):
-        checkpoint = log_dir / names.HIGH_WATERMARKS_NAME
+        checkpoint = log_dir / names.FileName.HIGH_WATERMARKS
         noted |= decode_offsets(checkpoint.read_text(), place=str(checkpoint))
     return {
         one.place

@@ -101,7 +101,7 @@ def test_the_same_coordinators_log_of_two_topics_is_not_used(tmp_path: Path) -> 
     for log_dir, topic_id in (("broker-1", NEW_ID), ("broker-2", OLD_ID)):
         folder = path / log_dir / "__transaction_state-0"
         folder.mkdir(exist_ok=True)
-        metadata = folder / names.PARTITION_METADATA_NAME
+        metadata = folder / names.FileName.PARTITION_METADATA
         metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
     for copy in path.glob("*/__cluster_metadata-0/*.log"):
         copy.unlink()

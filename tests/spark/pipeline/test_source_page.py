@@ -25,7 +25,7 @@ from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
 from txnsim.releases.rules import LATEST
 from txnsim.storage.checkpoints import encode_offsets
-from txnsim.storage.names import HIGH_WATERMARKS_NAME
+from txnsim.storage.names import FileName
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import ZSTD
@@ -52,7 +52,7 @@ def shot(path: Path) -> None:
         replica(log_dir, driver)
         segment(log_dir / "payments-0", [batch(0, count=4, compression=ZSTD, value=b"paid")] * 2)
         marks = {ORDERS: driver.log.high_watermark, PAYMENTS: 8}
-        (log_dir / HIGH_WATERMARKS_NAME).write_text(encode_offsets(marks))
+        (log_dir / FileName.HIGH_WATERMARKS).write_text(encode_offsets(marks))
     torn = path / "broker-2" / "payments-0" / f"{0:020d}.log"
     torn.write_bytes(torn.read_bytes()[:-7])
     first = path / "broker-1"

@@ -73,13 +73,13 @@ def offsets() -> bytes:
 
 def damage(log_dir: Path) -> None:
     """Of every kind of file."""
-    torn = log_dir / "all-0" / names.file_name(0, names.LOG_SUFFIX)
+    torn = log_dir / "all-0" / names.Suffix.LOG.at(0)
     torn.write_bytes(torn.read_bytes()[:-10])
     orders = log_dir / "orders-0"
-    for suffix in (names.TXN_INDEX_SUFFIX, names.SNAPSHOT_SUFFIX):
-        overwrite(names.numbered_files(orders, suffix)[0][1], 0, b"\x7f\x7f")
-    (orders / names.LEADER_EPOCHS_NAME).write_text("?")
-    (log_dir / names.HIGH_WATERMARKS_NAME).write_text("?")
+    for suffix in (names.Suffix.TXN_INDEX, names.Suffix.SNAPSHOT):
+        overwrite(suffix.files_in(orders)[0][1], 0, b"\x7f\x7f")
+    (orders / names.FileName.LEADER_EPOCHS).write_text("?")
+    (log_dir / names.FileName.HIGH_WATERMARKS).write_text("?")
 
 
 def read(spark: SparkSession, path: Path, name: str, **options: str) -> DataFrame:

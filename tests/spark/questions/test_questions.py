@@ -44,7 +44,7 @@ def looked(log_dir: Path, top: int = 10) -> Growth:
 def test_every_byte_is_some_ids(tmp_path: Path) -> None:
     log_dir = broker(tmp_path)
     found = looked(log_dir)
-    size = sum(one.stat().st_size for one in log_dir.rglob(f"*{names.LOG_SUFFIX}"))
+    size = sum(one.stat().st_size for one in log_dir.rglob(f"*{names.Suffix.LOG}"))
     assert (found.bytes, found.records, found.ids, found.tombstones) == (size, 8, 3, 1)
     assert sum(one.bytes for one in found.largest) == size
     by_id = {one.transactional_id: one for one in found.largest}
@@ -76,12 +76,12 @@ def test_sums_in_between_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 def segments(log_dir: Path) -> Path:
     """The same log in two segments, cleaned up to offset 2."""
     folder = log_dir / "__transaction_state-0"
-    first = folder / names.file_name(0, names.LOG_SUFFIX)
+    first = folder / names.Suffix.LOG.at(0)
     data = first.read_bytes()
     at = len(data) // 6 * 4
     first.write_bytes(data[:at])
-    (folder / names.file_name(4, names.LOG_SUFFIX)).write_bytes(data[at:])
-    (log_dir / names.CLEANER_OFFSETS_NAME).write_text("0\n1\n__transaction_state 0 2\n")
+    (folder / names.Suffix.LOG.at(4)).write_bytes(data[at:])
+    (log_dir / names.FileName.CLEANER_OFFSETS).write_text("0\n1\n__transaction_state 0 2\n")
     return log_dir
 
 
@@ -94,14 +94,14 @@ def test_the_cleaner_is_told_with_what_waits_for_it(tmp_path: Path) -> None:
 
 def test_a_torn_end_is_told(tmp_path: Path) -> None:
     log_dir = broker(tmp_path)
-    with (log_dir / "__transaction_state-0" / names.file_name(0, names.LOG_SUFFIX)).open("ab") as f:
+    with (log_dir / "__transaction_state-0" / names.Suffix.LOG.at(0)).open("ab") as f:
         f.write(b"torn")
     assert any("byte" in one for one in looked(log_dir).problems)
 
 
 def test_keys_of_no_id_are_told_as_what_they_are(tmp_path: Path) -> None:
     log_dir = broker(tmp_path)
-    with (log_dir / "__transaction_state-0" / names.file_name(0, names.LOG_SUFFIX)).open("ab") as f:
+    with (log_dir / "__transaction_state-0" / names.Suffix.LOG.at(0)).open("ab") as f:
         for offset, key in enumerate((None, b"\0\1\0\1x", b"k" * 40_000), 6):
             batch = build_batch([Record(key=key, value=b"v")], timestamp_ms=NOW)
             f.write(assign(batch, base_offset=offset, leader_epoch=0))
@@ -270,7 +270,7 @@ def test_a_later_position_is_not_overtaken_by_a_commit(tmp_path: Path) -> None:
 def test_positions_a_torn_end_is_told(tmp_path: Path) -> None:
     broker = BrokerDir(tmp_path / "broker-1")
     folder = offsets_log(broker.path, sent(at(3)))
-    with (folder / names.file_name(0, names.LOG_SUFFIX)).open("ab") as file:
+    with (folder / names.Suffix.LOG.at(0)).open("ab") as file:
         file.write(b"torn")
     problems: list[str] = []
     found = positions_in([broker.kill()], problems.append)

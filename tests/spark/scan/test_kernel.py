@@ -17,8 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.fragment_model import Act, act, segment_of
-from txnsim.storage.log_file import BATCH_BYTES_MAX
-from txnsim.wire.batch import HEADER_SIZE, LOG_OVERHEAD
+from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.kernel import compiled
@@ -106,7 +105,7 @@ def with_bytes(at: int, data: bytes) -> bytes:
             (with_bytes(8, length.to_bytes(4, signed=True)), kernel.BAD_LENGTH)
             for length in (
                 *(0, -1, -(1 << 31), (1 << 31) - 1),
-                *(HEADER_SIZE - LOG_OVERHEAD - 1, BATCH_BYTES_MAX),
+                *(BatchHeader.SIZE - BatchHeader.OVERHEAD - 1, BatchHeader.BYTES_MAX),
             )
         ),
         (with_bytes(8, (1 << 20).to_bytes(4)), kernel.CUT_OFF),
@@ -123,7 +122,7 @@ def test_the_walk_stops_where_no_batch_can_be(damaged: bytes, why: int) -> None:
 
 def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:
     data = bytearray(segment_of([act()]))
-    data[8:12] = (len(data) - LOG_OVERHEAD - 7).to_bytes(4)
+    data[8:12] = (len(data) - BatchHeader.OVERHEAD - 7).to_bytes(4)
     rows, at, why = scan(bytes(data))
     assert (len(rows), at, why) == (1, len(data) - 7, kernel.AT_END)
 
@@ -131,7 +130,7 @@ def test_less_than_a_header_is_left_behind_a_length_that_is_too_small() -> None:
 @given(st.binary(max_size=17))
 def test_a_control_record_that_makes_no_sense_is_no_marker(record: bytes) -> None:
     data = bytearray(segment_of([act("commit")]))
-    data[HEADER_SIZE : HEADER_SIZE + len(record)] = record
+    data[BatchHeader.SIZE : BatchHeader.SIZE + len(record)] = record
     rows, at, why = scan(bytes(data))
     assert (len(rows), at, why) == (1, len(data), kernel.AT_END)
 

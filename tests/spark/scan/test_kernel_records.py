@@ -10,7 +10,7 @@ import pytest
 
 from txnsim.errors import CorruptBatchError
 from txnsim.runtime.rng import SeededRng
-from txnsim.wire.batch_header import HEADER_SIZE, read_batch_header
+from txnsim.wire.batch_header import BatchHeader, read_batch_header
 from txnsim.wire.records import Record, build_batch, iter_records
 from txnsim_spark.scan import kernel_records as kr
 from txnsim_spark.scan.pieces import Bytes, Ints
@@ -31,7 +31,7 @@ def compiled(batches: list[bytes], *, room: int = 1_000, bytes_max: int = 1 << 2
     """The same by the compiled reader, of several batches."""
     headers = [read_batch_header(one) for one in batches]
     ends = np.cumsum([len(one) for one in batches])
-    starts = ends - [len(one) - HEADER_SIZE for one in batches]
+    starts = ends - [len(one) - BatchHeader.SIZE for one in batches]
     counts = np.array([one.records_count for one in headers], dtype=np.int64)
     buffer = np.frombuffer(b"".join(batches), dtype=np.uint8)
     place = np.zeros(3, dtype=np.int64)
@@ -103,7 +103,9 @@ def test_damaged_batches_have_the_records_in_front_of_the_damage() -> None:
         whole = drawn(chance)
         for _ in range(MUTATIONS):
             damaged = bytearray(whole)
-            damaged[chance.randrange(HEADER_SIZE, len(damaged))] = chance.choice((0, 1, 127, 255))
+            damaged[chance.randrange(BatchHeader.SIZE, len(damaged))] = chance.choice(
+                (0, 1, 127, 255)
+            )
             expected = in_python(bytes(damaged))
             shorter += len(expected) < read_batch_header(whole).records_count
             assert compiled([bytes(damaged), whole]) == [*expected, *in_python(whole)]
@@ -114,10 +116,10 @@ def test_each_record_begins_where_the_one_before_ends() -> None:
     batch = drawn(SeededRng(9).stream("records"))
     counts = np.array([read_batch_header(batch).records_count])
     rows = kr.room_for(counts[0])
-    starts, ends = np.array([HEADER_SIZE]), np.array([len(batch)])
+    starts, ends = np.array([BatchHeader.SIZE]), np.array([len(batch)])
     buffer, place = np.frombuffer(batch, dtype=np.uint8), np.zeros(3, dtype=np.int64)
     assert kr.record_rows(buffer, starts, ends, counts, place, rows, len(batch)) == counts[0]
-    assert rows[0, kr.AT] == HEADER_SIZE
+    assert rows[0, kr.AT] == BatchHeader.SIZE
     assert (rows[:, kr.AT] + rows[:, kr.SIZE]).tolist() == [*rows[1:, kr.AT], len(batch)]
 
 

@@ -169,7 +169,7 @@ def test_segments_with_offsets_behind_the_recovery_point_are_gone_through(tmp_pa
     replica(broker_dir(tmp_path, is_clean=False), busy_log())
     (found,) = replicas_in([tmp_path])
     bases = [one.base_offset for one in segments_of(found)]
-    checkpoint = tmp_path / names.RECOVERY_POINTS_NAME
+    checkpoint = tmp_path / names.FileName.RECOVERY_POINTS
     checkpoint.write_text(encode_offsets({ORDERS: bases[2] - 1}))
     assert [one.is_recovered for one in segments_of(found)] == [
         False,
@@ -190,7 +190,7 @@ def test_interrupted_compaction_is_finished_as_a_broker_would(tmp_path: Path) ->
     (found,) = replicas_in([tmp_path])
     assert [one.path for one in segments_of(found)] == [
         str(swap),
-        str(folder / names.file_name(6, names.LOG_SUFFIX)),
+        str(folder / names.Suffix.LOG.at(6)),
     ]
 
 
@@ -239,7 +239,7 @@ def found(path: Path) -> SegmentFile:
 
 
 def index_of(path: Path) -> Path:
-    return path.with_suffix(names.INDEX_SUFFIX)
+    return path.with_suffix(names.Suffix.INDEX)
 
 
 def test_a_segment_is_cut_where_batches_begin(path: Path) -> None:
@@ -395,9 +395,9 @@ def test_both_walks_find_the_same(history: list[Act], old_at: int, draw: st.Data
 def test_everything_that_is_there_is_read(tmp_path: Path) -> None:
     broker_dir(tmp_path, broker=4)
     for name, offset in (
-        (names.HIGH_WATERMARKS_NAME, 30),
-        (names.RECOVERY_POINTS_NAME, 20),
-        (names.LOG_STARTS_NAME, 10),
+        (names.FileName.HIGH_WATERMARKS, 30),
+        (names.FileName.RECOVERY_POINTS, 20),
+        (names.FileName.LOG_STARTS, 10),
     ):
         (tmp_path / name).write_text(encode_offsets({ORDERS: offset}))
     found = LogDirectory.at(tmp_path)
@@ -410,8 +410,8 @@ def test_everything_that_is_there_is_read(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_or_damaged_counts_as_not_told(tmp_path: Path) -> None:
-    (tmp_path / names.META_PROPERTIES_NAME).write_bytes(b"\xff\xfe")
-    (tmp_path / names.HIGH_WATERMARKS_NAME).write_text("nonsense")
+    (tmp_path / names.FileName.META_PROPERTIES).write_bytes(b"\xff\xfe")
+    (tmp_path / names.FileName.HIGH_WATERMARKS).write_text("nonsense")
     found = LogDirectory.at(tmp_path)
     assert found == LogDirectory(
         path=tmp_path,
@@ -422,7 +422,9 @@ def test_what_is_missing_or_damaged_counts_as_not_told(tmp_path: Path) -> None:
         recovery_points=None,
         written_ms=found.written_ms,
     )
-    assert [file for file, _ in found.written_ms] == [str(tmp_path / names.HIGH_WATERMARKS_NAME)]
+    assert [file for file, _ in found.written_ms] == [
+        str(tmp_path / names.FileName.HIGH_WATERMARKS)
+    ]
     assert meta_of(tmp_path / "nowhere") is None
 
 
@@ -430,11 +432,11 @@ def test_a_log_is_gone_through_from_its_recovery_point_on_unless_it_is_clean(
     tmp_path: Path,
 ) -> None:
     broker_dir(tmp_path, is_clean=False)
-    (tmp_path / names.RECOVERY_POINTS_NAME).write_text(encode_offsets({ORDERS: 20}))
+    (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({ORDERS: 20}))
     assert LogDirectory.at(tmp_path).recovered_from(ORDERS, 90) == 20
     other = TopicPartition("orders", 1)
     assert LogDirectory.at(tmp_path).recovered_from(other, 90) == 0
-    (tmp_path / names.CLEAN_SHUTDOWN_NAME).touch()
+    (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
     assert LogDirectory.at(tmp_path).recovered_from(ORDERS, 90) is None
 
 

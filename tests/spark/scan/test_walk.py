@@ -24,7 +24,7 @@ from tests.support.fragment_model import (
 from tests.support.log_tables import broker_dir, busy_log, cut, overwrite, replica, segment
 from tests.support.logs import batch, plain
 from tests.support.old_messages import old_message
-from txnsim.wire.batch import HEADER_SIZE, LOG_OVERHEAD, iter_batches, read_control_record
+from txnsim.wire.batch import BatchHeader, iter_batches, read_control_record
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.crcs import crcs_are_right, runs_of
@@ -210,7 +210,7 @@ def test_all_walks_stop_at_the_same_damage(
 @pytest.mark.parametrize(
     ("tail", "kind", "reason"),
     [
-        (b"\0" * (HEADER_SIZE - 1), "torn", "60 bytes, less than a header"),
+        (b"\0" * (BatchHeader.SIZE - 1), "torn", "60 bytes, less than a header"),
         (segment_of([act()])[:-1], "torn", "bytes, less than the batch that begins there"),
         (b"\0" * 500, "length", "500 bytes, a batch that claims an impossible length"),
         (b"\1" * 8 + b"\0\0\0\x60" + b"\1" * 500, "format", "a batch of another format than 2"),
@@ -295,11 +295,11 @@ def test_memory_does_not_grow_with_the_segment_nor_with_its_batches(
     small_segment: Path, tmp_path: Path
 ) -> None:
     """640 megabytes, most of them holes: batches of a megabyte, and one of half a gigabyte."""
-    header = bytearray(segment_of([act()])[:HEADER_SIZE])
+    header = bytearray(segment_of([act()])[: BatchHeader.SIZE])
     large = tmp_path / "large.log"
     with large.open("wb") as file:
         for size in [1 << 20] * 128 + [1 << 29]:
-            header[8:12] = (size - LOG_OVERHEAD).to_bytes(4)
+            header[8:12] = (size - BatchHeader.OVERHEAD).to_bytes(4)
             file.write(header)
             file.seek(size - len(header), 1)
         file.truncate()
@@ -316,7 +316,7 @@ def test_memory_does_not_grow_with_the_number_of_producers(
     pair = np.frombuffer(segment_of([act(), act("commit")]), dtype=np.uint8)
     producers = np.arange(1 << 20, dtype=">i8").view(np.uint8).reshape(-1, 8)
     pairs = np.tile(pair, (len(producers), 1))
-    marker_at = int.from_bytes(pair[8:12].tobytes()) + LOG_OVERHEAD
+    marker_at = int.from_bytes(pair[8:12].tobytes()) + BatchHeader.OVERHEAD
     for at in (43, marker_at + 43):
         pairs[:, at : at + 8] = producers
     large = tmp_path / "large.log"

@@ -37,10 +37,10 @@ def facts(log_dir: Path, whose: TopicPartition = ORDERS) -> ReplicaFacts:
 def test_checkpoints_are_read(tmp_path: Path) -> None:
     for number, name in enumerate(
         (
-            names.HIGH_WATERMARKS_NAME,
-            names.RECOVERY_POINTS_NAME,
-            names.LOG_STARTS_NAME,
-            names.CLEANER_OFFSETS_NAME,
+            names.FileName.HIGH_WATERMARKS,
+            names.FileName.RECOVERY_POINTS,
+            names.FileName.LOG_STARTS,
+            names.FileName.CLEANER_OFFSETS,
         )
     ):
         note_offset(tmp_path, name, ORDERS, number + 1)
@@ -48,7 +48,7 @@ def test_checkpoints_are_read(tmp_path: Path) -> None:
     assert (found.high_watermark, found.recovery_point) == (1, 2)
     assert (found.log_start, found.cleaned_until) == (3, 4)
     assert not found.is_clean
-    (tmp_path / names.CLEAN_SHUTDOWN_NAME).touch()
+    (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
     assert facts(tmp_path).is_clean
 
 
@@ -57,7 +57,7 @@ def test_what_no_file_says_is_not_known(tmp_path: Path) -> None:
     assert (found.high_watermark, found.recovery_point, found.log_start) == (None, None, None)
     assert (found.cleaned_until, found.has_sequences) == (0, True)
     # In a file that is there, it would be named once something had been flushed.
-    note_offset(tmp_path, names.RECOVERY_POINTS_NAME, TopicPartition("other", 0), 5)
+    note_offset(tmp_path, names.FileName.RECOVERY_POINTS, TopicPartition("other", 0), 5)
     assert facts(tmp_path).recovery_point == 0
 
 
@@ -67,9 +67,9 @@ def test_a_coordinators_log_is_compacted_and_has_no_sequences(tmp_path: Path) ->
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    (tmp_path / names.HIGH_WATERMARKS_NAME).write_text("7\n")
+    (tmp_path / names.FileName.HIGH_WATERMARKS).write_text("7\n")
     (broken,) = read_log_dir(tmp_path).broken
-    assert (broken.rule, broken.file) == (Invariant.UNREADABLE_FILE, names.HIGH_WATERMARKS_NAME)
+    assert (broken.rule, broken.file) == (Invariant.UNREADABLE_FILE, names.FileName.HIGH_WATERMARKS)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 def test_what_recovery_mends_is_a_notice(
     tmp_path: Path, rule: Invariant, end: int, clean: bool, severity: Severity
 ) -> None:
-    note_offset(tmp_path, names.RECOVERY_POINTS_NAME, ORDERS, 10)
+    note_offset(tmp_path, names.FileName.RECOVERY_POINTS, ORDERS, 10)
     if clean:
-        (tmp_path / names.CLEAN_SHUTDOWN_NAME).touch()
+        (tmp_path / names.FileName.CLEAN_SHUTDOWN).touch()
     broken = Broken(rule=rule, file="f", found="this", expected="that")
     assert facts(tmp_path).finding(broken, segment_end=end).severity is severity

@@ -100,7 +100,7 @@ def _changed(name: str, change: Callable[[bytes], bytes]) -> Damage:
 def _aborted_index(change: Callable[[tuple[AbortedTxn, ...]], tuple[AbortedTxn, ...]]) -> Damage:
     return _changed(
         f"{SECOND}.txnindex",
-        lambda data: txn_index.encode(change(txn_index.decode(data, place=""))),
+        lambda data: txn_index.encode(change(tuple(txn_index.decode(data, place="")))),
     )
 
 
@@ -112,7 +112,7 @@ def _snapshot(change: Callable[[tuple[SnapshotEntry, ...]], tuple[SnapshotEntry,
 
 
 def _epochs(*epochs: tuple[int, int]) -> Damage:
-    return _written(names.LEADER_EPOCHS_NAME, encode_leader_epochs(epochs).encode())
+    return _written(names.FileName.LEADER_EPOCHS, encode_leader_epochs(epochs).encode())
 
 
 def _with(entry: T, **changes: int) -> T:
@@ -202,7 +202,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         f"{name} can't be read": (_written(name, b"odd"), f"unreadable-file {name}")
         for name in (
             *(f"{SECOND}{suffix}" for suffix in (".txnindex", ".snapshot", ".index", ".timeindex")),
-            names.LEADER_EPOCHS_NAME,
+            names.FileName.LEADER_EPOCHS,
         )
     },
 }
@@ -230,10 +230,10 @@ def test_every_rule_has_its_damage() -> None:
 
 
 def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir: Path) -> None:
-    (log_dir / names.CLEAN_SHUTDOWN_NAME).unlink()
+    (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink()
     _torn_at_the_end(log_dir / "orders-0")
     (log_dir / "orders-0" / f"{SECOND}.index").write_bytes(b"odd")
-    note_offset(log_dir, names.RECOVERY_POINTS_NAME, TopicPartition("orders", 0), 48)
+    note_offset(log_dir, names.FileName.RECOVERY_POINTS, TopicPartition("orders", 0), 48)
     torn, index = sorted(
         (one for one in found_in(log_dir) if one.partition == 0), key=lambda one: one.rule
     )

@@ -410,12 +410,12 @@ def test_without_that_snapshot_nothing_is_made_up(log_dir: Path) -> None:
 
 
 def test_checkpoints_lie_within_the_log(log_dir: Path) -> None:
-    note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 109)
+    note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 109)
     (found,) = found_in(log_dir)
-    assert (found.rule, found.file) == (Invariant.CHECKPOINT, names.HIGH_WATERMARKS_NAME)
-    note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 108)
+    assert (found.rule, found.file) == (Invariant.CHECKPOINT, names.FileName.HIGH_WATERMARKS)
+    note_offset(log_dir, names.FileName.HIGH_WATERMARKS, ORDERS, 108)
     _delete_oldest(log_dir / "orders-0")
-    note_offset(log_dir, names.LOG_STARTS_NAME, ORDERS, 24)
+    note_offset(log_dir, names.FileName.LOG_STARTS, ORDERS, 24)
     assert rules(log_dir) == {"error checkpoint"}
 
 
@@ -445,7 +445,7 @@ def _clean(replica: Path) -> None:
 def test_what_a_compacted_log_lacks_is_no_finding(log_dir: Path) -> None:
     _clean(log_dir / "orders-0")
     assert "error offset-gap" in rules(log_dir)
-    note_offset(log_dir, names.CLEANER_OFFSETS_NAME, ORDERS, 25)
+    note_offset(log_dir, names.FileName.CLEANER_OFFSETS, ORDERS, 25)
     assert rules(log_dir) == set()
 
 
@@ -459,7 +459,7 @@ def test_a_cleaner_shows_without_its_checkpoint(log_dir: Path) -> None:
 
 
 def test_behind_what_was_cleaned_a_gap_is_one(log_dir: Path) -> None:
-    note_offset(log_dir, names.CLEANER_OFFSETS_NAME, ORDERS, 25)
+    note_offset(log_dir, names.FileName.CLEANER_OFFSETS, ORDERS, 25)
     patch(log_dir / "orders-0" / f"{SECOND}.log", 5, base_sequence=11)
     assert rules(log_dir) == {"error sequence"}
 
@@ -504,7 +504,7 @@ def test_a_batch_that_one_lacks_is_found(log_dirs: tuple[Path, Path]) -> None:
 
 def test_above_the_high_watermark_they_may_differ(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
-    note_offset(log_dirs[1], names.HIGH_WATERMARKS_NAME, ORDERS, headers_of(log)[6].base_offset)
+    note_offset(log_dirs[1], names.FileName.HIGH_WATERMARKS, ORDERS, headers_of(log)[6].base_offset)
     patch(log, 6, leader_epoch=4)
     assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
 
@@ -513,7 +513,7 @@ def test_what_was_cleaned_is_not_compared(log_dirs: tuple[Path, Path]) -> None:
     log = log_dirs[1] / "orders-0" / LAST
     patch(log, 6, leader_epoch=4)
     assert Invariant.REPLICAS in {one.rule for one in found_in(*log_dirs)}
-    note_offset(log_dirs[0], names.CLEANER_OFFSETS_NAME, ORDERS, 107)
+    note_offset(log_dirs[0], names.FileName.CLEANER_OFFSETS, ORDERS, 107)
     assert Invariant.REPLICAS not in {one.rule for one in found_in(*log_dirs)}
 
 

@@ -42,13 +42,13 @@ def test_topics_can_be_chosen(log_dir: Path) -> None:
 
 
 def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) -> None:
-    (log_dir / names.HIGH_WATERMARKS_NAME).write_text("no")
+    (log_dir / names.FileName.HIGH_WATERMARKS).write_text("no")
     (found,) = plan([log_dir]).findings
     assert (found.rule, found.broker, found.partition) == (Invariant.UNREADABLE_FILE, 4, -1)
 
 
 def test_where_nobody_noted_it_the_newest_segment_is_recovered(log_dir: Path) -> None:
-    (log_dir / names.RECOVERY_POINTS_NAME).unlink()
+    (log_dir / names.FileName.RECOVERY_POINTS).unlink()
     works = [work for task in plan([log_dir]).tasks for work in task]
     newest = max(work.segment.base_offset for work in works)
     assert {work.facts.recovery_point for work in works} == {newest}

@@ -354,7 +354,7 @@ def test_records_that_can_t_be_decoded_are_told_where_batches_are_looked_into(
 
 def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    index = folder / names.file_name(0, names.TXN_INDEX_SUFFIX)
+    index = folder / names.Suffix.TXN_INDEX.at(0)
     size = index.stat().st_size
     overwrite(index, ENTRY_BYTES, b"\x00\x09")
     left = size - ENTRY_BYTES
@@ -365,7 +365,7 @@ def test_indexes_of_aborted_transactions_are_told_at_the_entry(tmp_path: Path) -
 
 def test_snapshots_are_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    offset, path = names.numbered_files(folder, names.SNAPSHOT_SUFFIX)[0]
+    offset, path = names.Suffix.SNAPSHOT.files_in(folder)[0]
     size = path.stat().st_size
     overwrite(path, 20, b"!!!!")
     assert errors(tmp_path) == [(path.name, "snapshot", 0, size, False)]
@@ -375,11 +375,11 @@ def test_snapshots_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "name", "data", "kind"),
     [
-        ("orders-0", names.LEADER_EPOCHS_NAME, b"0\n2\n0 0\n", "checkpoint"),
-        ("orders-0", names.LEADER_EPOCHS_NAME, b"\xff", "checkpoint"),
-        ("orders-0", names.PARTITION_METADATA_NAME, b"version: 1\n", "metadata"),
-        *(("", name, b"nonsense\n", "checkpoint") for name in names.CHECKPOINTS),
-        ("", names.META_PROPERTIES_NAME, b"nonsense\n", "metadata"),
+        ("orders-0", names.FileName.LEADER_EPOCHS, b"0\n2\n0 0\n", "checkpoint"),
+        ("orders-0", names.FileName.LEADER_EPOCHS, b"\xff", "checkpoint"),
+        ("orders-0", names.FileName.PARTITION_METADATA, b"version: 1\n", "metadata"),
+        *(("", name, b"nonsense\n", "checkpoint") for name in names.FileName.checkpoints()),
+        ("", names.FileName.META_PROPERTIES, b"nonsense\n", "metadata"),
     ],
 )
 def test_small_files_are_told_and_those_at_the_top_of_no_replica(
@@ -398,8 +398,8 @@ def test_what_can_t_be_read_at_all_is_told_and_the_rest_is_read(tmp_path: Path) 
     """A folder instead of a file stands for everything that the system refuses to open."""
     folder = replica(broker_dir(tmp_path), busy_log())
     logs = logs_of(folder)
-    snapshot = names.numbered_files(folder, names.SNAPSHOT_SUFFIX)[0][1]
-    index = folder / names.file_name(0, names.TXN_INDEX_SUFFIX)
+    snapshot = names.Suffix.SNAPSHOT.files_in(folder)[0][1]
+    index = folder / names.Suffix.TXN_INDEX.at(0)
     for path in (logs[1], snapshot, index):
         path.unlink()
         path.mkdir()
@@ -411,7 +411,7 @@ def test_what_can_t_be_read_at_all_is_told_and_the_rest_is_read(tmp_path: Path) 
 
 def test_a_file_whose_size_can_t_be_had_is_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    loop = folder / names.file_name(999, names.LOG_SUFFIX)
+    loop = folder / names.Suffix.LOG.at(999)
     loop.symlink_to(loop)
     assert errors(tmp_path) == [(loop.name, "unreadable", 0, 0, False)]
     assert len(table(tmp_path, "batches")) == 90

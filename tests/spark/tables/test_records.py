@@ -70,14 +70,14 @@ def test_an_index_without_its_segment_is_read(tmp_path: Path) -> None:
     """As it lies there where the segment itself is in tiered storage by now."""
     folder = replica(broker_dir(tmp_path), busy_log())
     before = table(tmp_path, "aborted")
-    (folder / names.file_name(0, names.LOG_SUFFIX)).unlink()
+    (folder / names.Suffix.LOG.at(0)).unlink()
     assert table(tmp_path, "aborted") == before
 
 
 def test_entries_in_front_of_damage_are_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     before = table(tmp_path, "aborted")
-    overwrite(folder / names.file_name(0, names.TXN_INDEX_SUFFIX), ENTRY_BYTES, b"\x00\x09")
+    overwrite(folder / names.Suffix.TXN_INDEX.at(0), ENTRY_BYTES, b"\x00\x09")
     after = table(tmp_path, "aborted")
     assert after[0] == before[0]
     assert {row["marker_offset"] for row in after if row["segment_base_offset"] == 0} == {
@@ -88,7 +88,7 @@ def test_entries_in_front_of_damage_are_told(tmp_path: Path) -> None:
 
 def test_epochs_are_rows_in_order(tmp_path: Path) -> None:
     segment(broker_dir(tmp_path) / "orders-0", [plain()])
-    path = tmp_path / "orders-0" / names.LEADER_EPOCHS_NAME
+    path = tmp_path / "orders-0" / names.FileName.LEADER_EPOCHS
     path.write_text(encode_leader_epochs([(0, 0), (3, 12)]))
     assert table(tmp_path, "leader_epochs") == [
         {
@@ -106,7 +106,7 @@ def test_epochs_are_rows_in_order(tmp_path: Path) -> None:
 def test_without_the_file_or_with_a_damaged_one_there_are_none(tmp_path: Path) -> None:
     segment(broker_dir(tmp_path) / "orders-0", [plain()])
     assert table(tmp_path, "leader_epochs") == []
-    (tmp_path / "orders-0" / names.LEADER_EPOCHS_NAME).write_bytes(b"0\n1\n\xff")
+    (tmp_path / "orders-0" / names.FileName.LEADER_EPOCHS).write_bytes(b"0\n1\n\xff")
     assert table(tmp_path, "leader_epochs") == []
 
 
@@ -138,7 +138,7 @@ def test_the_snapshot_at_the_end_names_what_is_open(tmp_path: Path) -> None:
 
 def test_every_snapshot_is_told_and_the_newest_marked(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    offsets = [offset for offset, _ in names.numbered_files(folder, names.SNAPSHOT_SUFFIX)]
+    offsets = [offset for offset, _ in names.Suffix.SNAPSHOT.files_in(folder)]
     rows = table(tmp_path, "producer_state")
     assert sorted({row["snapshot_offset"] for row in rows}) == offsets
     assert {row["snapshot_offset"] for row in rows if row["is_last"]} == {offsets[-1]}
@@ -146,7 +146,7 @@ def test_every_snapshot_is_told_and_the_newest_marked(tmp_path: Path) -> None:
 
 def test_a_damaged_snapshot_has_no_rows(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    offset, path = names.numbered_files(folder, names.SNAPSHOT_SUFFIX)[0]
+    offset, path = names.Suffix.SNAPSHOT.files_in(folder)[0]
     overwrite(path, 30, b"\xff")
     assert offset not in {row["snapshot_offset"] for row in table(tmp_path, "producer_state")}
 
@@ -155,9 +155,9 @@ def test_a_row_tells_what_all_the_small_files_say(tmp_path: Path) -> None:
     driver = busy_log()
     folder = replica(broker_dir(tmp_path, broker=2), driver)
     for name, offset in (
-        (names.HIGH_WATERMARKS_NAME, 30),
-        (names.RECOVERY_POINTS_NAME, 20),
-        (names.LOG_STARTS_NAME, 10),
+        (names.FileName.HIGH_WATERMARKS, 30),
+        (names.FileName.RECOVERY_POINTS, 20),
+        (names.FileName.LOG_STARTS, 10),
     ):
         (tmp_path / name).write_text(encode_offsets({ORDERS: offset}))
     (row,) = table(tmp_path, "replicas")
@@ -183,7 +183,7 @@ def test_a_row_tells_what_all_the_small_files_say(tmp_path: Path) -> None:
 
 def test_what_is_not_told_is_null(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
-    (tmp_path / "orders-0" / names.LEADER_EPOCHS_NAME).touch()
+    (tmp_path / "orders-0" / names.FileName.LEADER_EPOCHS).touch()
     (row,) = table(tmp_path, "replicas")
     del row["log_dir"], row["topic"], row["directory"]
     assert row == {
@@ -205,7 +205,7 @@ def test_what_is_not_told_is_null(tmp_path: Path) -> None:
 
 def test_a_damaged_topic_id_is_null(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
-    (folder / names.PARTITION_METADATA_NAME).write_text("version: 9\n")
+    (folder / names.FileName.PARTITION_METADATA).write_text("version: 9\n")
     assert table(tmp_path, "replicas")[0]["topic_id"] is None
 
 

@@ -21,16 +21,7 @@ from txnsim.errors import CorruptBatchError, ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire import codec
-from txnsim.wire.batch_header import (
-    COMPRESSION_MASK,
-    LOG_OVERHEAD,
-    MAGIC,
-    MAGIC_POSITION,
-    TRANSACTIONAL_FLAG,
-    BatchHeader,
-    Came,
-    read_batch_header,
-)
+from txnsim.wire.batch_header import BatchHeader, Came, read_batch_header
 from txnsim.wire.codec import build
 from txnsim.wire.registry import versions
 from txnsim.wire.values import Rows
@@ -104,7 +95,7 @@ async def handle(
             else:
                 parts[part.topic_partition] = part
                 keys[part.topic_partition] = key
-                if part.header.attributes & TRANSACTIONAL_FLAG:
+                if part.header.attributes & BatchHeader.TRANSACTIONAL:
                     has_transactional = True
             if request.pace is not None and request.pace.has_done(1):
                 await request.pace.rest()
@@ -198,9 +189,9 @@ def _part(request: Request, name: str | None, data: Any) -> ProducePartition | P
     header = _header(data.records)
     if isinstance(header, ProduceOutcome):
         return header
-    if header.attributes & COMPRESSION_MASK == ZSTD and request.api_version < ZSTD_FROM:
+    if header.attributes & BatchHeader.COMPRESSION == ZSTD and request.api_version < ZSTD_FROM:
         return ProduceOutcome(error=ErrorCode.unsupported_compression_type)
-    size = header.batch_length + LOG_OVERHEAD
+    size = header.batch_length + BatchHeader.OVERHEAD
     batch = data.records if len(data.records) == size else data.records[:size]
     return ProducePartition(topic_partition=topic_partition, batch=batch, header=header)
 
@@ -210,7 +201,7 @@ def _header(records: Came) -> BatchHeader | ProduceOutcome:
     size = _next_batch_size(records, 0)
     if isinstance(size, ProduceOutcome):
         return size
-    if size is None or records[MAGIC_POSITION] != MAGIC:
+    if size is None or records[BatchHeader.MAGIC_POSITION] != BatchHeader.MAGIC:
         # A batch cut short counts as no batch at all.
         return ProduceOutcome(error=ErrorCode.invalid_record)
     if len(records) > size:
@@ -242,8 +233,8 @@ def carries_transactions(message: Any) -> bool:
             if records is None:
                 continue
             while isinstance(size := _next_batch_size(records, position), int):
-                is_new = records[position + MAGIC_POSITION] == MAGIC
-                if is_new and records[position + _FLAGS_POSITION] & TRANSACTIONAL_FLAG:
+                is_new = records[position + BatchHeader.MAGIC_POSITION] == BatchHeader.MAGIC
+                if is_new and records[position + _FLAGS_POSITION] & BatchHeader.TRANSACTIONAL:
                     return True
                 position += size
                 left -= 1 if position < len(records) else 0
@@ -257,20 +248,22 @@ def _next_batch_size(records: Came, position: int) -> int | ProduceOutcome | Non
     (ByteBufferLogInputStream.nextBatch).
     """
     remaining = len(records) - position
-    if remaining < LOG_OVERHEAD:
+    if remaining < BatchHeader.OVERHEAD:
         return None
-    length = int.from_bytes(records[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+    length = int.from_bytes(
+        records[position + 8 : position + BatchHeader.OVERHEAD], "big", signed=True
+    )
     if length < _LENGTH_MIN:
         return _corrupt(
             f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})"
         )
-    if remaining <= MAGIC_POSITION:
+    if remaining <= BatchHeader.MAGIC_POSITION:
         return None
-    magic = records[position + MAGIC_POSITION]
-    if magic > MAGIC:
+    magic = records[position + BatchHeader.MAGIC_POSITION]
+    if magic > BatchHeader.MAGIC:
         signed = magic - 256 if magic > 127 else magic
         return _corrupt(f"Invalid magic found in record: {signed}")
-    size = length + LOG_OVERHEAD
+    size = length + BatchHeader.OVERHEAD
     return None if remaining < size else size
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from txnsim.cli._txns.audit import AUDIT_FILE, Audit
-from txnsim.cli.output import warn
+from txnsim.cli.output import TERMINAL
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.judgement import JudgedTransaction
@@ -48,7 +48,7 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
             )
             if not self.force:
                 raise NeedsForceError(f"{lost}. {self._instead(known)} To abort it: --force")
-            warn(f"{lost}.")
+            TERMINAL.warn(f"{lost}.")
         elif known is not None and known.is_two_phase and not self.force:
             raise NeedsForceError(
                 f"It may be prepared: {known.reason}, which may have decided to commit. Ask that"
@@ -79,7 +79,7 @@ class Guarded(msgspec.Struct, frozen=True, kw_only=True):
                 admin, now_ms=now_ms, partitions=[spec.partition], older_than_ms=ANY_AGE
             )
         except ClientError as failure:
-            warn(f"What was decided is unknown: {failure}.")
+            TERMINAL.warn(f"What was decided is unknown: {failure}.")
             return None
         for one in found.findings:
             producer = one.transaction.producer
@@ -98,12 +98,12 @@ class NeedsForceError(ClientError):
 def _remark(known: JudgedTransaction) -> None:
     """Warn, after Kafka's own output, of what the abort may have destroyed."""
     if known.verdict is OpenTxnStatus.ALIVE:
-        warn(
+        TERMINAL.warn(
             f"It did not hang: {known.reason}. What it had written here is aborted, what it writes"
             " from now on is not."
         )
     elif known.decided is not None and known.decided.decision is Decision.UNKNOWN:
-        warn(f"{known.decided}. If it was committed, its records are lost to readers.")
+        TERMINAL.warn(f"{known.decided}. If it was committed, its records are lost to readers.")
 
 
 def _committed(known: JudgedTransaction) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from txnsim.cli.output import warn
+from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.files import append
 
@@ -25,7 +25,7 @@ def _wait_for(file: FileIO, path: Path | None) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        warn(f"Another command writes to {path}: waiting for its end.")
+        TERMINAL.warn(f"Another command writes to {path}: waiting for its end.")
         fcntl.flock(file, fcntl.LOCK_EX)
 
 

@@ -34,7 +34,7 @@ from txnsim.cli._txns.operator import (
 from txnsim.cli._txns.rights import missing_right
 from txnsim.cli._txns.searching import Scope
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
-from txnsim.cli.output import Columns, Output, complain, rows_of, warn
+from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -43,7 +43,6 @@ from txnsim.client.errors import (
     ClientError,
     ClientTooOldError,
     ConnectionLostError,
-    ErrorCode,
     NotSupportedError,
     RequestTimeoutError,
 )
@@ -55,7 +54,7 @@ from txnsim.client.inspection.txn_views import (
     TransactionListing,
 )
 from txnsim.client.inspection.txn_wording import message_of
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, ErrorCode
 from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import is_two_phase, program_at
 from txnsim.txn.past_decision import GUESSES
@@ -285,10 +284,10 @@ def _again(args: argparse.Namespace) -> str:
 def _complain(failure: CommandFailure | ClientError, command: str) -> None:
     match failure:
         case CommandFailure():
-            warn(failure.text)
+            TERMINAL.warn(failure.text)
             cause = failure.cause
         case ClientError():
-            complain(str(failure))
+            TERMINAL.complain(failure)
             cause = failure
     if cause is not None:
         _advise(cause, command)
@@ -299,7 +298,7 @@ def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
     if args.command_config is not None:
         settings, bootstrap, ignored = read_client_properties(args.command_config)
         if ignored:
-            warn(f"{args.command_config}: without effect here: {', '.join(ignored)}")
+            TERMINAL.warn(f"{args.command_config}: without effect here: {', '.join(ignored)}")
     return settings, bootstrap_of(args.bootstrap_server or bootstrap)
 
 
@@ -322,7 +321,7 @@ async def _watch(
     async with Cluster(bootstrap, settings=settings) as cluster:
         while True:
             now_ms = cluster.clock.now_ms()
-            warn(time_text(now_ms))
+            TERMINAL.warn(time_text(now_ms))
             try:
                 output = await command.execute(Admin(cluster), now_ms=now_ms)
             except (CommandFailure, ClientError) as failure:
@@ -338,29 +337,33 @@ def _advise(error: ClientError, command: str) -> None:
     match error:
         case ConnectionLostError() if isinstance(cause, OSError):
             if cause.errno == errno.ECONNREFUSED:
-                warn(
+                TERMINAL.warn(
                     "No broker listens there. Check --bootstrap-server; `txnsim serve` prints the"
                     " address of its brokers when it starts."
                 )
             else:
-                warn("Check host and port of --bootstrap-server.")
+                TERMINAL.warn("Check host and port of --bootstrap-server.")
         case ConnectionLostError() if error.error == ErrorCode.broker_not_available:
             pass  # the message names the brokers that there are
         case ConnectionLostError():
-            warn(
+            TERMINAL.warn(
                 "If the listener asks for TLS or SASL: --command-config FILE with security.protocol"
                 " and what goes with it, as for Kafka's tools."
             )
         case RequestTimeoutError():
-            warn("Is the address that of a Kafka broker, and is the broker alive?")
+            TERMINAL.warn("Is the address that of a Kafka broker, and is the broker alive?")
         case ClientTooOldError():
-            warn("That is a limit of this txnsim, not of the broker: a newer txnsim may have it.")
+            TERMINAL.warn(
+                "That is a limit of this txnsim, not of the broker: a newer txnsim may have it."
+            )
         case NotSupportedError():
-            warn("The broker's release is too old for this, or it is no Kafka broker.")
+            TERMINAL.warn("The broker's release is too old for this, or it is no Kafka broker.")
         case _ if error.error is not None:
             missing = missing_right(command, error.error)
             more = "" if missing is None else f" {missing}"
-            warn(f"The broker answered {error.error.name.upper()} ({int(error.error)}).{more}")
+            TERMINAL.warn(
+                f"The broker answered {error.error.name.upper()} ({int(error.error)}).{more}"
+            )
         case _:
             pass
 
@@ -617,7 +620,7 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(found, TransactionDescription) and is_two_phase(
             found.state, found.timeout_ms
         ):
-            warn(
+            TERMINAL.warn(
                 f"The transaction of {self.transactional_id} may have been prepared, and its"
                 " external coordinator may have decided to commit (KIP-939). This aborts it."
             )

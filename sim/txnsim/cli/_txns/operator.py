@@ -15,15 +15,15 @@ import msgspec
 
 from txnsim.cli._txns.audit import Audit
 from txnsim.cli._txns.searching import Found, Scope, tell_missing, tell_rest
-from txnsim.cli.output import Columns, Output, rows_of, warn
+from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.waiting_readers import explain
-from txnsim.txn.open_txn_verdict import Cause, with_guess
-from txnsim.txn.past_decision import READ_THE_LOG, Decision
+from txnsim.txn.open_txn_verdict import Cause
+from txnsim.txn.past_decision import READ_THE_LOG, Decided, Decision
 from txnsim.types import TopicPartition
 
 HANGS: Final = 3
@@ -61,7 +61,7 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
             lines += [
                 f"{one.transaction.partition} at offset {start}: {one.reason}",
                 *([f"  {one.decided}"] if one.decided is not None else []),
-                f"  {with_guess(command, one.decided)}",
+                f"  {Decided.with_guess(command, one.decided)}",
             ]
         tell_rest(found)
         columns = hanging_columns(now_ms)
@@ -120,23 +120,25 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
         tell_rest(found)
         for made in done:
             if self.guess not in (None, made.decision) and made.decision is not Decision.UNKNOWN:
-                warn(f"{made.partition}: the guess does not count, as it was {made.decision}.")
+                TERMINAL.warn(
+                    f"{made.partition}: the guess does not count, as it was {made.decision}."
+                )
         if any(one.outcome is Outcome.NEEDS_A_GUESS for one in done):
-            warn(
+            TERMINAL.warn(
                 "What was decided about some of them is unknown: say --guess abort, and what they"
                 " wrote is lost to readers, or --guess commit, and readers get it."
             )
         if any(READ_THE_LOG in one.reason for one in done):
-            warn(f"Before a guess: {READ_THE_LOG}.")
+            TERMINAL.warn(f"Before a guess: {READ_THE_LOG}.")
         if found.younger_hanging:
-            warn(
+            TERMINAL.warn(
                 "What is younger was left alone: name its partition, or say"
                 " --max-transaction-timeout 0."
             )
         if done and not self.yes:
-            warn("Nothing was changed. To do it: the same command with --yes.")
+            TERMINAL.warn("Nothing was changed. To do it: the same command with --yes.")
         elif self.yes and done:
-            warn(f"What was done is written down in {self.audit_file}.")
+            TERMINAL.warn(f"What was done is written down in {self.audit_file}.")
         tell_missing("repair", (one.error for one in done))
         left = [one for one in done if one.outcome not in _HEALED]
         return Output(

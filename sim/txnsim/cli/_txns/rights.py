@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from txnsim.client.errors import ErrorCode
+from txnsim.errors import ErrorCode
 
 _EVERY_ID: Final = "DESCRIBE on every transactional id (the name * or all prefixes)"
 EVERY_TOPIC: Final = "READ on every topic (the name *)"

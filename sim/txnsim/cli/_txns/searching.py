@@ -13,14 +13,14 @@ from typing import Final
 import msgspec
 
 from txnsim.cli._txns.rights import EVERY_TOPIC, lacking, missing_right
-from txnsim.cli.output import progress, warn
+from txnsim.cli.output import TERMINAL
 from txnsim.client.admin import Admin
-from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError
+from txnsim.client.errors import ClientError, NotSupportedError
 from txnsim.client.inspection.coordinators_asked import unseen
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, ErrorCode
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
 
@@ -90,7 +90,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             now_ms=now_ms,
             partitions=await admin.partitions_to_search(self.topic, self.partition),
             older_than_ms=ANY_AGE,
-            progress=lambda done, total: progress(f"searched {done} of {total} partitions"),
+            progress=lambda done, total: TERMINAL.progress(
+                f"searched {done} of {total} partitions"
+            ),
         )
         old = [one.transaction.is_older(self.older_than_ms, now_ms) for one in found.findings]
         judged = list(zip(found.findings, old, strict=True))
@@ -122,7 +124,7 @@ def tell_rest(found: Found) -> None:
             f"open and younger: {len(found.younger)}"
             + (f", {hang} of them hanging" if hang else "")
         )
-    warn("; ".join(parts) + ".")
+    TERMINAL.warn("; ".join(parts) + ".")
     _tell_unread(found)
 
 
@@ -132,14 +134,16 @@ def _tell_unread(found: Found) -> None:
         by_reason.setdefault(str(why), []).append(str(partition))
     for reason, partitions in by_reason.items():
         more = f" and {len(partitions) - _FEW} more" if len(partitions) > _FEW else ""
-        warn(f"not searched: {', '.join(partitions[:_FEW])}{more}: {reason}")
+        TERMINAL.warn(f"not searched: {', '.join(partitions[:_FEW])}{more}: {reason}")
     tell_missing("find-hanging", (why.error for why in found.unread.values()))
     if any(isinstance(why, NotSupportedError) for why in found.unread.values()):
-        warn("These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs.")
+        TERMINAL.warn(
+            "These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs."
+        )
     for one in found.unseen:
-        warn(f"{one}.")
+        TERMINAL.warn(f"{one}.")
         if one.error is ErrorCode.topic_authorization_failed:
-            warn(lacking(EVERY_TOPIC))
+            TERMINAL.warn(lacking(EVERY_TOPIC))
         else:
             tell_missing("find-hanging", (one.error,))
 
@@ -148,7 +152,7 @@ def tell_missing(command: str, errors: Iterable[ErrorCode | None]) -> None:
     """Each right that was missing, once."""
     for missing in dict.fromkeys(missing_right(command, error) for error in errors):
         if missing is not None:
-            warn(missing)
+            TERMINAL.warn(missing)
 
 
 def _hanging(findings: Iterable[JudgedTransaction]) -> tuple[JudgedTransaction, ...]:

@@ -8,7 +8,7 @@ from typing import Final
 from txnsim.cli.control._words import duration_ms
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
-from txnsim.cli.output import Columns, tell
+from txnsim.cli.output import TERMINAL, Columns
 from txnsim.text import host_and_port
 
 PATIENCE_MORE_SECONDS: Final = 10
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     port = port_of(args)
     if args.action == "list":
-        tell(args, port.get("brokers"), _COLUMNS)
+        TERMINAL.tell(args, port.get("brokers"), _COLUMNS)
         return 0
     where = ("brokers", args.broker, args.action)
     match args.action:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
             answer = port.post(*where, body=body, patience=patience, wait_ms=args.wait)
         case _:
             answer = port.post(*where)
-    tell(args, answer, lambda one: _line(one, args.action))
+    TERMINAL.tell(args, answer, lambda one: _line(one, args.action))
     return 0
 
 

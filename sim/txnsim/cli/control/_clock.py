@@ -8,7 +8,7 @@ from argparse import ArgumentTypeError
 from txnsim.cli.control._words import duration_ms
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
-from txnsim.cli.output import tell
+from txnsim.cli.output import TERMINAL
 from txnsim.text import time_text
 
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
             if args.broker is not None:
                 body["broker"] = args.broker
             answer = port.post("clock", body=body)
-    tell(args, answer, _lines)
+    TERMINAL.tell(args, answer, _lines)
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from txnsim.cli.control._words import duration_ms, key_value
 from txnsim.cli.control.port import ControlPort, Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
-from txnsim.cli.output import Columns, table_of, tell
+from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim.errors import ConfigError
 from txnsim.files import GIVEN_BYTES_MAX, read_given
 
@@ -113,19 +113,21 @@ def run(args: argparse.Namespace) -> int:
     port = port_of(args)
     match args.action:
         case "arm":
-            tell(args, _arm(port, args), _armed)
+            TERMINAL.tell(args, _arm(port, args), _armed)
         case "list":
-            tell(args, port.get("faults"), _table)
+            TERMINAL.tell(args, port.get("faults"), _table)
         case "wait":
             patience = args.timeout / 1_000 + PATIENCE_MORE_SECONDS
             asked = {"struck": args.struck, "timeout_ms": args.timeout}
-            tell(args, port.get("faults", args.id, "wait", patience=patience, **asked), _state)
+            TERMINAL.tell(
+                args, port.get("faults", args.id, "wait", patience=patience, **asked), _state
+            )
         case "release":
-            tell(args, port.post("faults", args.id, "release"), _released)
+            TERMINAL.tell(args, port.post("faults", args.id, "release"), _released)
         case "disarm":
-            tell(args, _disarm(port, args), _taken_back)
+            TERMINAL.tell(args, _disarm(port, args), _taken_back)
         case _:
-            tell(args, port.post("faults", "verify"), lambda _: "every rule has struck")
+            TERMINAL.tell(args, port.post("faults", "verify"), lambda _: "every rule has struck")
     return 0
 
 
@@ -241,7 +243,7 @@ _COLUMNS: Final[Columns[Json]] = {
 def _table(faults: Json) -> list[str]:
     if not faults:
         return ["no rule is armed; `txnsim faults arm --help` shows how"]
-    return table_of(_COLUMNS, faults).splitlines()
+    return Table.of(_COLUMNS, faults).splitlines()
 
 
 def _state(one: Json) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 from txnsim.cli.control._words import key_value, new_topic, topic_partition
 from txnsim.cli.control.port import Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
-from txnsim.cli.output import Columns, format_table, tell
+from txnsim.cli.output import TERMINAL, Columns, Table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     match args.action:
         case "list":
             topics = [one for one in port.get("topics") if args.internal or not one["is_internal"]]
-            tell(args, topics, _TOPICS)
+            TERMINAL.tell(args, topics, _TOPICS)
         case "create":
             name, partitions = args.topic
             body = {
@@ -53,15 +53,15 @@ def run(args: argparse.Namespace) -> int:
                 "replication_factor": args.replication_factor,
                 "configs": dict(args.config),
             }
-            tell(args, port.post("topics", body=body), _created)
+            TERMINAL.tell(args, port.post("topics", body=body), _created)
         case "describe":
-            tell(args, port.get("topics", args.topic), _described)
+            TERMINAL.tell(args, port.get("topics", args.topic), _described)
         case "delete":
-            tell(args, port.delete("topics", args.topic), _deleted)
+            TERMINAL.tell(args, port.delete("topics", args.topic), _deleted)
         case _:
             topic, partition = args.partition
             body = {"topic": topic, "partition": partition, "leader": args.broker}
-            tell(args, port.post("leaders", body=body), lambda one: _moved(topic, one))
+            TERMINAL.tell(args, port.post("leaders", body=body), lambda one: _moved(topic, one))
     return 0
 
 
@@ -108,7 +108,7 @@ def _described(topic: Json) -> list[str]:
         for replica in partition["replicas"]
     ]
     headers = ("Partition", "Broker", "Role", "LogStart", "LastStable", "HighWatermark", "LogEnd")
-    return format_table(headers, rows).splitlines()
+    return Table.formatted(headers, rows).splitlines()
 
 
 def _role(partition: Json, replica: Json) -> str:

@@ -8,12 +8,16 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from txnsim.cli import control_token, ready_file
+import msgspec
+
+from txnsim.cli import _ready_file as ready_file
+from txnsim.cli import control_token
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs, tell_left_out
-from txnsim.cli.output import complain
+from txnsim.cli.output import TERMINAL
 from txnsim.runtime.wall_clock import monotonic_ms
 
 END_MS_MAX: Final = 4_500
@@ -21,69 +25,104 @@ END_MS_MAX: Final = 4_500
 LOOK_S: Final = 0.1
 
 
-def add_log_arguments(parser: argparse._ActionsContainer) -> None:
-    """Declare what is logged, and how."""
-    parser.add_argument(
-        "--log-level",
-        choices=LEVELS,
-        default=LEVEL_DEFAULT,
-        help="least level of what is logged to standard error (default info); debug logs each "
-        "request and connection",
-    )
-    parser.add_argument(
-        "--log-format",
-        choices=tuple(LogFormat),
-        default=LogFormat.CONSOLE,
-        help="how lines of the log look (default console)",
-    )
+class LongRunning:
+    """One run of such a command, from its arguments to its end."""
 
+    @staticmethod
+    def add_log_arguments(parser: argparse._ActionsContainer) -> None:
+        """Declare what is logged, and how."""
+        parser.add_argument(
+            "--log-level",
+            choices=LEVELS,
+            default=LEVEL_DEFAULT,
+            help="least level of what is logged to standard error (default info); debug logs each "
+            "request and connection",
+        )
+        parser.add_argument(
+            "--log-format",
+            choices=tuple(LogFormat),
+            default=LogFormat.CONSOLE,
+            help="how lines of the log look (default console)",
+        )
 
-def add_script_arguments(parser: argparse._ActionsContainer) -> None:
-    """Declare what scripts and tests need that start the command."""
-    parser.add_argument(
-        "--ready-file",
-        type=Path,
-        metavar="FILE",
-        help="write bootstrap, http, token and pid there as JSON once every listener accepts",
-    )
-    parser.add_argument("--json", action="store_true", help="say what was started as JSON")
-    parser.add_argument(
-        "--until-eof",
-        action="store_true",
-        help="end when standard input ends: a test that starts it over a pipe takes it along, "
-        "however the test ends",
-    )
+    @staticmethod
+    def add_script_arguments(parser: argparse._ActionsContainer) -> None:
+        """Declare what scripts and tests need that start the command."""
+        parser.add_argument(
+            "--ready-file",
+            type=Path,
+            metavar="FILE",
+            help="write bootstrap, http, token and pid there as JSON once every listener accepts",
+        )
+        parser.add_argument("--json", action="store_true", help="say what was started as JSON")
+        parser.add_argument(
+            "--until-eof",
+            action="store_true",
+            help="end when standard input ends: a test that starts it over a pipe takes it along, "
+            "however the test ends",
+        )
 
+    def __init__(self, args: argparse.Namespace) -> None:
+        """Set logs up, see that the ready file can be made, and learn the token of the control
+        port.
 
-def begin(args: argparse.Namespace) -> None:
-    """Set logs up, see that the ready file can be made, and learn the token of the control port.
+        Raises:
+            ConfigError: The ready file can't be made, or the token can't be one.
+        """
+        set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
+        self._ready_file: Path | None = args.ready_file
+        if self._ready_file is not None:
+            ready_file.check(self._ready_file)
+            ready_file.remove_old(self._ready_file)
+        self.token = control_token.token_from(os.environ)
+        """The control port's token (``TXNSIM_TOKEN``); None where it is not set."""
 
-    Raises:
-        ConfigError: The ready file can't be made, or the token can't be one.
-    """
-    set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
-    if args.ready_file is not None:
-        ready_file.check(args.ready_file)
-        ready_file.remove_old(args.ready_file)
-    args.token = control_token.token_from(os.environ)
+    @staticmethod
+    def stop_of(args: argparse.Namespace) -> asyncio.Event:
+        """Set when it is time to end: by SIGINT or SIGTERM, or with standard input where that was
+        asked for. From now on the log tells now and then what it has left out.
+        """
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, _end, loop, stop)
+        if args.until_eof and not sys.stdin.isatty():
+            # Ctrl-C in a terminal reaches us and the test that has started us. The test is to ask
+            # what happened first; its end is ours.
+            loop.add_signal_handler(signal.SIGINT, lambda: None)
+        if args.until_eof:
+            _stop_at_eof(loop, stop)
+        _tell_left_out_for_ever(loop)
+        return stop
 
+    @staticmethod
+    def say_ready(args: argparse.Namespace, facts: Mapping[str, Any]) -> None:
+        """Write the ready file where one is wanted.
 
-def stop_of(args: argparse.Namespace) -> asyncio.Event:
-    """Set when it is time to end: by SIGINT or SIGTERM, or with standard input where that was
-    asked for. From now on the log tells now and then what it has left out.
-    """
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _end, loop, stop)
-    if args.until_eof and not sys.stdin.isatty():
-        # Ctrl-C in a terminal reaches us and the test that has started us. The test is to ask what
-        # happened first; its end is ours.
-        loop.add_signal_handler(signal.SIGINT, lambda: None)
-    if args.until_eof:
-        _stop_at_eof(loop, stop)
-    _tell_left_out_for_ever(loop)
-    return stop
+        Args:
+            args: Of the command.
+            facts: What was started; with a token in it the file is for its owner alone.
+
+        Raises:
+            ConfigError: It can't be written.
+        """
+        if args.ready_file is not None:
+            content = msgspec.json.encode(facts)
+            ready_file.write(args.ready_file, content, is_secret="token" in facts)
+
+    def shown_token(self, token: str) -> str:
+        """The token of a control port in words: who has set it knows it."""
+        return f"that of {control_token.VARIABLE}" if token == self.token else token
+
+    def say_ended(self) -> None:
+        """Take the ready file away: what was started is about to stop."""
+        if self._ready_file is not None:
+            ready_file.remove_ours(self._ready_file)
+
+    @staticmethod
+    def end() -> None:
+        """Log how many lines were suppressed, once everything has stopped."""
+        tell_left_out(at_once=True)
 
 
 def _end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
@@ -98,7 +137,7 @@ def _end_at_last(loop: asyncio.AbstractEventLoop) -> None:
         if loop.is_closed():
             return
         threading.Event().wait(LOOK_S)
-    complain(f"what runs has not ended within {END_MS_MAX} ms: it is cut off")
+    TERMINAL.complain(f"what runs has not ended within {END_MS_MAX} ms: it is cut off")
     os._exit(1)
 
 

@@ -13,7 +13,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.inspection.exactly_once import Value, compare
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.reading import Fate, Reader, read_topic
-from txnsim.txn.open_txn_verdict import program_at, with_guess
+from txnsim.txn.open_txn_verdict import program_at
+from txnsim.txn.past_decision import Decided
 
 
 def about_hanging(found: Sequence[JudgedTransaction], *, bootstrap: str) -> str | None:
@@ -28,7 +29,7 @@ def about_hanging(found: Sequence[JudgedTransaction], *, bootstrap: str) -> str 
             f"  {one.transaction.partition} since offset {producer.txn_start_offset}: producer "
             f"{producer.producer_id}, epoch {producer.producer_epoch}: {one.reason}",
             *([f"    {one.decided}"] if one.decided is not None else []),
-            f"    {with_guess(command, one.decided)}",
+            f"    {Decided.with_guess(command, one.decided)}",
         ]
     return "\n".join(lines)
 

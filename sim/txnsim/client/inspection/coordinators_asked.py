@@ -13,14 +13,9 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.client import requests
-from txnsim.client.errors import (
-    ClientError,
-    ClientTooOldError,
-    ErrorCode,
-    NotSupportedError,
-    RetriableError,
-)
+from txnsim.client.errors import ClientError, ClientTooOldError, NotSupportedError, RetriableError
 from txnsim.client.inspection.txn_views import TransactionDescription
+from txnsim.errors import ErrorCode
 from txnsim.types import TRANSACTION_STATE_TOPIC, partition_for
 
 if TYPE_CHECKING:

@@ -49,48 +49,50 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
         elapsed_ms = now_ms - self.producer.last_timestamp_ms
         return elapsed_ms // _MINUTE_MS if elapsed_ms >= 0 else -(-elapsed_ms // _MINUTE_MS)
 
+    @classmethod
+    def candidates(
+        cls,
+        producers: Mapping[TopicPartition, Iterable[ProducerState]],
+        *,
+        now_ms: int,
+        max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+    ) -> tuple[OpenTransaction, ...]:
+        """The open transactions whose last write is longer ago than any transaction may take.
 
-def candidates(
-    producers: Mapping[TopicPartition, Iterable[ProducerState]],
-    *,
-    now_ms: int,
-    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
-) -> tuple[OpenTransaction, ...]:
-    """The open transactions whose last write is longer ago than any transaction may take.
+        Args:
+            producers: Active producers of each partition.
+            now_ms: The wall clock to measure by.
+            max_transaction_timeout_ms: The age from which on, exclusively.
+        """
+        found = (
+            cls(partition=partition, producer=producer)
+            for partition, rows in producers.items()
+            for producer in rows
+            if producer.txn_start_offset is not None
+        )
+        return tuple(one for one in found if one.is_older(max_transaction_timeout_ms, now_ms))
 
-    Args:
-        producers: Active producers of each partition.
-        now_ms: The wall clock to measure by.
-        max_transaction_timeout_ms: The age from which on, exclusively.
-    """
-    found = (
-        OpenTransaction(partition=partition, producer=producer)
-        for partition, rows in producers.items()
-        for producer in rows
-        if producer.txn_start_offset is not None
-    )
-    return tuple(one for one in found if one.is_older(max_transaction_timeout_ms, now_ms))
+    @staticmethod
+    def hanging(
+        open_transactions: Sequence[OpenTransaction],
+        transactional_ids: Mapping[int, str],
+        descriptions: Mapping[str, TransactionDescription | None],
+    ) -> tuple[OpenTransaction, ...]:
+        """The candidates that no coordinator will end.
+
+        Args:
+            open_transactions: Candidates.
+            transactional_ids: Producer id -> transactional id, as coordinators list them.
+            descriptions: Transactional id -> description; None where the coordinator has
+                forgotten it.
+        """
+        return tuple(
+            one for one in open_transactions if _is_hanging(one, transactional_ids, descriptions)
+        )
 
 
 def producer_ids(open_transactions: Iterable[OpenTransaction]) -> set[int]:
     return {one.producer.producer_id for one in open_transactions}
-
-
-def hanging(
-    open_transactions: Sequence[OpenTransaction],
-    transactional_ids: Mapping[int, str],
-    descriptions: Mapping[str, TransactionDescription | None],
-) -> tuple[OpenTransaction, ...]:
-    """The candidates that no coordinator will end.
-
-    Args:
-        open_transactions: Candidates.
-        transactional_ids: Producer id -> transactional id, as coordinators list them.
-        descriptions: Transactional id -> description; None where the coordinator has forgotten it.
-    """
-    return tuple(
-        one for one in open_transactions if _is_hanging(one, transactional_ids, descriptions)
-    )
 
 
 def _is_hanging(

@@ -12,14 +12,8 @@ import msgspec
 
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.txn_views import TransactionDescription
-from txnsim.txn.open_txn_verdict import (
-    Coordinated,
-    OpenTxnStatus,
-    is_two_phase,
-    judge_one,
-    repair_command,
-)
-from txnsim.txn.past_decision import Decided, Newest, decided
+from txnsim.txn.open_txn_verdict import Coordinated, OpenTxnStatus
+from txnsim.txn.past_decision import Decided, Newest
 from txnsim.types import TopicPartition
 
 
@@ -41,7 +35,7 @@ class JudgedTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     def command(self, program: str) -> str | None:
         """The repair command for the cluster, as called by ``program``; None unless hanging."""
-        return repair_command(self.transaction.partition, self.verdict, program=program)
+        return self.verdict.repair_command(self.transaction.partition, program=program)
 
 
 def judge(
@@ -75,7 +69,7 @@ def judging(
             if partitions is None:
                 partitions = listed[known.transactional_id] = frozenset(known.partitions)
             coordinated = _coordinated(known, lists_partition=one.partition in partitions)
-        verdict, reason = judge_one(
+        verdict, reason = OpenTxnStatus.judged(
             one.producer.producer_id, one.producer.producer_epoch, transactional_id, coordinated
         )
         yield JudgedTransaction(
@@ -86,15 +80,15 @@ def judging(
             state=None if known is None else known.state,
             coordinator_id=None if known is None else known.coordinator_id,
             is_two_phase=verdict is OpenTxnStatus.ALIVE
-            and known is not None
-            and is_two_phase(known.state, known.timeout_ms),
+            and coordinated is not None
+            and coordinated.is_two_phase,
             decided=_decided(one, known) if verdict is OpenTxnStatus.HANGING else None,
         )
 
 
 def _decided(one: OpenTransaction, known: TransactionDescription | None) -> Decided:
     producer = one.producer
-    return decided(
+    return Decided.by_newest(
         producer.producer_id,
         producer.producer_epoch,
         producer.last_timestamp_ms,

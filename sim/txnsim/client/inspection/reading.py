@@ -95,6 +95,11 @@ class ReadRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: tuple[tuple[str, bytes | None], ...]
     fate: Fate
 
+    @property
+    def is_committed(self) -> bool:
+        """A ``read_committed`` reader gets it."""
+        return self.fate is Fate.COMMITTED
+
 
 async def read_topic(
     admin: Admin, topic: str, *, settle_ms: int = SETTLE_MS, reader: Reader | None = None

@@ -17,15 +17,16 @@ from typing import Final
 import msgspec
 
 from txnsim.client.admin import Admin
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.isolation import SeenMarker
 from txnsim.client.offsets import LATEST
+from txnsim.errors import ErrorCode
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import MARKERS, Decision
+from txnsim.txn.past_decision import Decision
 from txnsim.types import IsolationLevel, TopicPartition
 
 _FETCHES_MAX: Final = 20
@@ -121,7 +122,7 @@ async def repair(
     decision = Decision.UNKNOWN if again.decided is None else again.decided.decision
     written = guess if decision is Decision.UNKNOWN else decision
     done = msgspec.structs.replace(
-        done, decision=decision, marker="" if written is None else MARKERS[written]
+        done, decision=decision, marker="" if written is None else written.marker
     )
     if not done.marker:
         why = f"{done.reason}. {again.decided}"
@@ -186,7 +187,7 @@ def _ended(done: Repair, markers: Sequence[SeenMarker]) -> Repair:
     """The outcome: repaired by one marker, or ended by the first of two."""
     if len(markers) < 2:
         return msgspec.structs.replace(done, outcome=Outcome.REPAIRED)
-    first = MARKERS[Decision.COMMITTED if markers[0].committed else Decision.ABORTED]
+    first = (Decision.COMMITTED if markers[0].committed else Decision.ABORTED).marker
     offsets = ", ".join(str(one.offset) for one in markers)
     return msgspec.structs.replace(
         done,

@@ -15,23 +15,22 @@ import msgspec
 
 from txnsim.client._txn_admin import TransactionAdmin, batches
 from txnsim.client.cluster import Cluster
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
-    candidates,
     producer_ids,
 )
 from txnsim.client.inspection.judgement import JudgedTransaction, judge
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.offsets import EARLIEST, offset_of
-from txnsim.errors import CorruptLogRecordError
+from txnsim.errors import CorruptLogRecordError, ErrorCode
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record, encode_key
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decision, Noted, decided_by_log
+from txnsim.txn.past_decision import Decided, Decision, Noted
 from txnsim.txn.state import TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
@@ -98,7 +97,9 @@ async def survey(
     for batch in batches(wanted):
         producers, failures = await _producers(admin, batch)
         unread.update(failures)
-        found += candidates(producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms)
+        found += OpenTransaction.candidates(
+            producers, now_ms=now_ms, max_transaction_timeout_ms=older_than_ms
+        )
         done += len(batch)
         progress(done, len(wanted))
     findings: tuple[JudgedTransaction, ...] = ()
@@ -144,7 +145,7 @@ async def _with_decision(admin: TransactionAdmin, one: JudgedTransaction) -> Jud
             return one
         without = msgspec.structs.replace(one.decided, lacks_right=True)
         return msgspec.structs.replace(one, decided=without)
-    found = decided_by_log(
+    found = Decided.by_log(
         one.transaction.partition, producer.producer_id, producer.producer_epoch, log
     )
     return one if found is None else msgspec.structs.replace(one, decided=found)

@@ -20,12 +20,10 @@ from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionView
 from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.txn.open_txn_verdict import (
-    CAUSE_OF,
     PROGRAM,
     Cause,
     Holder,
     Standing,
-    sentences,
     withheld,
 )
 from txnsim.types import IsolationLevel, TopicPartition
@@ -84,7 +82,7 @@ async def explain(
     # A transaction whose first records are deleted holds readers back at the log's start.
     holder = next((one for one in findings if max(_start(one), log_start) == stable), None)
     if holder is not None and watermark > stable:
-        cause = CAUSE_OF[holder.verdict]
+        cause = Cause.of(holder.verdict)
     elif stable >= watermark_before:
         cause = Cause.NOTHING
     else:
@@ -168,18 +166,17 @@ def _offline(view: PartitionView) -> str:
 def _sentences(
     known: Explanation, holder: JudgedTransaction | None, now_ms: int, program: str
 ) -> tuple[str, ...]:
-    return sentences(
-        Standing(
-            partition=known.partition,
-            cause=known.cause,
-            last_stable_offset=known.last_stable_offset,
-            high_watermark=known.high_watermark,
-            holder=None if holder is None else _held_by(holder, now_ms),
-            others=len(known.findings) - 1,
-            not_in_sync=[one for one in known.replicas if one not in known.isr],
-            program=program,
-        )
+    standing = Standing(
+        partition=known.partition,
+        cause=known.cause,
+        last_stable_offset=known.last_stable_offset,
+        high_watermark=known.high_watermark,
+        holder=None if holder is None else _held_by(holder, now_ms),
+        others=len(known.findings) - 1,
+        not_in_sync=[one for one in known.replicas if one not in known.isr],
+        program=program,
     )
+    return standing.sentences()
 
 
 def _held_by(holder: JudgedTransaction, now_ms: int) -> Holder:

@@ -17,9 +17,10 @@ from uuid import UUID
 
 import msgspec
 
+from txnsim.client._positions import committed_positions
 from txnsim.client.backoff import Backoff, Deadline, pause
 from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.errors import ClientError, ErrorCode, IllegalUseError, RetriableError
+from txnsim.client.errors import ClientError, IllegalUseError, RetriableError
 from txnsim.client.fetching import FetchResult, fetch
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.membership import (
@@ -38,8 +39,8 @@ from txnsim.client.members.requests import (
     sync_group,
 )
 from txnsim.client.offsets import EARLIEST, offset_of
-from txnsim.client.positions import ask_group_coordinator, committed_positions
 from txnsim.client.versions import Request
+from txnsim.errors import ErrorCode
 from txnsim.group.subscription import read_assignment, read_subscription, write_assignment
 from txnsim.types import TopicPartition
 
@@ -605,7 +606,7 @@ class GroupMember:
             self.metadata if metadata is None else metadata,
             self.positions if offsets is None else offsets,
         )
-        message = await ask_group_coordinator(self._cluster, group, request)
+        message = await self._cluster.ask_group_coordinator(group, request)
         errors = [ErrorCode(row.error_code) for topic in message.topics for row in topic.partitions]
         error = next((one for one in errors if one != ErrorCode.none), ErrorCode.none)
         if error != ErrorCode.none:

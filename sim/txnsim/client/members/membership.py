@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.errors import ClientError, ErrorCode, RetriableError, code_name
+from txnsim.client.errors import ClientError, RetriableError, code_name
 from txnsim.client.group_requests import GroupMetadata
-from txnsim.client.positions import group_coordinator
 from txnsim.client.versions import Request
+from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
 GroupProtocol = Literal["classic", "consumer"]
@@ -69,7 +69,7 @@ class Coordinator(msgspec.Struct, eq=False):
             else msgspec.structs.replace(request, timeout_ms=timeout_ms)
         )
         if self._broker_id is None:
-            self._broker_id = await group_coordinator(cluster, self._group_id, cluster.deadline())
+            self._broker_id = await cluster.group_coordinator(self._group_id, cluster.deadline())
         try:
             message = await cluster.ask(self._broker_id, timed, lane=LANE)
             error = ErrorCode(message.error_code)

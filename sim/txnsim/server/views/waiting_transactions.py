@@ -67,6 +67,13 @@ def waits_for(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
     return (*held, *_unanswered(cluster, txn), *_of_state(cluster, txn))
 
 
+def unfinished(cluster: SimCluster, transactional_id: str) -> tuple[str, ...]:
+    """Its coordinator's state, and what the transaction waits for."""
+    found = entry_of(cluster, transactional_id)
+    state = "not known to any coordinator" if found is None else found[1].state.wire_name
+    return (f"{transactional_id} is {state}", *waits_for(cluster, transactional_id))
+
+
 async def until_state(
     cluster: SimCluster, transactional_id: str, states: tuple[str, ...], *, timeout_ms: int
 ) -> tuple[BrokerId, TxnMetadata]:

@@ -8,15 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.output import (
-    Columns,
-    complain,
-    print_json,
-    print_line,
-    print_text,
-    tell,
-    warn,
-)
+from txnsim.cli.output import TERMINAL, Columns
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
@@ -148,9 +140,9 @@ def _player_options(parser: argparse._ArgumentGroup) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.cli.event_log import log_to_stderr  # structlog: slow to import
+    from txnsim.cli.event_log import set_up_logs  # structlog: slow to import
 
-    log_to_stderr()
+    set_up_logs(level="error")  # what else happens in a story is said by the story
     match args.action:
         case "list":
             return _list(args)
@@ -181,27 +173,27 @@ def _list(args: argparse.Namespace) -> int:
         }
         for one in heads()
     ]
-    tell(args, known, COLUMNS)
+    TERMINAL.tell(args, known, COLUMNS)
     return 0
 
 
 def _show(args: argparse.Namespace) -> int:
     path, scenario = find(args.name)
     if args.json:
-        print_json(scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+        TERMINAL.json(scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True))
     elif args.summary:
-        print_text(show_of(scenario, path))
+        TERMINAL.text(show_of(scenario, path))
     else:
-        print_line(f"# {path}")
-        print_text(path.read_text("utf-8").rstrip("\n"))
+        TERMINAL.line(f"# {path}")
+        TERMINAL.text(path.read_text("utf-8").rstrip("\n"))
     return 0
 
 
 def _new(args: argparse.Namespace) -> int:
     path = write(args.name)
-    print_line(f"{path}: a story that runs; its comments say how to go on")
-    print_line(f"  txnsim scenario check {path}")
-    print_line(f"  txnsim scenario run {path}")
+    TERMINAL.line(f"{path}: a story that runs; its comments say how to go on")
+    TERMINAL.line(f"  txnsim scenario check {path}")
+    TERMINAL.line(f"  txnsim scenario run {path}")
     return 0
 
 
@@ -219,13 +211,13 @@ def _check(args: argparse.Namespace) -> int:
         runs = len(scenario.runs) * len(scenario.takes)
         found.append({"file": str(path), "name": scenario.name, "tellings": runs, "problems": []})
     if args.json:
-        print_json(found)
+        TERMINAL.json(found)
     else:
         for one in found:
             for problem in one["problems"]:
-                complain(problem)
+                TERMINAL.complain(problem)
             if not one["problems"]:
-                print_line(f"{one['file']}: {one['name']} is sound, {one['tellings']} runs")
+                TERMINAL.line(f"{one['file']}: {one['name']} is sound, {one['tellings']} runs")
     return MISUSE_STATUS if wrong else 0
 
 
@@ -245,7 +237,7 @@ def _run(
         _make(directory)
     results = _run_all(plan, args)
     _show_page(results, args)
-    tell(args, [facts_of(result) for result in results], lambda _: table(results))
+    TERMINAL.tell(args, [facts_of(result) for result in results], lambda _: table(results))
     return 0 if all(result.as_declared for result in results) else DIFFERENT_STATUS
 
 
@@ -301,7 +293,7 @@ def _runs(scenario: Scenario, args: argparse.Namespace, *, alone: bool) -> list[
         return found  # who can't play what was asked for is refused
     for name in found:
         if name not in playable:
-            warn(f"{scenario.name} {name}: left out, {args.player} can't play there")
+            TERMINAL.warn(f"{scenario.name} {name}: left out, {args.player} can't play there")
     return playable
 
 
@@ -341,10 +333,10 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
         _write(args.trace, result, "jsonl", result.trace)
         _write(args.history, result, "history.jsonl", result.history)
         if args.quiet or args.json:
-            warn(progress_of(result, number=number, of=len(plan)))
+            TERMINAL.warn(progress_of(result, number=number, of=len(plan)))
         elif scenario_run.take == "armed" or args.disarmed or args.control:
             world = scenario_run.scenario.runs[scenario_run.run]
-            print_text(story_of(world, result, said=said))
+            TERMINAL.text(story_of(world, result, said=said))
     return results
 
 
@@ -380,10 +372,10 @@ def _pace_of(
 def _show_page(results: Sequence[RunResult], args: argparse.Namespace) -> None:
     if args.html is None and not args.open:
         return
-    from txnsim.trace.reading import recording
+    from txnsim.trace.reading import Recording
 
     runs = [
-        (f"{one.scenario} {one.run} {one.take}", recording("the trace", one.trace.splitlines()))
+        (f"{one.scenario} {one.run} {one.take}", Recording.of("the trace", one.trace.splitlines()))
         for one in results
     ]
     if args.html is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import format_table, print_json, print_text, tell, warn
+from txnsim.cli.output import TERMINAL, Table
 from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE
 from txnsim_lab.cli._scenario.output import facts_of, kinds, story_of, wrapped
@@ -78,17 +78,19 @@ def run(plan: Sequence[ScenarioRun], casting: Casting, args: argparse.Namespace)
                         casting,
                         settings=settings,
                         generation=there,
-                        say=warn,
+                        say=TERMINAL.warn,
                         on_cell=on_cell,
                     )
                 )
             else:
-                real.run(comparison.run_on_apache(on, plan, casting, say=warn, on_cell=on_cell))
+                real.run(
+                    comparison.run_on_apache(on, plan, casting, say=TERMINAL.warn, on_cell=on_cell)
+                )
         except KeyboardInterrupt:
             if args.json:  # a program learns what was done, and what is left
-                print_json([facts(cell) for cell in cells])
+                TERMINAL.json([facts(cell) for cell in cells])
             raise
-    tell(args, [facts(cell) for cell in cells], lambda _: table(cells))
+    TERMINAL.tell(args, [facts(cell) for cell in cells], lambda _: table(cells))
     if all(cell.simulated is None for cell in cells):
         why = "; ".join(dict.fromkeys(cell.why_not for cell in cells))
         raise ConfigError(
@@ -125,7 +127,7 @@ def _settings(args: argparse.Namespace) -> ClientSettings:
         return ClientSettings(client_id="txnsim-stage")
     settings, _, without_effect = read_client_properties(args.command_config)
     if without_effect:
-        warn(f"{args.command_config}: no effect here: {', '.join(without_effect)}")
+        TERMINAL.warn(f"{args.command_config}: no effect here: {', '.join(without_effect)}")
     return settings
 
 
@@ -144,15 +146,17 @@ def _teller(
         cells.append(cell)
         if args.json or cell.why_not == comparison.BROKEN_OFF:  # no table will say it
             for line in leftovers(cell):
-                warn(line)
+                TERMINAL.warn(line)
         if cell.real is None:
             return
         if args.quiet or args.json:
             verdict = "agrees" if cell.agrees else "differs"
-            warn(f"{cell.scenario_run} on {cell.on}: {verdict} ({cell.real.duration_ms} ms)")
+            TERMINAL.warn(
+                f"{cell.scenario_run} on {cell.on}: {verdict} ({cell.real.duration_ms} ms)"
+            )
         else:
             world = cell.scenario_run.scenario.runs[cell.scenario_run.run]
-            print_text(story_of(world, cell.real, said=said))
+            TERMINAL.text(story_of(world, cell.real, said=said))
 
     return on_cell
 
@@ -163,7 +167,7 @@ def _teller(
 def table(cells: Sequence[Cell]) -> str:
     """One row per cell; then differences, skipped cells with reasons, and leftovers."""
     rows = [_row(cell) for cell in cells]
-    lines = [line.rstrip() for line in format_table(HEADERS, rows).rstrip("\n").splitlines()]
+    lines = [line.rstrip() for line in Table.formatted(HEADERS, rows).rstrip("\n").splitlines()]
     for cell in cells:
         name = f"{cell.scenario_run} on {cell.on}"
         if cell.real is not None and not cell.agrees:

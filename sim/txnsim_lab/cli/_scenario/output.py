@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import format_table
+from txnsim.cli.output import Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +52,7 @@ def show_of(scenario: Scenario, path: Path) -> str:
     ]
     others = ("fault not armed", "control")[: 2 if scenario.control else 1]
     rows += [("any", what, kinds(scenario.disarmed), "") for what in others]
-    table = format_table(("Run", "World", "Expected verdict", "Cured"), rows)
+    table = Table.formatted(("Run", "World", "Expected verdict", "Cured"), rows)
     lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
     lines += [f"Source: {source}" for source in scenario.sources]
     return "\n".join([*lines, f"File: {path}"])
@@ -116,7 +116,7 @@ def table_of(results: Sequence[RunResult]) -> str:
         for result in results
     ]
     headers = ("Scenario", "Run", "Fault", "Player", "Verdict", "Cured", "")
-    table = format_table(headers, rows).rstrip("\n")
+    table = Table.formatted(headers, rows).rstrip("\n")
     return "\n".join([*(line.rstrip() for line in table.splitlines()), *reasons(results)])
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import misused, print_json, print_line, progress
+from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
 from txnsim.extensions import offered, require_libraries
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _run(args) if args.part == "run" else _report(args)
     except (BadInputError, ConfigError, MissingExtraError, OSError) as error:
-        misused(error)
+        TERMINAL.complain(error)
         return MISUSE_STATUS
 
 
@@ -88,19 +88,19 @@ def _run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         play, examine = _engine(args, wanted, stack)
         left = total = sum(map(len, missing))
-        progress(f"0 of {total} seeds")
+        TERMINAL.progress(f"0 of {total} seeds")
         for written in folder.take(missing, play(missing)):
             left -= len(written)
-            progress(f"{total - left} of {total} seeds")
+            TERMINAL.progress(f"{total - left} of {total} seeds")
         summary = folder.summary()
         firsts = () if args.no_shrink else tuple(one.seed for one in summary.firsts)
         reports = folder.reports(firsts, examine)
-    progress("")
+    TERMINAL.progress("")
     if args.json:
-        print_json({"folder": str(args.out), "summary": summary, "reports": reports})
+        TERMINAL.json({"folder": str(args.out), "summary": summary, "reports": reports})
     else:
         for line in _lines(summary, reports, again(args)):
-            print_line(line)
+            TERMINAL.line(line)
     if not summary.committed:
         raise ConfigError("this campaign proves nothing: no transaction was committed")
     return FOUND_STATUS if summary.found or summary.failed else 0
@@ -111,7 +111,7 @@ def _report(args: argparse.Namespace) -> int:
     from txnsim_lab.campaign_page import page, played_in
 
     write_whole(args.out, page([played_in(one) for one in args.folder]))
-    print_line(str(args.out))
+    TERMINAL.line(str(args.out))
     return 0
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.output import print_json, print_line
+from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.text import read_ms
@@ -119,10 +119,10 @@ def run(args: argparse.Namespace) -> int:
     tally.failed = [named(row, wanted) for row in tally.failed]
     reports = list(_reports(tally, wanted, args))
     if args.json:
-        print_json(_values(tally, reports))
+        TERMINAL.json(_values(tally, reports))
     else:
         for line in _lines(tally, reports, args):
-            print_line(line)
+            TERMINAL.line(line)
     if tally.idle is not None:
         raise ConfigError(f"this run proves nothing: {tally.idle}")
     return FOUND_STATUS if tally.failed else 0
@@ -142,12 +142,12 @@ def _compare(args: argparse.Namespace, wanted: Wanted) -> int:
     files = dict(zip(names, (found.left.trace, found.right.trace), strict=True))
     paths = write_files(args.out, files)
     if args.json:
-        print_json({"sentence": found.sentence, "inside": found.inside, "files": paths})
+        TERMINAL.json({"sentence": found.sentence, "inside": found.inside, "files": paths})
     else:
-        print_line(found.sentence)
+        TERMINAL.line(found.sentence)
         if found.inside is not None:
-            print_line(f"Inside: {found.inside}")
-        print_line(f"  more: txnsim diff {' '.join(paths)}")
+            TERMINAL.line(f"Inside: {found.inside}")
+        TERMINAL.line(f"  more: txnsim diff {' '.join(paths)}")
     return 0 if found.is_none else FOUND_STATUS
 
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from txnsim.cli.output import print_text
+from txnsim.cli.output import TERMINAL
 from txnsim_lab.cli._scenario.output import WIDTH
 
 if TYPE_CHECKING:
@@ -23,21 +23,21 @@ class EndedError(LeftError):
 
 def print_filled(text: str) -> None:
     """A text as one paragraph."""
-    print_text(textwrap.fill(text.strip(), WIDTH))
+    TERMINAL.text(textwrap.fill(text.strip(), WIDTH))
 
 
 def print_paragraphs(text: str) -> None:
     """A text whose lines are paragraphs, and an empty line."""
     lines = text.strip().splitlines()
-    print_text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
+    TERMINAL.text("\n".join(textwrap.fill(line, WIDTH) for line in lines) + "\n")
 
 
 def print_shown(part: Part, guess: str, key: str) -> bool:
     """A prediction beside the answer, and why it is wrong; returns whether it came true."""
     is_right = guess == key
-    print_text(f"\nYou said:  {part.choices[guess]}.")
+    TERMINAL.text(f"\nYou said:  {part.choices[guess]}.")
     mark = "✓ Right." if is_right else "✕ It is different."
-    print_text(f"The run:   {part.choices.get(key, key)}. {mark}")
+    TERMINAL.text(f"The run:   {part.choices.get(key, key)}. {mark}")
     if guess in part.mistakes and not is_right:
         print_filled(part.mistakes[guess])
     return is_right
@@ -45,7 +45,7 @@ def print_shown(part: Part, guess: str, key: str) -> bool:
 
 def print_predictions(predictions: Sequence[bool]) -> None:
     if predictions:
-        print_text(f"{sum(predictions)} of your {len(predictions)} predictions came true.")
+        TERMINAL.text(f"{sum(predictions)} of your {len(predictions)} predictions came true.")
 
 
 def asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
@@ -59,7 +59,7 @@ def asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
     """
     left = list(hints)
     for number, text in enumerate(choices, 1):
-        print_text(f"  {number}) {text}")
+        TERMINAL.text(f"  {number}) {text}")
     while True:
         try:
             word = input(f"{prompt}{' (h for a hint)' if left else ''}: ").strip().lower()
@@ -70,9 +70,9 @@ def asked(prompt: str, choices: Sequence[str], hints: Sequence[str]) -> int:
         if word == "q":
             raise LeftError
         if word == "h" and left:
-            print_text(f"Hint: {left.pop(0)}")
+            TERMINAL.text(f"Hint: {left.pop(0)}")
         elif word.isascii() and word.isdigit() and 1 <= int(word) <= len(choices):
             return int(word) - 1
         else:
             wanted = f"1 to {len(choices)}" if choices else "Enter to go on"
-            print_text(f"expected {wanted}, q to leave")
+            TERMINAL.text(f"expected {wanted}, q to leave")

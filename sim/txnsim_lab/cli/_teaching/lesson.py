@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cli.output import Columns, print_text, tell
+from txnsim.cli.output import TERMINAL, Columns
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim_lab.cli._scenario.output import event_of
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if args.id is None:
         known = lessons().values()
         rows = [{"id": one.id, "minutes": str(one.minutes), "title": one.title} for one in known]
-        tell(args, rows, COLUMNS)
+        TERMINAL.tell(args, rows, COLUMNS)
         return 0
     from txnsim.cli.event_log import set_up_logs  # structlog: slow to import
 
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     if args.sheet:
         from txnsim_lab.cli._teaching.sheet import sheet
 
-        print_text(sheet(lesson(args.id), with_answers=args.answers))
+        TERMINAL.text(sheet(lesson(args.id), with_answers=args.answers))
         return 0
     chosen = lesson(args.id)
     if chosen.cluster is not None:
@@ -87,7 +87,7 @@ def _play(chosen: Lesson) -> int:
     from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.played import PlayedError
 
-    print_text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
+    TERMINAL.text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
     player = _Player(chosen)
     try:
         while player.scenario_run is not None:
@@ -97,7 +97,7 @@ def _play(chosen: Lesson) -> int:
             except PlayedError:
                 continue
     except LeftError:
-        print_text("You have left the lesson.")
+        TERMINAL.text("You have left the lesson.")
         return LEFT_STATUS
     print_predictions(player.predictions)
     return 0
@@ -168,10 +168,10 @@ class _Player:
             try:
                 asked("Enter to go on", (), part.hints)
             except EndedError:  # nobody is there: it goes on
-                print_text("")
+                TERMINAL.text("")
             return
         keys = list(part.choices)
-        print_text("")
+        TERMINAL.text("")
         print_filled(part.ask)
         self._guess = keys[asked("Your prediction", list(part.choices.values()), part.hints)]
 
@@ -195,7 +195,7 @@ class _Player:
         run = so_far(stage)
         sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]
         for one in sentences[self._told :]:
-            print_text("\n".join(event_of(one)))
+            TERMINAL.text("\n".join(event_of(one)))
         self._told = len(sentences)
 
     def _compare(self, part: Part, stage: Stage) -> None:
@@ -208,11 +208,11 @@ class _Player:
             part.beside.run: self._beside[self._part],
             self._story(self._part).run: so_far(stage),
         }
-        print_text(f"\n{'':<38}" + "".join(f"{name:<25}" for name in runs))
+        TERMINAL.text(f"\n{'':<38}" + "".join(f"{name:<25}" for name in runs))
         for words in part.beside.facts:
             values = "".join(f"{fact(run, words):<25}" for run in runs.values())
-            print_text(f"{in_words(words):<38}{values}")
-        print_text("")
+            TERMINAL.text(f"{in_words(words):<38}{values}")
+        TERMINAL.text("")
 
     async def _reach(self, part: Part, stage: Stage, at: int) -> None:
         from txnsim.errors import ClientError
@@ -233,13 +233,13 @@ class _Player:
                     await do_input(stage, read_step(step))
                     self._inputs.append(Input(before=at, step=step))
             except (ClientError, ConfigError, StoryFailedError) as error:
-                print_text(f"\nThat can't be done now: {error}.")
+                TERMINAL.text(f"\nThat can't be done now: {error}.")
                 continue
             if is_reached(part, so_far(stage)):
-                print_text("\nGoal reached.")
+                TERMINAL.text("\nGoal reached.")
                 print_paragraphs(part.then)
                 break
-            print_text(f"\nNot yet. {chosen.then}")
+            TERMINAL.text(f"\nNot yet. {chosen.then}")
         if part.saves:
             self._save(part)
 
@@ -268,9 +268,9 @@ class _Player:
         try:
             write_whole(path, text)
         except ConfigError as error:
-            print_text(str(error))
+            TERMINAL.text(str(error))
             return
-        print_text(f"Play it again: txnsim scenario run {path} --armed\n")
+        TERMINAL.text(f"Play it again: txnsim scenario run {path} --armed\n")
 
 
 class _Until:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.cli.control.port import ControlPort
-from txnsim.cli.output import print_text
+from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.files import whole, write_whole
 from txnsim_lab.cli._teaching.asking import (
@@ -49,17 +49,17 @@ def play(one: Lesson) -> int:
         ConfigError: Its cluster can't be started.
         ControlPortError: Its cluster does not answer.
     """
-    print_text(f"{one.id}: {one.title}\n")
+    TERMINAL.text(f"{one.id}: {one.title}\n")
     with _cluster(one) as port:
         here = port.post("lessons", one.id, "begin", body={})
-        print_text(f"Your cluster: bootstrap.servers={here['bootstrap']}")
-        print_text(f"Its page:     {port.url}/#lesson={one.id}&part=0 plays this lesson, too\n")
+        TERMINAL.text(f"Your cluster: bootstrap.servers={here['bootstrap']}")
+        TERMINAL.text(f"Its page:     {port.url}/#lesson={one.id}&part=0 plays this lesson, too\n")
         player = _Player(one, port, here["bootstrap"])
         try:
             for number in range(len(one.parts)):
                 player.take(number)
         except LeftError:
-            print_text("You have left the lesson.")
+            TERMINAL.text("You have left the lesson.")
             return LEFT_STATUS
         print_predictions(player.predictions)
     return 0
@@ -79,7 +79,7 @@ class _Player:
         part = self._lesson.parts[number]
         print_filled(self._filled(part.say))
         if part.code:
-            print_text(f"\n{self._filled(part.code)}")
+            TERMINAL.text(f"\n{self._filled(part.code)}")
             if part.file:
                 _offer(part)
         if part.goal:
@@ -97,14 +97,14 @@ class _Player:
         keys = list(part.choices)
         guess = ""
         if part.ask:
-            print_text("")
+            TERMINAL.text("")
             print_filled(part.ask)
             guess = keys[asked("Your prediction", list(part.choices.values()), part.hints)]
         self._change(part.arms, part.disarms)
         if part.advance_ms:
             self._port.post("clock", body={"advance_ms": part.advance_ms})
         if part.do:
-            print_text("")
+            TERMINAL.text("")
             print_filled(self._filled(part.do))
             asked("Enter when it is done", (), ())
         elif not part.ask:
@@ -120,16 +120,16 @@ class _Player:
             self._change(chosen.arms, ())
             now = self._now(number)
             if now["met"]:
-                print_text("\nGoal reached.")
+                TERMINAL.text("\nGoal reached.")
                 return
-            print_text("\nNot yet.")
+            TERMINAL.text("\nNot yet.")
             print_filled(self._filled(chosen.then))
             for each in now["goal"]:
                 is_met = each["found"] == each["wanted"]
                 rest = "" if is_met else f"; wanted: {each['wanted']}"
-                print_text(f"  {'✓' if is_met else '✕'} {each['fact']}: {each['found']}{rest}")
+                TERMINAL.text(f"  {'✓' if is_met else '✕'} {each['fact']}: {each['found']}{rest}")
             for line in now["because"]:
-                print_text(f"    {line}")
+                TERMINAL.text(f"    {line}")
 
     def _now(self, number: int) -> Any:
         return self._port.get("lessons", self._lesson.id, "parts", number, "now")
@@ -155,7 +155,7 @@ def _offer(part: Part) -> None:
     try:
         write_whole(Path(word or part.file), part.code)
     except ConfigError as error:
-        print_text(str(error))
+        TERMINAL.text(str(error))
 
 
 # The cluster
@@ -176,7 +176,7 @@ def _log_directories() -> list[Path]:
     """The log directories of a stopped practice cluster; created if missing."""
     folder = Path(LOGS)
     if not folder.exists():
-        print_text(f"A cluster of `txnsim practise` leaves its log directories in {folder} …")
+        TERMINAL.text(f"A cluster of `txnsim practise` leaves its log directories in {folder} …")
         with whole(folder) as made, _started("practise") as port:
             command = [*_TXNSIM, "logs", "write", str(made), "--url", port.url]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_json, print_line
+from txnsim.cli.output import TERMINAL
 
 if TYPE_CHECKING:
     from txnsim.trace.reading import Recording
@@ -28,34 +28,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.trace.reading import read
+    from txnsim.trace.reading import Recording
     from txnsim_lab.trace.diff import diff
 
-    left, right = read(args.a), read(args.b)
+    left, right = Recording.read(args.a), Recording.read(args.b)
     found = diff(left, right)
     if args.json:
-        print_json(found)
+        TERMINAL.json(found)
         return 0 if found is None else DIFFERENT_STATUS
     if found is None:
-        print_line("They do the same.")
+        TERMINAL.line("They do the same.")
         return 0
-    print_line(found.sentence)
+    TERMINAL.line(found.sentence)
     for name, (one, other) in found.settings.items():
-        print_line(f"  {name}: A {one}, B {other}")
+        TERMINAL.line(f"  {name}: A {one}, B {other}")
     _print("A", args.a, found.left, left)
     _print("B", args.b, found.right, right)
-    print_line(f"Events of its own: A {found.only_left}, B {found.only_right}.")
+    TERMINAL.line(f"Events of its own: A {found.only_left}, B {found.only_right}.")
     return DIFFERENT_STATUS
 
 
 def _print(name: str, path: Path, side: Side, found: Recording) -> None:
-    from txnsim.trace.reading import by_position
     from txnsim_lab.trace.brief import line
+    from txnsim_lab.trace.chains import by_position
 
     events = by_position(found.events)
-    print_line(f"{name}  {path}")
+    TERMINAL.line(f"{name}  {path}")
     for position in side.context:
         mark = "->" if position == side.at else "  "
-        print_line(f"  {mark} {line(events[position], found.nodes)}")
+        TERMINAL.line(f"  {mark} {line(events[position], found.nodes)}")
     if side.at is None:
-        print_line("  -> nothing more")
+        TERMINAL.line("  -> nothing more")

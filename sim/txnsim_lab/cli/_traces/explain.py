@@ -8,7 +8,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from txnsim.cli.output import print_json, print_line
+from txnsim.cli.output import TERMINAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,17 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.trace.reading import read
+    from txnsim.trace.reading import Recording
     from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
 
-    found = read(args.file)
+    found = Recording.read(args.file)
     explain = explain_lso if args.action == "lso" else explain_txn
     explained = explain(found, args.subject, at=args.at)
     if args.json:
-        print_json(explained)
+        TERMINAL.json(explained)
         return 0
     for sentence in explained.sentences:
-        print_line(sentence)
+        TERMINAL.line(sentence)
     if isinstance(explained, LsoExplanation):
         _print_events("It follows from:", explained.evidence, found)
     else:
@@ -56,12 +56,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print_events(title: str, positions: Iterable[int], found: Recording) -> None:
-    from txnsim.trace.reading import by_position
     from txnsim_lab.trace.brief import line
+    from txnsim_lab.trace.chains import by_position
 
     events = by_position(found.events)
     shown = [events[position] for position in positions if position in events]
     if shown:
-        print_line(title)
+        TERMINAL.line(title)
     for event in shown:
-        print_line(f"  {line(event, found.nodes)}")
+        TERMINAL.line(f"  {line(event, found.nodes)}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_line, progress, warn
+from txnsim.cli.output import TERMINAL
 from txnsim.files import write_whole
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def write(path: Path, runs: Sequence[tuple[str, Recording]], *, redact: bool) ->
     """
     from txnsim_lab.http.page.one_file import one_file, remark
 
-    write_whole(path, one_file(runs, redact=redact, tell=progress))
-    progress(f"{path}: {remark(redact=redact)}")
+    write_whole(path, one_file(runs, redact=redact, tell=TERMINAL.progress))
+    TERMINAL.progress(f"{path}: {remark(redact=redact)}")
 
 
 def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
@@ -39,6 +39,6 @@ def show(runs: Sequence[tuple[str, Recording]], *, redact: bool) -> None:
 
     path = Path(tempfile.mkdtemp(prefix="txnsim-")) / "run.html"
     write(path, runs, redact=redact)
-    print_line(path.as_uri())
+    TERMINAL.line(path.as_uri())
     if not webbrowser.open(path.as_uri()):
-        warn("txnsim: no browser was found here: open that address in one")
+        TERMINAL.warn("txnsim: no browser was found here: open that address in one")

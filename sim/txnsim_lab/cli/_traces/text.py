@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.garbage_collection import rare_garbage_collection
-from txnsim.cli.output import print_data, print_json, print_line, progress, warn
+from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim_lab.cli._traces import one_file
@@ -66,10 +66,10 @@ def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
-    from txnsim.trace.reading import read
+    from txnsim.trace.reading import Recording
 
     with rare_garbage_collection():
-        found = read(args.file)
+        found = Recording.read(args.file)
     match args.action:
         case "open":
             one_file.show([(_title(found, args.file), found)], redact=args.redact)
@@ -92,9 +92,9 @@ def _brief(found: Recording, args: argparse.Namespace) -> None:
     nodes = found.nodes
     for event in found.events:
         if args.json:
-            print_json({"node": nodes[event.n], "event": event})
+            TERMINAL.json({"node": nodes[event.n], "event": event})
         else:
-            print_line(line(event, nodes))
+            TERMINAL.line(line(event, nodes))
 
 
 def _convert(found: Recording, args: argparse.Namespace) -> None:
@@ -108,12 +108,12 @@ def _convert(found: Recording, args: argparse.Namespace) -> None:
     forms = {"chrome": chrome, "mermaid": mermaid, "otlp": otlp, "shiviz": shiviz}
     text = forms[args.form].convert(found)
     if args.to is None:
-        print_data(text.rstrip("\n"))
+        TERMINAL.data(text.rstrip("\n"))
     else:
         write_whole(args.to, text)
-        progress(f"{args.to}: {len(found.events)} events")
+        TERMINAL.progress(f"{args.to}: {len(found.events)} events")
     if args.form == "shiviz":
-        warn(f"the regular expression to give to ShiViz: {shiviz.PARSER}")
+        TERMINAL.warn(f"the regular expression to give to ShiViz: {shiviz.PARSER}")
 
 
 def _convert_to_page(found: Recording, args: argparse.Namespace) -> None:
@@ -121,6 +121,6 @@ def _convert_to_page(found: Recording, args: argparse.Namespace) -> None:
 
     runs = [(_title(found, args.file), found)]
     if args.to is None:
-        print_data(page_of(runs, redact=args.redact, tell=progress).rstrip("\n"))
+        TERMINAL.data(page_of(runs, redact=args.redact, tell=TERMINAL.progress).rstrip("\n"))
     else:
         one_file.write(args.to, runs, redact=args.redact)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any, Final
 
-from txnsim.releases.kafka import REFERENCE
+from txnsim.releases import REFERENCE
 from txnsim.types import PRODUCER_EPOCH_MAX, BrokerId, ProducerEpoch, TransactionalId
 from txnsim_lab.exam._application import ID, TOPIC, Application
 from txnsim_lab.exam._ledger import Entry, Told

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.http.operation import PREFIX, Noun, Operation, Query
 from txnsim.http.replies import RefusedError, digits_of
-from txnsim.http.work_thread import beside
-from txnsim.trace.reading import recording
+from txnsim.http.work_thread import WorkThread
+from txnsim.trace.reading import Recording
 from txnsim_lab.scenario.teaching.facts import fact
 from txnsim_lab.scenario.teaching.lessons import Lesson, lesson, lessons
 
@@ -59,7 +59,7 @@ class LessonRoutes(Noun):
     async def lessons(self, _request: Request) -> list[Lesson]:
         """Every lesson: its run, its texts, its questions, its goal."""
         self._warm_up()
-        return list((await beside(lessons)).values())
+        return list((await WorkThread.beside(lessons)).values())
 
     @Operation(
         "get",
@@ -82,11 +82,11 @@ class LessonRoutes(Noun):
             raise RefusedError(422, "of: name the run that plays the lesson")
         part = one.parts[number]
         try:
-            key = await beside(partial(_answered, trace, part.fact))
+            key = await WorkThread.beside(partial(_answered, trace, part.fact))
         except BadInputError as error:
             raise RefusedError(409, str(error)) from error
         return LessonAnswer(key=key, text=part.choices.get(key, key))
 
 
 def _answered(trace: bytes, words: str) -> str:
-    return fact(recording("the run", trace.splitlines()), words)
+    return fact(Recording.of("the run", trace.splitlines()), words)

@@ -16,16 +16,13 @@ from starlette.requests import Request
 
 from txnsim.client.admin import Admin
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError
-from txnsim.errors import BadInputError, ErrorCode
+from txnsim.errors import BadInputError, ClientError, ErrorCode
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError, digits_of
-from txnsim.http.topics import partition_of
-from txnsim.http.wire_noun import outside_of
-from txnsim.http.work_thread import beside
+from txnsim.http.work_thread import WorkThread
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import input_event
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
 from txnsim_lab.http._judging import LOOK_TIMEOUT_MS
@@ -150,7 +147,7 @@ class OwnClusterRoutes(ClusterNoun):
                     self._cluster.injector.disarm(rule)
         settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
-            async with outside_of(self._cluster, settings) as outside:
+            async with self.outside(settings) as outside:
                 admin = Admin(outside)
                 for name, error in (await admin.delete_topics(list(cluster.topics))).items():
                     if error and error.error is not ErrorCode.unknown_topic_or_partition:
@@ -168,7 +165,7 @@ class OwnClusterRoutes(ClusterNoun):
         history, because = await self._looked(one, words)
         pieces = self._cluster.environment.tracer.pieces()
         reading = partial(_of_trace, pieces, [each for each in words if is_fact(each)])
-        found = await beside(reading)
+        found = await WorkThread.beside(reading)
         seen = {each: seen_fact(history, each) for each in words if is_seen(each)}
         return found | seen, because
 
@@ -176,11 +173,11 @@ class OwnClusterRoutes(ClusterNoun):
         """What the learner's client has noted, then what an onlooker sees."""
         environment = self._cluster.environment
         recorder = Recorder(environment.clock)
-        wanted = [partition_of(self._cluster, one.topic, one.partition) for one in places(words)]
+        wanted = [self.partition(one.topic, one.partition) for one in places(words)]
         settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             if wanted:
-                async with outside_of(self._cluster, settings) as outside:
+                async with self.outside(settings) as outside:
                     for place in wanted:
                         await look(outside, place, recorder)
             history = History((*self._noted.get(one.id, ()), *recorder.history))
@@ -198,7 +195,7 @@ def _of_trace(pieces: Iterable[bytes], words: list[str]) -> dict[str, str]:
     """Facts of the cluster's trace; the error text for facts that the trace lacks."""
     if not words:
         return {}
-    run = recording("the cluster's trace", b"".join(pieces).splitlines())
+    run = Recording.of("the cluster's trace", b"".join(pieces).splitlines())
     found: dict[str, str] = {}
     for each in words:
         try:

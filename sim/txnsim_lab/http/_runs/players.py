@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from txnsim.extensions import OnDemand
 from txnsim.http.work_thread import WorkThread
-from txnsim.runtime.forked_processes import EndedError
+from txnsim_lab.scenario.forked_processes import EndedError
 
 if TYPE_CHECKING:
     from txnsim_lab.http._runs import replayed

@@ -26,7 +26,6 @@ from txnsim.http.replies import Body, OptionalBody, RefusedError, WithStatus, nu
 from txnsim.http.work_thread import WorkThread
 from txnsim.loggers import Logger
 from txnsim.runtime.env import Environment
-from txnsim.runtime.forked_processes import HAS_FORK, EndedError, ForkServer
 from txnsim_lab.http._runs.lessons import lesson_of
 from txnsim_lab.http._runs.players import Player, ReplayedPlayer
 from txnsim_lab.http._runs.posted_runs import PostedRun, result_of
@@ -46,6 +45,7 @@ from txnsim_lab.scenario.commands import (
     encode,
     to_state,
 )
+from txnsim_lab.scenario.forked_processes import HAS_FORK, EndedError, ForkServer
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.model import Scenario

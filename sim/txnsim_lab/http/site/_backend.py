@@ -5,26 +5,21 @@ functions as the control port's. It runs in a worker of the browser; there is no
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
 from starlette.requests import Request
-from starlette.responses import Response
 
 from txnsim.errors import BadInputError
-from txnsim.http.messages import Problem
-from txnsim.http.operation import PREFIX, Noun, Operation, Responder
-from txnsim.http.replies import Body, RefusedError, as_json, refused
+from txnsim.http.direct import DirectPort
+from txnsim.http.operation import PREFIX, Noun, Operation
+from txnsim.http.replies import Body, RefusedError
 from txnsim.runtime.real import real_environment
-from txnsim.trace.reading import recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.http._explaining import ExplainRoutes
 from txnsim_lab.http._runs.lessons import LessonRoutes
 from txnsim_lab.http._runs.scenarios import ScenarioRoutes
-
-_PARAMETER: Final = re.compile(r"\\{(\w+)\\}")
 
 
 class Backend:
@@ -49,67 +44,17 @@ class Backend:
             ExplainRoutes(environment.tracer, "127.0.0.1:9092", trace_of),
             LessonRoutes(scenarios.trace_of, scenarios.warm_up),
         )
-        self._responders = [
-            (operation.method.upper(), _pattern(operation.path), respond)
-            for noun in nouns
-            for operation, respond in noun.responders()
-        ]
+        self._port = DirectPort(nouns, unknown="is not known where no server is")
 
     async def answer(
         self, method: str, path: str, query: str = "", body: str = ""
     ) -> tuple[int, str, bytes]:
-        """Answer a request.
+        """Answer a request; its path is below ``PREFIX``.
 
         Returns:
             Status, media type, and what is answered.
         """
-        found = self._found(method, PREFIX + path)
-        if found is None:
-            answer = as_json(Problem(error=f"{path} is not known where no server is"), status=404)
-        else:
-            respond, parameters = found
-            answer = await _answered(respond, _request(method, path, query, body, parameters))
-        return answer.status_code, str(answer.media_type), bytes(answer.body)
-
-    def _found(self, method: str, path: str) -> tuple[Responder, Mapping[str, str]] | None:
-        for wanted, pattern, respond in self._responders:
-            match = pattern.fullmatch(path)
-            if wanted == method and match is not None:
-                return respond, match.groupdict()
-        return None
-
-
-async def _answered(respond: Responder, request: Request) -> Response:
-    try:
-        return await respond(request)
-    except RefusedError as error:
-        return await refused(request, error)
-    except Exception as error:  # noqa: BLE001 - a bug is the answer to the one who asked
-        return as_json(Problem(error=f"{type(error).__name__}: {error}"), status=500)
-
-
-def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(_PARAMETER.sub(r"(?P<\1>[^/]+)", re.escape(path)))
-
-
-def _request(
-    method: str, path: str, query: str, body: str, parameters: Mapping[str, str]
-) -> Request:
-    content = body.encode()
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": content, "more_body": False}
-
-    length = (b"content-length", str(len(content)).encode())
-    scope = {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "query_string": query.encode(),
-        "headers": [length],
-        "path_params": dict(parameters),
-    }
-    return Request(scope, receive)
+        return await self._port.answer(method, path, query, body)
 
 
 # Traces that a visitor opened from files; kept until the page is closed
@@ -146,7 +91,7 @@ class OpenedRoutes(Noun):
         wanted = await body.read()
         content = wanted.trace.encode()
         try:
-            run = recording(wanted.name, content.splitlines())
+            run = Recording.of(wanted.name, content.splitlines())
         except BadInputError as error:
             raise RefusedError(422, str(error)) from error
         self._traces.append(content)

@@ -39,7 +39,8 @@ LEFT_OUT: Final = (
 )  # fmt: skip
 """Of txnsim and its lab: no story needs them."""
 HTTP_KEPT: Final = (
-    "__init__", "explaining", "messages", "operation", "replies", "work_thread", "runs", "site",
+    "__init__", "direct", "explaining", "messages", "operation", "replies", "work_thread", "runs",
+    "site",
 )  # fmt: skip
 """Of the control port: what answers the page."""
 NO_CLUSTER: Final = "http/runs/own_cluster.py"

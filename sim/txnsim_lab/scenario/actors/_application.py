@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from txnsim.client.errors import ClientError
-from txnsim.errors import ConfigError, InvariantViolation
+from txnsim.errors import ClientError, ConfigError, InvariantViolation
 from txnsim_lab.scenario.actors.base import Surroundings
 from txnsim_lab.scenario.answers import GIVEN_UP, CallResult, failure
 from txnsim_lab.scenario.players._base import Player

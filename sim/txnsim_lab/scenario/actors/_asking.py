@@ -8,11 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.errors import ClientError, code_name
-from txnsim.client.positions import group_coordinator
+from txnsim.client.errors import code_name
 from txnsim.client.reactions import UNSAID
 from txnsim.client.versions import Request
-from txnsim.errors import ErrorCode
+from txnsim.errors import ClientError, ErrorCode
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.answers import ANY, CallResult, failure, read_answer
 from txnsim_lab.scenario.steps_model import Call
@@ -82,7 +81,7 @@ class Asking:
         """Ask the coordinator of a group."""
         cluster = self._cluster
         return await self._ask(
-            request, lambda: group_coordinator(cluster, group, cluster.deadline()), _nothing
+            request, lambda: cluster.group_coordinator(group, cluster.deadline()), _nothing
         )
 
     async def _ask(

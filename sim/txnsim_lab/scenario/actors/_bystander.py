@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer, RecordMetadata
+from txnsim.errors import ClientError
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.answers import NONE, CallResult, failure
 from txnsim_lab.scenario.recorder import Batch, encoded, shown

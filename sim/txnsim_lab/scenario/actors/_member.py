@@ -10,11 +10,11 @@ import contextlib
 from collections.abc import Callable
 from typing import Final
 
-from txnsim.client.errors import ClientError, RetriableError
+from txnsim.client.errors import RetriableError
 from txnsim.client.members.member import GroupMember, Polled
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.requests import offset_commit
-from txnsim.errors import InvariantViolation
+from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import IsolationLevel
 from txnsim_lab.scenario.actors._asking import PATIENCE_MS, Asking
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings, group_metadata

@@ -6,18 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from txnsim.client.admin import Admin
-from txnsim.client.errors import ClientError, code_name, or_raised
-from txnsim.client.group_requests import delete_groups
+from txnsim.client.errors import code_name
 from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
-from txnsim.client.partition_requests import delete_records
-from txnsim.client.positions import ask_group_coordinator
 from txnsim.client.requests import Marker
-from txnsim.client.session import NO_IDENTITY
-from txnsim.errors import InvariantViolation
-from txnsim.types import INTERNAL_TOPICS, TopicPartition
+from txnsim.errors import ClientError, InvariantViolation
+from txnsim.types import INTERNAL_TOPICS, ProducerIdAndEpoch, TopicPartition
 from txnsim_lab.check.observations import NamedHanging
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
-from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure, read_answer
+from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.steps_model import Call, needed
 
 UPGRADE: Final = 1
@@ -181,17 +177,13 @@ class OperatorActor(ClientActor):
 
     async def _delete_records(self, call: Call) -> CallResult:
         place = needed(call.partition)
-        admin = await self.admin()
-        leader = await admin.cluster.leader(place)
-        message = await admin.cluster.ask(
-            leader.leader_id, delete_records({place: needed(call.before)}, timeout_ms=TIMEOUT_MS)
-        )
-        return read_answer(message)
+        error = await (await self.admin()).delete_records(place, needed(call.before))
+        return CallResult(error=code_name(error))
 
     async def _fence(self, transactional_id: str) -> CallResult:
         outcomes = await (await self.admin()).fence_producers([transactional_id])
         outcome = outcomes[transactional_id]
-        identity, answer = NO_IDENTITY, CallResult()
+        identity, answer = ProducerIdAndEpoch.NONE, CallResult()
         if isinstance(outcome, ClientError):
             answer = failure(outcome)
         else:
@@ -208,9 +200,7 @@ class OperatorActor(ClientActor):
         self._around.tell(self.name, f"feature {name} is at level {level}, it was at {before}")
 
     async def _delete_group(self, group: str) -> CallResult:
-        cluster = (await self.admin()).cluster
-        (row,) = (await ask_group_coordinator(cluster, group, delete_groups([group]))).results
-        answer = CallResult(error=code_name(row.error_code))
+        answer = CallResult(error=code_name(await (await self.admin()).delete_group(group)))
         if answer.error == NONE:
             self._around.tell(self.name, f"group {group} is deleted")
         return answer
@@ -219,8 +209,7 @@ class OperatorActor(ClientActor):
 
     async def _describe(self, call: Call) -> CallResult:
         transactional_id = call.transactional_id or ""
-        outcomes = await (await self.admin()).describe_transactions([transactional_id])
-        found = or_raised(outcomes[transactional_id])
+        found = await (await self.admin()).describe_transaction(transactional_id)
         self._around.recorder.described(self.name, found)
         where = ", ".join(map(str, found.partitions)) or "no partition"
         self._around.tell(
@@ -282,8 +271,7 @@ class OperatorActor(ClientActor):
         Raises:
             ClientError: It was not answered.
         """
-        answers = await (await self.admin()).describe_producers([place], broker_id=broker)
-        found = or_raised(answers[place])
+        found = await (await self.admin()).producers_of(place, broker_id=broker)
         if broker is None:
             self._around.recorder.producers(self.name, place, found)
         return found

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.admin import Admin
 from txnsim.client.fetching import FetchResult, fetch
-from txnsim.client.offsets import EARLIEST, offset_of
-from txnsim.client.positions import committed_positions
 from txnsim.client.tracing import ClientTrace
+from txnsim.errors import ClientError, ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim_lab.scenario.actors.base import ClientActor, Surroundings
 from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
@@ -113,13 +112,15 @@ class ReaderActor(ClientActor):
             return FetchResult(partition=place, error=error.error, next_offset=offset)
 
     async def _earliest(self, place: TopicPartition) -> int:
-        return await offset_of(await self._ready(), place, EARLIEST)
+        return await Admin(await self._ready()).earliest_offset(place)
 
     async def _read_positions(self, call: Call) -> CallResult:
         group, places = call.group or "", call.partitions or ()
         try:
             stable = bool(call.require_stable)
-            found = await committed_positions(await self._ready(), group, places, stable=stable)
+            found = await Admin(await self._ready()).committed_positions(
+                group, places, stable=stable
+            )
         except ClientError as error:
             answer = failure(error)
             self._around.recorder.positions(self.name, group, {}, error=answer.error)

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.client import group_requests, requests
-from txnsim.client.session import NO_IDENTITY, TxnProtocol
+from txnsim.client import requests
+from txnsim.client.session import TxnProtocol
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import Request, VersionRange
 from txnsim.errors import InvariantViolation
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
@@ -40,7 +41,7 @@ class WireActor(ClientActor):
 
     def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
         super().__init__(name, around, part.client_id)
-        self.identity = NO_IDENTITY
+        self.identity = ProducerIdAndEpoch.NONE
         """Identity that the coordinator gave last."""
         self._part = part
         self._recorder = around.recorder
@@ -96,14 +97,10 @@ class WireActor(ClientActor):
 
     async def _init(self, call: Call, asking: Asking) -> CallResult:
         known = call.bump or call.producer_id is not None or call.first_identity_of is not None
-        expected = self._identity_of(call) if known else NO_IDENTITY
-        request = requests.init_producer_id(
-            self._id,
-            timeout_ms=self._part.transaction_timeout,
-            producer_id=expected.producer_id,
-            producer_epoch=expected.producer_epoch,
-            two_phase=bool(call.two_phase),
-        )
+        expected = self._identity_of(call) if known else ProducerIdAndEpoch.NONE
+        request = TxnRequests(
+            self._id, producer_id=expected.producer_id, producer_epoch=expected.producer_epoch
+        ).init(timeout_ms=self._part.transaction_timeout, two_phase=bool(call.two_phase))
         answer = await asking.coordinator(self._id, request)
         if answer.error == NONE:
             self._adopt(asking.message)
@@ -125,13 +122,13 @@ class WireActor(ClientActor):
         identity, transaction = self._identity_of(call), self._transaction
         producer_id, epoch = identity.producer_id, identity.producer_epoch
         if group is None:
-            request = requests.add_partitions_to_txn(
-                self._id, producer_id=producer_id, producer_epoch=epoch, partitions=partitions
-            )
+            request = TxnRequests(
+                self._id, producer_id=producer_id, producer_epoch=epoch
+            ).add_partitions(partitions=partitions)
         else:
-            request = group_requests.add_offsets_to_txn(
-                self._id, producer_id=producer_id, producer_epoch=epoch, group_id=group
-            )
+            request = TxnRequests(
+                self._id, producer_id=producer_id, producer_epoch=epoch
+            ).add_offsets(group_id=group)
         answer = await asking.coordinator(self._id, request)
         self._recorder.added(self.name, transaction, partitions, answer, identity)
         return answer
@@ -206,10 +203,9 @@ class WireActor(ClientActor):
                 self.name, transaction, group, offsets, answer, identity, member=call.member
             ),
         )
-        request = group_requests.txn_offset_commit(
-            self._id,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
+        request = TxnRequests(
+            self._id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        ).commit_offsets(
             group_id=group,
             offsets=offsets,
             within=_OFFSETS[self._protocol],
@@ -232,13 +228,9 @@ class WireActor(ClientActor):
                 following=self.identity if answer.error == NONE else None,
             ),
         )
-        request = requests.end_txn(
-            self._id,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.producer_epoch,
-            committed=committed,
-            within=self._protocol.end_versions,
-        )
+        request = TxnRequests(
+            self._id, producer_id=identity.producer_id, producer_epoch=identity.producer_epoch
+        ).end(committed=committed, within=self._protocol.end_versions)
         answer = await asking.coordinator(self._id, request)
         if answer.error == "INVALID_TXN_STATE":  # the transaction has not had this end
             answer = msgspec.structs.replace(answer, in_doubt=False)

@@ -9,16 +9,15 @@ import msgspec
 
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import ConfigError
-from txnsim.faults.plan import FaultRule
-from txnsim.faults.points import PEER
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.rule import FaultRule
 from txnsim.metadata import configs
-from txnsim.releases.kafka import REFERENCE, RELEASES, since
-from txnsim.releases.release import Release, line_of, newer_than
-from txnsim.releases.rules import LATEST, Rules, documentation
+from txnsim.releases import REFERENCE, RELEASES, Release
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import new_token, real_environment
 from txnsim.runtime.trace import TraceLevel
-from txnsim.settings import DEFAULTS
+from txnsim.settings import Settings
 from txnsim.types import INTERNAL_TOPICS, TopicPartition
 from txnsim_lab.proxy import meanings
 from txnsim_lab.proxy.fault_proxy import FaultProxy
@@ -328,7 +327,7 @@ def target_of(
         environment,
         proxy,
         prefix=prefix,
-        settings=DEFAULTS,
+        settings=Settings(),
         processes=processes,
         groups={name for name in groups if name},
         transactional_ids={name for name in ids if name},
@@ -498,10 +497,10 @@ class Counterpart(msgspec.Struct, frozen=True, kw_only=True):
 
 def counterpart_of(version: str) -> Counterpart:
     """Newest simulated release not newer than the real one, without its later rules."""
-    line = max(line_of(version), OLDEST_HERE)
-    newest = max((name for name in RELEASES if line_of(name) <= line), key=line_of)
+    line = max(Release.line_of(version), OLDEST_HERE)
+    newest = max((name for name in RELEASES if Release.line_of(name) <= line), key=Release.line_of)
     release = RELEASES[newest]
-    later = {name: False for name in newer_than(version) if getattr(release.rules, name)}
+    later = {name: False for name in Release.newer_than(version) if getattr(release.rules, name)}
     return Counterpart(release=release, rules=later)
 
 
@@ -512,7 +511,7 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
     if run.mode == "V+" and not counterpart.effective.transactions_are_verified:
         return "verification came with 3.6"
     if run.mode in ("TV2", "TV2+"):
-        if line_of(version) < FEATURE_SINCE:
+        if Release.line_of(version) < FEATURE_SINCE:
             return "transactions v2 came with 4.0"
         strict = counterpart.effective.v2_markers_need_higher_epoch
         if markers_matter(scenario, run_name) and strict is not (run.mode == "TV2+"):
@@ -521,7 +520,9 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
         own = counterpart.release.name
         worlds = [one.as_version or REFERENCE.name for one in scenario.runs.values()]
         wanted = run.as_version or REFERENCE.name
-        is_newer = wanted == max(worlds, key=line_of) and line_of(own) > line_of(wanted)
+        is_newer = wanted == max(worlds, key=Release.line_of) and Release.line_of(
+            own
+        ) > Release.line_of(wanted)
         if own != wanted and not is_newer:
             return f"it is the world of {wanted}"
     return _differing_rule(scenario, run, counterpart)
@@ -561,12 +562,11 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
         is_on = getattr(wanted, name)
         if name == STRICT_MARKERS or getattr(here, name) is is_on:
             continue
-        switch = documentation()[name]
+        switch = Rules.documentation()[name]
+        came = switch.came(REFERENCE.patch_release)
         if switch.until or not switch.since:
-            return f"{switch.ticket}: {since(switch)} {switch.after}; elsewhere {switch.before}"
-        return (
-            f"{switch.ticket} came with {since(switch)}: {switch.after if is_on else switch.before}"
-        )
+            return f"{switch.ticket}: {came} {switch.after}; elsewhere {switch.before}"
+        return f"{switch.ticket} came with {came}: {switch.after if is_on else switch.before}"
     return None
 
 
@@ -616,7 +616,7 @@ def _obstacles(
             point = step.rule.point
             yield (
                 f"a fault at {point}, between brokers that do not come through the proxy"
-                if point in PEER
+                if point in FaultPoint.of_peers()
                 else f"a fault at {point}, inside of a broker"
             )
         elif Ability.BROKERS not in can and (

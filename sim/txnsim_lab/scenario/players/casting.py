@@ -17,7 +17,6 @@ import msgspec
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer, RecordMetadata
-from txnsim.client.session import SessionState
 from txnsim.errors import ClientError, ConfigError, MissingExtraError, pip_line
 from txnsim.text import unknown
 from txnsim.types import TopicPartition
@@ -130,7 +129,7 @@ class OwnPlayer(Player):
         self._sent: asyncio.Future[RecordMetadata] | None = None
 
     async def begin(self) -> None:
-        if self._producer.session.state is SessionState.UNINITIALIZED:
+        if not self._producer.is_initialized:
             await self._cluster.connect()
             await self._producer.init_transactions()
         self._producer.begin()

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import msgspec
 
-from txnsim.trace.reading import Recording, recording
+from txnsim.trace.reading import Recording
 from txnsim_lab.scenario.catalog import find
 from txnsim_lab.scenario.commands import Input, PlannedStep
 from txnsim_lab.scenario.given_inputs import do_input
@@ -38,7 +38,7 @@ def scenario_run_of(story: StoryRun) -> ScenarioRun:
 
 def so_far(stage: Stage) -> Recording:
     """The trace of a run as far as it is."""
-    return recording("the run", b"".join(stage.environment.tracer.pieces()).splitlines())
+    return Recording.of("the run", b"".join(stage.environment.tracer.pieces()).splitlines())
 
 
 def played(one: Lesson) -> dict[int, PlayedPart]:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from txnsim.cli.output import tell, warn
+from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs._searching import show_progress
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def run(args: argparse.Namespace) -> int:
         "seconds": ended.elapsed - started.elapsed,
         "cpu_seconds": ended.user + ended.system,
     }
-    tell(args, {"archive": str(args.to), **cost, "manifest": found.manifest}, _lines)
+    TERMINAL.tell(args, {"archive": str(args.to), **cost, "manifest": found.manifest}, _lines)
     return 0
 
 
 def _lines(done: dict[str, Any]) -> tuple[str, ...]:
     manifest: Manifest = done["manifest"]
     for problem in manifest.problems:
-        warn(problem)
+        TERMINAL.warn(problem)
     return (
         f"{done['archive']}: {done['archive_bytes']} bytes; {manifest.replicas} replicas,"
         f" {manifest.open_transactions} open transactions,"

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from types import ModuleType
 from typing import Final
 
-from txnsim.cli.output import misused
+from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_spark.cli.logs import _collect as logs_collect
 from txnsim_spark.cli.logs import _describe as logs_describe
@@ -84,6 +84,6 @@ def run(args: argparse.Namespace) -> int:
         except BrokenPipeError:
             raise  # the reader of what we print has gone
         except (BadInputError, MissingExtraError, OSError) as error:
-            misused(error)
+            TERMINAL.complain(error)
             status = MISUSE_STATUS
     return status

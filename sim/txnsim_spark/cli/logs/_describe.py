@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import Columns, print_json, print_line, print_text, progress, table_of, warn
+from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim_spark.cli.logs.spark import add_directories
 
 if TYPE_CHECKING:
@@ -50,24 +50,24 @@ def run(args: argparse.Namespace) -> int:
         described(
             args.directory,
             frozenset(args.topic),
-            progress=progress,
+            progress=TERMINAL.progress,
             on_problem=problems.append,
         )
     )
     for problem in problems:
-        warn(problem)
+        TERMINAL.warn(problem)
     status = INCOMPLETE if problems else 0
     if args.json:
-        print_json(found)
+        TERMINAL.json(found)
         return status
     for line in _log_dirs(found):
-        print_line(line)
-    print_text(table_of(COLUMNS, found))
+        TERMINAL.line(line)
+    TERMINAL.text(Table.of(COLUMNS, found))
     for one in found:
         if one.is_stale:
-            print_line(f"{one.directory} on broker {one.broker} is stale: its topic was deleted")
+            TERMINAL.line(f"{one.directory} on broker {one.broker} is stale: its topic was deleted")
         if one.torn is not None:
-            print_line(
+            TERMINAL.line(
                 f"{one.directory}/{one.torn_file}, byte {one.torn.position}: {one.torn.reason}; "
                 f"a broker would cut off {one.torn.size} bytes"
             )

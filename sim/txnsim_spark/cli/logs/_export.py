@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_json, print_line
+from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs._searching import find
 from txnsim_spark.cli.logs.spark import add_directories, add_master
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     check(wanted)  # a misuse is refused before Spark is started
     written = find(args.master, partial(_write, args, wanted))
     if args.json:
-        print_json(written)
+        TERMINAL.json(written)
     return 0
 
 
@@ -78,7 +78,7 @@ def _write(
         progress(f"writing {table}, {number} of {len(tables)} tables")
         written.append(export(engine, wanted, table))
         if not args.json:
-            print_line(
+            TERMINAL.line(
                 f"{written[-1].directory}: {written[-1].rows} rows, {written[-1].files} files"
             )
     return written

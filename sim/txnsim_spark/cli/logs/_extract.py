@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import Columns, print_line, print_text, table_of
+from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim_spark.cli.logs._searching import answering
 from txnsim_spark.cli.logs.spark import add_directories
 
@@ -55,8 +55,8 @@ def _read(args: argparse.Namespace) -> Extracted:
 
 
 def _print(found: Extracted) -> None:
-    print_text(table_of(COLUMNS, found.transactions))
-    print_line(f"{found.directory}: {found.records} records, {found.files} files")
+    TERMINAL.text(Table.of(COLUMNS, found.transactions))
+    TERMINAL.line(f"{found.directory}: {found.records} records, {found.files} files")
 
 
 run = answering(_read, _print)

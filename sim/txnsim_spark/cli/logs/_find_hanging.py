@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
+from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim_spark.cli.logs._searching import add_as_of, answering, find, show_progress
 from txnsim_spark.cli.logs.spark import add_directories
 
@@ -159,19 +159,19 @@ def _print(report: Report, *, everything: bool) -> None:
     shown = report.findings if everything else bad
     summarize(report)
     columns = {**COLUMNS, "Verdict": _verdict} if everything else COLUMNS
-    print_text(table_of(columns, shown))
+    TERMINAL.text(Table.of(columns, shown))
     for one in shown:
-        print_line(f"{one.topic_partition} at offset {one.start_offset}: {one.reason}")
+        TERMINAL.line(f"{one.topic_partition} at offset {one.start_offset}: {one.reason}")
         for line in _below(one):
-            print_line(f"  {line}")
+            TERMINAL.line(f"  {line}")
     if everything and report.partitions:
-        print_text(table_of(FIGURES, report.partitions))
+        TERMINAL.text(Table.of(FIGURES, report.partitions))
 
 
 def _below(one: Finding) -> Iterator[str]:
     """The lines below a finding: faults of the evidence, and what to do."""
     from txnsim.text import time_text
-    from txnsim.txn.open_txn_verdict import with_guess
+    from txnsim.txn.past_decision import Decided
 
     if one.evidence.replicas.missing:
         yield one.evidence.replicas.summary
@@ -183,7 +183,7 @@ def _below(one: Finding) -> Iterator[str]:
     if one.decided is not None:
         yield str(one.decided)
     if one.command is not None:
-        yield with_guess(one.command, one.decided)
+        yield Decided.with_guess(one.command, one.decided)
     elif one.verdict == "hanging":
         yield "no command on this evidence; --accept-damage prints it all the same"
 
@@ -213,15 +213,15 @@ def summarize(report: Report) -> None:
     late = sum(one.is_late for one in report.findings)
     if late:
         parts.append(f"late: {late}")
-    warn("; ".join(parts) + f"; as of {time_text(report.as_of_ms)}.")
+    TERMINAL.warn("; ".join(parts) + f"; as of {time_text(report.as_of_ms)}.")
     if source.transaction_log_gap:
-        warn(f"Not everything can be judged: {source.transaction_log_gap}.")
+        TERMINAL.warn(f"Not everything can be judged: {source.transaction_log_gap}.")
     for line in stale_words(source.stale):
-        warn(line)
+        TERMINAL.warn(line)
     for cut in source.cut_off:
-        warn(f"{cut}; a broker cuts that off when it starts")
+        TERMINAL.warn(f"{cut}; a broker cuts that off when it starts")
     for problem in source.problems:
-        warn(problem)
+        TERMINAL.warn(problem)
 
 
 def _duration_min(one: Finding) -> int:

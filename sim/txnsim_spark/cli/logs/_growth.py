@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
+from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim_spark.cli.logs._find_hanging import INCOMPLETE
 from txnsim_spark.cli.logs._searching import answering, show_progress
 from txnsim_spark.cli.logs.spark import place
@@ -76,15 +76,15 @@ def _read(args: argparse.Namespace) -> Growth:
 
 def _print(found: Growth) -> None:
     for problem in found.problems:
-        warn(problem)
-    print_line(
+        TERMINAL.warn(problem)
+    TERMINAL.line(
         f"__transaction_state: {found.bytes} bytes, {found.records} records of {found.ids} ids,"
         f" {_percent(found.dead_share)} % dead, {found.tombstones} tombstones"
     )
     for reason in found.reasons:
-        print_line(f"  {reason}")
-    print_text(table_of(PARTITIONS, (one for one in found.partitions if one.bytes)))
-    print_text(table_of(IDS, found.largest))
+        TERMINAL.line(f"  {reason}")
+    TERMINAL.text(Table.of(PARTITIONS, (one for one in found.partitions if one.bytes)))
+    TERMINAL.text(Table.of(IDS, found.largest))
 
 
 def _percent(share: float) -> int:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import Columns, print_line, print_text, table_of
+from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim_spark.cli.logs._searching import add_as_of, answering, find, search_of
 from txnsim_spark.cli.logs.spark import add_directories, add_master
 
@@ -52,9 +52,9 @@ def _read(args: argparse.Namespace) -> Losses:
 
 
 def _print(found: Losses) -> None:
-    print_text(table_of(COLUMNS, found.transactions))
+    TERMINAL.text(Table.of(COLUMNS, found.transactions))
     where = "" if found.directory is None else f"; {found.directory}: {found.files} files"
-    print_line(f"{found.records} records, {found.bytes} bytes{where}")
+    TERMINAL.line(f"{found.records} records, {found.bytes} bytes{where}")
 
 
 run = answering(_read, _print)

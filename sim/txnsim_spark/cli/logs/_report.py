@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_line
+from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs._find_hanging import status_of, summarize
 from txnsim_spark.cli.logs._searching import add_as_of, answering, find, search_of
 from txnsim_spark.cli.logs.spark import add_directories, add_master
@@ -47,7 +47,7 @@ def _print(written: Written) -> None:
     from txnsim_spark.report_page.page import REMARK
 
     summarize(written.report)
-    print_line(
+    TERMINAL.line(
         f"{written.file}: {written.size_bytes} bytes; {written.partitions} partitions,"
         f" {written.transactions} transactions that ended. {REMARK}"
     )

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from txnsim.cli.output import may_move_cursor, print_json, progress, warn
+from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs.spark import session
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def find(master: str | None, look: Callable[..., T], *asked: Any) -> T:
 
 def show_progress(text: str) -> None:
     """Progress: replaced on a terminal; elsewhere only the start of Spark is printed."""
-    if may_move_cursor():
-        progress(text)
+    if TERMINAL.may_move_cursor():
+        TERMINAL.progress(text)
     elif "Spark" in text:
-        warn(text)
+        TERMINAL.warn(text)
 
 
 def time_ms(text: str) -> int:
@@ -91,7 +91,7 @@ def answering(
     def run(args: argparse.Namespace) -> int:
         found = read(args)
         if args.json:
-            print_json(found)
+            TERMINAL.json(found)
         else:
             show(found)
         return status(found)

@@ -9,7 +9,7 @@ import os
 from contextlib import ExitStack
 from typing import Final
 
-from txnsim.cli.output import renamed
+from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs.spark import GIVEN, session
 from txnsim_spark.stores.uris import is_native
 
@@ -63,7 +63,7 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
         master = getattr(args, "master", None)
         settings = settings_in(stack.enter_context(session(master, is_short=True)))
         args.master = master or OWN_MASTER
-    stack.enter_context(renamed(shown))
+    stack.enter_context(TERMINAL.renamed(shown))
     found = {uri: mounted(settings).located([uri]) for uri in elsewhere}
     args.directory = [
         folder

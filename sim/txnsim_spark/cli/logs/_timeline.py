@@ -6,7 +6,7 @@ import argparse
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_line, warn
+from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs._searching import answering, find
 from txnsim_spark.cli.logs.spark import add_directories, add_master
 
@@ -55,27 +55,29 @@ def _print(found: Timeline) -> None:
     from txnsim_spark.forensics.identity import stale_words
 
     if not found.events:
-        warn(f"{found.transactional_id}: no coordinator's log in these directories has it")
+        TERMINAL.warn(f"{found.transactional_id}: no coordinator's log in these directories has it")
         return
     ids = ", ".join(map(str, found.producer_ids))
-    print_line(
+    TERMINAL.line(
         f"{found.transactional_id}: producer id{'s' if len(found.producer_ids) > 1 else ''} {ids}, "
         f"__transaction_state-{found.coordinator_partition}"
     )
     width = max(len(_where(event)) for event in found.events)
     for event in found.events:
         name = event.event if event.source == "coordinator" else f"  {event.event}"
-        print_line(f"{_time(event.timestamp_ms)}  {name:<16}{_where(event):<{width}}  {event.text}")
+        TERMINAL.line(
+            f"{_time(event.timestamp_ms)}  {name:<16}{_where(event):<{width}}  {event.text}"
+        )
     for stay in found.open:
-        print_line(
+        TERMINAL.line(
             f"Open: {stay.topic}-{stay.partition} since offset {stay.first_offset}, "
             f"{_time(stay.first_timestamp_ms)}, producer {stay.producer_id} epoch "
             f"{stay.producer_epoch}; the coordinator's newest record: {stay.state or 'none'}"
         )
     for line in stale_words(found.stale):
-        warn(line)
+        TERMINAL.warn(line)
     for text in found.disagreements:
-        print_line(f"Disagreement: {text}")
+        TERMINAL.line(f"Disagreement: {text}")
 
 
 def _where(event: Event) -> str:

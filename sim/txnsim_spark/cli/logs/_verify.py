@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_json, print_line, warn
+from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs._searching import show_progress
 from txnsim_spark.cli.logs.spark import add_directories, add_master, session
 
@@ -65,12 +65,12 @@ def run(args: argparse.Namespace) -> int:
         for finding in verify(engine, planned, engine.way(cost(planned))):
             found.append(finding)
             if not args.json:
-                print_line(_line(finding))
+                TERMINAL.line(_line(finding))
     counts = Counter(finding.severity.value for finding in found)
     if args.json:
-        print_json(_told(planned, found))
+        TERMINAL.json(_told(planned, found))
     else:
-        warn(_summary(planned, counts))
+        TERMINAL.warn(_summary(planned, counts))
     return UNSOUND if counts["error"] or (args.strict and found) else 0
 
 

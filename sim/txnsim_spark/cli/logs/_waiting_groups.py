@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import Columns, print_line, print_text, table_of, warn
+from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim.text import time_text
 from txnsim_spark.cli.logs._find_hanging import HANGS, INCOMPLETE
 from txnsim_spark.cli.logs._searching import add_as_of, answering, find, search_of
@@ -57,14 +57,16 @@ def _read(args: argparse.Namespace) -> Waiting:
 
 
 def _print(found: Waiting) -> None:
-    warn(f"{len(found.waiters)} waits; as of {time_text(found.as_of_ms)}.")
+    TERMINAL.warn(f"{len(found.waiters)} waits; as of {time_text(found.as_of_ms)}.")
     if not found.offsets_partitions:
-        warn("No partition of __consumer_offsets is among the directories: no group can be seen.")
+        TERMINAL.warn(
+            "No partition of __consumer_offsets is among the directories: no group can be seen."
+        )
     for problem in found.problems:
-        warn(problem)
-    print_text(table_of(COLUMNS, found.waiters))
+        TERMINAL.warn(problem)
+    TERMINAL.text(Table.of(COLUMNS, found.waiters))
     for place in found.unread:
-        print_line(f"{place}: records are withheld, and no group has a position there")
+        TERMINAL.line(f"{place}: records are withheld, and no group has a position there")
 
 
 run = answering(_read, _print, _status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.output import print_line
+from txnsim.cli.output import TERMINAL
 from txnsim.text import time_text
 from txnsim_spark.cli.logs._searching import answering
 from txnsim_spark.cli.logs.spark import add_directories
@@ -44,22 +44,24 @@ def _read(args: argparse.Namespace) -> Application:
 
 def _print(found: Application) -> None:
     if found.transactional_id is None:
-        print_line(f"producer {found.producer_id}: transactional id unknown: {found.why_unknown}")
+        TERMINAL.line(
+            f"producer {found.producer_id}: transactional id unknown: {found.why_unknown}"
+        )
     else:
         ids = ", ".join(map(str, found.producer_ids))
-        print_line(
+        TERMINAL.line(
             f"producer {found.producer_id}: transactional id {found.transactional_id}, now"
             f" {found.state or 'forgotten'}; producer ids {ids}"
         )
         bump = found.last_bump
         if bump is not None:
-            print_line(
+            TERMINAL.line(
                 f"last bump: {time_text(bump.at_ms)}, from producer {bump.from_producer_id} epoch"
                 f" {bump.from_epoch} to producer {bump.to_producer_id} epoch {bump.to_epoch}"
             )
-        print_line(f"timeline: txnsim logs timeline {found.transactional_id} …")
+        TERMINAL.line(f"timeline: txnsim logs timeline {found.transactional_id} …")
     for one in found.written:
-        print_line(
+        TERMINAL.line(
             f"wrote to {one.topic}-{one.partition}: offsets {one.first_offset} to"
             f" {one.last_offset}, {time_text(one.first_timestamp_ms)} to"
             f" {time_text(one.last_timestamp_ms)}, {one.transactions} transactions"
@@ -67,7 +69,7 @@ def _print(found: Application) -> None:
         )
     for near in found.neighbours:
         where = ", ".join(near.partitions) or "no partition known"
-        print_line(f"neighbour: producer {near.producer_id}, {near.transactional_id}: {where}")
+        TERMINAL.line(f"neighbour: producer {near.producer_id}, {near.transactional_id}: {where}")
 
 
 run = answering(_read, _print, _status)

@@ -18,7 +18,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from txnsim.cli.control_token import token_from
-from txnsim.cli.output import complain, file_trouble, progress, tell
+from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.files import whole, working_in
@@ -85,11 +85,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         _check(args)
         if args.into:
-            tell(args, _write_into(args), _installed)
+            TERMINAL.tell(args, _write_into(args), _installed)
         else:
-            tell(args, _write_apart(args), _written)
+            TERMINAL.tell(args, _write_apart(args), _written)
     except (HTTPError, URLError, OSError, tarfile.TarError, BadInputError) as error:
-        complain(f"{_told(error)}")
+        TERMINAL.complain(f"{_told(error)}")
         return MISUSE_STATUS
     return 0
 
@@ -152,9 +152,9 @@ def _written(written: Sequence[dict[str, object]]) -> list[str]:
 
 
 def _write_into(args: argparse.Namespace) -> list[InstalledReplica]:
-    from txnsim.storage.replica_install import find_targets, install
+    from txnsim.storage.replica_install import Target, install
 
-    targets = find_targets(args.into, args.topic)
+    targets = Target.found_in(args.into, args.topic)
     if not args.replace:
         for target in targets:
             if not target.is_empty:
@@ -168,9 +168,9 @@ def _write_into(args: argparse.Namespace) -> list[InstalledReplica]:
                 _write(args.url, broker, Path(taken) / str(broker))
         installed = install(
             {Path(taken) / str(broker): several for broker, several in led},
-            on_folder=lambda target: progress(f"writing {target.replica.path}"),
+            on_folder=lambda target: TERMINAL.progress(f"writing {target.replica.path}"),
         )
-    progress("")
+    TERMINAL.progress("")
     return sorted(installed, key=lambda one: one.directory)
 
 
@@ -224,6 +224,4 @@ def _told(error: Exception) -> str:
             return f"{error.url}: {error.read().decode(errors='replace') or error.reason}"
         case URLError():
             return f"no control port answers ({error.reason}); start one with `serve --http`"
-        case OSError():
-            return file_trouble(error)
-    return str(error)
+    return TERMINAL.told(error)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from txnsim.cli.output import may_move_cursor, progress
+from txnsim.cli.output import TERMINAL
 from txnsim_spark.stores.uris import is_elsewhere
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
     """
     from txnsim_spark.session import SHORT_LIVED, is_running, spark_session
 
-    progress("starting Spark")
+    TERMINAL.progress("starting Spark")
     is_anothers = is_running()
     spark = spark_session(master, config={**(SHORT_LIVED if is_short else {}), **GIVEN.get()})
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
-    if may_move_cursor():
+    if TERMINAL.may_move_cursor():
         watcher.start()
     try:
         yield spark
@@ -97,7 +97,7 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
         done.set()
         if watcher.ident is not None:
             watcher.join()
-            progress("")
+            TERMINAL.progress("")
         if not is_anothers:
             spark.stop()
 
@@ -109,4 +109,4 @@ def _watch(spark: SparkSession, done: threading.Event) -> None:
         for stage in tracker.getActiveStageIds():
             info = tracker.getStageInfo(stage)
             if info is not None and info.numTasks:
-                progress(f"{info.name}: {info.numCompletedTasks} of {info.numTasks} tasks")
+                TERMINAL.progress(f"{info.name}: {info.numCompletedTasks} of {info.numTasks} tasks")

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.slow_machine import SLOW_S
-from txnsim.cli.serving import long_running
+from txnsim.cli.serving.long_running import LongRunning
 
 
 def test_the_arguments_of_all_of_them() -> None:
     parser = argparse.ArgumentParser()
-    long_running.add_log_arguments(parser)
+    LongRunning.add_log_arguments(parser)
     args = parser.parse_args([])
     assert (args.log_level, args.log_format) == ("info", "console")
 
@@ -30,7 +30,7 @@ async def test_a_standard_input_that_can_t_be_waited_for_is_at_its_end(
 ) -> None:
     with Path(os.devnull).open() as nothing:  # noqa: ASYNC230 - it never blocks
         monkeypatch.setattr(sys, "stdin", nothing)
-        stop = long_running.stop_of(argparse.Namespace(until_eof=True))
+        stop = LongRunning.stop_of(argparse.Namespace(until_eof=True))
         await asyncio.wait_for(stop.wait(), SLOW_S)
 
 
@@ -40,7 +40,7 @@ async def test_ctrl_c_is_left_to_the_process_that_holds_the_other_end_of_standar
     read, write = os.pipe()
     with os.fdopen(read) as ours:
         monkeypatch.setattr(sys, "stdin", ours)
-        stop = long_running.stop_of(argparse.Namespace(until_eof=True))
+        stop = LongRunning.stop_of(argparse.Namespace(until_eof=True))
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(10):
             await asyncio.sleep(0)

@@ -26,9 +26,9 @@ from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
-from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, ErrorCode
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.types import TopicPartition
@@ -484,7 +484,7 @@ def test_a_second_command_waits_for_the_first(
     file = tmp_path / "audit.jsonl"
     # Not capsys: what a thread writes while readouterr empties its buffer is lost.
     said: queue.SimpleQueue[str] = queue.SimpleQueue()
-    monkeypatch.setattr(audit_module, "warn", said.put)
+    monkeypatch.setattr(audit_module.TERMINAL, "warn", said.put)
 
     def second() -> None:
         with Audit(file, "abc") as audit:

@@ -12,7 +12,7 @@ from tests.support.clusters import VirtualCluster, run_cluster, until_state, val
 from tests.support.waiting import leaderless
 from tests.support.within import within
 from txnsim.client.admin import Admin
-from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError, RetriableError
+from txnsim.client.errors import ClientError, NotSupportedError, RetriableError
 from txnsim.client.inspection.coordinators_asked import UNUSED_ID, Known, check_sight
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
@@ -22,6 +22,7 @@ from txnsim.client.inspection.waiting_readers import Explanation, explain
 from txnsim.client.producer import Producer
 from txnsim.client.versions import Api, Request
 from txnsim.controller.controller import NewTopic
+from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus

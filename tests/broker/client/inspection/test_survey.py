@@ -14,12 +14,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection import survey as decision_log
 from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
 from txnsim.client.inspection.exactly_once import compare
-from txnsim.client.inspection.hanging import (
-    MAX_TRANSACTION_TIMEOUT_MS,
-    OpenTransaction,
-    candidates,
-    hanging,
-)
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction
 from txnsim.client.inspection.judgement import judge
 from txnsim.client.inspection.reading import Fate
 from txnsim.client.inspection.survey import Survey, noted, survey
@@ -194,15 +189,15 @@ def description(*partitions: TopicPartition, state: str = "Ongoing") -> Transact
 )
 def test_only_older_than_the_limit_counts(age_ms: int, found: bool) -> None:
     rows = {P0: [producer(last_ms=NOW_MS - age_ms)]}
-    assert bool(candidates(rows, now_ms=NOW_MS)) is found
+    assert bool(OpenTransaction.candidates(rows, now_ms=NOW_MS)) is found
 
 
 def test_without_an_open_transaction_nothing_hangs() -> None:
-    assert candidates({P0: [producer(start=None)]}, now_ms=NOW_MS) == ()
+    assert OpenTransaction.candidates({P0: [producer(start=None)]}, now_ms=NOW_MS) == ()
 
 
 def test_a_transaction_at_offset_0_is_open() -> None:
-    assert len(candidates({P0: [producer(start=0)]}, now_ms=NOW_MS)) == 1
+    assert len(OpenTransaction.candidates({P0: [producer(start=0)]}, now_ms=NOW_MS)) == 1
 
 
 ONE = OpenTransaction(partition=P0, producer=producer())
@@ -234,7 +229,7 @@ def test_hanging_is_what_no_coordinator_will_end(
     descriptions: dict[str, TransactionDescription | None],
     hangs: bool,
 ) -> None:
-    assert hanging((ONE,), ids, descriptions) == ((ONE,) if hangs else ())
+    assert OpenTransaction.hanging((ONE,), ids, descriptions) == ((ONE,) if hangs else ())
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.within import within
-from txnsim.client.errors import ClientError, ErrorCode, IllegalUseError, RetriableError
+from txnsim.client._positions import committed_positions
+from txnsim.client.errors import ClientError, IllegalUseError, RetriableError
 from txnsim.client.group_requests import GroupMetadata
 from txnsim.client.members.member import (
     ConsumerMembership,
@@ -32,10 +33,10 @@ from txnsim.client.members.requests import (
     offset_commit,
     sync_group,
 )
-from txnsim.client.positions import committed_positions
 from txnsim.client.producer import Producer
 from txnsim.client.versions import Request
 from txnsim.controller.growth import grown_topic
+from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Disconnect, Fail, Hold, Pass
 from txnsim.faults.points import FaultPoint
 from txnsim.group.subscription import read_subscription

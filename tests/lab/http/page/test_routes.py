@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tests.support.clusters import real_cluster
-from txnsim.http.app import ControlApi
-from txnsim.http.guard import AccessRules
+from txnsim.http._app import ControlApi
+from txnsim.http._guard import AccessRules
 from txnsim_lab.http.page._files import LIBRARIES, files, script, served, version
 from txnsim_lab.http.page._routes import POLICY
 

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from tests.support.control_port import port
-from txnsim.runtime.forked_processes import HAS_FORK, EndedError, ForkServer
 from txnsim_lab.http._runs import scenarios
 from txnsim_lab.http._runs.replayed import Replayed
 from txnsim_lab.scenario import driven
@@ -30,6 +29,7 @@ from txnsim_lab.scenario.commands import (
     encode,
     to_state,
 )
+from txnsim_lab.scenario.forked_processes import HAS_FORK, EndedError, ForkServer
 
 # Scenarios through the control port: told in a process of their own, while brokers go on.
 

@@ -19,7 +19,7 @@ from txnsim.cli._txns.operator import HANGS as TXNS_HANGS
 from txnsim.cli._txns.operator import INCOMPLETE as TXNS_INCOMPLETE
 from txnsim.cli._txns.operator import hanging_columns
 from txnsim.cli.main import main
-from txnsim.cli.output import print_line
+from txnsim.cli.output import TERMINAL
 from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import iter_batches
@@ -411,7 +411,7 @@ def test_progress_that_takes_long_is_told_everywhere(capsys: pytest.CaptureFixtu
 def test_for_people_and_as_json(
     json: bool, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = answering(lambda _: 7, lambda _: print_line("seven"), lambda found: found - 6)
+    run = answering(lambda _: 7, lambda _: TERMINAL.line("seven"), lambda found: found - 6)
     assert run(argparse.Namespace(json=json)) == 1
     assert capsys.readouterr().out == printed
 

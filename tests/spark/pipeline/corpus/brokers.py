@@ -17,7 +17,7 @@ from typing import Final
 
 from tests.spark.pipeline.corpus.truth import LoadedLog, Place
 from tests.support.apache_kafka import free_ports, java_command, kafka_libs
-from txnsim.storage.names import partition_directories
+from txnsim.storage.names import PartitionDirectory
 
 PROPERTIES: Final = {
     "controlled.shutdown.enable": "true",
@@ -92,7 +92,7 @@ def loaded_by_kafka(homes: Mapping[int, Path], data: Mapping[int, Path]) -> tupl
 def _replicas(data: Path) -> set[Place]:
     return {
         Place(one.topic_partition.topic, one.topic_partition.partition)
-        for one in partition_directories(data)
+        for one in PartitionDirectory.all_in(data)
         if one.topic_partition.topic != METADATA_TOPIC
     }
 

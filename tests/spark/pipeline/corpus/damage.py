@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from tests.spark.pipeline.corpus.truth import Damage, LoadedLog, OpenTransaction, Place, Stage
-from txnsim.storage.names import INDEX_SUFFIX, LOG_SUFFIX
-from txnsim.wire.batch import HEADER_SIZE, iter_batches
+from txnsim.storage.names import Suffix
+from txnsim.wire.batch import BatchHeader, iter_batches
 
 _PAGE: Final = bytes(4_096)
 
@@ -21,7 +21,7 @@ def _cut_in_records(path: Path, position: int, size: int) -> str:
 
 
 def _cut_in_header(path: Path, position: int, size: int) -> str:
-    _cut(path, position + HEADER_SIZE - 20)
+    _cut(path, position + BatchHeader.SIZE - 20)
     return "cut within the header of the last batch"
 
 
@@ -41,7 +41,7 @@ def _flipped(path: Path, position: int, size: int) -> str:
 
 def _cut_in_length(path: Path, position: int, size: int) -> str:
     _cut(path, position + 11)
-    path.with_suffix(INDEX_SUFFIX).unlink()
+    path.with_suffix(Suffix.INDEX).unlink()
     return "cut within the length of the last batch, its index lost"
 
 
@@ -71,7 +71,7 @@ def tear(stage: Path, last: Mapping[Place, int]) -> tuple[Damage, ...]:
     for (place, offset), way in zip(sorted(last.items()), _WAYS, strict=True):
         broker = 1 + place.partition % 2
         folder = stage / f"broker-{broker}" / f"{place.topic}-{place.partition}"
-        path = max(folder.glob(f"*{LOG_SUFFIX}"))
+        path = max(folder.glob(f"*{Suffix.LOG}"))
         batches = [(start, head) for start, head in iter_batches(path.read_bytes())]
         position, head = batches[-1]
         assert head.base_offset == offset, (place, head.base_offset, offset)

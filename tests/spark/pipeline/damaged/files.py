@@ -13,7 +13,6 @@ import crc32c
 from tests.support.old_messages import old_message
 from txnsim.storage import names
 from txnsim.wire.batch import BatchHeader, iter_batches
-from txnsim.wire.batch_header import CRC_START
 
 PRODUCER_ID: Final = 43
 """Positions of fields in the header of a batch."""
@@ -27,12 +26,12 @@ Wanted = Callable[[BatchHeader], bool]
 
 def logs(folder: Path) -> list[Path]:
     """The segments of a replica, in order."""
-    return [path for _, path in names.numbered_files(folder, names.LOG_SUFFIX)]
+    return [path for _, path in names.Suffix.LOG.files_in(folder)]
 
 
 def snapshots(folder: Path) -> list[Path]:
     """The snapshots of a replica, in order."""
-    return [path for _, path in names.numbered_files(folder, names.SNAPSHOT_SUFFIX)]
+    return [path for _, path in names.Suffix.SNAPSHOT.files_in(folder)]
 
 
 def is_data(header: BatchHeader) -> bool:
@@ -63,8 +62,8 @@ def change(
     content = bytearray(path.read_bytes())
     content[position : position + len(data)] = data
     if crc_at is not None:
-        crc = crc32c.crc32c(bytes(content[crc_at + CRC_START : crc_at + size]))
-        pack_into(">I", content, crc_at + CRC_START - 4, crc)
+        crc = crc32c.crc32c(bytes(content[crc_at + BatchHeader.CRC_START : crc_at + size]))
+        pack_into(">I", content, crc_at + BatchHeader.CRC_START - 4, crc)
     path.write_bytes(content)
 
 
@@ -104,10 +103,10 @@ def add(path: Path, data: bytes) -> None:
 def remove_segment(path: Path) -> None:
     """A segment with the files beside it."""
     for suffix in (
-        names.LOG_SUFFIX,
-        names.INDEX_SUFFIX,
-        names.TIME_INDEX_SUFFIX,
-        names.TXN_INDEX_SUFFIX,
+        names.Suffix.LOG,
+        names.Suffix.INDEX,
+        names.Suffix.TIME_INDEX,
+        names.Suffix.TXN_INDEX,
     ):
         path.with_suffix(suffix).unlink(missing_ok=True)
 
@@ -164,7 +163,7 @@ def old_messages(folder: Path, magic: int) -> None:
         made += old_message(magic, header.base_offset, stamp_ms=header.max_timestamp_ms)
     assert made
     path.write_bytes(made + rest)
-    for suffix in (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
+    for suffix in (names.Suffix.INDEX, names.Suffix.TIME_INDEX):
         path.with_suffix(suffix).write_bytes(b"")
 
 
@@ -180,5 +179,5 @@ def old_end(path: Path, magic: int) -> None:
             for header in headers[:-1]
         )
     )
-    for suffix in (names.INDEX_SUFFIX, names.TIME_INDEX_SUFFIX):
+    for suffix in (names.Suffix.INDEX, names.Suffix.TIME_INDEX):
         path.with_suffix(suffix).write_bytes(b"")

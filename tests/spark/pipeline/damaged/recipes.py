@@ -143,7 +143,7 @@ def _no_snapshots(folder: Path) -> None:
 
 def _no_indexes(folder: Path) -> None:
     for path in logs(folder):
-        path.with_suffix(names.INDEX_SUFFIX).unlink(missing_ok=True)
+        path.with_suffix(names.Suffix.INDEX).unlink(missing_ok=True)
 
 
 def _beside(suffix: str, number: int = 0) -> Callable[[Path], Path]:
@@ -185,7 +185,7 @@ def _without_a_batch(folder: Path) -> None:
     rows = list(iter_batches(data))
     position, header = rows[len(rows) // 2]
     path.write_bytes(data[:position] + data[position + header.size :])
-    path.with_suffix(names.INDEX_SUFFIX).write_bytes(b"")
+    path.with_suffix(names.Suffix.INDEX).write_bytes(b"")
 
 
 def _huge(path: Path) -> None:
@@ -250,11 +250,11 @@ def _write(text: str) -> Callable[[Path], object]:
     return lambda path: path.write_text(text)
 
 
-MARKS: Final = _file(names.HIGH_WATERMARKS_NAME)
-POINTS: Final = _file(names.RECOVERY_POINTS_NAME)
-STARTS: Final = _file(names.LOG_STARTS_NAME)
-CLEANED: Final = _file(names.CLEANER_OFFSETS_NAME)
-CLEAN_MARK: Final = _file(names.CLEAN_SHUTDOWN_NAME)
+MARKS: Final = _file(names.FileName.HIGH_WATERMARKS)
+POINTS: Final = _file(names.FileName.RECOVERY_POINTS)
+STARTS: Final = _file(names.FileName.LOG_STARTS)
+CLEANED: Final = _file(names.FileName.CLEANER_OFFSETS)
+CLEAN_MARK: Final = _file(names.FileName.CLEAN_SHUTDOWN)
 
 
 def _unlink(path: Path) -> None:
@@ -337,18 +337,18 @@ RECIPES: Final[dict[str, Do]] = {
     "snapshot-start-behind-end": _on(_snapshot(ALONE), files.change_snapshot, 38, pack(">q", 900)),
     "snapshot-behind-end": lambda log_dir: shutil.copy(
         snapshots(log_dir / SPREAD)[-1],
-        log_dir / SPREAD / names.file_name(9_000, names.SNAPSHOT_SUFFIX),
+        log_dir / SPREAD / names.Suffix.SNAPSHOT.at(9_000),
     ),
     "snapshot-time-in-future": _in(ALONE, _future_snapshot),
     # Files beside the segments.
-    "index-missing": _on(_beside(names.INDEX_SUFFIX, 1), _unlink),
+    "index-missing": _on(_beside(names.Suffix.INDEX, 1), _unlink),
     "indexes-missing": _in(SPREAD, _no_indexes),
-    "index-junk": _on(_beside(names.INDEX_SUFFIX, 1), Path.write_bytes, JUNK[:99]),
-    "time-index-junk": _on(_beside(names.TIME_INDEX_SUFFIX, 1), Path.write_bytes, JUNK[:99]),
-    "txn-index-junk": _on(_beside(names.TXN_INDEX_SUFFIX, 1), Path.write_bytes, JUNK[:99]),
-    "leader-epochs-missing": _on(_file(GHOST, names.LEADER_EPOCHS_NAME), _unlink),
-    "leader-epochs-junk": _on(_file(GHOST, names.LEADER_EPOCHS_NAME), _write("what?\n")),
-    "partition-metadata-missing": _on(_file(GHOST, names.PARTITION_METADATA_NAME), _unlink),
+    "index-junk": _on(_beside(names.Suffix.INDEX, 1), Path.write_bytes, JUNK[:99]),
+    "time-index-junk": _on(_beside(names.Suffix.TIME_INDEX, 1), Path.write_bytes, JUNK[:99]),
+    "txn-index-junk": _on(_beside(names.Suffix.TXN_INDEX, 1), Path.write_bytes, JUNK[:99]),
+    "leader-epochs-missing": _on(_file(GHOST, names.FileName.LEADER_EPOCHS), _unlink),
+    "leader-epochs-junk": _on(_file(GHOST, names.FileName.LEADER_EPOCHS), _write("what?\n")),
+    "partition-metadata-missing": _on(_file(GHOST, names.FileName.PARTITION_METADATA), _unlink),
     "left-over-deleted": _left_over(".deleted"),
     "left-over-cleaned": _left_over(".cleaned"),
     "left-over-swap": _to_left_over(".swap"),
@@ -386,7 +386,7 @@ RECIPES: Final[dict[str, Do]] = {
     "segment-is-link-to-itself": _on(_segment(SPREAD, -1), files.to_itself),
     "segment-is-fifo": _on(_segment(SPREAD, -1), _fifo),
     "state-segment-is-link-to-itself": _on(_state_segment(0), files.to_itself),
-    "index-is-folder": _on(_beside(names.INDEX_SUFFIX, 1), files.to_folder),
+    "index-is-folder": _on(_beside(names.Suffix.INDEX, 1), files.to_folder),
     "snapshot-is-folder": _on(_snapshot(SPREAD), files.to_folder),
     "folder-is-link-to-itself": _on(_file(QUIET), files.to_itself),
     "folder-is-file": _each(_on(_file(QUIET), _remove), _on(_file(QUIET), _write("what?"))),
@@ -397,7 +397,7 @@ RECIPES: Final[dict[str, Do]] = {
     "replica-under-another-name": _each(_on(_file(QUIET), _remove), _rename(SPREAD, QUIET)),
     "replica-going": _rename(SPREAD, f"{SPREAD}.{'0' * 32}-delete"),
     "replica-stray": _copied(SPREAD, f"{SPREAD}.{'0' * 32}-stray"),
-    "metadata-properties-missing": _on(_file(names.META_PROPERTIES_NAME), _unlink),
+    "metadata-properties-missing": _on(_file(names.FileName.META_PROPERTIES), _unlink),
     "record-time-in-future": _in(ALONE, _stamped, FUTURE_MS),
     "record-time-missing": _in(ALONE, _stamped, -1),
     "record-time-negative": _in(ALONE, _stamped, -5),

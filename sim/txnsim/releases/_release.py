@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.releases.rules import Rules, documentation, numbers
+from txnsim.releases.rules import Rules, numbers
 
 K = TypeVar("K", int, str)
 V = TypeVar("V")
@@ -68,6 +68,28 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         found = self.api_versions.get(api_key) or self.controller_api_versions.get(api_key)
         return -1 if found is None else found[1]
 
+    @staticmethod
+    def line_of(version: str) -> tuple[int, int]:
+        """Major and minor number: (4, 3) of ``4.3.1`` and of ``4.3``.
+
+        Raises:
+            ConfigError: It is no release.
+        """
+        found = numbers(version)
+        if len(found) < 2:
+            raise ConfigError(f"{version}: no release of Apache Kafka")
+        return found[0], found[1]
+
+    @staticmethod
+    @cache
+    def newer_than(version: str) -> tuple[str, ...]:
+        """The switches that came later than a release, in order of declaration."""
+        return tuple(
+            name
+            for name, switch in Rules.documentation().items()
+            if switch.since and not switch.is_on(version)
+        )
+
 
 def after(
     release: Release,
@@ -113,28 +135,6 @@ def _changed(before: Mapping[K, V], changes: Mapping[K, V | None] | None) -> Map
     return MappingProxyType(dict(sorted(kept.items())))
 
 
-def line_of(version: str) -> tuple[int, int]:
-    """Major and minor number: (4, 3) of ``4.3.1`` and of ``4.3``.
-
-    Raises:
-        ConfigError: It is no release.
-    """
-    found = numbers(version)
-    if len(found) < 2:
-        raise ConfigError(f"{version}: no release of Apache Kafka")
-    return found[0], found[1]
-
-
 def rules_of(version: str) -> Rules:
     """What a release does, switch by switch."""
-    return Rules(**{name: switch.is_on(version) for name, switch in documentation().items()})
-
-
-@cache
-def newer_than(version: str) -> tuple[str, ...]:
-    """The switches that came later than a release, in order of declaration."""
-    return tuple(
-        name
-        for name, switch in documentation().items()
-        if switch.since and not switch.is_on(version)
-    )
+    return Rules(**{name: switch.is_on(version) for name, switch in Rules.documentation().items()})

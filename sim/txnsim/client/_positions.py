@@ -8,46 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.errors import ClientError, ErrorCode, RetriableError, code_name
-from txnsim.client.group_requests import find_group_coordinator, offset_fetch
-from txnsim.client.versions import Request
+from txnsim.client.errors import ClientError, RetriableError, code_name
+from txnsim.client.group_requests import offset_fetch
+from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
-
-
-async def group_coordinator(cluster: Cluster, group_id: str, deadline: Deadline) -> int:
-    """The broker that coordinates a group.
-
-    Raises:
-        RetriableError: None was available in time.
-        ClientError: Refused.
-    """
-    backoff = cluster.backoff()
-    while True:
-        message = await cluster.ask_any(find_group_coordinator(group_id), deadline)
-        row: Any = message.coordinators[0] if message.__version__ >= 4 else message
-        error = ErrorCode(row.error_code)
-        if error == ErrorCode.none:
-            if cluster.view.broker(row.node_id) is None:
-                await cluster.refresh(deadline=deadline)
-            return int(row.node_id)
-        what = f"no coordinator of group {group_id!r}: {code_name(error)}"
-        if not error.retriable:
-            raise ClientError(what, error=error)
-        if deadline.passed:
-            raise RetriableError(what, error=error)
-        await backoff.wait(deadline)
-
-
-async def ask_group_coordinator(cluster: Cluster, group_id: str, request: Request) -> Any:
-    """Send one request to a group's coordinator, once.
-
-    Raises:
-        ClientError: There is no coordinator, or it did not answer.
-    """
-    broker_id = await group_coordinator(cluster, group_id, cluster.deadline())
-    return await cluster.ask(broker_id, request)
 
 
 async def committed_positions(
@@ -75,7 +40,7 @@ async def committed_positions(
     request = offset_fetch(group_id, partitions, stable=stable)
     while True:
         try:
-            message = await ask_group_coordinator(cluster, group_id, request)
+            message = await cluster.ask_group_coordinator(group_id, request)
             error, found = _parse(message)
         except LOST as lost:
             error, found = lost.error or ErrorCode.network_exception, {}

@@ -185,20 +185,6 @@ def topic_of(cluster: SimCluster, name: str) -> TopicImage:
     return found
 
 
-def partition_of(cluster: SimCluster, topic: str, partition: int) -> TopicPartition:
-    """A partition that exists.
-
-    Raises:
-        RefusedError: It does not.
-    """
-    found = topic_of(cluster, topic)
-    if not 0 <= partition < len(found.partitions):
-        raise RefusedError(
-            404, f"{topic} has partitions 0 to {len(found.partitions) - 1}, not {partition}"
-        )
-    return TopicPartition(topic, partition)
-
-
 def known_partition(cluster: SimCluster, where: TopicPartition) -> PartitionImage:
     """What the controller has of a partition that exists."""
     found = cluster.metadata.image.partition(where)

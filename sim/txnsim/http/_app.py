@@ -17,23 +17,22 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from txnsim.extensions import offered
+from txnsim.http._assertions import AssertionRoutes
+from txnsim.http._events import ReportedRoutes
+from txnsim.http._faults import FaultRoutes
+from txnsim.http._guard import AccessRules, Guard
 from txnsim.http._life import ClockRoutes, LifeRoutes
 from txnsim.http._log_dirs import LogDirRoutes
+from txnsim.http._openapi import document
+from txnsim.http._overview import LookRoutes
 from txnsim.http._pages import PageRoutes
 from txnsim.http._repairs import RepairRoutes
 from txnsim.http._reset import RoundRoutes
+from txnsim.http._topics import TopicRoutes
 from txnsim.http._transactions import TransactionRoutes
-from txnsim.http.assertions import AssertionRoutes
-from txnsim.http.events import ReportedRoutes
-from txnsim.http.faults import FaultRoutes
-from txnsim.http.guard import AccessRules, Guard
 from txnsim.http.messages import Problem
-from txnsim.http.openapi import document
 from txnsim.http.operation import JSON, Noun
-from txnsim.http.overview import LookRoutes
 from txnsim.http.replies import RefusedError, as_json, refused
-from txnsim.http.topics import TopicRoutes
-from txnsim.runtime.forked_processes import ForkServer
 from txnsim.server.cluster import SimCluster
 
 _NOUNS: Final[tuple[type[Noun], ...]] = (
@@ -93,10 +92,10 @@ def _description() -> bytes:
 class ControlApi:
     """The routes over one cluster."""
 
-    def __init__(self, cluster: SimCluster, fork_server: ForkServer | None = None) -> None:
+    def __init__(self, cluster: SimCluster, fork_server: object = None) -> None:
         """Args:
         cluster: Whose control port it is.
-        fork_server: The helper of driven runs, if it was forked already.
+        fork_server: The lab's helper of driven runs, if it was forked already.
         """
         self._cluster = cluster
         self._events = ReportedRoutes(cluster)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from txnsim.releases.release import FeatureRange, Release, after, rules_of
-from txnsim.releases.rules import REFERENCE_VERSION, RuleSwitch, text_of
+from txnsim.releases._release import FeatureRange, Release, after, rules_of
+from txnsim.releases.rules import REFERENCE_VERSION
 
 RELEASE_2_8: Final = Release(
     name="2.8",
@@ -320,12 +320,3 @@ reference.
 
 REFERENCE: Final = next(one for one in RELEASES.values() if one.patch_release == REFERENCE_VERSION)
 """Brokers run it unless another one is asked for, and a real broker of it decides what is right."""
-
-
-def since(switch: RuleSwitch) -> str:
-    """Since when releases have a switch on, for a reader who may know newer ones than we do."""
-    first = ", ".join(map(text_of, switch.since))
-    if not switch.until:
-        return first or f"none up to {REFERENCE.patch_release}"
-    last = f"up to {text_of(switch.until)}"
-    return f"{last}, and from {first} on" if first else last

@@ -16,11 +16,10 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import Final
 
-from txnsim.errors import CorruptLogRecordError
 from txnsim.wire.batch import read_batch_header
 
 _OFFSET: Final = Struct(">ii")
-TIME_ENTRY: Final = Struct(">qi")
+_TIME: Final = Struct(">qi")
 """Of ``.timeindex``: largest timestamp so far, relative offset."""
 
 
@@ -40,52 +39,11 @@ def encode_indexes(
         if unindexed > index_interval_bytes:
             offsets.append(_OFFSET.pack(header.last_offset - base_offset, position))
             if largest > timed_until:
-                times.append(TIME_ENTRY.pack(largest, brought_by - base_offset))
+                times.append(_TIME.pack(largest, brought_by - base_offset))
                 timed_until = largest
             unindexed = 0
         unindexed += header.size
         position += header.size
     if largest > timed_until:
-        times.append(TIME_ENTRY.pack(largest, brought_by - base_offset))
+        times.append(_TIME.pack(largest, brought_by - base_offset))
     return b"".join(offsets), b"".join(times)
-
-
-def decode_offset_index(
-    data: bytes, *, base_offset: int, place: str
-) -> tuple[tuple[int, int], ...]:
-    """(offset, position) of each entry, without the zeros behind the last one.
-
-    Raises:
-        CorruptLogRecordError: Bytes that are no whole entry (OffsetIndex.sanityCheck).
-    """
-    _check_whole(data, _OFFSET.size, place)
-    found: list[tuple[int, int]] = []
-    for relative, position in _OFFSET.iter_unpack(data):
-        if found and not relative:
-            break
-        found.append((base_offset + relative, position))
-    # A lone entry of zeros is the front of an unused file.
-    return () if found == [(base_offset, 0)] and len(data) > _OFFSET.size else tuple(found)
-
-
-def decode_time_index(data: bytes, *, base_offset: int, place: str) -> tuple[tuple[int, int], ...]:
-    """(largest timestamp, offset) of each entry, without the zeros behind the last one.
-
-    Raises:
-        CorruptLogRecordError: Bytes that are no whole entry (TimeIndex.sanityCheck).
-    """
-    _check_whole(data, TIME_ENTRY.size, place)
-    found: list[tuple[int, int]] = []
-    for timestamp, relative in TIME_ENTRY.iter_unpack(data):
-        if not timestamp and not relative:
-            break
-        found.append((timestamp, base_offset + relative))
-    return tuple(found)
-
-
-def _check_whole(data: bytes, entry_bytes: int, place: str) -> None:
-    left = len(data) % entry_bytes
-    if left:
-        raise CorruptLogRecordError(
-            f"{place}, byte {len(data) - left}: {left} bytes, entries have {entry_bytes}"
-        )

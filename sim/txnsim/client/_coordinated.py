@@ -14,19 +14,14 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.client import requests
 from txnsim.client.backoff import Deadline
 from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.errors import (
-    AbortableError,
-    ClientError,
-    ErrorCode,
-    NotSupportedError,
-    RetriableError,
-)
+from txnsim.client.errors import AbortableError, ClientError, NotSupportedError, RetriableError
 from txnsim.client.reactions import UNSAID, Operation, Reaction, react
-from txnsim.client.session import NO_IDENTITY, EndPlan, TxnSession, identity_in, unexpected
+from txnsim.client.session import EndPlan, TxnSession, identity_in, unexpected
+from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import Request
+from txnsim.errors import ErrorCode
 from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 _ENDS: Final = frozenset({Operation.COMMIT, Operation.ABORT})
@@ -57,12 +52,11 @@ class Coordinated(msgspec.Struct, eq=False):
             AbortableError: Not allowed.
             RetriableError: Not achieved in time.
         """
-        request = requests.init_producer_id(
+        request = TxnRequests(
             self._transactional_id,
-            timeout_ms=self._transaction_timeout_ms,
             producer_id=expected.producer_id,
             producer_epoch=expected.producer_epoch,
-        )
+        ).init(timeout_ms=self._transaction_timeout_ms)
         message = await self._ask(Operation.INIT_PRODUCER_ID, request)
         self._session.initialized(
             identity_in(message), self._cluster.features, can_bump=message.__version__ >= 3
@@ -94,12 +88,11 @@ class Coordinated(msgspec.Struct, eq=False):
             ordered = list(self._to_add)
             self._to_add.clear()
             identity = self._session.identity
-            request = requests.add_partitions_to_txn(
+            request = TxnRequests(
                 self._transactional_id,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.producer_epoch,
-                partitions=ordered,
-            )
+            ).add_partitions(partitions=ordered)
             try:
                 await self._ask(Operation.ADD_PARTITIONS, request, worst_partition_error, deadline)
             except RetriableError as error:
@@ -128,19 +121,17 @@ class Coordinated(msgspec.Struct, eq=False):
             self._session.ended(identity)
 
     async def _end_txn(self, plan: EndPlan) -> ProducerIdAndEpoch | None:
-        request = requests.end_txn(
+        request = TxnRequests(
             self._transactional_id,
             producer_id=plan.identity.producer_id,
             producer_epoch=plan.identity.producer_epoch,
-            committed=plan.committed,
-            within=plan.versions,
-        )
+        ).end(committed=plan.committed, within=plan.versions)
         operation = Operation.COMMIT if plan.committed else Operation.ABORT
         message = await self._ask(operation, request)
         if message.__version__ < 5 or message.producer_id < 0:
             return None
         identity = identity_in(message)
-        assert identity != NO_IDENTITY
+        assert identity != ProducerIdAndEpoch.NONE
         return identity
 
     async def _ask(
@@ -212,7 +203,7 @@ class Coordinated(msgspec.Struct, eq=False):
         before_first = operation in (Operation.INIT_PRODUCER_ID, Operation.FIND_COORDINATOR)
         if reaction is Reaction.GIVE_UP:
             return self._session.fatal(error)
-        if before_first and self._session.identity == NO_IDENTITY:
+        if before_first and self._session.identity == ProducerIdAndEpoch.NONE:
             # Nothing is open yet: init_transactions may simply be called again.
             return AbortableError(str(error), error=error.error)
         return self._session.abortable(error)

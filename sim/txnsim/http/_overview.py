@@ -14,7 +14,7 @@ from txnsim import settings as settings_module
 from txnsim.extensions import OnDemand
 from txnsim.http.messages import Health
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
-from txnsim.http.work_thread import beside
+from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.switch_interval import with_short_switch_interval
 from txnsim.runtime.turns import rest_where_due
 from txnsim.server.views.readings import counted_ids, readings
@@ -80,7 +80,7 @@ class LookRoutes(ClusterNoun):
         if len(found) <= WRITTEN_AT_ONCE:
             text = exposition.exposition(found)
         else:
-            text = await beside(
+            text = await WorkThread.beside(
                 partial(with_short_switch_interval, partial(exposition.exposition, found))
             )
         return Response(text, media_type=exposition.CONTENT_TYPE)

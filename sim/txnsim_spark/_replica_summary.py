@@ -9,7 +9,7 @@ import msgspec
 from txnsim.errors import CorruptLogRecordError
 from txnsim.storage import names, producer_snapshot
 from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
-from txnsim.storage.regular_file import read_regular
+from txnsim.storage.regular_file import RegularFile
 from txnsim.wire.batch import read_control_record
 
 
@@ -49,7 +49,7 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
     Raises:
         OSError: A file can't be read.
     """
-    files = names.numbered_files(replica.path, names.LOG_SUFFIX)
+    files = names.Suffix.LOG.files_in(replica.path)
     first_offset = files[0][0] if files else 0
     walk = _Walk(first_offset, _opened_before(replica.path, first_offset))
     torn: list[TornTail] = []
@@ -77,9 +77,9 @@ def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
 
 def _opened_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
     """Transactions that began in segments which are deleted by now, from the snapshot there."""
-    path = directory / names.file_name(offset, names.SNAPSHOT_SUFFIX)
+    path = directory / names.Suffix.SNAPSHOT.at(offset)
     try:
-        entries = producer_snapshot.decode(read_regular(path))
+        entries = producer_snapshot.decode(RegularFile(path).read())
     except (OSError, CorruptLogRecordError):
         return {}  # a broker goes on without it, too
     return {

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from txnsim.runtime.forked_processes import Child, EndedError, ForkServer
+from txnsim_lab.scenario.forked_processes import Child, EndedError, ForkServer
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
 
 HELPER = """
-from txnsim.runtime.forked_processes import Channel, Checkpoints, serve
+from txnsim_lab.scenario.forked_processes import Channel, Checkpoints, serve
 
 def handle(channel: Channel) -> None:
     kept, said = Checkpoints(), []
@@ -42,7 +42,7 @@ if __name__ == "__main__":
 
 FORKED = """
 import asyncio, helper_of_this_test, os, sys, threading
-from txnsim.runtime.forked_processes import ForkServer
+from txnsim_lab.scenario.forked_processes import ForkServer
 
 helper_of_this_test.handle = lambda channel: channel.send(b"as it was imported here")
 
@@ -156,8 +156,8 @@ async def test_a_helper_that_can_not_be_started_is_an_error() -> None:
 
 
 LARGE = """
-from txnsim.runtime import forked_processes
-from txnsim.runtime.forked_processes import Channel, serve
+from txnsim_lab.scenario import forked_processes
+from txnsim_lab.scenario.forked_processes import Channel, serve
 
 forked_processes.CHILD_BYTES_MAX = 256 << 20
 
@@ -189,7 +189,7 @@ async def test_a_child_may_not_take_all_memory(
 
 STOPPED = """
 import helper_of_this_test, os, signal
-from txnsim.runtime import forked_processes
+from txnsim_lab.scenario import forked_processes
 
 forked_processes.END_S = 0.05
 fork_server = forked_processes.ForkServer("helper_of_this_test")

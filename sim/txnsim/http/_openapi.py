@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from txnsim.http.events import STREAMS
-from txnsim.http.guard import OPEN_PATHS
+from txnsim.http._events import STREAMS
+from txnsim.http._guard import OPEN_PATHS
 from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Message, Operation, Query
 

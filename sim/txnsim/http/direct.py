@@ -1,0 +1,88 @@
+"""Operations answered without a server and a router, for who calls them from the same process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from txnsim.http.messages import Problem
+from txnsim.http.operation import PREFIX, Noun, Responder
+from txnsim.http.replies import RefusedError, as_json, refused
+
+_PARAMETER: Final = re.compile(r"\\{(\w+)\\}")
+
+
+class DirectPort:
+    """The operations of some nouns."""
+
+    def __init__(self, nouns: Iterable[Noun], *, unknown: str) -> None:
+        """Args:
+        nouns: Who answers.
+        unknown: What is said of a path, behind its name, that is none of theirs.
+        """
+        self._unknown = unknown
+        self._responders = [
+            (operation.method.upper(), _pattern(operation.path), respond)
+            for noun in nouns
+            for operation, respond in noun.responders()
+        ]
+
+    async def answer(
+        self, method: str, path: str, query: str = "", body: str = ""
+    ) -> tuple[int, str, bytes]:
+        """Answer a request; its path is below ``PREFIX``.
+
+        Returns:
+            Status, media type, and what is answered.
+        """
+        found = self._found(method, PREFIX + path)
+        if found is None:
+            answer = as_json(Problem(error=f"{path} {self._unknown}"), status=404)
+        else:
+            respond, parameters = found
+            answer = await _answered(respond, _request(method, path, query, body, parameters))
+        return answer.status_code, str(answer.media_type), bytes(answer.body)
+
+    def _found(self, method: str, path: str) -> tuple[Responder, Mapping[str, str]] | None:
+        for wanted, pattern, respond in self._responders:
+            match = pattern.fullmatch(path)
+            if wanted == method and match is not None:
+                return respond, match.groupdict()
+        return None
+
+
+async def _answered(respond: Responder, request: Request) -> Response:
+    try:
+        return await respond(request)
+    except RefusedError as error:
+        return await refused(request, error)
+    except Exception as error:  # noqa: BLE001 - a bug is the answer to the one who asked
+        return as_json(Problem(error=f"{type(error).__name__}: {error}"), status=500)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(_PARAMETER.sub(r"(?P<\1>[^/]+)", re.escape(path)))
+
+
+def _request(
+    method: str, path: str, query: str, body: str, parameters: Mapping[str, str]
+) -> Request:
+    content = body.encode()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    length = (b"content-length", str(len(content)).encode())
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [length],
+        "path_params": dict(parameters),
+    }
+    return Request(scope, receive)

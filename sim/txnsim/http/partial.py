@@ -1,0 +1,144 @@
+"""A control port of something that is no simulated cluster, and can do a part of what one can:
+faults, events and assertions, by the same operations.
+
+What it can't do is not in its OpenAPI document, and is answered 501 with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, Protocol
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.faults.meanings import CLUSTER_ACTIONS, TAKES, name_of
+from txnsim.faults.points import FaultPoint
+from txnsim.http import _app as app
+from txnsim.http import _openapi as openapi
+from txnsim.http._assertions import AssertionRoutes
+from txnsim.http._events import EventRoutes
+from txnsim.http._faults import FaultRoutes, Struck
+from txnsim.http._guard import AccessRules
+from txnsim.http._overview import LookRoutes
+from txnsim.http.messages import Health
+from txnsim.http.operation import JSON, PREFIX, Noun, Operation
+from txnsim.http.replies import RefusedError
+from txnsim.http.wire_noun import WireNoun
+from txnsim.types import TopicPartition
+
+
+class Asked(Struck, Protocol):
+    """A cluster or proxy behind a partial control port."""
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients reach it."""
+
+    def outside(self, settings: ClientSettings) -> Cluster:
+        """A client of the cluster, not connected."""
+
+
+class PartialApi(Noun):
+    """The routes over it. A subclass adds operations of its own, above those of this class."""
+
+    WIRE_NOUNS: ClassVar[tuple[type[WireNoun], ...]] = ()
+    """Further nouns that ask the cluster over the wire."""
+
+    def __init__(self, asked: Asked, points: Collection[FaultPoint]) -> None:
+        """Args:
+        asked: What it is a port of.
+        points: The fault points that pass there.
+        """
+        self._asked = asked
+        self._points = points
+        self._events = EventRoutes(asked.environment)
+
+    @classmethod
+    def every_operation(cls) -> tuple[Operation, ...]:
+        """Its own operations, and those that a simulated cluster has as well."""
+        nouns: tuple[type[Noun], ...] = (
+            *(FaultRoutes, EventRoutes),
+            *cls.WIRE_NOUNS,
+            AssertionRoutes,
+        )
+        return (*cls.operations(), *(one for noun in nouns for one in noun.operations()))
+
+    def app(self, access_rules: AccessRules | None = None) -> Starlette:
+        """The ASGI application; the arguments are those of ``ControlApi.app``."""
+        asked = self._asked
+        over_the_wire = (
+            noun(
+                asked.environment,
+                outside=asked.outside,
+                place_of=TopicPartition,
+                bootstrap=lambda: asked.bootstrap,
+            )
+            for noun in (*self.WIRE_NOUNS, AssertionRoutes)
+        )
+        nouns: tuple[Noun, ...] = (self, FaultRoutes(asked), self._events, *over_the_wire)
+        known = self.every_operation()
+        return app.application(
+            Route("/openapi.json", self.openapi),
+            *(route for noun in nouns for route in noun.routes()),
+            # Behind those that are there: whatever else a simulated cluster can be asked.
+            *(self._without(one) for one in app.OPERATIONS if one not in known),
+            access_rules=access_rules or AccessRules(),
+        )
+
+    def close(self) -> None:
+        """The control port closes: what streams comes to its end."""
+        self._events.close()
+
+    async def openapi(self, _request: Request) -> Response:
+        """The description of this API."""
+        return Response(msgspec.json.encode(self.document()), media_type=JSON)
+
+    @LookRoutes.health.operation
+    async def health(self, _request: Request) -> Health:
+        """The cluster answers."""
+        return Health(status="ok", brokers=self.brokers(), bootstrap=self._asked.bootstrap)
+
+    def brokers(self) -> int:
+        """Number of brokers, for the health check."""
+        raise NotImplementedError
+
+    def why_not(self, path: str) -> str:
+        """Reason for the answer 501 to operations on this path."""
+        raise NotImplementedError
+
+    def _without(self, operation: Operation) -> Route:
+        """A route that says why the operation is not supported."""
+        why = self.why_not(operation.path)
+
+        async def refuse(_request: Request) -> Response:
+            raise RefusedError(501, why)
+
+        path = re.sub(r"{(\w+)}$", r"{\1:path}", operation.path)
+        return Route(path, refuse, methods=[operation.method.upper()])
+
+    def document(self) -> dict[str, Any]:
+        """The OpenAPI document: its operations, and rules that can strike there."""
+        described = openapi.document(
+            self.every_operation(), refusals={f"{PREFIX}/faults": ("501",)}
+        )
+        schemas = described["components"]["schemas"]
+        schemas["FaultPoint"]["enum"] = sorted(self._points)
+        schemas["FaultPoint"]["description"] = "Where requests, answers and connections pass."
+        taken = {name_of(action) for point in self._points for action in TAKES[FaultPoint(point)]}
+        action = schemas["FaultRule"]["properties"]["action"]
+        mapping: Mapping[str, str] = action["discriminator"]["mapping"]
+        action["discriminator"]["mapping"] = {
+            name: where for name, where in mapping.items() if name in taken
+        }
+        allowed = set(action["discriminator"]["mapping"].values())
+        action["anyOf"] = [one for one in action["anyOf"] if one["$ref"] in allowed]
+        for kind in CLUSTER_ACTIONS:
+            schemas.pop(kind.__name__, None)
+        return described

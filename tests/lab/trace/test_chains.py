@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+from tests.support.small_trace import small
+from txnsim_lab.trace.chains import by_position, causes
+
+
+def test_a_chain_of_causes_ends_at_its_root_or_at_what_a_ring_has_dropped() -> None:
+    run = small(
+        ("a",),
+        ("a", "note", (), "", None),
+        ("a", "note", (0,), "", None),
+        ("a", "note", (1, 0), "", None),
+    )
+    events = by_position(run.events)
+    assert [event.i for event in causes(events, events[2])] == [2, 1, 0]
+    del events[0]
+    assert [event.i for event in causes(events, events[2])] == [2, 1]

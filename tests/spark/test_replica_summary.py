@@ -1,0 +1,95 @@
+"""What lies in a replica's folder, in short."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.support.log_dirs import write_partition
+from tests.support.logs import LogDriver, batch, driven_log, plain
+from txnsim.storage import names
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import read_batch_header
+from txnsim.wire.batch_rewrite import empty_batch
+from txnsim_spark._replica_summary import ReplicaSummary, summarize
+
+
+def summary(directory: Path) -> ReplicaSummary:
+    return summarize(
+        names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=directory)
+    )
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    return driven_log()
+
+
+def test_offsets_batches_and_open_transactions_are_summed_up(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    found = summary(tmp_path / "t-0")
+    assert (found.topic, found.partition) == ("t", 0)
+    assert found.segments == len(driver.log.local.segments) > 1
+    assert (found.batches, found.bytes) == (
+        len(list(driver.log.batches())),
+        driver.log.local.segments.size_bytes,
+    )
+    assert (found.first_offset, found.end_offset) == (0, driver.log.log_end_offset)
+    assert [(one.producer_id, one.first_offset) for one in found.open_transactions] == [(7, 4)]
+    assert (found.torn, found.torn_file) == (None, "")
+
+
+def test_a_transactional_batch_without_a_producer_opens_nothing(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    driver.append(batch(pid=-1, transactional=True))
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    assert [one.producer_id for one in summary(tmp_path / "t-0").open_transactions] == [7]
+
+
+def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDriver) -> None:
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    (_, first), *_ = names.Suffix.LOG.files_in(tmp_path / "t-0")
+    whole = first.read_bytes()
+    first.write_bytes(whole[:-1])
+    found = summary(tmp_path / "t-0")
+    assert found.torn is not None
+    assert found.torn_file == first.name
+    assert found.bytes == found.torn.position
+    assert found.bytes + found.torn.size == len(whole) - 1
+
+
+def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    driver.txn(5)
+    driver.append(plain(3))
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    *older, (offset, _) = names.Suffix.LOG.files_in(tmp_path / "t-0")
+    assert offset > 4
+    for _, path in older:
+        path.unlink()
+    assert [one.first_offset for one in summary(tmp_path / "t-0").open_transactions] == [4]
+    (tmp_path / "t-0" / names.Suffix.SNAPSHOT.at(offset)).write_bytes(b"damaged")
+    assert summary(tmp_path / "t-0").open_transactions == ()
+
+
+def test_an_empty_folder_is_an_empty_replica(tmp_path: Path) -> None:
+    found = summary(tmp_path)
+    assert (found.segments, found.batches, found.end_offset) == (0, 0, 0)
+
+
+def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0)
+    driver.end(committed=True)
+    data, marker = driver.log.batches()
+    emptied = empty_batch(read_batch_header(marker))
+    (tmp_path / names.Suffix.LOG.at(0)).write_bytes(data + emptied)
+    found = summary(tmp_path)
+    assert (found.torn, found.batches) == (None, 2)
+    assert [one.first_offset for one in found.open_transactions] == [0]
