@@ -38,6 +38,8 @@ SIGHTED: Final = 7
 STATE_COLUMNS: Final = 8
 
 _CRC: Final = 17
+_CRC_START: Final = BatchHeader.CRC_START
+"""Here, as compiled code knows no classes."""
 _TYPE_AT: Final = 69
 """Lower byte of a marker's type in its batch."""
 
@@ -163,7 +165,7 @@ def _put(
     _write(buffer, at + 43, 8, producer)
     _write(buffer, at + 53, 4, sequence)
     crc = np.uint32(0xFFFFFFFF)
-    for place in range(at + BatchHeader.CRC_START, at + template.shape[0]):
+    for place in range(at + _CRC_START, at + template.shape[0]):
         crc = tables[0, (crc ^ np.uint32(buffer[place])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
     _write(buffer, at + _CRC, 4, int(crc ^ np.uint32(0xFFFFFFFF)))
     state[OFFSET] += 1

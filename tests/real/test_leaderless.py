@@ -1,4 +1,4 @@
-"""The page on a commit without a leader shows what stock clients see of each release."""
+"""The page on a commit without a leader shows what a stock client sees, with the defect and without."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.real import leaderless
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "commit-without-a-leader.md"
 
 
-@pytest.mark.parametrize("place", leaderless.PLACES)
+@pytest.mark.parametrize("place", ["kafka-4.2.2", "kafka-4.4.0"])
 def test_the_page_shows_what_was_seen(place: str) -> None:
     (block,) = re.findall(rf"{re.escape(place)}:\n((?:  {{.*}}\n)+)", PAGE.read_text("utf-8"))
     events = [json.loads(line) for line in block.splitlines()]

@@ -106,10 +106,10 @@ def test_files_of_which_none_can_be_opened_are_refused(
 def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = RegularFile.ranges
 
-    def refused(file: RegularFile) -> Any:
+    def refused(file: RegularFile, **how: Any) -> Any:
         if file.path.parent.name == "orders-0":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file.path))
-        return opened(file)
+        return opened(file, **how)
 
     monkeypatch.setattr(RegularFile, "ranges", refused)
     assert rows_of(logs, topics="orders,payments")

@@ -802,13 +802,12 @@ def test_the_banner_says_what_becomes_of_coordinators_replicas() -> None:
     assert changed_defaults(DEFAULTS, brokers=3) == changed_defaults(DEFAULTS)
     assert changed_defaults(DEFAULTS, brokers=1) == [
         "transaction.state.log.replication.factor=1, transaction.state.log.min.isr=1, "
-        "offsets.topic.replication.factor=1, share.coordinator.state.topic.replication.factor=1, "
-        "share.coordinator.state.topic.min.isr=1: not set, so no more than there are brokers "
-        "(Apache Kafka waits for 3, 2, 3, 3, 2)",
+        "offsets.topic.replication.factor=1: not set, so no more than there are brokers "
+        "(Apache Kafka waits for 3, 2, 3)",
         "every other setting has Apache Kafka's default",
     ]
     two, offsets = changed_defaults(Settings(offsets_topic_replication_factor=1), brokers=2)
-    assert two.startswith("transaction.state.log.replication.factor=2, share.coordinator.state.")
+    assert two.startswith("transaction.state.log.replication.factor=2: not set, ")
     assert offsets == (
         "offsets.topic.replication.factor=1 (Apache Kafka: 3; of __consumer_offsets)"
     )
@@ -821,7 +820,7 @@ def test_the_banner_says_that_what_is_set_leaves_clients_without_a_coordinator()
         "transaction.state.log.replication.factor=3 is set, and there is 1 broker: as of a real "
         "broker, clients get COORDINATOR_NOT_AVAILABLE"
     )
-    assert lines[1].startswith("offsets.topic.replication.factor=1, share.coordinator.state.")
+    assert lines[1].startswith("offsets.topic.replication.factor=1: not set, ")
 
 
 def test_values_are_spelled_as_in_a_brokers_file() -> None:

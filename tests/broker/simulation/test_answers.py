@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Final
+from uuid import UUID
 
 import pytest
 
@@ -73,6 +74,8 @@ ASKED: Final[dict[int, tuple[int, dict[str, Any]]]] = {
     69: (1, {"group_ids": ["consumers"] * TIMES}),
     74: (1, {}),
     75: (0, {"topics": [{"name": "wide"}] * TIMES, "response_partition_limit": 2_000}),
+    87: (1, {"group_id": "consumers", "topics": [{"topic_id": UUID(int=7), "partitions": [
+        {"partition": 0, "leader_epoch": 0}] * TIMES}]}),
 }  # fmt: skip
 TOO_LARGE: Final = {9, 32, 55, 65, 69}
 """Those of which so much is more than the budget."""

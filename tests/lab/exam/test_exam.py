@@ -446,7 +446,9 @@ def test_transactions_without_a_record_and_compressed_ones(level: int) -> None:
             cluster = await kafka.rebuilt.client("neighbour")
             kafka.rebuilt.guests.append(cluster.close)
             neighbour = Neighbour(
-                cluster=cluster, transactions=kafka.transactions, transactional_id="neighbour"
+                cluster=cluster,
+                wait_for_state=kafka.transactions.wait_for_state,
+                transactional_id="neighbour",
             )
             await neighbour.init()
             await neighbour.transact(AT, (), committed=False)

@@ -12,6 +12,7 @@ import pytest
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.no_spark import no_session
+from txnsim import extensions
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
@@ -19,7 +20,6 @@ from txnsim.storage import names
 from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
-from txnsim_spark import libraries
 from txnsim_spark.forensics import find_hanging as module
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
@@ -228,7 +228,7 @@ def test_what_a_kill_left_to_read_takes_the_extra(
 ) -> None:
     """Nothing that needs it is imported before that is said, nor where snapshots are enough."""
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.setattr(libraries, "find_spec", lambda _name: None)
+    monkeypatch.setattr(extensions, "find_spec", lambda _name: None)
     killed = broker_with(tmp_path / "killed", driver, "Ongoing", clean=False)
     with pytest.raises(MissingExtraError, match="the extra spark is not installed"):
         report_on(killed.path)
