@@ -1,4 +1,4 @@
-"""The page on a commit without a leader shows what a stock client sees, with the defect and without."""
+"""The page on a commit without a leader shows what a stock client sees of both kinds of release."""
 
 from __future__ import annotations
 
