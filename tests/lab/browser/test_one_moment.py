@@ -204,6 +204,11 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
                 page.wait_for_function("(so) => __samples.length >= so", arg=so)
                 if path:
                     ask(server, path, body)
+            # A busy machine judges few events in the time of so many samples.
+            page.wait_for_function(
+                "(so) => new Set(__samples.map((one) => one.event ?? '')).size > so",
+                arg=samples / 20,
+            )
             rate = page.evaluate("__page['store.js'].rate.value")
             some = page.evaluate("__samples")
             are_of_one_moment(seen(page))
@@ -215,7 +220,7 @@ def test_no_headline_contradicts_what_is_explained_of_its_event_while_clients_co
     assert {event: said[event] for event in compared} == compared
     # It has compared something.
     assert rate > 5 * RATE
-    assert len(compared) > 3  # a busy machine judges once in some seconds
+    assert len(compared) > samples / 40
     assert {"hanging", "owed"} <= set(compared.values())
     assert sum(one["event"] is not None for one in some) > samples / 2
 

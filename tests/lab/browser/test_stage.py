@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -322,6 +324,9 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
 
     page.click("#practise")
     is_said("T1 of billing hangs on orders-0.")
+    with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
+        newest = json.load(answer)["at"]
+    page.wait_for_function("(at) => __sim.events.at(-1)?.i >= at", arg=newest)
     page.keyboard.press(",")
     page.click("#repair")  # at an event of the past: it is done now
     is_said("The ABORT marker is written on orders-0.")
