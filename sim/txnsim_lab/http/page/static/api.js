@@ -16,10 +16,10 @@ const SHOWN_FROM = 20_000;
 const SHOWN_MS = 200;
 /** Counts what is shown, or read to be shown. */
 let generation = 0;
-/** Counts what was asked to be shown: what is late for an earlier wish is not shown. What is shown goes on until
- *  the newest wish has come true. */
-let wish = 0;
-const wished = () => (wish += 1);
+/** Counts what the reader chose to see: an answer that is late for an earlier choice is not shown. A live trace
+ *  goes on until what was chosen is there. */
+let choice = 0;
+const chosen = () => (choice += 1);
 
 /** Trade the token behind # for a cookie; it reaches no log and leaves the address bar. */
 export async function open() {
@@ -121,7 +121,7 @@ async function kept(mine) {
 export async function listen() {
   if (source.value.kind === "run") void leave();
   lesson.value = filed.value = null;
-  wished();
+  chosen();
   generation += 1;
   const mine = generation;
   if (isSite) { // no cluster is there to be followed
@@ -176,25 +176,25 @@ export async function listen() {
   }
 }
 
-/** Show a whole trace: header, events, trailer as JSON lines. False: there is a newer wish, or trace, by now. */
-export async function load(answer, kind, asked_ = wished()) {
-  if (asked_ !== wish) return false;
+/** Show a whole trace: header, events, trailer as JSON lines. False: there is a newer choice, or trace, by now. */
+export async function load(answer, kind, ours = chosen()) {
+  if (ours !== choice) return false;
   generation += 1;
   const mine = generation;
   const book = await readBook(answer, progressOf(mine));
   reading.value = 0;
-  if (!book || mine !== generation || asked_ !== wish) return false;
+  if (!book || mine !== generation || ours !== choice) return false;
   put(book, kind);
   link.value = "done";
   return true;
 }
 
 /** Run a scenario in virtual time, in a process of its own, and look at it; to its end unless paused. One of
- *  the reader's own has its text. False: something else was asked for meanwhile. */
+ *  the reader's own has its text. False: something else was chosen meanwhile. */
 export async function play(name, run, take_, seed = 1, { paused = false, inputs = [], of = "", yaml } = {}) {
   if (source.value.kind === "run") void leave();
   lesson.value = filed.value = null;
-  const mine = wished();
+  const mine = chosen();
   const which = yaml ? { yaml } : { name };
   const begun = await post(`/runs?${WAIT}`, { ...which, runs: [run], takes: [take_], seed, paused: true, inputs, lesson: of });
   const about = { kind: "run", id: begun.id, name, run, take: take_, seed, yaml };
@@ -205,7 +205,7 @@ export async function play(name, run, take_, seed = 1, { paused = false, inputs 
   choose("stage"); // now, not at its end: by then somebody may look at something else
   if (paused || !driven.value?.next) return true;
   await command("go", {});
-  if (mine !== wish) return false;
+  if (mine !== choice) return false;
   const found = decisive(violations.value);
   if (found !== null) go(found); // where there is something to see, not at the healed end
   return true;
@@ -228,7 +228,7 @@ export async function repeat({ name, run, take: take_, seed, inputs, step, at, v
  *  one, unless it is named: one whose verdict is of the other kind, with transactions v2 if it can be. */
 export async function beside(wanted) {
   const { name, take: take_, seed, run: own, yaml } = source.value;
-  const mine = wish;
+  const mine = choice;
   if (yaml) throw new Error("runs of a story that is not shipped are not compared here: txnsim diff compares their traces");
   const { runs } = (await ask("/scenarios")).find((one) => one.name === name || one.aliases.includes(name));
   const others = Object.keys(runs).filter((one) => one !== own);
@@ -241,7 +241,7 @@ export async function beside(wanted) {
   const answer = await call(`/runs/${begun.id}/trace?${new URLSearchParams({ run, take: take_ })}`);
   if (!answer.ok) throw new Error(`${answer.status} ${answer.statusText}`);
   const book = await readBook(answer);
-  if (mine !== wish) return;
+  if (mine !== choice) return;
   const both = { book, about: { ...about, id: begun.id, verdict: begun.runs[0] }, names: [own, run], others };
   laidOut(both);
   const { first } = compared.value;
@@ -257,7 +257,7 @@ function laidOut(both) {
 const WAIT = "wait_ms=60000";
 const over = (run) => run.state === "failed" || run.state === "cancelled";
 
-/** Show where a driven run stands now. False: something else was asked for meanwhile. */
+/** Show where a driven run stands now. False: something else was chosen meanwhile. */
 async function follow(about, run, mine) {
   if (over(run)) throw new Error(run.error ?? "the run was ended");
   const where = new URLSearchParams({ run: about.run, take: about.take });
@@ -281,9 +281,9 @@ export async function command(verb, body) {
   busy.value = true;
   hush();
   try {
-    const mine = wish;
+    const mine = choice;
     const run = await post(`/runs/${about.id}/${verb}?${WAIT}`, body);
-    if (mine === wish) await follow(about, run, mine);
+    if (mine === choice) await follow(about, run, mine);
   } finally {
     busy.value = false;
   }
@@ -314,7 +314,7 @@ export async function unpack() {
 
 /** Open a trace, or a run in one file, that the reader has on disk. */
 export async function openFile(file) {
-  const mine = wished();
+  const mine = chosen();
   const text = await file.text();
   const report = text.trimStart().startsWith("<") ? new DOMParser().parseFromString(text, "text/html") : null;
   if (source.value.kind === "run") void leave();
