@@ -37,8 +37,8 @@ BATCHES_MAX: Final = 20_000
 """Of one write, as it is worked on in one step: twice what a leader may have in flight."""
 
 DEVIATIONS: Final = (
-    "WriteShareGroupState with more than 20,000 batches of a partition is refused like a "
-    "record that is too large (UNKNOWN_SERVER_ERROR), whatever size its record would have.",
+    "The share coordinator refuses a WriteShareGroupState with more than 20,000 batches of a "
+    "partition like a record that is too large (UNKNOWN_SERVER_ERROR), also where it is small.",
     "Up to 4.3 a batch of WriteShareGroupState that ends before it begins is kept beside others; "
     "here it is UNKNOWN_SERVER_ERROR in all releases, as in 4.4. FENCED_STATE_EPOCH has the text "
     "of 4.4 in all releases.",
