@@ -1,9 +1,10 @@
 """Which partitions of its log a coordinator's broker leads, and under which epoch.
 
-The leader of a partition of ``__transaction_state`` or ``__consumer_offsets`` coordinates its ids;
-its leader epoch is the coordinator epoch. What is owned lives for one such epoch: code that has
-waited for the log keeps what it started with and checks ``is_current`` before touching it again.
-That is the whole protection against a coordinator that moved meanwhile.
+The leader of a partition of ``__transaction_state``, ``__consumer_offsets`` or
+``__share_group_state`` coordinates the ids that fall there; its leader epoch is the coordinator
+epoch. What is owned lives for one such epoch: code that has waited for the log keeps what it
+started with and checks ``is_current`` before touching it again. That is the whole protection
+against a coordinator that moved meanwhile.
 
 Counterpart in Kafka: the coordinators of CoordinatorRuntime; transactionMetadataCache and
 loadingPartitions of TransactionStateManager.
