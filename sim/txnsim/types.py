@@ -107,11 +107,12 @@ class Decision(
 # Ids, as Kafka writes them
 
 _UUID_CHARACTERS: Final = 22
+_NO_UUID: Final = bytes(16)
 
 
-def uuid_text(value: uuid.UUID) -> str:
-    """An id as Kafka writes it (Uuid.toString)."""
-    return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+def uuid_text(value: uuid.UUID | None) -> str:
+    """An id as Kafka writes it (Uuid.toString); None is the id of zeroes, as in a message."""
+    return urlsafe_b64encode(_NO_UUID if value is None else value.bytes).rstrip(b"=").decode()
 
 
 def uuid_from(text: str) -> uuid.UUID:

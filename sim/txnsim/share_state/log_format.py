@@ -30,8 +30,6 @@ _KIND: Final = struct.Struct("!h")
 _SNAPSHOT: Final = 0
 _UPDATE: Final = 1
 _VERSION: Final = 0
-_NO_UUID: Final = "A" * 22
-"""The id of zeroes, for which our messages have None."""
 
 
 # Writing
@@ -54,7 +52,7 @@ def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
 
 
 def _key(key: ShareKey) -> Any:
-    topic_id = None if key.topic_id == _NO_UUID else uuid_from(key.topic_id)
+    topic_id = uuid_from(key.topic_id)
     return schema.ShareKey(group_id=key.group_id, topic_id=topic_id, partition=key.partition)
 
 
@@ -119,8 +117,7 @@ def decode_record(key: bytes, value: bytes | None) -> ShareRecord | None:
         if kind not in (_SNAPSHOT, _UPDATE):
             return None
         place = _read(schema.ShareKey, key)
-        topic_id = _NO_UUID if place.topic_id is None else uuid_text(place.topic_id)
-        share_key = ShareKey(place.group_id, topic_id, place.partition)
+        share_key = ShareKey(place.group_id, uuid_text(place.topic_id), place.partition)
         if value is None:
             return ShareDeleted(key=share_key) if kind == _SNAPSHOT else None
         (version,) = _KIND.unpack_from(value)
@@ -144,7 +141,7 @@ def _snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
         delivery_complete_count=found.delivery_complete_count,
         create_timestamp_ms=found.create_timestamp,
         write_timestamp_ms=found.write_timestamp,
-        batches=_state_batches(found),
+        batches=state_batches(found),
     )
 
 
@@ -156,11 +153,12 @@ def _update(key: ShareKey, value: bytes) -> ShareUpdate:
         leader_epoch=found.leader_epoch,
         start_offset=found.start_offset,
         delivery_complete_count=found.delivery_complete_count,
-        batches=_state_batches(found),
+        batches=state_batches(found),
     )
 
 
-def _state_batches(found: Any) -> tuple[StateBatch, ...]:
+def state_batches(found: Any) -> tuple[StateBatch, ...]:
+    """Those of a record, or of a partition in a request: the fields are the same."""
     return tuple(
         StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
         for one in found.state_batches

@@ -14,13 +14,11 @@ import msgspec
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
-from txnsim.interbroker.share_state import ShareKey, StateBatch
+from txnsim.interbroker.share_state import ShareKey
 from txnsim.node.peers import ShareAnswer, ShareCommand
+from txnsim.share_state.log_format import state_batches
 from txnsim.types import TopicPartition, uuid_text
 from txnsim.wire import codec
-
-NO_ID = "A" * 22
-"""The id of zeroes as text; the message has None."""
 
 
 def handled(
@@ -40,7 +38,7 @@ def handled(
         if not message.group_id or not is_complete:
             return _answer(request, {})
         keys = [
-            (topic, part, ShareKey(message.group_id, _id_of(topic), part.partition))
+            (topic, part, ShareKey(message.group_id, uuid_text(topic.topic_id), part.partition))
             for topic in message.topics
             for part in topic.partitions
         ]
@@ -90,19 +88,12 @@ def subject(request: Request) -> Subject:
     )
 
 
-def _id_of(topic: Any) -> str:
-    return NO_ID if topic.topic_id is None else uuid_text(topic.topic_id)
-
-
 def _values(command: Any, part: Any) -> dict[str, Any]:
     values = {
         name: getattr(part, name) for name in command.__struct_fields__ if hasattr(part, name)
     }
     if hasattr(part, "state_batches"):
-        values["batches"] = tuple(
-            StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-            for one in part.state_batches
-        )
+        values["batches"] = state_batches(part)
     return values
 
 
