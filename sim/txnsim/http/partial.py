@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -98,7 +99,11 @@ class PartialApi(Noun):
 
     async def openapi(self, _request: Request) -> Response:
         """The description of this API."""
-        return Response(msgspec.json.encode(self.document()), media_type=JSON)
+        return Response(self._encoded_document, media_type=JSON)
+
+    @cached_property
+    def _encoded_document(self) -> bytes:
+        return msgspec.json.encode(self.document())
 
     @LookRoutes.health.operation
     async def health(self, _request: Request) -> Health:
