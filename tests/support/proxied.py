@@ -31,7 +31,7 @@ class ProxiedCluster(VirtualCluster):
         return self.proxy.injector
 
     def address(self, topic_partition: TopicPartition) -> tuple[str, int]:
-        """Where clients reach the leader: the proxy's door."""
+        """Where clients reach the leader: the proxy's listener."""
         return self.proxy.clients.address(int(self.leader(topic_partition)))
 
 

@@ -2,7 +2,7 @@
 never do what they say. ``plan`` says what a rule means for a crossing.
 
 A fault that silently does nothing makes a test that tests nothing, so a rule is looked at as soon
-as it is made, whichever door it comes through.
+as it is made, whichever connection it comes through.
 """
 
 from __future__ import annotations

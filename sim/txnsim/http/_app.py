@@ -1,6 +1,6 @@
 """The control port as one application: the routes of every noun over one cluster.
 
-Every change goes through the same doors that scenarios use: the clock, the injector and the
+Every change goes through what scenarios use: the clock, the injector and the
 cluster. Each module beside this one has one noun: its messages, its operations, its answers.
 """
 

@@ -1,4 +1,4 @@
-"""The one door to time, chance, tasks and the network.
+"""The one way to time, chance, tasks and the network.
 
 - ``env``: the protocols, and the environment that joins them.
 - ``clock``, ``tasks``, ``network``, ``rng``: the classes over an event loop, any event loop.

@@ -1,4 +1,4 @@
-"""The door to the world: what time, chance, tasks and the network look like from inside.
+"""The world outside: what time, chance, tasks and the network look like from inside.
 
 Everything above gets these handed in and never reaches past them. One class of each serves both
 worlds: ``real`` puts them on sockets and the system's clocks, ``virtual.run`` on a loop whose clock

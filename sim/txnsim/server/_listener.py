@@ -45,7 +45,7 @@ class ClientConnection(Protocol):
         """End it."""
 
 
-class Door(msgspec.Struct, frozen=True, kw_only=True):
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A listening address that a broker has in every life."""
 
     host: str
@@ -66,7 +66,7 @@ class BrokerListener:
     def __init__(self, *, environment: Environment, settings: Settings, connect: Connect) -> None:
         self._environment = environment
         self._connect = connect
-        self._doors: list[_BoundDoor] = []
+        self._endpoints: list[_BoundEndpoint] = []
         self.broker: Broker
         """The broker that answers here, once it is open."""
         self.settings: Final = settings
@@ -94,37 +94,37 @@ class BrokerListener:
         self.is_gone = False
         """Its broker lives no longer: what is held at a fault point must not take effect."""
 
-    async def bind(self, door: Door) -> Door:
-        """Listen; returns the door with the port really bound.
+    async def bind(self, endpoint: Endpoint) -> Endpoint:
+        """Listen; returns the endpoint with the port really bound.
 
         Raises:
             OSError: The port is busy and named, or the host is none of ours.
         """
-        bound = _BoundDoor(self, door, self._connect)
-        tls = None if door.channel_builder is None else door.channel_builder.tls
+        bound = _BoundEndpoint(self, endpoint, self._connect)
+        tls = None if endpoint.channel_builder is None else endpoint.channel_builder.tls
         try:
-            bound.socket = await self.network.listen(door.host, door.port, bound, tls=tls)
+            bound.socket = await self.network.listen(endpoint.host, endpoint.port, bound, tls=tls)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             # Loops word it differently; the port is what matters.
             raise OSError(
-                error.errno, f"{host_and_port(door.host, door.port)} is in use"
+                error.errno, f"{host_and_port(endpoint.host, endpoint.port)} is in use"
             ) from error
-        self._doors.append(bound)
-        return msgspec.structs.replace(door, port=bound.socket.address[1])
+        self._endpoints.append(bound)
+        return msgspec.structs.replace(endpoint, port=bound.socket.address[1])
 
-    def succeed(self, former: BrokerListener, doors: Sequence[Door]) -> None:
+    def succeed(self, former: BrokerListener, endpoints: Sequence[Endpoint]) -> None:
         """Take over the sockets of another listener, as they are; its connections stay with it.
 
         Args:
             former: Whose sockets; it has none afterwards.
-            doors: What each of them is from now on, in the order in which they were bound.
+            endpoints: What each of them is from now on, in the order in which they were bound.
         """
-        for bound, door in zip(former._doors, doors, strict=True):
+        for bound, endpoint in zip(former._endpoints, endpoints, strict=True):
             bound.listener = self
-            bound.door, bound.other = door, None
-        self._doors, former._doors = former._doors, []
+            bound.endpoint, bound.other = endpoint, None
+        self._endpoints, former._endpoints = former._endpoints, []
 
     def open(self, broker: Broker) -> None:
         """From now on requests are handled."""
@@ -151,19 +151,19 @@ class BrokerListener:
         if is_full is self._is_full:
             return
         self._is_full = is_full
-        for bound in self._doors:
-            bound.door, bound.other = (
+        for bound in self._endpoints:
+            bound.endpoint, bound.other = (
                 bound.full() if bound.other is None else bound.other,
-                bound.door,
+                bound.endpoint,
             )
             for connection in self.connections:
                 if connection.apis is bound.other.apis:
-                    connection.apis = bound.door.apis
+                    connection.apis = bound.endpoint.apis
 
     async def keep_ports(self) -> list[Listener]:
         """Keep the ports where it has listened for whoever listens there next."""
         kept = []
-        for bound in self._doors:
+        for bound in self._endpoints:
             if bound.socket is not None:
                 host, port = bound.socket.address
                 try:
@@ -176,7 +176,7 @@ class BrokerListener:
         """Stop listening and close every connection."""
         self.is_open = False
         self.is_gone = True
-        for bound in self._doors:
+        for bound in self._endpoints:
             if bound.socket is not None:
                 await bound.socket.close()
         for connection in list(self.connections):
@@ -188,23 +188,23 @@ class BrokerListener:
             await asyncio.sleep(0)
 
 
-class _BoundDoor(msgspec.Struct, eq=False):
+class _BoundEndpoint(msgspec.Struct, eq=False):
     """A listening socket; who connects there belongs to the listener that has it at that moment."""
 
     listener: BrokerListener
-    door: Door
+    endpoint: Endpoint
     connect: Connect
     socket: Listener | None = None
-    other: Door | None = None
-    """The other door: with normal APIs, or with refusing ones above the memory mark."""
+    other: Endpoint | None = None
+    """The other endpoint: with normal APIs, or with refusing ones above the memory mark."""
 
-    def full(self) -> Door:
-        """A copy of the door above the memory mark: its APIs refuse requests."""
-        return msgspec.structs.replace(self.door, apis=refusing(self.door.apis))
+    def full(self) -> Endpoint:
+        """A copy of the endpoint above the memory mark: its APIs refuse requests."""
+        return msgspec.structs.replace(self.endpoint, apis=refusing(self.endpoint.apis))
 
     def __call__(self) -> asyncio.Protocol:
         """A client has connected."""
-        return self.connect(self.listener, self.door.apis, self.door.channel_builder)
+        return self.connect(self.listener, self.endpoint.apis, self.endpoint.channel_builder)
 
 
 Connect = Callable[[BrokerListener, ApiTable, ChannelBuilder | None], asyncio.Protocol]

@@ -38,7 +38,7 @@ from txnsim.security.options import SecurityOptions, check_security
 from txnsim.server._channel_builder import ChannelBuilder, authorizer_of, first_credentials
 from txnsim.server._cluster_control import SimClusterControl
 from txnsim.server._connection import Connection
-from txnsim.server._listener import BrokerListener, Door
+from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.server._trace_snapshot import open_with_snapshot
 from txnsim.server.inputs import described, input_event
 from txnsim.server.member import Member, MemberState
@@ -298,26 +298,26 @@ class SimCluster:
                 heir = heirs[broker_id] = self._new_listener()
                 if member.listener is None:
                     await member.free_ports()
-                    for door in self._respoken(member, snapshot.releases[broker_id]):
-                        await heir.bind(door)
+                    for endpoint in self._respoken(member, snapshot.releases[broker_id]):
+                        await heir.bind(endpoint)
         except OSError:
             for heir in heirs.values():
                 await heir.close()
             raise
         for broker_id, member in self.members.items():
             if member.listener is not None:
-                doors = self._respoken(member, snapshot.releases[broker_id])
-                heirs[broker_id].succeed(member.listener, doors)
+                endpoints = self._respoken(member, snapshot.releases[broker_id])
+                heirs[broker_id].succeed(member.listener, endpoints)
         return list(heirs.values())
 
-    def _respoken(self, member: Member, release: Release) -> tuple[Door, ...]:
-        """A broker's doors, with what that release speaks there."""
+    def _respoken(self, member: Member, release: Release) -> tuple[Endpoint, ...]:
+        """A broker's endpoints, with what that release speaks there."""
         spoken = self._spoken(release)
         return tuple(
-            door
-            if door.apis.listener == kip_text.LISTENER
-            else msgspec.structs.replace(door, apis=self._apis(spoken, door.apis.listener))
-            for door in member.doors
+            endpoint
+            if endpoint.apis.listener == kip_text.LISTENER
+            else msgspec.structs.replace(endpoint, apis=self._apis(spoken, endpoint.apis.listener))
+            for endpoint in member.endpoints
         )
 
     # Life of brokers
@@ -342,7 +342,7 @@ class SimCluster:
             if complaint is not None:
                 raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
             self.fleet.assign(broker_id, release)
-            member.doors = self._respoken(member, release)
+            member.endpoints = self._respoken(member, release)
         with input_event(self.environment, "start", broker=broker_id, as_version=as_version):
             await member.start()
 
@@ -470,14 +470,16 @@ class SimCluster:
 
     # Parts
 
-    async def _bind(self) -> list[tuple[Door, ...]]:
-        """Open the doors of each broker, so that every port is known before the brokers live."""
-        doors = []
+    async def _bind(self) -> list[tuple[Endpoint, ...]]:
+        """Bind each broker's endpoints, so that every port is known before the brokers live."""
+        endpoints = []
         for index in range(self.options.brokers):
             listener = self._new_listener()
             self._bound.append(listener)
-            doors.append(tuple([await listener.bind(door) for door in self._wanted_doors(index)]))
-        return doors
+            endpoints.append(
+                tuple([await listener.bind(endpoint) for endpoint in self._wanted_endpoints(index)])
+            )
+        return endpoints
 
     def _new_listener(self) -> BrokerListener:
         return BrokerListener(
@@ -493,22 +495,22 @@ class SimCluster:
             telemetry=settings.client_telemetry_enable,
         )
 
-    def _wanted_doors(self, index: int) -> list[Door]:
+    def _wanted_endpoints(self, index: int) -> list[Endpoint]:
         """The listeners of a broker; port 0 is any free one."""
         options = self.options
         away = index * port_step(options)
         apis = self._spoken(self.fleet.of(options.broker_ids[index]))
-        doors: list[Door] = []
+        endpoints: list[Endpoint] = []
         if options.security.has_plain_listener:
             port = options.port and options.port + away
             if options.ports:
                 port = options.ports[index]
             plain = self._apis(apis, CLIENT_LISTENER)
-            doors.append(Door(host=options.host, port=port, apis=plain))
+            endpoints.append(Endpoint(host=options.host, port=port, apis=plain))
         for channel_builder in self._channel_builders:
             listener = channel_builder.listener
-            doors.append(
-                Door(
+            endpoints.append(
+                Endpoint(
                     host=listener.host or options.host,
                     port=listener.port and listener.port + away,
                     apis=self._apis(apis, listener.name),
@@ -520,8 +522,10 @@ class SimCluster:
             if kip_text_port is None:
                 kip_text_port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
             port = kip_text_port and kip_text_port + index
-            doors.append(Door(host=options.host, port=port, apis=self._apis(kip_text.KIP_TEXT)))
-        return doors
+            endpoints.append(
+                Endpoint(host=options.host, port=port, apis=self._apis(kip_text.KIP_TEXT))
+            )
+        return endpoints
 
     def _apis(self, apis: ApiTable, listener: str | None = None) -> ApiTable:
         """What is spoken at a listener of that name, as far as it is allowed."""
@@ -532,7 +536,7 @@ class SimCluster:
 
     def _make_brokers(
         self,
-        doors: list[tuple[Door, ...]],
+        endpoints: list[tuple[Endpoint, ...]],
         *,
         first_producer_id: ProducerId = FIRST_PRODUCER_ID,
         loaded: LoadedCluster | None = None,
@@ -540,7 +544,7 @@ class SimCluster:
         options = self.options
         host = options.advertised_host or self.environment.clients_host
         image = first_image(
-            registered(msgspec.structs.replace(options, advertised_host=host), doors),
+            registered(msgspec.structs.replace(options, advertised_host=host), endpoints),
             settings=options.settings,
             security=options.security,
             fleet=self.fleet,
@@ -562,7 +566,7 @@ class SimCluster:
         )
         self._controller.start()
         budget = self._new_budget()
-        for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
+        for broker_id, own, listener in zip(image.brokers, endpoints, self._bound, strict=True):
             logs = BrokerLogs(
                 options.settings,
                 self.fleet.of(broker_id).rules,
@@ -577,7 +581,7 @@ class SimCluster:
                 clock=clock,
                 metadata=metadata,
                 disk=logs,
-                doors=own,
+                endpoints=own,
             )
             self.members[broker_id] = member
             member.join(listener)
@@ -648,7 +652,9 @@ def first_image(
     return image
 
 
-def registered(options: ClusterOptions, doors: Sequence[tuple[Door, ...]]) -> list[BrokerImage]:
+def registered(
+    options: ClusterOptions, endpoints: Sequence[tuple[Endpoint, ...]]
+) -> list[BrokerImage]:
     """Each broker as clients see it."""
     return [
         BrokerImage(
@@ -657,24 +663,26 @@ def registered(options: ClusterOptions, doors: Sequence[tuple[Door, ...]]) -> li
             host=_told(options, own[0], number)[0],
             port=_told(options, own[0], number)[1],
             addresses={
-                door.apis.listener: _told(options, door, number)
-                for door in own
-                if door.apis.listener != CLIENT_LISTENER
+                endpoint.apis.listener: _told(options, endpoint, number)
+                for endpoint in own
+                if endpoint.apis.listener != CLIENT_LISTENER
             },
         )
-        for number, (broker_id, own) in enumerate(zip(options.broker_ids, doors, strict=True), 1)
+        for number, (broker_id, own) in enumerate(
+            zip(options.broker_ids, endpoints, strict=True), 1
+        )
     ]
 
 
-def _told(options: ClusterOptions, door: Door, number: int) -> tuple[str, int]:
+def _told(options: ClusterOptions, endpoint: Endpoint, number: int) -> tuple[str, int]:
     """Host and port of a broker's listener, as clients get them."""
-    if options.advertised and door.apis.listener == CLIENT_LISTENER:
+    if options.advertised and endpoint.apis.listener == CLIENT_LISTENER:
         return options.advertised[number - 1]
-    own = None if door.channel_builder is None else door.channel_builder.listener
-    host, port = options.advertised_host or _reachable(door.host), options.advertised_port
+    own = None if endpoint.channel_builder is None else endpoint.channel_builder.listener
+    host, port = options.advertised_host or _reachable(endpoint.host), options.advertised_port
     if own is not None:
         host, port = own.advertised_host or host, own.advertised_port
-    return host, door.port if port is None or options.brokers > 1 else port
+    return host, endpoint.port if port is None or options.brokers > 1 else port
 
 
 def _reachable(host: str) -> str:

@@ -27,7 +27,7 @@ from txnsim.runtime.clock import SkewedClock
 from txnsim.runtime.env import Environment, Listener
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server._connection import Connection
-from txnsim.server._listener import BrokerListener, Door
+from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.types import BrokerId, TopicPartition
 
 SHUTDOWN_TIMEOUT_MS: Final = 300_000
@@ -60,7 +60,7 @@ class Member:
         clock: SkewedClock,
         metadata: Metadata,
         disk: BrokerLogs,
-        doors: tuple[Door, ...],
+        endpoints: tuple[Endpoint, ...],
     ) -> None:
         self.broker_id = broker_id
         self.clock = clock
@@ -68,7 +68,7 @@ class Member:
         self.disk = disk
         self.lagging: set[TopicPartition] = set()
         """Partitions in which it falls behind on purpose, in every life."""
-        self.doors = doors
+        self.endpoints = endpoints
         self.state = MemberState.DOWN
         self.is_cut_off_from_clients = False
         self.broker: Broker | None = None
@@ -161,8 +161,8 @@ class Member:
         )
         await self.free_ports()
         try:
-            for door in self.doors:
-                await listener.bind(door)
+            for endpoint in self.endpoints:
+                await listener.bind(endpoint)
         except OSError:
             await self._end("port taken")
             raise

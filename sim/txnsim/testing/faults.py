@@ -183,7 +183,7 @@ class AsyncFaults(ClusterPart):
         in_force = () if injector is None else injector.rules()
         ours = [(fault.armed, fault.may_miss) for fault in self._armed]
         known = {id(armed) for armed, _ in ours}
-        # Rules that came by another door, the control port for instance, count as well.
+        # Rules that came another way, by the control port for instance, count as well.
         others = [(armed, False) for armed in in_force if id(armed) not in known]
         states = []
         for armed, may_miss in (*ours, *others):

@@ -124,7 +124,7 @@ class RebuiltCluster:
             raise ConfigError("a cluster in virtual time can't be reset: start another run")
         if options.security.listeners or options.settings.kip_text:
             raise ConfigError("a cluster with further listeners can't be reset: start another one")
-        ports = tuple(member.doors[0].port for member in before.members.values())
+        ports = tuple(member.endpoints[0].port for member in before.members.values())
         await self.stop()
         await self._build(msgspec.structs.replace(options, ports=ports))
 

@@ -32,7 +32,7 @@ class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
     enable_two_phase_commit: bool = False
     keep_prepared: bool = False
     by_text: bool = False
-    """It came by the door of ``--kip-text``, where KeepPreparedTxn is obeyed (KIP-939)."""
+    """It came by the listener of ``--kip-text``, where KeepPreparedTxn is obeyed (KIP-939)."""
 
 
 class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):

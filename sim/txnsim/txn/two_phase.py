@@ -4,7 +4,7 @@ keeps it open and gives its caller a second identity, under which it can only be
 The entry keeps the identity under which the records are written, for the markers, and the next one,
 which the client holds. Another InitProducerId of this kind fences the holder of the next identity,
 and the transaction stays. No shipped broker has any of this (KAFKA-20739): only requests at the
-door of ``--kip-text`` lead here.
+listener of ``--kip-text`` lead here.
 
 Counterpart in Kafka: none yet; apache/kafka#21735 proposes one.
 """

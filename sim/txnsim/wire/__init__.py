@@ -1,6 +1,6 @@
 """Bytes and messages, without sockets.
 
-- ``codec``: length-prefixed frames, headers, bodies; the one door to the schemas. ``registry``
+- ``codec``: length-prefixed frames, headers, bodies; the one way to the schemas. ``registry``
   finds the class of an API and version, ``messages`` has those that kio lacks, ``_declared`` makes
   them.
 - ``decoder``, ``encoder``: compiled per class on first use, from what ``_schema`` reads of it, by

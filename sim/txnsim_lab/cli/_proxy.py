@@ -231,7 +231,7 @@ def _announce(
     }
     if server.token is not None:
         facts["token"] = server.token
-    peers = {door.node_id: door.port for door in proxy.peers}
+    peers = {listener.node_id: listener.port for listener in proxy.peers}
     if peers:
         facts["peers"] = {str(node): proxy.peers.address(node) for node in peers}
     running.say_ready(args, facts)
@@ -242,11 +242,12 @@ def _announce(
         f"txnsim proxy: in front of {proxy.options.bootstrap} (cluster {proxy.cluster_id})"
     )
     TERMINAL.line(f"  bootstrap.servers={proxy.bootstrap}")
-    for door in (*proxy.clients, *proxy.peers):
-        side = "other brokers" if door.is_peer else "clients"
-        host, port = door.upstream
+    for listener in (*proxy.clients, *proxy.peers):
+        side = "other brokers" if listener.is_peer else "clients"
+        host, port = listener.upstream
         TERMINAL.line(
-            f"    broker {door.node_id} for {side}: port {door.port} -> {host_and_port(host, port)}"
+            f"    broker {listener.node_id} for {side}: port {listener.port}"
+            f" -> {host_and_port(host, port)}"
         )
     TERMINAL.line(f"  control port      {server.url}  (OpenAPI: {server.url}/openapi.json)")
     if server.token is not None:

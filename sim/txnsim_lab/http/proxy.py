@@ -15,7 +15,7 @@ from txnsim_lab.proxy.fault_proxy import FaultProxy
 from txnsim_lab.proxy.meanings import CLIENT_POINTS
 
 
-class DoorView(msgspec.Struct, frozen=True, kw_only=True):
+class ListenerView(msgspec.Struct, frozen=True, kw_only=True):
     """A listening socket of the proxy, and the broker to which it leads."""
 
     node_id: int
@@ -35,7 +35,7 @@ class ProxyView(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str
     """The cluster's ``bootstrap.servers``."""
     bootstrap: str
-    doors: tuple[DoorView, ...]
+    listeners: tuple[ListenerView, ...]
     faults: int
     """Rules in force."""
 
@@ -86,22 +86,22 @@ class ProxyApi(PartialApi):
 
     @Operation("get", f"{PREFIX}/cluster")
     async def cluster(self, _request: Request) -> ProxyView:
-        """The proxy in short: the cluster behind it, a door for each broker."""
+        """The proxy in short: the cluster behind it, a listener for each broker."""
         proxy = self._proxy
         return ProxyView(
             cluster_id=proxy.cluster_id,
             upstream=proxy.options.bootstrap,
             bootstrap=proxy.bootstrap,
-            doors=tuple(
-                DoorView(
-                    node_id=door.node_id,
-                    side="peer" if door.is_peer else "client",
-                    port=door.port,
-                    upstream=f"{door.upstream[0]}:{door.upstream[1]}",
-                    connections=len(door.relays),
-                    accepted=door.accepted,
+            listeners=tuple(
+                ListenerView(
+                    node_id=listener.node_id,
+                    side="peer" if listener.is_peer else "client",
+                    port=listener.port,
+                    upstream=f"{listener.upstream[0]}:{listener.upstream[1]}",
+                    connections=len(listener.relays),
+                    accepted=listener.accepted,
                 )
-                for door in (*proxy.clients, *proxy.peers)
+                for listener in (*proxy.clients, *proxy.peers)
             ),
             faults=len(proxy.injector.rules()),
         )

@@ -2,7 +2,7 @@
 clients and brokers that somebody else has started, and between these brokers.
 
 - ``fault_proxy``: the proxy as a whole; what ``txnsim proxy`` starts, by its ``options``.
-- ``_doors``: a listening socket per node; addresses of nodes, here and upstream.
+- ``_listeners``: a listening socket per node; addresses of nodes, here and upstream.
 - ``_relay``: one client's connection and its connection upstream, and what is read without
   decoding.
 - ``_ends``: its two sides, as transports see them.

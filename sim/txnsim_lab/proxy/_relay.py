@@ -31,9 +31,9 @@ from txnsim.wire.apis import API_VERSIONS, api_name
 from txnsim.wire.varint import read_uvarint
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._crossings import LOST, MADE_HERE, ORDINARY, TOKEN, Sent
-from txnsim_lab.proxy._doors import Door
 from txnsim_lab.proxy._ends import BrokerEnd, ClientEnd
 from txnsim_lab.proxy._frame_stream import SIZE_BYTES, Course, FrameStream
+from txnsim_lab.proxy._listeners import NodeListener
 
 _log: Final = Logger("txnsim_lab.proxy")
 
@@ -47,10 +47,10 @@ _ANSWER_HEAD_BYTES: Final = 8
 class Relay:
     """Both sides of one connection."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, listener: NodeListener) -> None:
+        self._listener = listener
         self._line = ""
-        self._injector = door.injector
+        self._injector = listener.injector
         self._client_id: str | None = None
         self._requests = FrameStream(
             head_bytes=HEAD_BYTES,
@@ -91,16 +91,16 @@ class Relay:
         """The client's side is open."""
         transport = self.client.transport
         assert transport is not None
-        self._line = f"{transport.get_extra_info('peername')} -> {self._door.node}"
+        self._line = f"{transport.get_extra_info('peername')} -> {self._listener.node}"
         self._answers.write = transport.write
         self._requests.stop()
-        self._door.opened(self, self._line)
+        self._listener.opened(self, self._line)
         self._drive(self._open(), self._opened, "connection to a broker")
 
     async def _open(self) -> bool:
         """Connect to the broker; whether requests are to be read then."""
-        if self._injector.armed and not self._door.is_peer:
-            verdict = await self._passage().opened(self._door.node, self._line)
+        if self._injector.armed and not self._listener.is_peer:
+            verdict = await self._passage().opened(self._listener.node, self._line)
             if verdict.outcome is SubmitOutcome.DISCONNECT:
                 self.client.close(is_reset=verdict.is_reset)
                 return False
@@ -108,7 +108,7 @@ class Relay:
                 return False  # never heard
         if not self._has_client():
             return False
-        await self._door.connect(lambda: self.broker)
+        await self._listener.connect(lambda: self.broker)
         if not self._has_client():
             self.broker.close()
             return False
@@ -121,7 +121,7 @@ class Relay:
 
     def _opened(self, is_open: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         if isinstance(error, OSError):
-            self._door.is_out_of_reach(error)
+            self._listener.is_out_of_reach(error)
             self.client.abort()
         elif error is not None:
             self._failed(error)
@@ -130,9 +130,9 @@ class Relay:
 
     def client_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - however it went
         """The client is gone: unread bytes are dropped, held requests still reach the broker."""
-        self._door.closed(self, self._line)
+        self._listener.closed(self, self._line)
         if self.broker.transport is None:
-            self._door.forget(self)
+            self._listener.forget(self)
         self._requests.forget()
         self._requests.stop()
         self._wake()
@@ -146,7 +146,7 @@ class Relay:
         """The broker closed its side: close the client's once all answers are written."""
         self._broker_is_gone = True
         if self.client.transport is None:
-            self._door.forget(self)
+            self._listener.forget(self)
         if self._answers.is_stopped and not self._is_deaf:
             return  # an answer is held; ``_answer_done`` closes
         self._answers.forget()
@@ -204,7 +204,7 @@ class Relay:
         return Course.PASS
 
     def _is_watched(self, api_key: int) -> bool:
-        return any(self._injector.asked(point, api_key) for point in self._door.points)
+        return any(self._injector.asked(point, api_key) for point in self._listener.points)
 
     def _decide_token(self) -> Course:
         self._tokens -= 1
@@ -229,11 +229,11 @@ class Relay:
             return False  # it was never taken up
         if sent.api_key == SASL_HANDSHAKE and self._can_not_pass(sent, frame):
             return await self._answer_here(sent, refuse_mechanism(frame))
-        point, at_answer = self._door.points
+        point, at_answer = self._listener.points
         asked = self._injector.asked(point, sent.api_key)
         asked_of_answer = self._injector.asked(at_answer, sent.api_key)
         if Asked.BODY in (asked, asked_of_answer):
-            await self._door.decode(sent, frame)
+            await self._listener.decode(sent, frame)
         if not asked:
             self._forward(sent, frame)
             await self._until_answered()
@@ -261,7 +261,7 @@ class Relay:
                 if sent.is_answered:
                     sent.mute_ms = verdict.throttle_ms
                 else:
-                    self._door.clock.call_later(verdict.throttle_ms, self._requests.go_on)
+                    self._listener.clock.call_later(verdict.throttle_ms, self._requests.go_on)
         self._forward(sent, frame)
         for _ in range(verdict.times):
             self._owed += 1
@@ -292,7 +292,7 @@ class Relay:
             _log.warning(
                 "a request was held until its broker's connection had closed: it is lost",
                 api=api_name(sent.api_key),
-                broker=self._door.node,
+                broker=self._listener.node,
             )
             return
         self.broker.transport.write(frame)
@@ -361,7 +361,7 @@ class Relay:
         if sent is None or sent.fate == TOKEN:
             return Course.PASS
         key = sent.api_key
-        is_client = not self._door.is_peer
+        is_client = not self._listener.is_peer
         if (
             (is_client and (key == API_VERSIONS or addresses.may_carry(key, sent.api_version)))
             or sent.mute_ms
@@ -379,7 +379,7 @@ class Relay:
         return Course.SKIP
 
     def _asked_of_answer(self, sent: Sent) -> bool:
-        asked = self._injector.asked(self._door.points[1], sent.api_key)
+        asked = self._injector.asked(self._listener.points[1], sent.api_key)
         # Who is to be known by its request can't be known if that passed before the rule was armed.
         return asked is Asked.HEADER or (asked is Asked.BODY and sent.request is not None)
 
@@ -401,11 +401,11 @@ class Relay:
 
     async def _deliver(self, sent: Sent, answer: bytes) -> bool:
         """Bring an answer past its fault point; whether later ones may come then."""
-        if not self._door.is_peer and sent.fate == ORDINARY:
+        if not self._listener.is_peer and sent.fate == ORDINARY:
             # A damaged request may have become another, of which no more is known.
-            answer = await self._door.rewritten(sent.api_key, sent.api_version, answer)
+            answer = await self._listener.rewritten(sent.api_key, sent.api_version, answer)
         verdict = FaultEffect.PASS
-        point = self._door.points[1]
+        point = self._listener.points[1]
         if self._injector.armed and self._asked_of_answer(sent):
             verdict = await self._passage().cross(self._described(point, sent, answer))
         match verdict.outcome:
@@ -429,7 +429,7 @@ class Relay:
             answer = sent.throttled_answer(answer, mute_ms)
             if not sent.mute_ms:
                 self._requests.stop()
-            self._door.clock.call_later(mute_ms, self._requests.go_on)
+            self._listener.clock.call_later(mute_ms, self._requests.go_on)
         if verdict.damage is not None:
             answer = sent.damaged_answer(answer, verdict.damage)
         if verdict.slices is not None:
@@ -444,7 +444,7 @@ class Relay:
         for start in range(0, len(answer), size):
             if start:
                 due = asyncio.Event()
-                self._door.clock.call_later(every_ms, due.set)
+                self._listener.clock.call_later(every_ms, due.set)
                 await due.wait()
             if self.client.transport is None:
                 return
@@ -479,14 +479,14 @@ class Relay:
     def _described(self, point: FaultPoint, sent: Sent, answer: bytes = b"") -> Crossing:
         return sent.crossing(
             point,
-            source=self._door.source_of(self._client_id),
-            target=self._door.node,
+            source=self._listener.source_of(self._client_id),
+            target=self._listener.node,
             line=self._line,
             answer=answer,
         )
 
     def _passage(self) -> Passage:
-        return Passage(self._injector, self._door.tracer)
+        return Passage(self._injector, self._listener.tracer)
 
     def _settle(self) -> None:
         """Close the broker's side of an orphan without pending work."""
@@ -494,7 +494,7 @@ class Relay:
             self.broker.close()
 
     def _drive(self, coroutine: Coroutine[Any, Any, Any], done: Any, name: str) -> None:
-        self._door.tasks.drive(coroutine, done, name=name)
+        self._listener.tasks.drive(coroutine, done, name=name)
 
     def _failed(self, error: BaseException) -> None:
         """A message that can't be read here, or a bug: the connection can't go on."""

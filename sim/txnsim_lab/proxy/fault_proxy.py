@@ -1,6 +1,6 @@
 """A fault proxy: what ``txnsim proxy`` starts, and what a test may start in its own loop.
 
-It looks up the brokers of a cluster, opens a door for each, and has one injector for all of them.
+It looks up the brokers of a cluster, opens a listener for each, and has one injector for all.
 What the simulator's cluster is to the control port and to tests, it is too, as far as a proxy can
 be that: ``environment``, ``injector``, ``bootstrap``.
 """
@@ -20,8 +20,8 @@ from txnsim.runtime.env import Environment
 from txnsim.runtime.tls import client_context, server_context
 from txnsim.security.options import ClientAuth, TlsFiles
 from txnsim_lab.proxy import meanings
-from txnsim_lab.proxy._doors import Door, Doors
 from txnsim_lab.proxy._ends import ClientEnd
+from txnsim_lab.proxy._listeners import NodeListener, NodeListeners
 from txnsim_lab.proxy._relay import Relay
 from txnsim_lab.proxy._topic_names import TopicNames
 from txnsim_lab.proxy.addresses import Endpoint
@@ -37,7 +37,7 @@ LOOK_UPS_APART_MS: Final = 1_000
 
 
 class FaultProxy:
-    """Doors in front of a cluster, and the faults behind them; ``start`` it, and ``stop`` it."""
+    """Listeners in front of a cluster, with faults behind them; ``start`` it, and ``stop`` it."""
 
     def __init__(self, environment: Environment, options: ProxyOptions) -> None:
         """A proxy that does not listen yet.
@@ -61,7 +61,7 @@ class FaultProxy:
         security = options.settings.security
         tls_upstream = client_context(security.tls) if security.protocol.has_tls else None
         peer_tls_upstream = client_context(security.tls) if options.peer_tls is not None else None
-        self.clients = Doors(
+        self.clients = NodeListeners(
             self,
             host=options.host,
             advertised_host=options.reached_at,
@@ -69,7 +69,7 @@ class FaultProxy:
             tls=_listening_with(options.tls),
             tls_upstream=tls_upstream,
         )
-        self.peers = Doors(
+        self.peers = NodeListeners(
             self,
             host=options.host,
             advertised_host=options.reached_at,
@@ -93,11 +93,11 @@ class FaultProxy:
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of the proxy's doors for clients."""
+        """Addresses of the proxy's listeners for clients."""
         return self.clients.bootstrap
 
     async def start(self) -> None:
-        """Look up the brokers and open their doors; those between brokers come first, so that a
+        """Look up the brokers and open their listeners; those between brokers come first, so that a
         cluster may start through them.
 
         Raises:
@@ -125,18 +125,18 @@ class FaultProxy:
                 if clock.monotonic_ms() >= until_ms:
                     raise
             await pause(clock, RETRY_MS)
-        await self._open_doors()
+        await self._open_listeners()
 
     async def look_up_brokers(self) -> None:
-        """Look up the brokers again, and open the doors of those that are new.
+        """Look up the brokers again, and open the listeners of those that are new.
 
         Raises:
             ClientError: No broker answers.
         """
         await self._cluster.refresh()
-        await self._open_doors()
+        await self._open_listeners()
 
-    async def _open_doors(self) -> None:
+    async def _open_listeners(self) -> None:
         view = self._cluster.view
         self.cluster_id = view.cluster_id
         if not view.brokers:
@@ -145,9 +145,9 @@ class FaultProxy:
             Endpoint(broker.broker_id, broker.host, broker.port) for broker in view.brokers
         )
 
-    def enter(self, door: Door) -> ClientEnd:
+    def enter(self, listener: NodeListener) -> ClientEnd:
         """The client's side of a new connection."""
-        return Relay(door).client
+        return Relay(listener).client
 
     async def look_up_topics(self) -> None:
         """Learn every topic's name upstream; a look-up in vain teaches nothing."""

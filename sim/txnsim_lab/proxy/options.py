@@ -31,11 +31,11 @@ class ProxyOptions(msgspec.Struct, frozen=True, kw_only=True):
     advertised_host: str | None = None
     """The address that clients get; ``host`` unless given."""
     port: int = PORT_DEFAULT
-    """A broker's door is at this port plus its id; 0 picks free ones."""
+    """A broker's listener is at this port plus its id; 0 picks free ones."""
     peers: tuple[Endpoint, ...] = ()
     """Addresses at which brokers reach each other, around the proxy."""
     peer_port: int = PEER_PORT_DEFAULT
-    """The same as ``port``, for the doors of brokers among themselves."""
+    """The same as ``port``, for the listeners of brokers among themselves."""
     tls: TlsFiles | None = None
     """Listen for clients with TLS."""
     peer_tls: TlsFiles | None = None

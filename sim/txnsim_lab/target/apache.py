@@ -1,8 +1,8 @@
 """Brokers of Apache Kafka on this machine, from Maven's jars: three of them and a controller, each
 a process of its own, so that any broker may die.
 
-Brokers reach each other through doors of a fault proxy: their inter-broker listener listens at a
-port of its own and advertises the door.
+Brokers reach each other through a fault proxy: their inter-broker listener binds a port of its own
+and advertises the proxy's.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ApacheBrokers:
         """Addresses at which brokers reach each other, around the proxy."""
         return tuple(Endpoint(one.node_id, HOST, one.peer_port) for one in self._brokers.values())
 
-    async def start(self, doors: Mapping[int, int]) -> None:
+    async def start(self, listeners: Mapping[int, int]) -> None:
         """Format storage and start every process; they may need some seconds until they answer.
 
         Raises:
@@ -100,7 +100,7 @@ class ApacheBrokers:
         nodes = (self._controller, *self._brokers.values())
         for node in nodes:
             node.home.mkdir(parents=True)
-            entries = self._properties(node, doors)
+            entries = self._properties(node, listeners)
             text = "".join(f"{key}={value}\n" for key, value in entries.items())
             (node.home / "server.properties").write_text(text, encoding="utf-8")
         formatting = (self._format(node) for node in nodes)
@@ -212,7 +212,7 @@ class ApacheBrokers:
         if process.returncode != 0:
             raise ConfigError(f"storage could not be formatted:\n{output.decode(errors='replace')}")
 
-    def _properties(self, node: _Node, doors: Mapping[int, int]) -> dict[str, str]:
+    def _properties(self, node: _Node, listeners: Mapping[int, int]) -> dict[str, str]:
         replicas = min(3, self._options.brokers)
         is_controller = node is self._controller
         common = {
@@ -238,14 +238,14 @@ class ApacheBrokers:
                 "listener.security.protocol.map": "CONTROLLER:PLAINTEXT",
                 "listeners": own,
             }
-        door = f"INTERNAL://{HOST}:{doors[node.node_id]}"
+        listener = f"INTERNAL://{HOST}:{listeners[node.node_id]}"
         return {
             **common,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT,"
             "CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL",
             "listeners": f"PLAINTEXT://{HOST}:{node.port},INTERNAL://{HOST}:{node.peer_port}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port},{door}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{node.port},{listener}",
         }
 
 

@@ -99,7 +99,7 @@ class RealTarget:
 
     @property
     def bootstrap(self) -> str:
-        """The proxy's doors."""
+        """The proxy's listeners."""
         return self._proxy.bootstrap
 
     @property

@@ -63,7 +63,7 @@ async def apache_cluster(
         ),
     )
     try:
-        # Brokers advertise the doors of the proxy, so these are there before the brokers.
+        # Brokers advertise the listeners of the proxy, so these are there before the brokers.
         await proxy.peers.learn(brokers.peers)
         await brokers.start({one.node_id: one.port for one in proxy.peers})
         starting = environment.tasks.spawn(proxy.start(), name="the proxy in front of brokers")

@@ -454,13 +454,13 @@ async def test_requests_are_logged_as_json_where_that_is_asked_for() -> None:
 
 
 @pytest.mark.slow
-def test_the_banner_tells_of_the_second_door_and_who_fails_there() -> None:
+def test_the_banner_tells_of_the_second_listener_and_who_fails_there() -> None:
     with TxnsimServer(brokers=2, arguments=("--kip-text",)) as server:
-        doors = server.ready["kip_text_bootstrap"].split(",")
-        assert len(doors) == 2
-        assert not set(doors) & set(server.bootstrap.split(","))
+        listeners = server.ready["kip_text_bootstrap"].split(",")
+        assert len(listeners) == 2
+        assert not set(listeners) & set(server.bootstrap.split(","))
         printed = server.wait_for_output(STOCK_CLIENTS_FAIL)  # it comes behind the ready file
-        assert f"KIP text          {','.join(doors)}" in printed
+        assert f"KIP text          {','.join(listeners)}" in printed
 
 
 @pytest.mark.slow

@@ -395,7 +395,7 @@ def test_a_file_that_is_nothing_but_wrong_is_not_searched_to_its_end(
     assert last == f"{file}: 100 problems; more are not looked for"
 
 
-def test_a_factor_that_is_set_counts_as_set_through_every_door_also_at_kafkas_default(
+def test_a_factor_that_is_set_counts_as_set_by_every_way_also_at_kafkas_default(
     tmp_path: Path,
 ) -> None:
     """A variable ``KAFKA_…`` becomes a properties file, ``@pytest.mark.txnsim`` a mapping."""

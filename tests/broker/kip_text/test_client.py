@@ -11,7 +11,7 @@ import pytest
 
 from tests.broker.kip_text.rows import shows
 from tests.real.hang import make_hanging
-from tests.support.doors import BOTH, SHIPPED, TEXT, Door, doors
+from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
 from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -23,8 +23,8 @@ from txnsim.server.cluster import SimCluster
 from txnsim.server.views.readings import late_transactions
 from txnsim.types import TopicPartition
 
-# ``txnsim txns --kip-text``: what the texts have a tool say, at the door that obeys them and at the
-# one that does as Kafka ships.
+# ``txnsim txns --kip-text``: what the texts have a tool say, at the listener that obeys them and
+# at the one that does as Kafka ships.
 
 
 Captured = pytest.CaptureFixture[str]
@@ -70,7 +70,7 @@ async def leave_some(cluster: SimCluster) -> None:
 async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
     capsys: Captured, listener: str
 ) -> None:
-    async with doors() as cluster:
+    async with kip_text_cluster() as cluster:
         await leave_some(cluster)
         bootstrap = address(cluster, listener)
         with_flag = ("--kip-text",)
@@ -109,7 +109,7 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
 @shows("664-columns", "994-tool-duration")
 @pytest.mark.parametrize("listener", BOTH)
 async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, listener: str) -> None:
-    async with doors() as cluster:
+    async with kip_text_cluster() as cluster:
         await leave_some(cluster)
         bootstrap = address(cluster, listener)
 
@@ -125,9 +125,9 @@ async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, lis
             int(done[name])
             for name in ("TransactionLastUpdateTimeMs", "CurrentTransactionStartTimeMs")
         )
-        at_the_door = listener == TEXT
-        assert int(done["TransactionDurationMs"]) == (last_ms - start_ms if at_the_door else -1)
-        assert (last_ms >= 0) == at_the_door
+        is_by_text = listener == TEXT
+        assert int(done["TransactionDurationMs"]) == (last_ms - start_ms if is_by_text else -1)
+        assert (last_ms >= 0) == is_by_text
         assert done["CurrentTxnStartTimestamp"] == "-1"
         assert still["CurrentTxnStartTimestamp"] == still["CurrentTransactionStartTimeMs"]
         assert 0 <= int(still["Duration(s)"]) < 60
@@ -146,7 +146,7 @@ async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, lis
 async def test_an_abort_names_a_start_offset_alone(
     capsys: Captured, listener: str, by_the_tool: bool
 ) -> None:
-    async with doors() as cluster:
+    async with kip_text_cluster() as cluster:
         bootstrap = address(cluster, listener)
         async with Cluster(cluster.bootstrap) as client:
             await make_hanging(Admin(client), WHERE, "ghost")
@@ -178,7 +178,7 @@ async def test_an_abort_names_a_start_offset_alone(
             assert [one.coordinator_epoch for one in producers] == [None if named else 0]
 
 
-# A prepared transaction by the text of KIP-939, through both doors.
+# A prepared transaction by the text of KIP-939, through both listeners.
 
 
 E = ErrorCode
@@ -187,11 +187,11 @@ RECORDED: Final = (
 )
 
 
-async def _init(door: Door, *, two_phase: bool = True, keep: bool = False) -> Any:
-    return await door.until(
+async def _init(client: ListenerClient, *, two_phase: bool = True, keep: bool = False) -> Any:
+    return await client.until(
         "InitProducerId",
         6,
-        broker=await door.coordinator("t"),
+        broker=await client.coordinator("t"),
         transactional_id="t",
         transaction_timeout=1_000,
         producer_id=-1,
@@ -201,19 +201,19 @@ async def _init(door: Door, *, two_phase: bool = True, keep: bool = False) -> An
     )
 
 
-async def _prepared(door: Door) -> tuple[int, int]:
+async def _prepared(client: ListenerClient) -> tuple[int, int]:
     """A transaction of two-phase commit with a record."""
-    answer = await _init(door)
+    answer = await _init(client)
     assert answer.error_code is E.none
     identity = answer.producer_id, answer.producer_epoch
-    await door.add("t", identity)
-    assert await door.produce(10, "t", identity) is E.none
+    await client.add("t", identity)
+    assert await client.produce(10, "t", identity) is E.none
     return identity
 
 
 def test_the_real_broker_refuses_to_keep_a_prepared_transaction() -> None:
     """On the day when Kafka ships KIP-939 its recorded answer changes, and this test fails: then
-    the rule of ``txn.two_phase`` is to be compared with Kafka's and moved to the ordinary door.
+    the rule of ``txn.two_phase`` is to be compared with Kafka's and moved to the ordinary listener.
     """
     lines = [json.loads(line) for line in RECORDED.read_text().splitlines()]
     (answer,) = (
@@ -227,10 +227,10 @@ def test_the_real_broker_refuses_to_keep_a_prepared_transaction() -> None:
 
 @shows("939-keep-prepared")
 async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
-    async with doors(
+    async with kip_text_cluster(
         brokers=3, transaction_two_phase_commit_enable=True, unstable_api_versions_enable=True
     ) as cluster:
-        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         written = await _prepared(text)
         assert (await _init(shipped, keep=True)).error_code is E.unsupported_version
         assert (await text.describe("t")).transaction_state == "Ongoing"
@@ -259,24 +259,24 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
 
 
 async def test_nothing_is_kept_where_nothing_is_open() -> None:
-    async with doors() as cluster:
-        answer = await _init(Door(cluster, TEXT), two_phase=False, keep=True)
+    async with kip_text_cluster() as cluster:
+        answer = await _init(ListenerClient(cluster, TEXT), two_phase=False, keep=True)
         assert answer.error_code is E.none
         assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (-1, -1)
 
 
 async def test_without_the_broker_s_word_there_is_no_two_phase_commit() -> None:
-    async with doors() as cluster:
-        answer = await _init(Door(cluster, TEXT))
+    async with kip_text_cluster() as cluster:
+        answer = await _init(ListenerClient(cluster, TEXT))
         assert answer.error_code is E.transactional_id_authorization_failed
 
 
 async def test_the_tools_tell_it_from_what_hangs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    async with doors(transaction_two_phase_commit_enable=True) as cluster:
-        door = Door(cluster, TEXT)
-        await _prepared(door)
+    async with kip_text_cluster(transaction_two_phase_commit_enable=True) as cluster:
+        client = ListenerClient(cluster, TEXT)
+        await _prepared(client)
 
         async def told(*words: str) -> tuple[int, str, str]:
             server = ("txns", "--bootstrap-server", cluster.bootstrap)
@@ -298,24 +298,24 @@ async def test_the_tools_tell_it_from_what_hangs(
         code, _, err = await told(*aborts)
         assert code != 0
         assert "It may be prepared" in err
-        assert (await door.describe("t")).transaction_state == "Ongoing"
+        assert (await client.describe("t")).transaction_state == "Ongoing"
         code, _, err = await told("forceTerminateTransaction", "--transactionalId", "t")
         assert code == 0
         assert "may have been prepared" in err
-        await door.described("t", "Empty")  # it was aborted, and a new session begins
+        await client.described("t", "Empty")  # it was aborted, and a new session begins
 
 
-# Our own client at either door: what it can say there, and what it is told.
+# Our own client at either listener: what it can say there, and what it is told.
 
 
 CLIENT_P0 = TopicPartition("orders", 0)
 
 
 async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
-    async with doors() as cluster:
-        door = Door(cluster, TEXT)
-        producer_id, epoch = await door.open_transaction("t")
-        start = (await door.active_producer(producer_id)).current_txn_start_offset
+    async with kip_text_cluster() as cluster:
+        by_text = ListenerClient(cluster, TEXT)
+        producer_id, epoch = await by_text.open_transaction("t")
+        start = (await by_text.active_producer(producer_id)).current_txn_start_offset
         assert cluster.kip_text_bootstrap is not None
         async with Cluster(cluster.kip_text_bootstrap) as client:
             admin = Admin(client)
@@ -334,13 +334,13 @@ async def test_an_abort_by_start_offset_ends_that_transaction_only() -> None:
             await admin.abort_named_transaction(
                 CLIENT_P0, producer_id=producer_id, producer_epoch=epoch, start_offset=start
             )
-        assert (await door.active_producer(producer_id)).current_txn_start_offset == -1
+        assert (await by_text.active_producer(producer_id)).current_txn_start_offset == -1
 
 
-async def test_the_time_of_the_last_update_is_told_at_one_door() -> None:
-    async with doors() as cluster:
+async def test_the_time_of_the_last_update_is_told_at_one_listener() -> None:
+    async with kip_text_cluster() as cluster:
         assert cluster.kip_text_bootstrap is not None
-        await Door(cluster, SHIPPED).ended("t")
+        await ListenerClient(cluster, SHIPPED).ended("t")
         told = {}
         for bootstrap in (cluster.bootstrap, cluster.kip_text_bootstrap):
             async with Cluster(bootstrap) as client:

@@ -1,5 +1,5 @@
-"""Every row of ``kip_text.differences`` over real sockets: through the ordinary door as Kafka ships
-it, through the other one as the text has it.
+"""Every row of ``kip_text.differences`` over real sockets: through the ordinary listener as Kafka
+ships it, through the other one as the text has it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from tests.broker.kip_text.rows import SHOWN, shows
-from tests.support.doors import BOTH, SHIPPED, TEXT, Door, doors
 from tests.support.handlers import KEYS, batch, transaction
+from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
 from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Hold
@@ -58,12 +58,12 @@ def test_every_row_has_a_test_or_a_reason() -> None:
     ("listener", "add", "end", "describe"),
     [(SHIPPED, (0, 5), (0, 5), (0, 0)), (TEXT, (0, 4), (0, 4), (0, 1))],
 )
-async def test_each_door_advertises_what_it_speaks(
+async def test_each_listener_advertises_what_it_speaks(
     listener: str, add: tuple[int, int], end: tuple[int, int], describe: tuple[int, int]
 ) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        answer = await door.ask(
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        answer = await client.ask(
             "ApiVersions", 3, client_software_name="test", client_software_version="1"
         )
         ranges = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
@@ -71,39 +71,39 @@ async def test_each_door_advertises_what_it_speaks(
         assert ranges[KEYS["EndTxn"]] == end
         assert ranges[KEYS["DescribeTransactions"]] == describe
         assert ranges[KEYS["WriteTxnMarkers"]] == (1, 2)
-        identity = await door.producer("t")
-        refused = await door.ask(
+        identity = await client.producer("t")
+        refused = await client.ask(
             "AddPartitionsToTxn", 5, **transaction("t", identity, {"orders": [0]})
         )
         assert (refused is None) == (listener == TEXT)
 
 
-async def test_without_the_option_there_is_one_door() -> None:
-    async with doors(kip_text=False) as cluster:
+async def test_without_the_option_there_is_one_listener() -> None:
+    async with kip_text_cluster(kip_text=False) as cluster:
         assert cluster.kip_text_bootstrap is None
         assert cluster.metadata.image.brokers[BrokerId(1)].addresses == {}
 
 
 @pytest.mark.parametrize("listener", BOTH)
-async def test_a_door_leads_to_the_doors_of_its_name(listener: str) -> None:
-    async with doors(brokers=3) as cluster:
-        door = Door(cluster, listener)
+async def test_a_listener_leads_to_the_listeners_of_its_name(listener: str) -> None:
+    async with kip_text_cluster(brokers=3) as cluster:
+        client = ListenerClient(cluster, listener)
         known = {
             broker.broker_id: broker.address(listener)
             for broker in cluster.metadata.image.alive_brokers()
         }
         for api, version, asked in (("Metadata", 9, {"topics": []}), ("DescribeCluster", 0, {})):
-            answer = await door.ask(api, version, **asked)
+            answer = await client.ask(api, version, **asked)
             told = {
                 getattr(one, "node_id", getattr(one, "broker_id", None)): (one.host, one.port)
                 for one in answer.brokers
             }
             assert told == known
-        found = await door.until("FindCoordinator", 2, key="t", key_type=1)
+        found = await client.until("FindCoordinator", 2, key="t", key_type=1)
         assert (found.host, found.port) == known[found.node_id]
         topic = cluster.metadata.image.topics["orders"]
         wrong = next(broker for broker in known if broker != topic.partitions[0].leader)
-        refused = await door.ask(
+        refused = await client.ask(
             "Produce",
             10,
             broker=wrong,
@@ -150,11 +150,11 @@ def _markers(
     }
 
 
-async def _marker_error(door: Door, version: int, **values: Any) -> ErrorCode | None:
-    answer = await door.ask(
+async def _marker_error(client: ListenerClient, version: int, **values: Any) -> ErrorCode | None:
+    answer = await client.ask(
         "WriteTxnMarkers",
         version,
-        request_class=WriteTxnMarkersRequest if (door.listener, version) == (TEXT, 1) else None,
+        request_class=WriteTxnMarkersRequest if (client.listener, version) == (TEXT, 1) else None,
         **values,
     )
     if answer is None:
@@ -164,8 +164,8 @@ async def _marker_error(door: Door, version: int, **values: Any) -> ErrorCode | 
 
 @shows("664-markers")
 async def test_an_operator_may_name_the_transaction_that_is_to_be_aborted() -> None:
-    async with doors() as cluster:
-        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+    async with kip_text_cluster() as cluster:
+        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         producer_id, epoch = await text.open_transaction("t")
         start = (await text.active_producer(producer_id)).current_txn_start_offset
         # A coordinator has been here: epoch -1 is behind it.
@@ -192,12 +192,12 @@ async def test_an_operator_may_name_the_transaction_that_is_to_be_aborted() -> N
 
 @shows("664-markers")
 async def test_shipped_markers_take_a_higher_epoch_and_ask_for_no_transaction() -> None:
-    async with doors() as cluster:
-        door = Door(cluster, SHIPPED)
-        producer_id, epoch = await door.producer("t")
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, SHIPPED)
+        producer_id, epoch = await client.producer("t")
         for _ in range(2):
             values = _markers((producer_id, epoch + 1), coordinator_epoch=0)
-            assert await _marker_error(door, 1, **values) is E.none
+            assert await _marker_error(client, 1, **values) is E.none
 
 
 @shows("664-authorization")
@@ -216,9 +216,9 @@ async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
         permission=Permission.ALLOW,
     )
     security = SecurityOptions(has_authorizer=True, acls=(granted,))
-    async with doors(security=security) as cluster:
+    async with kip_text_cluster(security=security) as cluster:
         error = await _marker_error(
-            Door(cluster, listener), 1, **_markers((7, 0), coordinator_epoch=0)
+            ListenerClient(cluster, listener), 1, **_markers((7, 0), coordinator_epoch=0)
         )
     enough = {
         SHIPPED: (Operation.ALTER, Operation.CLUSTER_ACTION),
@@ -227,9 +227,9 @@ async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
     assert error is (E.none if right in enough[listener] else E.cluster_authorization_failed)
 
 
-async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_door() -> None:
-    async with doors() as cluster:
-        answer = await Door(cluster, TEXT).ask(
+async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_listener() -> None:
+    async with kip_text_cluster() as cluster:
+        answer = await ListenerClient(cluster, TEXT).ask(
             "WriteTxnMarkers", 1, **_markers((7, 0), coordinator_epoch=0)
         )
         assert answer is None
@@ -237,12 +237,12 @@ async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_door
 
 @shows("664-start-time")
 async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
-    async with doors() as cluster:
-        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+    async with kip_text_cluster() as cluster:
+        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         await text.open_transaction("open")
         await text.ended("over")
-        for door in (shipped, text):
-            assert (await door.describe("open")).transaction_start_time is not None
+        for client in (shipped, text):
+            assert (await client.describe("open")).transaction_start_time is not None
         assert (await shipped.describe("over")).transaction_start_time is not None
         over = await text.describe("over")
         assert (over.transaction_start_time, over.topics) == (None, ())
@@ -253,8 +253,8 @@ async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
 
 @shows("890-end-txn")
 async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
-    async with doors() as cluster:
-        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+    async with kip_text_cluster() as cluster:
+        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         first = await shipped.open_transaction("a")
         answer = await shipped.end(4, "a", first, committed=True, read_as=4)
         assert answer.error_code is E.none
@@ -277,36 +277,36 @@ async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
     ("listener", "error"), [(SHIPPED, E.transaction_abortable), (TEXT, E.none)]
 )
 async def test_produce_11_adds_implicitly_by_the_text(listener: str, error: ErrorCode) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        identity = await door.producer("t")
-        assert await door.produce(11, "t", identity) is error
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        identity = await client.producer("t")
+        assert await client.produce(11, "t", identity) is error
         state = "Ongoing" if error is E.none else "Empty"
-        assert (await door.describe("t")).transaction_state == state
+        assert (await client.describe("t")).transaction_state == state
 
 
 @shows("890-abortable")
 @pytest.mark.parametrize("listener", BOTH)
 async def test_an_unknown_transaction_is_abortable_by_the_text(listener: str) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        producer_id, epoch = await door.producer("t")
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        producer_id, epoch = await client.producer("t")
         someone_else = (producer_id + 1, epoch)
         told = E.invalid_producer_id_mapping if listener == SHIPPED else E.transaction_abortable
         for version in (11, 12):
-            assert await door.produce(version, "t", someone_else) is told
-        assert await door.produce(10, "t", someone_else) is E.invalid_producer_id_mapping
+            assert await client.produce(version, "t", someone_else) is told
+        assert await client.produce(10, "t", someone_else) is E.invalid_producer_id_mapping
 
 
 @shows("890-abortable")
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        identity = await door.producer("t")
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        identity = await client.producer("t")
         told = E.unknown_server_error if listener == SHIPPED else E.transaction_abortable
         configs = [{"name": "max.message.bytes", "config_operation": 0, "value": "1"}]
-        altered = await door.ask(
+        altered = await client.ask(
             "IncrementalAlterConfigs",
             1,
             resources=[
@@ -319,7 +319,7 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
         )
         assert altered.responses[0].error_code is E.none
         version = END_TXN_V2[listener]
-        end = await door.end(version, "t", identity, committed=False, read_as=5)
+        end = await client.end(version, "t", identity, committed=False, read_as=5)
         assert end.error_code is told
         init: dict[str, Any] = {
             "transactional_id": "t",
@@ -327,16 +327,16 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
             "producer_id": -1,
             "producer_epoch": -1,
         }
-        assert (await door.ask("InitProducerId", 5, **init)).error_code is told
-        assert (await door.ask("InitProducerId", 4, **init)).error_code is E.unknown_server_error
+        assert (await client.ask("InitProducerId", 5, **init)).error_code is told
+        assert (await client.ask("InitProducerId", 4, **init)).error_code is E.unknown_server_error
         offsets: dict[str, Any] = {
             "transactional_id": "t",
             "producer_id": identity[0],
             "producer_epoch": identity[1],
             "group_id": "g",
         }
-        assert (await door.ask("AddOffsetsToTxn", 4, **offsets)).error_code is told
-        added = await door.ask(
+        assert (await client.ask("AddOffsetsToTxn", 4, **offsets)).error_code is told
+        added = await client.ask(
             "AddPartitionsToTxn", 4, **transaction("t", identity, {"orders": [0]})
         )
         (result,) = added.results_by_transaction[0].topic_results[0].results_by_partition
@@ -350,14 +350,14 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
 async def test_what_the_coordinator_says_of_a_partition_outside(
     listener: str, error: ErrorCode
 ) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        identity = await door.producer("t")
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        identity = await client.producer("t")
         values = transaction("t", identity, {"orders": [0]}, verify=True)
-        answer = await door.ask("AddPartitionsToTxn", 4, **values)
+        answer = await client.ask("AddPartitionsToTxn", 4, **values)
         (result,) = answer.results_by_transaction[0].topic_results[0].results_by_partition
         assert result.partition_error_code is error
-        assert await door.produce(10, "t", identity) is E.invalid_txn_state
+        assert await client.produce(10, "t", identity) is E.invalid_txn_state
 
 
 @shows("890-last-identity")
@@ -365,14 +365,14 @@ async def test_what_the_coordinator_says_of_a_partition_outside(
 async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
     kip_text: bool,
 ) -> None:
-    async with doors(kip_text=kip_text, brokers=3) as cluster:
-        door = Door(cluster, SHIPPED)
-        producer_id, epoch = await door.ended("t")
-        door.move_coordinator("t")
-        answer = await door.until(
+    async with kip_text_cluster(kip_text=kip_text, brokers=3) as cluster:
+        client = ListenerClient(cluster, SHIPPED)
+        producer_id, epoch = await client.ended("t")
+        client.move_coordinator("t")
+        answer = await client.until(
             "InitProducerId",
             4,
-            broker=await door.coordinator("t"),
+            broker=await client.coordinator("t"),
             transactional_id="t",
             transaction_timeout=60_000,
             producer_id=producer_id,
@@ -388,10 +388,10 @@ async def test_a_coordinator_that_loads_knows_the_last_identity_by_the_text(
 @shows("890-tags-cleared")
 @pytest.mark.parametrize("kip_text", [False, True])
 async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_text: bool) -> None:
-    async with doors(kip_text=kip_text) as cluster:
-        door = Door(cluster, SHIPPED)
-        producer_id, _ = await door.ended("t")
-        logged = {record.state: record.prev_producer_id for record in await _logged(door, "t")}
+    async with kip_text_cluster(kip_text=kip_text) as cluster:
+        client = ListenerClient(cluster, SHIPPED)
+        producer_id, _ = await client.ended("t")
+        logged = {record.state: record.prev_producer_id for record in await _logged(client, "t")}
         cleared = -1 if kip_text else producer_id
         assert logged == {
             TransactionState.EMPTY: cleared,
@@ -401,9 +401,9 @@ async def test_the_previous_id_is_logged_only_around_the_end_by_the_text(kip_tex
         }
 
 
-async def _logged(door: Door, transactional_id: str) -> list[TxnTransition]:
-    home = door.home(transactional_id)
-    answer = await door.ask(
+async def _logged(client: ListenerClient, transactional_id: str) -> list[TxnTransition]:
+    home = client.home(transactional_id)
+    answer = await client.ask(
         "Fetch",
         12,
         max_wait=0,
@@ -440,22 +440,22 @@ async def _logged(door: Door, transactional_id: str) -> list[TxnTransition]:
 @shows("890-empty-end")
 @pytest.mark.parametrize("listener", BOTH)
 async def test_an_end_without_partitions(listener: str) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        producer_id, epoch = await door.producer("t")
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        producer_id, epoch = await client.producer("t")
         version = END_TXN_V2[listener]
-        commit = await door.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
+        commit = await client.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
         assert commit.error_code is E.invalid_txn_state
-        abort = await door.end(version, "t", (producer_id, epoch), committed=False, read_as=5)
+        abort = await client.end(version, "t", (producer_id, epoch), committed=False, read_as=5)
         assert (abort.error_code, abort.producer_epoch) == (E.none, epoch + 1)
 
 
 @shows("890-produce-retriable")
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_transaction_that_is_still_ending_makes_produce_wait(listener: str) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        producer_id, epoch = await door.open_transaction("t")
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        producer_id, epoch = await client.open_transaction("t")
         cluster.injector.arm(
             FaultRule(
                 id="markers",
@@ -465,10 +465,10 @@ async def test_a_transaction_that_is_still_ending_makes_produce_wait(listener: s
             )
         )
         version = END_TXN_V2[listener]
-        await door.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
+        await client.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
         concurrent = E.concurrent_transactions if listener == SHIPPED else E.not_enough_replicas
-        assert await door.produce(12, "t", (producer_id, epoch + 1)) is concurrent
-        assert await door.produce(10, "t", (producer_id, epoch + 1)) is E.not_enough_replicas
+        assert await client.produce(12, "t", (producer_id, epoch + 1)) is concurrent
+        assert await client.produce(10, "t", (producer_id, epoch + 1)) is E.not_enough_replicas
         cluster.injector.disarm("markers")
 
 
@@ -479,11 +479,11 @@ async def test_a_transaction_that_is_still_ending_makes_produce_wait(listener: s
 async def test_an_offset_commit_of_v4_adds_implicitly_by_the_text(
     listener: str, error: ErrorCode
 ) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        identity = await door.producer("t")
-        assert await _commit(door, 4, identity) is error
-        assert await _commit(door, 3, (identity[0] + 1, 0)) is E.invalid_producer_id_mapping
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        identity = await client.producer("t")
+        assert await _commit(client, 4, identity) is error
+        assert await _commit(client, 3, (identity[0] + 1, 0)) is E.invalid_producer_id_mapping
 
 
 @shows("890-offset-commit", "890-verification-retriable")
@@ -491,27 +491,27 @@ async def test_an_offset_commit_of_v4_adds_implicitly_by_the_text(
 async def test_what_passes_is_an_unavailable_coordinator_to_an_offset_commit(
     listener: str,
 ) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        producer_id, epoch = await door.open_transaction("t")
-        await _commit(door, 3, (producer_id + 1, epoch))
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        producer_id, epoch = await client.open_transaction("t")
+        await _commit(client, 3, (producer_id + 1, epoch))
         cluster.injector.arm(
             FaultRule(
                 id="markers", point=FaultPoint.PEER_REQUEST, action=Hold(), api="WriteTxnMarkers"
             )
         )
         version = END_TXN_V2[listener]
-        await door.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
+        await client.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
         told = E.concurrent_transactions if listener == SHIPPED else E.coordinator_not_available
         for version in (3, 4, 5):
-            assert await _commit(door, version, (producer_id, epoch + 1)) is told
+            assert await _commit(client, version, (producer_id, epoch + 1)) is told
         cluster.injector.disarm("markers")
 
 
-async def _commit(door: Door, version: int, identity: tuple[int, int]) -> ErrorCode:
+async def _commit(client: ListenerClient, version: int, identity: tuple[int, int]) -> ErrorCode:
     """A group's position in orders, within the transaction t."""
-    found = await door.until("FindCoordinator", 1, key="g", key_type=0)
-    answer = await door.ask(
+    found = await client.until("FindCoordinator", 1, key="g", key_type=0)
+    answer = await client.ask(
         "TxnOffsetCommit",
         version,
         broker=found.node_id,
@@ -528,21 +528,21 @@ async def _commit(door: Door, version: int, identity: tuple[int, int]) -> ErrorC
 @shows("890-sequence")
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_first_sequence_other_than_0_is_out_of_order(listener: str) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        identity = await door.producer("t")
-        error = await door.produce(12, "t", identity, sequence=5)
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        identity = await client.producer("t")
+        error = await client.produce(12, "t", identity, sequence=5)
         assert error is E.out_of_order_sequence_number
 
 
 @shows("890-downgrade")
 @pytest.mark.parametrize("kip_text", [False, True])
 async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> None:
-    async with doors(kip_text=kip_text) as cluster:
-        door = Door(cluster, SHIPPED)
-        identity = await door.producer("t")
-        assert await door.produce(12, "t", identity) is E.none
-        lowered = await door.ask(
+    async with kip_text_cluster(kip_text=kip_text) as cluster:
+        client = ListenerClient(cluster, SHIPPED)
+        identity = await client.producer("t")
+        assert await client.produce(12, "t", identity) is E.none
+        lowered = await client.ask(
             "UpdateFeatures",
             1,
             timeout=1_000,
@@ -551,25 +551,25 @@ async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> No
             ],
         )
         assert lowered.error_code is E.none
-        answer = await door.end(5, "t", identity, committed=True)
+        answer = await client.end(5, "t", identity, committed=True)
         assert answer.error_code is (E.none if kip_text else E.unsupported_version)
         if kip_text:
-            await door.described("t", "CompleteCommit")
+            await client.described("t", "CompleteCommit")
 
 
 # KIP-994
 
 
-async def _listed(door: Door, version: int, **filters: Any) -> set[str]:
-    answer = await door.ask("ListTransactions", version, **filters)
+async def _listed(client: ListenerClient, version: int, **filters: Any) -> set[str]:
+    answer = await client.ask("ListTransactions", version, **filters)
     assert answer.error_code is E.none
     return {one.transactional_id for one in answer.transaction_states}
 
 
 @shows("994-duration")
 async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
-    async with doors(transaction_max_timeout_ms=10 * HOUR_MS) as cluster:
-        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+    async with kip_text_cluster(transaction_max_timeout_ms=10 * HOUR_MS) as cluster:
+        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         await text.producer("empty")
         await text.ended("over")
         await text.open_transaction("open")
@@ -585,8 +585,8 @@ async def test_a_duration_lets_through_what_is_running_by_the_text() -> None:
 
 @shows("994-last-update")
 async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
-    async with doors() as cluster:
-        shipped, text = Door(cluster, SHIPPED), Door(cluster, TEXT)
+    async with kip_text_cluster() as cluster:
+        shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         await text.ended("over")
         over = await text.describe("over", 1)
         assert over.error_code is E.none
@@ -599,28 +599,28 @@ async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
         assert refused is None
 
 
-# Later KIPs, alike at both doors
+# Later KIPs, alike at both listeners
 
 
 @shows("1152-pattern")
 @pytest.mark.parametrize("listener", BOTH)
 async def test_the_pattern_must_match_all_of_the_id(listener: str) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
         for transactional_id in ("orders-1", "orders-12"):
-            await door.producer(transactional_id)
-        assert await _listed(door, 2, duration_filter=-1, transactional_id_pattern="orders-.") == {
-            "orders-1"
-        }
+            await client.producer(transactional_id)
+        assert await _listed(
+            client, 2, duration_filter=-1, transactional_id_pattern="orders-."
+        ) == {"orders-1"}
 
 
 @shows("1228-markers")
 @pytest.mark.parametrize("listener", BOTH)
 async def test_a_marker_without_a_version_is_checked_leniently(listener: str) -> None:
-    async with doors() as cluster:
-        door = Door(cluster, listener)
-        identity = await door.open_transaction("t")
+    async with kip_text_cluster() as cluster:
+        client = ListenerClient(cluster, listener)
+        identity = await client.open_transaction("t")
         strict = _markers(identity, coordinator_epoch=0, transaction_version=2)
-        assert await _marker_error(door, 2, **strict) is E.invalid_producer_epoch
+        assert await _marker_error(client, 2, **strict) is E.invalid_producer_epoch
         lenient = _markers(identity, coordinator_epoch=0)
-        assert await _marker_error(door, 1, **lenient) is E.none
+        assert await _marker_error(client, 1, **lenient) is E.none

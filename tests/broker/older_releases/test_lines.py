@@ -19,7 +19,7 @@ from txnsim.releases.rules import Rules
 from txnsim.types import BrokerId
 from txnsim.wire import codec
 
-# What a client sees of a release before it does anything: versions, features, closed doors.
+# What a client sees of a release before it does anything: versions, features, closed connections.
 
 
 ONE: Final = BrokerId(1)

@@ -92,7 +92,7 @@ NO_TLS: Final = bytes.fromhex("0000000a0012000000000001ffff")
 """ApiVersions in clear."""
 
 
-class Door:
+class ListeningEnd:
     """A listener that sends back what it gets, and what its clients need."""
 
     def __init__(self, directory: Path) -> None:
@@ -142,7 +142,7 @@ class Echo(asyncio.Protocol):
         cast(asyncio.Transport, self._made[-1]).write(data)
 
 
-Story = Callable[[Door], Awaitable[None]]
+Story = Callable[[ListeningEnd], Awaitable[None]]
 Play = Callable[[Story], None]
 
 
@@ -151,11 +151,11 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
     """Runs a story on a loop of one kind."""
 
     async def main(story: Story) -> None:
-        door = Door(tmp_path)
+        endpoint = ListeningEnd(tmp_path)
         async with asyncio.timeout(SLOW_S):
-            await door.open()
-            await story(door)
-            await door.listener.close()
+            await endpoint.open()
+            await story(endpoint)
+            await endpoint.listener.close()
 
     def played(story: Story) -> None:
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
@@ -164,8 +164,8 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
     return played
 
 
-async def echoes(door: Door) -> None:
-    reader, writer = await door.connect(door.context(with_certificate=True))
+async def echoes(endpoint: ListeningEnd) -> None:
+    reader, writer = await endpoint.connect(endpoint.context(with_certificate=True))
     writer.write(b"hello")
     assert await reader.readexactly(5) == b"hello"
     writer.close()
@@ -173,35 +173,35 @@ async def echoes(door: Door) -> None:
 
 
 def test_who_has_what_is_asked_for_comes_through(play: Play) -> None:
-    async def story(door: Door) -> None:
-        await echoes(door)
-        (made,) = door.made
+    async def story(endpoint: ListeningEnd) -> None:
+        await echoes(endpoint)
+        (made,) = endpoint.made
         assert made.get_extra_info("peercert")
 
     play(story)
 
 
 def test_a_client_without_a_certificate_gets_an_alert(play: Play) -> None:
-    async def story(door: Door) -> None:
+    async def story(endpoint: ListeningEnd) -> None:
         # In TLS 1.3 a client learns after its own handshake what the server thinks of it.
-        reader, writer = await door.connect(door.context(with_certificate=False))
+        reader, writer = await endpoint.connect(endpoint.context(with_certificate=False))
         with pytest.raises(ssl.SSLError, match="certificate required"):
             await reader.read(1)
         writer.transport.abort()
-        older = door.context(with_certificate=False)
+        older = endpoint.context(with_certificate=False)
         older.maximum_version = ssl.TLSVersion.TLSv1_2
         with pytest.raises(ssl.SSLError, match="alert handshake failure"):
-            await door.connect(older)
-        assert door.made == []
-        await echoes(door)
+            await endpoint.connect(older)
+        assert endpoint.made == []
+        await echoes(endpoint)
 
     play(story)
 
 
 def test_only_a_client_without_tls_is_cut_off(play: Play) -> None:
-    async def story(door: Door) -> None:
-        reader, writer = await door.connect(door.context(with_certificate=True))
-        stranger, its_writer = await door.connect(None)
+    async def story(endpoint: ListeningEnd) -> None:
+        reader, writer = await endpoint.connect(endpoint.context(with_certificate=True))
+        stranger, its_writer = await endpoint.connect(None)
         its_writer.write(NO_TLS)
         assert await stranger.read() == b""
         its_writer.close()
@@ -214,23 +214,23 @@ def test_only_a_client_without_tls_is_cut_off(play: Play) -> None:
 
 
 def test_who_goes_away_in_the_middle_is_forgotten(play: Play) -> None:
-    async def story(door: Door) -> None:
+    async def story(endpoint: ListeningEnd) -> None:
         for sent in (b"", b"\x16\x03\x01"):
-            _, writer = await door.connect(None)
+            _, writer = await endpoint.connect(None)
             writer.write(sent)
             writer.close()
             await writer.wait_closed()
-        await echoes(door)
+        await echoes(endpoint)
 
     play(story)
 
 
 def test_a_handshake_that_goes_on_ends_with_its_listener(play: Play) -> None:
-    async def story(door: Door) -> None:
-        reader, writer = await door.connect(None)
+    async def story(endpoint: ListeningEnd) -> None:
+        reader, writer = await endpoint.connect(None)
         writer.write(b"\x16\x03\x01")
-        await echoes(door)
-        await door.listener.close()
+        await echoes(endpoint)
+        await endpoint.listener.close()
         assert await reader.read() == b""
         writer.close()
 

@@ -239,7 +239,7 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
             assert connection.principal == expected
             await wire.close()
             context.load_cert_chain(alice.certificate, alice.key)
-        # Whoever connects after a reset passes the same doors.
+        # Whoever connects after a reset passes the same endpoints.
         await cluster.reset(cluster.snapshot())
         host, port = cluster.bootstrap_of("SECOND").split(":")
         wire = Wire(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
@@ -257,7 +257,7 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
 
 
 @within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
-async def test_a_reset_keeps_users_and_their_doors(cluster: VirtualCluster) -> None:
+async def test_a_reset_keeps_users_and_their_endpoints(cluster: VirtualCluster) -> None:
     before = cluster.sim.bootstrap_of("SASL")
     await cluster.sim.reset(cluster.sim.snapshot())
     assert cluster.sim.bootstrap_of("SASL") == before

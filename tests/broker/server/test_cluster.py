@@ -36,7 +36,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import NO_SECURITY, SecureListener, SecurityOptions, SecurityProtocol
 from txnsim.server._connection import Connection
-from txnsim.server._listener import BrokerListener, Door
+from txnsim.server._listener import BrokerListener, Endpoint
 from txnsim.server.cluster import (
     TURNS_TO_END,
     SimCluster,
@@ -139,7 +139,7 @@ async def test_a_busy_port_is_refused_and_the_others_are_free_again() -> None:
 async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
     async def listens(*, reuse_address: bool) -> None:
         server = await asyncio.start_server(
-            lambda _r, _w: None, door.host, door.port, reuse_address=reuse_address
+            lambda _r, _w: None, endpoint.host, endpoint.port, reuse_address=reuse_address
         )
         server.close()
         await server.wait_closed()
@@ -147,14 +147,14 @@ async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
     sim = SimCluster(real_environment(), options(brokers=2))
     await sim.start()
     second = BrokerId(2)
-    door = sim.members[second].doors[0]
+    endpoint = sim.members[second].endpoints[0]
     await sim.kill_broker(second)
     with pytest.raises(OSError, match="in use"):
         await listens(reuse_address=False)
     with pytest.raises(ConnectionRefusedError):
-        await asyncio.open_connection(door.host, door.port)
+        await asyncio.open_connection(endpoint.host, endpoint.port)
     await sim.start_broker(second)
-    _, writer = await asyncio.open_connection(door.host, door.port)
+    _, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
     writer.close()
     await sim.kill_broker(second)
     await sim.stop()
@@ -185,7 +185,9 @@ async def test_ports_may_be_given_one_by_one_and_clients_told_others(
         ),
     )
     await cluster.start()
-    assert [door.port for member in cluster.members.values() for door in member.doors] == [
+    assert [
+        endpoint.port for member in cluster.members.values() for endpoint in member.endpoints
+    ] == [
         9100,
         9200,
     ]
@@ -310,8 +312,8 @@ def disk_of(*ids: int, image: ClusterImage | None = None) -> LoadedCluster:
     )
 
 
-def door(host: str, port: int, listener: str = "PLAINTEXT") -> Door:
-    return Door(host=host, port=port, apis=msgspec.structs.replace(APIS, listener=listener))
+def endpoint(host: str, port: int, listener: str = "PLAINTEXT") -> Endpoint:
+    return Endpoint(host=host, port=port, apis=msgspec.structs.replace(APIS, listener=listener))
 
 
 def test_a_cluster_is_formatted_unless_there_are_disks() -> None:
@@ -339,10 +341,13 @@ def test_brokers_register_with_what_the_disks_say() -> None:
     assert image.offset == 503
 
 
-def test_brokers_are_told_by_their_ids_and_all_their_doors() -> None:
+def test_brokers_are_told_by_their_ids_and_all_their_endpoints() -> None:
     options = ClusterOptions(brokers=2, loaded=disk_of(0, 7))
-    doors = [(door("127.0.0.1", 1), door("127.0.0.1", 2, "TLS")), (door("127.0.0.1", 3),)]
-    first, second = registered(options, doors)
+    endpoints = [
+        (endpoint("127.0.0.1", 1), endpoint("127.0.0.1", 2, "TLS")),
+        (endpoint("127.0.0.1", 3),),
+    ]
+    first, second = registered(options, endpoints)
     assert (first.broker_id, first.host, first.port) == (0, "127.0.0.1", 1)
     assert first.addresses == {"TLS": ("127.0.0.1", 2)}
     assert (second.broker_id, second.port, second.addresses) == (7, 3, {})
@@ -350,23 +355,23 @@ def test_brokers_are_told_by_their_ids_and_all_their_doors() -> None:
 
 def test_what_is_advertised_is_told() -> None:
     options = ClusterOptions(brokers=1, advertised=(("kafka.test", 99),))
-    (broker,) = registered(options, [(door("127.0.0.1", 1), door("127.0.0.1", 2, "TLS"))])
+    (broker,) = registered(options, [(endpoint("127.0.0.1", 1), endpoint("127.0.0.1", 2, "TLS"))])
     assert broker.address("PLAINTEXT") == ("kafka.test", 99)
     assert broker.address("TLS") == ("127.0.0.1", 2)
     options = ClusterOptions(brokers=1, advertised_host="box")
-    assert registered(options, [(door("127.0.0.1", 1),)])[0].host == "box"
+    assert registered(options, [(endpoint("127.0.0.1", 1),)])[0].host == "box"
 
 
 @pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
 def test_clients_are_told_this_machines_name_where_it_listens_everywhere(host: str) -> None:
-    assert registered(ClusterOptions(brokers=1), [(door(host, 1),)])[0].host == host_name()
+    assert registered(ClusterOptions(brokers=1), [(endpoint(host, 1),)])[0].host == host_name()
 
 
 def test_the_port_that_is_advertised_is_that_of_one_broker() -> None:
     for brokers, ports in ((1, [19_092]), (2, [9_092, 9_093])):
         options = ClusterOptions(brokers=brokers, advertised_host="h", advertised_port=19_092)
-        doors = [(door("", 9_092 + number),) for number in range(brokers)]
-        assert [broker.port for broker in registered(options, doors)] == ports
+        endpoints = [(endpoint("", 9_092 + number),) for number in range(brokers)]
+        assert [broker.port for broker in registered(options, endpoints)] == ports
 
 
 # What a user does to a cluster is the root of what follows.
@@ -507,7 +512,7 @@ async def test_what_clients_send_before_the_broker_lives_is_answered_once_it_doe
     cluster: VirtualCluster,
 ) -> None:
     listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=Connection)
-    port = (await listener.bind(Door(host="127.0.0.1", port=0))).port
+    port = (await listener.bind(Endpoint(host="127.0.0.1", port=0))).port
     wire = await Wire.open("127.0.0.1", port)
     wire.send(wire.metadata())
     assert await wire.silent_for(60)
@@ -545,7 +550,7 @@ async def test_a_port_in_use_is_refused() -> None:
         (broker,) = sim.metadata.image.alive_brokers()
         other = BrokerListener(environment=sim.environment, settings=DEFAULTS, connect=Connection)
         with pytest.raises(OSError, match=str(broker.port)):
-            await other.bind(Door(host=broker.host, port=broker.port))
+            await other.bind(Endpoint(host=broker.host, port=broker.port))
 
 
 # A cluster brought to rest.

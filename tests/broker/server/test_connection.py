@@ -30,7 +30,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.turns import READ_BYTES, Turns
 from txnsim.server._connection import FRAME_BYTES, Intake
-from txnsim.server._listener import Door
+from txnsim.server._listener import Endpoint
 from txnsim.server._outbox import (
     PART_BYTES,
     PARTS_PER_TURN,
@@ -341,8 +341,10 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
     )
 
     async def story(cluster: VirtualCluster, _wire: Wire) -> None:
-        door = await cluster.sim.listeners[0].bind(Door(host="127.0.0.1", port=0, apis=apis))
-        wire = await Wire.open(door.host, door.port)
+        endpoint = await cluster.sim.listeners[0].bind(
+            Endpoint(host="127.0.0.1", port=0, apis=apis)
+        )
+        wire = await Wire.open(endpoint.host, endpoint.port)
         wire.send(wire.produce(first()) + wire.metadata())
         _, message = await wire.answer()
         assert message.responses[0].partition_responses[0].error_code == E.unknown_server_error

@@ -543,9 +543,9 @@ async def test_a_port_that_somebody_else_has_by_now_changes_nothing() -> None:
     async with real_cluster() as sim:
         snapshot = sim.snapshot()
         await sim.kill_broker(BrokerId(1))
-        door = sim.members[BrokerId(1)].doors[0]
-        thief = await asyncio.start_server(lambda *_: None, door.host, door.port)
-        with pytest.raises(OSError, match=str(door.port)):
+        endpoint = sim.members[BrokerId(1)].endpoints[0]
+        thief = await asyncio.start_server(lambda *_: None, endpoint.host, endpoint.port)
+        with pytest.raises(OSError, match=str(endpoint.port)):
             await sim.reset(snapshot)
         assert sim.members[BrokerId(2)].state is MemberState.RUNNING
         thief.close()

@@ -245,7 +245,7 @@ def test_aiokafka_repeats_in_another_process_with_its_stamps() -> None:
 
 # The seam: a whole cluster and an unmodified aiokafka in virtual time, links in memory. Nothing of
 # the cluster or of the client library knows that time is not real and that there are no sockets; so
-# time, chance and sockets are behind their door.
+# time, chance and sockets are behind their interfaces.
 
 
 def story(seed: int) -> Outcome:

@@ -29,7 +29,7 @@ from txnsim.testing.faults import FaultState, fault_rule
 from txnsim.testing.options import wanted
 from txnsim.types import TopicPartition, partition_for
 
-# Faults by the asynchronous door.
+# Faults by the asynchronous API.
 
 
 HELD = {"point": "client.request", "api": "EndTxn", "action": "hold"}
@@ -291,7 +291,7 @@ def test_a_factor_above_the_number_of_brokers_is_obeyed_and_the_cluster_starts()
     run_virtual(main, brokers=1, settings={"transaction.state.log.replication.factor": 3})
 
 
-# Topics and transactions by the asynchronous door.
+# Topics and transactions by the asynchronous API.
 
 
 GHOST = {"transaction_version": 0, "settings": {"transaction.partition.verification.enable": False}}
@@ -394,11 +394,11 @@ def test_where_a_group_and_an_id_live_is_asked_for_by_name() -> None:
     run_virtual(main)
 
 
-# Clock, brokers and leaders by the asynchronous door.
+# Clock, brokers and leaders by the asynchronous API.
 
 
 @within(run_virtual)
-async def test_a_duration_is_read_at_the_door_and_a_cluster_goes_on(
+async def test_a_duration_is_read_at_once_and_a_cluster_goes_on(
     kafka: AsyncSimulatedKafka,
 ) -> None:
     before = await kafka.clock.now_ms()

@@ -415,7 +415,7 @@ def test_modules_are_imported_as_pip_has_compiled_them(
         assert rewriting not in sys.meta_path
 
 
-# The trace by the asynchronous door.
+# The trace by the asynchronous API.
 
 
 @within(run_virtual, topics=["orders"])

@@ -350,7 +350,7 @@ async def test_faults_health_looks_and_refusals() -> None:
             assert (await ask("get", "/healthz"))[1]["bootstrap"] == front.bootstrap
             status, view = await ask("get", "/api/v1/cluster")
             assert (status, view["upstream"]) == (200, sim.bootstrap)
-            assert [door["side"] for door in view["doors"]] == ["client", "peer"]
+            assert [listener["side"] for listener in view["listeners"]] == ["client", "peer"]
             assert (await ask("get", "/openapi.json"))[1]["info"]["title"].endswith("control port")
 
             assert (await ask("post", "/api/v1/faults", HOLD))[0] == 201

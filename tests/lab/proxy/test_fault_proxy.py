@@ -1,4 +1,4 @@
-"""The proxy in front of a real cluster: addresses, doors, faults on what it relays."""
+"""The proxy in front of a real cluster: addresses, listeners, faults on what it relays."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from txnsim.wire import codec, registry
 from txnsim.wire.apis import APIS, api_name
 from txnsim_lab.proxy import _relay as peek
 from txnsim_lab.proxy import addresses
-from txnsim_lab.proxy._doors import DOORS_MAX, Doors
+from txnsim_lab.proxy._listeners import LISTENERS_MAX, NodeListeners
 from txnsim_lab.proxy._topic_names import TopicNames
 from txnsim_lab.proxy.addresses import Endpoint
 from txnsim_lab.proxy.fault_proxy import FaultProxy
@@ -254,7 +254,7 @@ async def test_every_connection_of_a_client_goes_through_it_after_leaders_move(
             await producer.commit()
             cluster.move(tp)
         assert {(one.host, one.port) for one in client.view.brokers}.isdisjoint(own)
-    assert sum(door.accepted for door in cluster.proxy.clients) >= 3
+    assert sum(listener.accepted for listener in cluster.proxy.clients) >= 3
 
 
 @within(run_proxied)
@@ -279,7 +279,7 @@ async def test_a_cluster_that_does_not_answer_is_waited_for_where_that_is_wanted
     if wait_ms:
         await starting
         assert proxy.cluster_id is not None
-        assert [door.node_id for door in proxy.clients] == [1]
+        assert [listener.node_id for listener in proxy.clients] == [1]
     else:
         with pytest.raises(ConnectionLostError, match="30001"):
             await starting
@@ -307,7 +307,7 @@ async def test_a_broker_that_has_not_heard_of_itself_is_asked_again_where_that_i
 
 @within(run_proxied)
 async def test_between_brokers_rules_strike_and_addresses_stay(cluster: ProxiedCluster) -> None:
-    """The doors for brokers lead on to where they are told; the sender is known by its name."""
+    """The listeners for brokers lead on to where they are told; the sender is known by its name."""
     image = cluster.sim.metadata.image
     peers = tuple(Endpoint(int(n), one.host, one.port) for n, one in image.brokers.items())
     proxy = FaultProxy(
@@ -445,46 +445,46 @@ def test_a_refusal_names_no_other_mechanism(version: int) -> None:
     assert message.mechanisms == ()
 
 
-# Doors: one per node, for good; new nodes get theirs, nodes that move are followed.
+# Listeners: one per node, for good; new nodes get theirs, nodes that move are followed.
 
 
-def doors_of(cluster: ProxiedCluster, **options: Any) -> Doors:
+def listeners_of(cluster: ProxiedCluster, **options: Any) -> NodeListeners:
     given = {"host": "127.0.0.1", "advertised_host": "me.test", "port": 40_000, **options}
-    return Doors(cluster.proxy, **given)
+    return NodeListeners(cluster.proxy, **given)
 
 
 @within(run_proxied)
 async def test_a_nodes_port_is_its_own_and_it_is_followed_where_it_moves(
     cluster: ProxiedCluster,
 ) -> None:
-    doors = doors_of(cluster)
-    await doors.learn([Endpoint(7, "a", 1), Endpoint(2, "b", 2)])
-    assert doors.bootstrap == "me.test:40002,me.test:40007"
-    await asyncio.gather(*(doors.learn([Endpoint(9, "c", 3)]) for _ in range(3)))
-    await doors.learn([Endpoint(7, "elsewhere", 11)])
-    assert [(door.node_id, door.upstream) for door in doors] == [
+    listeners = listeners_of(cluster)
+    await listeners.learn([Endpoint(7, "a", 1), Endpoint(2, "b", 2)])
+    assert listeners.bootstrap == "me.test:40002,me.test:40007"
+    await asyncio.gather(*(listeners.learn([Endpoint(9, "c", 3)]) for _ in range(3)))
+    await listeners.learn([Endpoint(7, "elsewhere", 11)])
+    assert [(listener.node_id, listener.upstream) for listener in listeners] == [
         (2, ("b", 2)), (7, ("elsewhere", 11)), (9, ("c", 3)),
     ]  # fmt: skip
-    assert doors.address(7) == ("me.test", 40_007)
-    await doors.close()
+    assert listeners.address(7) == ("me.test", 40_007)
+    await listeners.close()
 
 
 @within(run_proxied)
 async def test_a_port_that_is_none_or_taken_is_named(cluster: ProxiedCluster) -> None:
     with pytest.raises(ConfigError, match="60000 \\+ 9000"):
-        await doors_of(cluster, port=60_000).learn([Endpoint(9_000, "a", 1)])
-    doors = doors_of(cluster)
-    await doors.learn([Endpoint(1, "a", 1)])
+        await listeners_of(cluster, port=60_000).learn([Endpoint(9_000, "a", 1)])
+    listeners = listeners_of(cluster)
+    await listeners.learn([Endpoint(1, "a", 1)])
     with pytest.raises(OSError, match="40001"):
-        await doors_of(cluster).learn([Endpoint(1, "a", 1)])
-    await doors.close()
+        await listeners_of(cluster).learn([Endpoint(1, "a", 1)])
+    await listeners.close()
 
 
 @within(run_proxied)
 async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
     cluster: ProxiedCluster,
 ) -> None:
-    taken, late = doors_of(cluster), doors_of(cluster)
+    taken, late = listeners_of(cluster), listeners_of(cluster)
     await taken.learn([Endpoint(1, "a", 1)])
     await late._learn_late([Endpoint(1, "a", 1)])
     assert late.address(1)[1] not in (40_001, 0)
@@ -495,14 +495,14 @@ async def test_a_node_that_is_new_while_clients_wait_gets_a_free_port_at_need(
 
 
 @within(run_proxied)
-async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_doors(
+async def test_a_cluster_that_names_any_number_of_brokers_gets_so_many_listeners(
     cluster: ProxiedCluster,
 ) -> None:
     """Each is a listener: 20,000 brokers of a Metadata would be as many."""
-    late = doors_of(cluster, port=0)
-    with pytest.raises(ConfigError, match=f"{DOORS_MAX} of them already"):
-        await late._learn_late([Endpoint(number, "a", 1) for number in range(DOORS_MAX + 1)])
-    assert len(list(late)) == DOORS_MAX
+    late = listeners_of(cluster, port=0)
+    with pytest.raises(ConfigError, match=f"{LISTENERS_MAX} of them already"):
+        await late._learn_late([Endpoint(number, "a", 1) for number in range(LISTENERS_MAX + 1)])
+    assert len(list(late)) == LISTENERS_MAX
     await late.close()
 
 

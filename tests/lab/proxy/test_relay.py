@@ -77,12 +77,12 @@ async def test_a_held_request_of_a_client_that_left_is_sent_once_it_is_released(
     await wire.close()
     await asyncio.sleep(60)
     assert await records(cluster) == 0
-    door = next(iter(cluster.proxy.clients))
+    listener = next(iter(cluster.proxy.clients))
     cluster.injector.disarm("f")
     await asyncio.sleep(1)
     assert await records(cluster) == 1
     assert not any(one.relays for one in cluster.proxy.clients), "both sides are closed"
-    assert door.accepted >= 0
+    assert listener.accepted >= 0
 
 
 @within(run_proxied)
@@ -212,7 +212,7 @@ def test_too_much_that_waits_is_not_read(monkeypatch: pytest.MonkeyPatch) -> Non
         for _ in range(200):
             wire.send(wire.produce(first(), value=bytes(1_000)))
             await asyncio.sleep(0.001)
-        (open_one,) = [one for door in cluster.proxy.clients for one in door.relays]
+        (open_one,) = [one for listener in cluster.proxy.clients for one in listener.relays]
         assert isinstance(open_one, relay.Relay)
         waiting: Any = open_one._requests.backlog_bytes
         assert 10_000 <= waiting < 100_000, "the rest stays with the client"

@@ -39,7 +39,7 @@ async def test_a_broker_that_does_not_come_up_is_told_with_the_end_of_its_log(
         await environment.tasks.close()
 
 
-def test_a_cluster_that_is_there_gets_a_proxy_without_doors_between_brokers() -> None:
+def test_a_cluster_that_is_there_gets_a_proxy_without_listeners_between_brokers() -> None:
     async def main(env: VirtualEnvironment) -> None:
         sim = SimCluster(env, options(brokers=2))
         await sim.start()

@@ -499,7 +499,7 @@ def properties(brokers: ApacheBrokers, name: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-async def test_brokers_reach_each_other_through_doors_and_the_controller_is_apart(
+async def test_brokers_reach_each_other_through_the_proxy_and_the_controller_is_apart(
     java: Path, tmp_path: Path
 ) -> None:
     write(java, format=f'echo "$*" >> {tmp_path}/formatted')

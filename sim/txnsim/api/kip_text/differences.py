@@ -1,6 +1,6 @@
 """What the KIPs say, next to what Apache Kafka ships.
 
-Each row has a test that asks both doors of a cluster, or the reason why there can be none
+Each row has a test that asks both listeners of a cluster, or the reason why there can be none
 (``tests/broker/kip_text``). DEVIATIONS.md shows the table: on an ordinary listener we are as
 shipped, on that of ``--kip-text`` as the text.
 """

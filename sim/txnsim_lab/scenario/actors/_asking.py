@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.client.cluster import LOST, Cluster
-from txnsim.client.errors import code_name
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ConnectionLostError, RequestTimeoutError, code_name
 from txnsim.client.reactions import UNSAID
 from txnsim.client.versions import Request
 from txnsim.errors import ClientError, ErrorCode
@@ -98,7 +98,7 @@ class Asking:
         while True:
             try:
                 answer = await self._once(request, await find() if named is None else named)
-            except LOST as error:
+            except (ConnectionLostError, RequestTimeoutError) as error:
                 return failure(error)  # who asks by hand decides by hand what follows from that
             except ClientError as error:
                 answer = failure(error)

@@ -1,4 +1,4 @@
-"""The door of ``--kip-text``: its table, and errors in the words of the texts."""
+"""The listener of ``--kip-text``: its table, and errors in the words of the texts."""
 
 from __future__ import annotations
 

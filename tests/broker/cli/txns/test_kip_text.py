@@ -1,4 +1,4 @@
-"""The words of the texts; both doors of a cluster: tests/broker/kip_text/test_client.py."""
+"""The words of the texts; both listeners of a cluster: tests/broker/kip_text/test_client.py."""
 
 from __future__ import annotations
 

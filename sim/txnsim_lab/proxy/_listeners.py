@@ -1,7 +1,7 @@
 """Listening sockets of the proxy, one per node and side, and where each leads.
 
-A door has its node for good: a node that moves is followed, and another node gets another door. So
-a client is never sent to the wrong node, which Kafka 4.4 would answer with REBOOTSTRAP_REQUIRED
+A listener has its node for good: it follows a node that moves, and another node gets another one.
+So a client is never sent to the wrong node, which Kafka 4.4 would answer with REBOOTSTRAP_REQUIRED
 (ApiVersions v5 names the node that is meant).
 """
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 _log: Final = Logger("txnsim_lab.proxy")
-DOORS_MAX: Final = 1_000
-"""Brokers of a cluster that have doors; each is a listener, and a cluster may name any number."""
+LISTENERS_MAX: Final = 1_000
+"""The most brokers that get one: a cluster may name any number."""
 
 
-class House(Protocol):
-    """What doors share (``fault_proxy.FaultProxy``)."""
+class ProxyContext(Protocol):
+    """What listeners share (``fault_proxy.FaultProxy``)."""
 
     environment: Environment
     injector: Injector
@@ -46,31 +46,31 @@ class House(Protocol):
     async def look_up_topics(self) -> None:
         """Learn every topic's name upstream."""
 
-    def enter(self, door: Door) -> ClientEnd:
+    def enter(self, listener: NodeListener) -> ClientEnd:
         """The client's side of a new connection."""
 
 
-class Door:
+class NodeListener:
     """A listening socket that leads to one node."""
 
     def __init__(
         self,
-        house: House,
-        doors: Doors,
+        context: ProxyContext,
+        listeners: NodeListeners,
         node_id: int,
         upstream: tuple[str, int],
         *,
         is_peer: bool,
         tls_upstream: ssl.SSLContext | None,
     ) -> None:
-        """A door that does not listen yet.
+        """A listener that does not listen yet.
 
         Args:
-            house: What all doors share.
-            doors: The doors of this side, which know addresses of other nodes.
+            context: What all of them share.
+            listeners: The listeners of this side, which know addresses of other nodes.
             node_id: The node, for good.
             upstream: Where it is.
-            is_peer: Brokers come by this door.
+            is_peer: Brokers connect here, not clients.
             tls_upstream: How it is spoken to there; in clear unless given.
         """
         self.node_id = node_id
@@ -79,16 +79,16 @@ class Door:
         self.is_peer: Final = is_peer
         self.points: Final = FaultPoint.of_peers() if is_peer else FaultPoint.of_clients()
         """Where requests and answers of its connections cross."""
-        self.injector: Final = house.injector
-        self.tasks: Final = house.environment.tasks
-        self.clock: Final = house.environment.clock
-        self.tracer: Final = house.environment.tracer
+        self.injector: Final = context.injector
+        self.tasks: Final = context.environment.tasks
+        self.clock: Final = context.environment.clock
+        self.tracer: Final = context.environment.tracer
         self.relays: dict[Joined, int] = {}
         """Connections of which a side is open, each with the trace index of its opening."""
         self.accepted = 0
         """Connections so far."""
-        self._house = house
-        self._doors = doors
+        self._context = context
+        self._listeners = listeners
         self._tls_upstream = tls_upstream
         self._listener: Listener | None = None
 
@@ -104,7 +104,7 @@ class Door:
         Raises:
             OSError: The port is busy and named, or the host is none of ours.
         """
-        network = self._house.environment.network
+        network = self._context.environment.network
         try:
             self._listener = await network.listen(host, port, self._accept, tls=tls)
         except OSError as error:
@@ -121,7 +121,7 @@ class Door:
 
     def _accept(self) -> asyncio.Protocol:
         self.accepted += 1
-        return self._house.enter(self)
+        return self._context.enter(self)
 
     # For its connections
 
@@ -132,7 +132,7 @@ class Door:
             OSError: It is out of reach.
         """
         host, port = self.upstream
-        network = self._house.environment.network
+        network = self._context.environment.network
         await network.connect(host, port, factory, tls=self._tls_upstream)
 
     def is_out_of_reach(self, error: OSError) -> None:
@@ -164,10 +164,10 @@ class Door:
 
     async def decode(self, sent: Sent, frame: bytes) -> None:
         """Decode a request for whom a rule asks; topics that it tells by id are looked up."""
-        names = self._house.names
+        names = self._context.names
         request = Sent.decoded(frame, names.names)
         if request is not None and names.unknown(request.message):
-            await self._house.look_up_topics()
+            await self._context.look_up_topics()
         sent.request = request
 
     async def rewritten(self, api_key: int, api_version: int, answer: bytes) -> bytes:
@@ -176,15 +176,15 @@ class Door:
             return addresses.bounded(api_version, answer)
         if not addresses.may_carry(api_key, api_version):
             return answer
-        return await self._doors.rewritten(api_key, api_version, answer)
+        return await self._listeners.rewritten(api_key, api_version, answer)
 
 
-class Doors:
-    """The doors of one side: those for clients, or those for brokers among themselves."""
+class NodeListeners:
+    """The listeners of one side: those for clients, or those for brokers among themselves."""
 
     def __init__(
         self,
-        house: House,
+        context: ProxyContext,
         *,
         host: str,
         advertised_host: str,
@@ -193,74 +193,74 @@ class Doors:
         tls: ssl.SSLContext | None = None,
         tls_upstream: ssl.SSLContext | None = None,
     ) -> None:
-        """No door yet.
+        """No listener yet.
 
         Args:
-            house: What they share.
+            context: What they share.
             host: Where to listen.
             advertised_host: The address that clients get.
-            port: A node's door is at this port plus its id; 0 picks free ones.
-            is_peer: Brokers come by these doors.
+            port: A node's listener is at this port plus its id; 0 picks free ones.
+            is_peer: Brokers connect there, not clients.
             tls: Listen with TLS.
             tls_upstream: Speak TLS to the nodes.
         """
-        self._house = house
+        self._context = context
         self._host = host
         self._advertised_host = advertised_host
         self._port = port
         self._is_peer = is_peer
         self._tls = tls
         self._tls_upstream = tls_upstream
-        self._doors: dict[int, Door] = {}
+        self._listeners: dict[int, NodeListener] = {}
         self._opening = asyncio.Lock()
 
-    def __iter__(self) -> Iterator[Door]:
-        return iter(sorted(self._doors.values(), key=lambda door: door.node_id))
+    def __iter__(self) -> Iterator[NodeListener]:
+        return iter(sorted(self._listeners.values(), key=lambda listener: listener.node_id))
 
     @property
     def bootstrap(self) -> str:
-        """Addresses of all doors."""
-        return ",".join(host_and_port(self._advertised_host, door.port) for door in self)
+        """Addresses of all listeners."""
+        return ",".join(host_and_port(self._advertised_host, listener.port) for listener in self)
 
     def address(self, node_id: int) -> tuple[str, int]:
         """Where clients reach a node.
 
         Raises:
-            KeyError: It has no door.
+            KeyError: It has no listener.
         """
-        return self._advertised_host, self._doors[node_id].port
+        return self._advertised_host, self._listeners[node_id].port
 
     async def learn(self, nodes: Iterable[Endpoint]) -> None:
-        """Open doors for nodes that are new, and follow those that have moved.
+        """Open listeners for nodes that are new, and follow those that have moved.
 
         Raises:
-            ConfigError: A door's port is none.
-            OSError: A door's port is busy.
+            ConfigError: A listener's port is none.
+            OSError: A listener's port is busy.
         """
         for node in nodes:
-            door = self._doors.get(node.node_id)
-            if door is None:
+            listener = self._listeners.get(node.node_id)
+            if listener is None:
                 async with self._opening:
-                    if node.node_id not in self._doors:
+                    if node.node_id not in self._listeners:
                         await self._open(node)
-            elif door.upstream != (node.host, node.port):
-                door.upstream = (node.host, node.port)
+            elif listener.upstream != (node.host, node.port):
+                listener.upstream = (node.host, node.port)
 
     async def _open(self, node: Endpoint) -> None:
-        if len(self._doors) >= DOORS_MAX:
+        if len(self._listeners) >= LISTENERS_MAX:
             raise ConfigError(
-                f"broker {node.node_id} gets no door: there are {DOORS_MAX} of them already"
+                f"broker {node.node_id} gets no listener: there are {LISTENERS_MAX} of them already"
             )
-        door = Door(
-            self._house,
+        listener = NodeListener(
+            self._context,
             self,
             node.node_id,
             (node.host, node.port),
             is_peer=self._is_peer,
             tls_upstream=self._tls_upstream,
         )
-        await door.open(self._host, self._port_of(node.node_id), tls=self._tls)
-        self._doors[node.node_id] = door
+        await listener.open(self._host, self._port_of(node.node_id), tls=self._tls)
+        self._listeners[node.node_id] = listener
 
     async def _learn_late(self, nodes: Iterable[Endpoint]) -> None:
         """Learn nodes while clients wait; a node whose port is taken gets another port."""
@@ -284,14 +284,14 @@ class Doors:
         return port
 
     async def rewritten(self, api_key: int, api_version: int, answer: bytes) -> bytes:
-        """An answer that leads clients to these doors; new nodes get theirs.
+        """An answer that leads clients to these listeners; new nodes get theirs.
 
         Raises:
             BadInputError: It can't be read.
         """
         message = addresses.message_of(api_key, api_version, answer)
         if api_key == addresses.METADATA:
-            self._house.names.learn(message)
+            self._context.names.learn(message)
         await self._learn_late(addresses.endpoints_of(api_key, message))
         return addresses.rewritten(api_key, api_version, answer, message, self._address_of)
 
@@ -300,5 +300,5 @@ class Doors:
 
     async def close(self) -> None:
         """Close them all."""
-        for door in list(self._doors.values()):
-            await door.close()
+        for listener in list(self._listeners.values()):
+            await listener.close()

@@ -1,5 +1,5 @@
-"""Raw requests through either door of a cluster: the one that speaks what Kafka ships, and the one
-that speaks the text of the KIPs.
+"""Raw requests through either listener of a cluster: the one that speaks what Kafka ships, and
+the one that speaks the text of the KIPs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PATIENCE: Final = 500
 _PAUSE_S: Final = 0.005
 
 
-class Door:
+class ListenerClient:
     """The listeners of one name; a connection for each request."""
 
     def __init__(self, cluster: SimCluster, listener: str) -> None:
@@ -69,7 +69,7 @@ class Door:
             correlation_id = wire.expect(key, version if read_as is None else read_as)
             wire.send(
                 codec.encode_request(
-                    key, version, correlation_id, "door", message_from(cls, values)
+                    key, version, correlation_id, "client", message_from(cls, values)
                 )
             )
             return (await wire.answer())[1]
@@ -236,8 +236,8 @@ class Door:
 
 
 @asynccontextmanager
-async def doors(*, kip_text: bool = True, **changes: Any) -> AsyncIterator[SimCluster]:
-    """A cluster of one broker, or of as many as asked for, with both doors."""
+async def kip_text_cluster(*, kip_text: bool = True, **changes: Any) -> AsyncIterator[SimCluster]:
+    """A cluster of one broker, or of as many as asked for, with both listeners."""
     changes.setdefault("brokers", 1)
     async with real_cluster(kip_text=kip_text, topics=(("orders", 1),), **changes) as cluster:
         yield cluster
