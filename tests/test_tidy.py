@@ -53,6 +53,8 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/api/_identities/*_delegation_token.py": (
         "tests/broker/api/identities/test_identities.py"
     ),
+    "sim/txnsim/api/_records/share_*.py": "tests/broker/broker/test_share_fetch.py",
+    "sim/txnsim/broker/_share_partitions.py": "tests/broker/broker/test_share_fetch.py",
     "sim/txnsim/group/rebalance.py": "tests/broker/group/test_classic.py",
     "sim/txnsim_lab/http/_runs/lessons.py": "tests/lab/control_port/test_answers.py",
     "sim/txnsim_lab/http/_runs/own_cluster.py": "tests/lab/control_port/test_own_cluster.py",
@@ -99,10 +101,6 @@ FOR_OTHERS: Final = {
     "txnsim_spark.daemon": "what Spark forks workers from, by name in a session's settings",
     "txnsim.client.consumer": "our client as a library: whoever reads with it",
     "txnsim.runtime.virtual.run": "what tests start a cluster in virtual time with",
-    **dict.fromkeys(
-        (f"txnsim.share.{name}" for name in ("commands", "fetching", "partition", "sessions")),
-        "the core of share partitions, whose shell in txnsim.broker comes next",
-    ),
     "txnsim.storage.producer_snapshot": "a file of Kafka's, for readers of log directories",
     "txnsim.testing.container": "what the container image runs",
     "txnsim.testing.testcontainers": "what tests that start the image import",

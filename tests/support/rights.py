@@ -23,6 +23,7 @@ ERRORS = {
 
 COMMITTED = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
 OF_GROUP: dict[str, Any] = {"group_id": "g"}
+OF_MEMBER: dict[str, Any] = {**OF_GROUP, "member_id": "m"}
 PROTOCOL = {"protocol_type": "consumer", "protocol_name": "range"}
 OF_TXN: dict[str, Any] = {"transactional_id": "tx"}
 IN_BOTH = {**OF_GROUP, **OF_TXN}
@@ -147,6 +148,8 @@ WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]
     ("UnregisterBroker", 0, {}, [(CLUSTER, Operation.ALTER)]),
     ("ConsumerGroupHeartbeat", 0, OF_GROUP, [(GROUP, Operation.READ)]),
     ("ListConfigResources", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),
+    ("ShareFetch", 1, OF_MEMBER, [(GROUP, Operation.READ)]),
+    ("ShareAcknowledge", 1, OF_MEMBER, [(GROUP, Operation.READ)]),
     *(
         (name, 0, values, [(CLUSTER, Operation.CLUSTER_ACTION)])
         for name, values in SHARE_STATES.items()

@@ -24,7 +24,7 @@ class CurrentLeaders:
         name = topic if isinstance(topic, str) else image.topic_names.get(topic, "")
         partition = image.partition(TopicPartition(name, index))
         if partition is None:
-            return schema.LeaderIdAndEpoch()
+            return schema.LeaderIdAndEpoch(leader_id=-1, leader_epoch=-1)
         broker = image.brokers.get(partition.leader)
         if broker is not None:
             self._endpoints[broker.broker_id] = schema.NodeEndpoint(

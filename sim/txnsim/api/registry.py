@@ -78,6 +78,8 @@ _MODULES: Final[Mapping[int, str]] = {
     72: "nodes._push_telemetry",
     74: "_configs.list_config_resources",
     75: "_partitions.describe_topic_partitions",
+    78: "_records.share_fetch",
+    79: "_records.share_acknowledge",
     83: "_share_states.initialize_share_group_state",
     84: "_share_states.read_share_group_state",
     85: "_share_states.write_share_group_state",

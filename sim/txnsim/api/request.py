@@ -28,7 +28,7 @@ from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.wire import codec
-from txnsim.wire.apis import API_VERSIONS, FETCH, api_name
+from txnsim.wire.apis import API_VERSIONS, FETCHES, api_name
 from txnsim.wire.codec import encode_body
 from txnsim.wire.registry import version_range
 
@@ -217,7 +217,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     def bytes_max(self) -> int:
         """Bytes that its answer may have."""
         settings = self.broker.metadata.settings
-        records = settings.fetch_max_bytes if self.api_key == FETCH else 0
+        records = settings.fetch_max_bytes if self.api_key in FETCHES else 0
         return min(settings.answer_max_bytes + records, SENT_BYTES_MAX)
 
     async def have_done(self, elements: int) -> None:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 import msgspec
 
@@ -100,6 +100,8 @@ from txnsim.types import (
 )
 
 if TYPE_CHECKING:
+    from txnsim.broker._share_partitions import Watched
+    from txnsim.broker.share_fetch import ShareFetching
     from txnsim.coordinators.group.service import GroupCoordinator
 
 
@@ -381,6 +383,8 @@ class Broker:
         self.coordinator.stop()
         self.group_host.stop()
         self.share_persister.stop()
+        if self._shares_made is not None:
+            self._shares_made.stop()
         self.share_host.stop()
         self.isr_changes.stop()
         self.replica_fetchers.stop()
@@ -416,6 +420,8 @@ class Broker:
         self.transaction_host.apply(changes, image)
         self.group_host.apply(changes, image)
         self.share_host.apply(changes, image)
+        if self._shares_made is not None:
+            self._shares_made.apply(changes, image)
         for partition in changes.regrouped:
             self.watermarks.advance(partition)
             yield 1
@@ -435,6 +441,8 @@ class Broker:
         self.transaction_host.directory_failed()
         self.group_host.directory_failed()
         self.share_host.directory_failed()
+        if self._shares_made is not None:
+            self._shares_made.shares.forget_places(led)
         for topic_partition in led:
             self.purgatory.release(topic_partition)
         self.on_directory_failure()
@@ -447,6 +455,36 @@ class Broker:
     @cached_property
     def groups(self) -> GroupCoordinator:
         return self.group_host.coordinator
+
+    @cached_property
+    def share_fetching(self) -> ShareFetching:
+        """ShareFetch and ShareAcknowledge at this leader; the first request creates it."""
+        from txnsim.broker._share_partitions import SharePartitions
+        from txnsim.broker.share_fetch import ShareFetching
+
+        environment = self.environment
+        purgatory = cast("Purgatory[Watched]", self.purgatory)
+        return ShareFetching(
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            fetching=self.fetching,
+            purgatory=purgatory,
+            shares=SharePartitions(
+                clock=environment.clock,
+                tasks=environment.tasks,
+                settings=lambda: self.settings,
+                replicas=self.replicas,
+                persister=self.share_persister,
+                purgatory=purgatory,
+                crossings=self.crossings,
+            ),
+            draw=environment.rng.stream(f"share-fetch.b{self.broker_id}").randrange,
+        )
+
+    @property
+    def _shares_made(self) -> ShareFetching | None:
+        """``share_fetching``, or None before the first request of a share group."""
+        return self.__dict__.get("share_fetching")
 
     @property
     def image(self) -> ClusterImage:

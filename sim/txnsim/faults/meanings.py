@@ -57,6 +57,7 @@ TAKES: Final[Mapping[FaultPoint, tuple[type[CrossingAction], ...]]] = {
     FaultPoint.LOG_FLUSH: (*_WAITS, Drop, Fail),
     FaultPoint.LOG_INDEX: (Pass, Drop),
     FaultPoint.GROUP_COMPLETION: (*_WAITS, Drop, Fail),
+    FaultPoint.SHARE_PERSIST: (*_WAITS, Fail),
     FaultPoint.METADATA_APPLY: (*_WAITS, Drop),
     FaultPoint.CLOCK_TIMER: (*_WAITS, Drop),
     FaultPoint.PROCESS_START: _WAITS,
@@ -73,6 +74,7 @@ KINDS: Final[Mapping[FaultPoint, tuple[str, ...]]] = {
         "offsets-expiration", "share-state-pruning", "share-state-snapshots",
         "retention", "cleaner",
     ),
+    FaultPoint.SHARE_PERSIST: ("read", "write"),
 }  # fmt: skip
 """What the criterion ``kind`` may say."""
 

@@ -129,6 +129,15 @@ class FaultPoint(StrEnum):
     coordinator loads its log anew. With an error, the marker is answered with it and is sent again.
     """
 
+    SHARE_PERSIST = "share.persist"
+    """The leader of a share partition is about to ask its share coordinator: for its state, or to
+    keep what members said of records (``kind``).
+
+    Held or delayed, a share partition that is read gives no records meanwhile, and records whose
+    move waits are neither acquired nor acknowledged. With an error, the share coordinator is not
+    asked, and the error is its answer: the move is taken back, and the member gets an error.
+    """
+
     METADATA_APPLY = "metadata.apply"
     """A broker has received a metadata image and is about to take up its leaderships.
 

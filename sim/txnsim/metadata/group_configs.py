@@ -38,7 +38,8 @@ from txnsim.metadata.configs import (
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.settings import Settings, documentation
-from txnsim.types import BrokerId
+from txnsim.share.commands import ShareSettings
+from txnsim.types import BrokerId, IsolationLevel
 
 DEVIATIONS: Final = (
     "Configs of share and streams groups (share.*, streams.*) are kept, judged by the broker's "
@@ -180,6 +181,52 @@ def group_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
     )
 
 
+RESET_LATEST: Final = -1
+RESET_EARLIEST: Final = -2
+"""Beside these a reset is a timestamp in milliseconds, as in ListOffsets."""
+
+
+def share_settings(own: Configs | None, settings: Settings) -> ShareSettings:
+    """What counts for the records of a share group with these configs, if it has any
+    (ShareGroupConfigProvider).
+    """
+    broker = ShareSettings(
+        delivery_count_limit=settings.group_share_delivery_count_limit,
+        max_record_locks=settings.group_share_partition_max_record_locks,
+        record_lock_duration_ms=settings.group_share_record_lock_duration_ms,
+    )
+    if own is None:
+        return broker
+    return ShareSettings(
+        delivery_count_limit=int(
+            own.get("share.delivery.count.limit", broker.delivery_count_limit)
+        ),
+        max_record_locks=int(own.get("share.partition.max.record.locks", broker.max_record_locks)),
+        record_lock_duration_ms=int(
+            own.get("share.record.lock.duration.ms", broker.record_lock_duration_ms)
+        ),
+        is_renew_enabled=own.get("share.renew.acknowledge.enable", "true").lower() == "true",
+    )
+
+
+def share_isolation(own: Configs | None) -> IsolationLevel:
+    """What the members of a share group see of transactions."""
+    is_committed = own is not None and own.get("share.isolation.level") == "read_committed"
+    return IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
+
+
+def share_reset(own: Configs | None, now_ms: int) -> int:
+    """Where a share group begins to read: a timestamp, or one of the two above
+    (ShareGroupAutoOffsetResetStrategy).
+    """
+    strategy = "latest" if own is None else own.get("share.auto.offset.reset", "latest")
+    if strategy.startswith(_BY_DURATION):
+        back_ms = _duration_ms(strategy.removeprefix(_BY_DURATION))
+        assert back_ms is not None  # it was judged when it was set
+        return now_ms - back_ms
+    return RESET_EARLIEST if strategy == "earliest" else RESET_LATEST
+
+
 def group_refusal(
     name: str, wanted: Configs, settings: Settings, rules: Rules = LATEST
 ) -> Rejection | None:
@@ -308,8 +355,10 @@ def _reset_complaint(key: str, value: str) -> str | None:
     """ShareGroupAutoOffsetResetStrategy.Validator."""
     if key != "share.auto.offset.reset" or value in ("earliest", "latest"):
         return None
-    if value.startswith(_BY_DURATION) and _is_duration(value.removeprefix(_BY_DURATION)):
-        return None
+    if value.startswith(_BY_DURATION):
+        back_ms = _duration_ms(value.removeprefix(_BY_DURATION))
+        if back_ms is not None and back_ms >= 0:
+            return None
     return (
         f"Invalid value {value} for configuration {key}: Invalid value `{value}` for configuration "
         f"{key}. The value must be either 'earliest', 'latest' or of the format "
@@ -317,18 +366,25 @@ def _reset_complaint(key: str, value: str) -> str | None:
     )
 
 
-def _is_duration(text: str) -> bool:
-    """Whether the text is a duration, zero or positive."""
+def _duration_ms(text: str) -> int | None:
+    """A duration; None where the text is none."""
     found = _DURATION.fullmatch(text)
     if found is None or found["time"] in ("T", "t"):
-        return False
+        return None
     parts = [found[part] for part in ("d", "h", "m", "s")]
     if all(part is None for part in parts):
-        return False
+        return None
     seconds = sum(
         int(part or 0) * factor for part, factor in zip(parts, (86_400, 3_600, 60, 1), strict=True)
     )
-    return (-seconds if found["sign"] == "-" else seconds) >= 0
+    ms = seconds * 1_000 + _fraction_ms(found)
+    return -ms if found["sign"] == "-" else ms
+
+
+def _fraction_ms(found: re.Match[str]) -> int:
+    """Milliseconds behind the seconds, of their sign."""
+    ms = int(((found["f"] or "") + "000")[:3])
+    return -ms if (found["s"] or "").startswith("-") else ms
 
 
 def group_values(

@@ -43,7 +43,7 @@ from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.request_trace import RequestTrace, tell_closed, tell_opened, tell_refused
 from txnsim.types import BrokerId
 from txnsim.wire import codec
-from txnsim.wire.apis import FETCH
+from txnsim.wire.apis import FETCHES
 from txnsim.wire.codec import FrameReader
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ class Connection(asyncio.Protocol):
             coroutine = self._handle_once_forwarded(request, handler, frame)
             done = self._handled_watched
         elif listener.network.interceptor.armed or (
-            listener.tracer.on and request.api_key == FETCH
+            listener.tracer.on and request.api_key in FETCHES
         ):
             coroutine = self._handle_watched(request, handler, frame)
             done = self._handled_watched
@@ -472,7 +472,7 @@ class Connection(asyncio.Protocol):
                 self._send(request, *too_large(request, size, self._request_bytes, self._name))
                 return
             head = codec.response_head(key, version, request.correlation_id, size)
-            outbox.put_pieces(head, pieces, size, stored=key == FETCH)
+            outbox.put_pieces(head, pieces, size, stored=key in FETCHES)
         if self._trace is not None:
             self._trace.sent(self._response_bytes)
         if self._local_ns >= 0:  # it had to wait for something

@@ -38,7 +38,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.loggers import Logger
 from txnsim.wire import codec
-from txnsim.wire.apis import FETCH, api_name
+from txnsim.wire.apis import FETCHES, api_name
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import Tracer
@@ -276,8 +276,8 @@ def _read(request: Request, reply: Any) -> Any:
 
 
 def batch_in_answer(api_key: int, reply: Any) -> bytes | None:
-    """The first record batches in a Fetch's answer, if it has any."""
-    if api_key != FETCH or isinstance(reply, bytes | NoResponse):
+    """The first record batches in the answer to a Fetch or ShareFetch, if it has any."""
+    if api_key not in FETCHES or isinstance(reply, bytes | NoResponse):
         return None
     return _first_batch(row for topic in reply.responses for row in topic.partitions)
 
@@ -311,7 +311,7 @@ def throttled(api_key: int, message: Any, throttle_ms: int) -> Any:
     if not hasattr(message, "throttle_time"):
         return message
     changes: dict[str, object] = {"throttle_time": timedelta(milliseconds=throttle_ms)}
-    if api_key == FETCH:
+    if api_key in FETCHES:
         changes["responses"] = ()
     return replace(message, **changes)
 

@@ -26,7 +26,7 @@ from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.server._outbox import whole
 from txnsim.server.crossings import batch_in_answer, batch_in_request, damaged_frame, throttled
 from txnsim.wire import codec
-from txnsim.wire.apis import FETCH
+from txnsim.wire.apis import FETCHES
 
 
 class RelayedRequest(msgspec.Struct):
@@ -128,7 +128,7 @@ class RelayedRequest(msgspec.Struct):
         return None if request is None else batch_in_request(request.api_key, request.message)
 
     def _batch_of(self, answer: bytes) -> bytes | None:
-        if self.api_key != FETCH:
+        if self.api_key not in FETCHES:
             return None
         return batch_in_answer(self.api_key, self.message(answer))
 

@@ -12,7 +12,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server._request_log import outcome
 from txnsim.text import host_and_port
-from txnsim.wire.apis import FETCH, api_name
+from txnsim.wire.apis import FETCHES, api_name
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import LaterPayload, Tracer
@@ -109,7 +109,7 @@ class RequestTrace:
             return
         self._errors = ",".join(came_to.get("errors", ()))
         # Who waits for news is answered because of them; what was there before was none.
-        news = tracer.waker if request.api_key == FETCH and tracer.waker > received else -1
+        news = tracer.waker if request.api_key in FETCHES and tracer.waker > received else -1
         self._causes = (news, tracer.cause, received)
 
     def sent(self, size: int) -> None:

@@ -11,7 +11,7 @@ newContext, acknowledgeSessionUpdate and releaseSession of SharePartitionManager
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -65,7 +65,7 @@ class ShareSession:
     __slots__ = ("_must_answer", "connection", "epoch", "key", "topics")
 
     def __init__(
-        self, key: SessionKey, connection: str, topics: Mapping[SharedPartition, str | None]
+        self, key: SessionKey, connection: Hashable, topics: Mapping[SharedPartition, str | None]
     ) -> None:
         self.key = key
         self.connection = connection
@@ -135,7 +135,7 @@ class ShareSessions:
 
     def __init__(self) -> None:
         self._sessions: dict[SessionKey, ShareSession] = {}
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[Hashable, _Connection] = {}
         self._members: Counter[str] = Counter()
         """Of a group, until a connection of it closes."""
 
@@ -150,7 +150,7 @@ class ShareSessions:
     def open(
         self,
         key: SessionKey,
-        connection: str,
+        connection: Hashable,
         wanted: Mapping[SharedPartition, str | None],
         *,
         limit: int,
@@ -212,7 +212,7 @@ class ShareSessions:
         session = self._end(key)
         return _not_found(key) if session is None else tuple(session.topics)
 
-    def disconnect(self, connection: str) -> Departure:
+    def disconnect(self, connection: Hashable) -> Departure:
         """A connection has closed.
 
         A connection knows the session that it opened last, and every session of that connection

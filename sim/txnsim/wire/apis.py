@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 FETCH: Final = 1
+FETCHES: Final = frozenset({FETCH, 78})
+"""Fetch and ShareFetch: their answers have batches of logs."""
 API_VERSIONS: Final = 18
 
 APIS: Final[dict[int, tuple[str, int | None]]] = {

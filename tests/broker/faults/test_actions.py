@@ -432,7 +432,7 @@ def test_points_have_dotted_names() -> None:
         "client.request", "client.response", "clock.timer", "connection.open", "coordinator.load",
         "coordinator.unload", "group.completion", "log.append", "log.flush", "log.index",
         "log.read", "metadata.apply", "now", "peer.request", "peer.response", "process.start",
-        "process.stop",
+        "process.stop", "share.persist",
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from tests.conformance.casebook import group_verbs, log_verbs, member_verbs, verbs
+from tests.conformance.casebook import group_verbs, log_verbs, member_verbs, share_verbs, verbs
 from tests.conformance.casebook.values import CaseError, Variables
 from tests.conformance.casebook.verbs import Request, Verb
 
@@ -16,6 +16,7 @@ WORDS: Final[Mapping[str, Verb]] = {
     **log_verbs.VERBS,
     **group_verbs.VERBS,
     **member_verbs.VERBS,
+    **share_verbs.VERBS,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from txnsim.api._access import FORBIDDEN, Access
 from txnsim.api._groups import sync_group
-from txnsim.api._records import produce
+from txnsim.api._records import produce, share_requests
 from txnsim.api._transactions import add_partitions_to_txn
 from txnsim.api.request import Request
 from txnsim.errors import ErrorCode
@@ -91,6 +91,13 @@ def _add_partitions(request: Request, access: Access) -> ErrorCode | None:
 
 _READ_GROUP: Final = _group(Operation.READ)
 
+
+def _share(request: Request, access: Access) -> ErrorCode | None:
+    """READ on the group; without share groups, or without a group, the handler refuses first."""
+    is_refused = not share_requests.is_on(request) or request.message.group_id is None
+    return None if is_refused else _READ_GROUP(request, access)
+
+
 CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     0: (_produce,),  # Produce
     8: (_READ_GROUP,),  # OffsetCommit
@@ -122,6 +129,8 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     64: _cluster(Operation.ALTER),  # UnregisterBroker
     68: (_READ_GROUP,),  # ConsumerGroupHeartbeat
     74: _cluster(Operation.DESCRIBE_CONFIGS),  # ListConfigResources
+    78: (_share,),  # ShareFetch
+    79: (_share,),  # ShareAcknowledge
     83: _cluster(Operation.CLUSTER_ACTION),  # InitializeShareGroupState
     84: _cluster(Operation.CLUSTER_ACTION),  # ReadShareGroupState
     85: _cluster(Operation.CLUSTER_ACTION),  # WriteShareGroupState

@@ -1,0 +1,82 @@
+"""ShareAcknowledge (key 79): a member of a share group says what became of its records (KIP-932).
+
+Versions: 1 the first stable one, 2 renews locks (KIP-1222) and tells how long they last. A share
+session goes on with it, or ends with epoch -1; a ShareFetch opens it. Kafka's counterpart:
+KafkaApis.handleShareAcknowledgeRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api._leaders import CurrentLeaders
+from txnsim.api._records.share_requests import (
+    begin_acknowledging,
+    current_leader,
+    member_of,
+    named,
+    places,
+    refusal,
+)
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
+from txnsim.share.sessions import FINAL_EPOCH
+from txnsim.types import uuid_from
+
+KEY: Final = 79
+
+
+async def handle(request: Request) -> Reply:
+    """Carry out what is said of each partition; answer once it is persisted."""
+    error = refusal(request)
+    if error is not None:
+        return refuse(request, error)
+    fetching = request.broker.share_fetching
+    member, epoch = member_of(request), request.message.share_session_epoch
+    rejection = fetching.sessions.acknowledge(member, epoch)
+    if rejection is not None:
+        return refuse(request, rejection.error)
+    answers = await (await begin_acknowledging(request)).answers()
+    if epoch == FINAL_EPOCH:
+        fetching.end(member)
+    leaders = CurrentLeaders(request)
+    schema = request.schema
+    topics: dict[str, list[Any]] = {}
+    for partition, refused in answers.items():
+        code = ErrorCode.none if refused is None else ErrorCode(refused.error)
+        topics.setdefault(partition.topic_id, []).append(
+            schema.PartitionData(
+                partition_index=partition.partition,
+                error_code=code,
+                error_message=None if refused is None else refused.reason or None,
+                current_leader=current_leader(
+                    request, leaders, uuid_from(partition.topic_id), partition.partition, code
+                ),
+            )
+        )
+        await request.have_done(1)
+    settings = fetching.shares.settings_of(member.group_id)
+    return request.answer(
+        error_code=ErrorCode.none,
+        acquisition_lock_timeout=settings.record_lock_duration_ms,
+        responses=tuple(
+            schema.ShareAcknowledgeTopicResponse(
+                topic_id=uuid_from(topic_id), partitions=tuple(partitions)
+            )
+            for topic_id, partitions in topics.items()
+        ),
+        node_endpoints=leaders.endpoints(),
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return request.answer(
+        error_code=error, acquisition_lock_timeout=0, responses=(), node_endpoints=()
+    )
+
+
+def subject(request: Request) -> Subject:
+    """Partitions with acknowledgements."""
+    return Subject(partitions=places(named(request, request.message.topics)))

@@ -1,0 +1,263 @@
+"""ShareFetch (key 78): records for a member of a share group, which it locks (KIP-932).
+
+Versions: 1 the first stable one, 2 keeps to the limit of records where it is asked to (KIP-1206)
+and renews locks (KIP-1222). It says what became of earlier records, too. The request with epoch 0
+opens the member's share session here, -1 ends it; between, it names only what is new. Kafka's
+counterpart: KafkaApis.handleShareFetchRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from txnsim.api._leaders import CurrentLeaders
+from txnsim.api._records.share_requests import (
+    Answers,
+    begin_acknowledging,
+    current_leader,
+    error_at,
+    is_renewal,
+    member_of,
+    named,
+    places,
+    refusal,
+)
+from txnsim.api.request import Reply, Request
+from txnsim.broker.share_fetch import Outcomes, ShareFetchCommand, ShareOutcome
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.share.commands import AcquireMode
+from txnsim.share.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    PartitionNews,
+    SharedPartition,
+    ShareSession,
+)
+from txnsim.types import TopicPartition, uuid_from
+from txnsim.wire.values import Batches, duration_ms
+
+KEY: Final = 78
+
+DEVIATIONS: Final = (
+    "All share sessions of a broker have at most fetch_session_partitions_max partitions; a "
+    "request that would bring more is refused with SHARE_SESSION_LIMIT_REACHED.",
+)
+
+_MODES: Final = frozenset(AcquireMode)
+_NOTHING: Final = ShareOutcome()
+
+
+async def handle(request: Request) -> Reply:
+    """Carry out what the member says, then read and lock records for it, or wait for some."""
+    error = refusal(request) or _renewal_complaint(request)
+    if error is not None:
+        return refuse(request, error)
+    fetching = request.broker.share_fetching
+    message = request.message
+    epoch = message.share_session_epoch
+    session = _session(request)
+    if isinstance(session, Rejection):
+        if session.error is ErrorCode.share_session_limit_reached:
+            await fetching.refuse_late(session.error, duration_ms(message.max_wait))
+        return refuse(request, session.error)
+    acknowledging = await begin_acknowledging(request) if _has_acknowledgements(request) else None
+    outcomes: Outcomes | None = {}
+    if epoch != FINAL_EPOCH and not is_renewal(request):
+        outcomes = await _fetched(request, dict(session.topics))
+    answers = {} if acknowledging is None else await acknowledging.answers()
+    if outcomes is None:
+        return refuse(request, ErrorCode.unknown_server_error)
+    listed = session.conclude(
+        epoch,
+        {
+            partition: PartitionNews(has_records=outcome.size > 0, error=outcome.error)
+            for partition, outcome in outcomes.items()
+        },
+    )
+    if isinstance(listed, Rejection):
+        reply = await _answer(request, listed.error, {}, answers)
+    else:
+        found = {partition: outcomes[partition] for partition in listed}
+        reply = await _answer(request, ErrorCode.none, found, answers)
+    if epoch == FINAL_EPOCH:
+        fetching.end(member_of(request))
+    return reply
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return request.answer(
+        error_code=error, acquisition_lock_timeout=0, responses=(), node_endpoints=()
+    )
+
+
+def subject(request: Request) -> Subject:
+    """The partitions that are named, and those of the session."""
+    found = dict.fromkeys(places(named(request, request.message.topics)))
+    if refusal(request) is None:
+        session = request.broker.share_fetching.sessions.find(member_of(request))
+        if isinstance(session, ShareSession):
+            found.update(
+                dict.fromkeys(
+                    TopicPartition(name or "", partition.partition)
+                    for partition, name in session.topics.items()
+                )
+            )
+    return Subject(partitions=tuple(found))
+
+
+# Sessions
+
+
+def _renewal_complaint(request: Request) -> ErrorCode | None:
+    """What renews locks fetches nothing."""
+    message = request.message
+    limits = (
+        *(message.max_bytes, message.min_bytes, message.max_records),
+        duration_ms(message.max_wait),
+    )
+    return ErrorCode.invalid_request if is_renewal(request) and any(limits) else None
+
+
+def _has_acknowledgements(request: Request) -> bool:
+    return any(
+        part.acknowledgement_batches
+        for topic in request.message.topics
+        for part in topic.partitions
+    )
+
+
+def _session(request: Request) -> ShareSession | Rejection:
+    """Open, continue or look up the share session of the request."""
+    fetching = request.broker.share_fetching
+    sessions, message, key = fetching.sessions, request.message, member_of(request)
+    epoch = message.share_session_epoch
+    if epoch == FINAL_EPOCH:
+        return sessions.find(key)
+    wanted = {one: name for one, (name, _) in named(request, message.topics).items()}
+    settings = request.broker.metadata.settings
+    known = sessions.find(key)
+    has = known.topics if isinstance(known, ShareSession) else {}
+    new = sum(one not in has for one in wanted)
+    if new and sessions.partitions_number + new > settings.fetch_session_partitions_max:
+        return Rejection(
+            error=ErrorCode.share_session_limit_reached,
+            reason=f"share sessions have {sessions.partitions_number} partitions, {new} are new",
+        )
+    if epoch == INITIAL_EPOCH:
+        request.link.at_close(fetching.disconnected)
+        return sessions.open(
+            key,
+            request.link,
+            wanted,
+            limit=settings.group_share_max_share_sessions,
+            has_acknowledgements=_has_acknowledgements(request),
+        )
+    forgotten = named(request, message.forgotten_topics_data)
+    return sessions.resume(key, epoch, wanted, forgotten)
+
+
+# Reading
+
+
+async def _fetched(
+    request: Request, topics: Mapping[SharedPartition, str | None]
+) -> Outcomes | None:
+    """Read partitions of the session; None where the request has an unknown mode."""
+    message = request.message
+    refused: Outcomes = {}
+    wanted: dict[SharedPartition, TopicPartition] = {}
+
+    def look(one: tuple[SharedPartition, str | None]) -> None:
+        partition, name = one
+        error = error_at(request, name, partition.partition)
+        if error is None:
+            wanted[partition] = TopicPartition(name or "", partition.partition)
+        else:
+            refused[partition] = ShareOutcome(error=error)
+
+    await request.each(look, tuple(topics.items()), weight=2)
+    if not wanted:
+        return refused
+    mode = getattr(message, "share_acquire_mode", AcquireMode.BATCH_OPTIMIZED)
+    if mode not in _MODES:
+        return None
+    command = ShareFetchCommand(
+        member=member_of(request),
+        session_epoch=message.share_session_epoch,
+        max_wait_ms=duration_ms(message.max_wait),
+        min_bytes=message.min_bytes,
+        max_bytes=message.max_bytes,
+        max_records=message.max_records,
+        batch_size=message.batch_size,
+        mode=AcquireMode(mode),
+        partitions=wanted,
+    )
+    pace = request.pace_of(len(wanted))
+    return {**await request.broker.share_fetching.fetch(command, pace), **refused}
+
+
+# Answering
+
+
+async def _answer(
+    request: Request,
+    error: ErrorCode,
+    outcomes: Mapping[SharedPartition, ShareOutcome],
+    said: Answers,
+) -> Reply:
+    """Topics with acquired records and errors of acknowledgements."""
+    schema = request.schema
+    leaders = CurrentLeaders(request)
+    topics: dict[str, list[Any]] = {}
+    for partition in dict.fromkeys((*outcomes, *said)):
+        outcome = outcomes.get(partition, _NOTHING)
+        rejection = said.get(partition)
+        topics.setdefault(partition.topic_id, []).append(
+            schema.PartitionData(
+                partition_index=partition.partition,
+                error_code=outcome.error,
+                error_message=None,
+                acknowledge_error_code=0 if rejection is None else int(rejection.error),
+                acknowledge_error_message=None if rejection is None else rejection.reason or None,
+                current_leader=current_leader(
+                    request,
+                    leaders,
+                    uuid_from(partition.topic_id),
+                    partition.partition,
+                    outcome.error,
+                ),
+                records=_records(outcome),
+                acquired_records=tuple(
+                    schema.AcquiredRecords(
+                        first_offset=one.first_offset,
+                        last_offset=one.last_offset,
+                        delivery_count=one.delivery_count,
+                    )
+                    for one in outcome.ranges
+                ),
+            )
+        )
+        await request.have_done(1)
+    shares = request.broker.share_fetching.shares
+    settings = shares.settings_of(request.message.group_id)
+    return request.answer(
+        error_code=error,
+        acquisition_lock_timeout=settings.record_lock_duration_ms,
+        responses=tuple(
+            schema.ShareFetchableTopicResponse(
+                topic_id=uuid_from(topic_id), partitions=tuple(partitions)
+            )
+            for topic_id, partitions in topics.items()
+        ),
+        node_endpoints=leaders.endpoints(),
+    )
+
+
+def _records(outcome: ShareOutcome) -> bytes | Batches:
+    records = outcome.records
+    if not records:
+        return b""
+    return records[0] if len(records) == 1 else Batches(records, outcome.size)

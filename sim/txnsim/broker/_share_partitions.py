@@ -1,0 +1,392 @@
+"""The share partitions of one broker: loaded, persisted, their locks timed, fenced.
+
+The core (``txnsim.share``) decides what becomes of records. Here are the log that it begins in, the
+share coordinator that it is read from and written to, and the clock. A share partition is made by
+the first fetch, and forgotten with the leadership, the topic, or the last member of its group.
+
+Kafka's counterparts: SharePartitionCache, and the part of SharePartitionManager that owns it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import Final, TypeVar
+
+import msgspec
+
+from txnsim.broker._share_persister import SharePersister
+from txnsim.broker.look_ahead import LookAhead
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.crossings import FaultEffect
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.share_state import UNKNOWN_OFFSET, ReadShareState, ShareKey, ShareState
+from txnsim.metadata.group_configs import RESET_EARLIEST, RESET_LATEST, share_reset, share_settings
+from txnsim.metadata.image import SHARE_VERSION, ClusterImage
+from txnsim.node.crossings import Crossings, error_in
+from txnsim.node.purgatory import Purgatory
+from txnsim.replica.replicas import LeadershipChanges, Replicas
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.tasks import Pending, settled
+from txnsim.settings import Settings
+from txnsim.share.commands import (
+    AcknowledgementBatch,
+    Acquire,
+    Acquired,
+    DeadLetter,
+    ShareSettings,
+    Write,
+)
+from txnsim.share.partition import FENCING, Phase, SharePartition
+from txnsim.types import IsolationLevel, TopicPartition
+
+T = TypeVar("T")
+
+LOCKS_AT_ONCE: Final = 64
+"""Share partitions whose locks are looked at without a break."""
+LOADS_AT_ONCE: Final = 64
+"""Share partitions that are read from share coordinators at a time; the others wait."""
+Watched = ShareKey | TopicPartition
+"""What a ShareFetch waits for: a change of the share partition, or of the log."""
+Refuse = Callable[[Rejection], object]
+"""Is called where a share partition can't be loaded."""
+
+DEVIATIONS: Final = (
+    "Dead letters are not copied: errors.deadletterqueue.topic.name has no effect, and records "
+    "that are rejected or were delivered too often are archived at once.",
+)
+
+_NOT_HERE: Final = Rejection(
+    error=ErrorCode.unknown_topic_or_partition,
+    reason="This server does not host this topic-partition.",
+)
+
+
+class LedShare(msgspec.Struct, eq=False):
+    """A share partition, and where its records are."""
+
+    core: SharePartition
+    place: TopicPartition
+    due_ms: int | None = None
+    """When its locks are looked at next, by ``Clock.elapsed_ms``."""
+
+
+class SharePartitions:
+    """Those that one broker leads."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        settings: Callable[[], Settings],
+        replicas: Replicas,
+        persister: SharePersister,
+        purgatory: Purgatory[Watched],
+        crossings: Crossings,
+    ) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._settings = settings
+        self._replicas = replicas
+        self._persister = persister
+        self._purgatory = purgatory
+        self._crossings = crossings
+        self._led: dict[ShareKey, LedShare] = {}
+        self._to_load: deque[tuple[LedShare, ReadShareState, Refuse]] = deque()
+        self._loading = 0
+        self._groups: dict[str, dict[ShareKey, None]] = {}
+        self._places: dict[TopicPartition, dict[ShareKey, None]] = {}
+        self._due: list[tuple[int, int, LedShare]] = []
+        self._numbers = count()
+        self._timer: TimerHandle | None = None
+        self._timed_ms = 0
+        self._is_stopped = False
+
+    def __len__(self) -> int:
+        return len(self._led)
+
+    def find(self, key: ShareKey) -> SharePartition | None:
+        led = self._led.get(key)
+        return None if led is None else led.core
+
+    def settings_of(self, group_id: str) -> ShareSettings:
+        return share_settings(self._replicas.image.group_configs.get(group_id), self._settings())
+
+    # Making and loading
+
+    def begin(self, key: ShareKey, place: TopicPartition, refuse: Refuse) -> LedShare | Rejection:
+        """The share partition, which begins to load where it is new.
+
+        Args:
+            key: Which.
+            place: Where its records are.
+            refuse: Is called where it can't be loaded.
+        """
+        led = self._led.get(key)
+        if led is None:
+            log = self._replicas.leader(place)
+            if isinstance(log, Rejection):
+                return log
+            led = LedShare(SharePartition(key, place.topic, log.leader_epoch), place)
+            self._led[key] = led
+            self._groups.setdefault(key.group_id, {})[key] = None
+            self._places.setdefault(place, {})[key] = None
+        wanted = led.core.start_loading()
+        if isinstance(wanted, ReadShareState):
+            self._to_load.append((led, wanted, refuse))
+            self._load_more()
+        elif isinstance(wanted, Rejection) and wanted.error is not ErrorCode.leader_not_available:
+            self._forget(led)
+            return wanted
+        return led
+
+    def _load_more(self) -> None:
+        while self._to_load and self._loading < LOADS_AT_ONCE:
+            self._loading += 1
+            led, wanted, refuse = self._to_load.popleft()
+            self._tasks.drive(
+                self._load(led, wanted, refuse), self._loaded, name=f"load {led.core.name}"
+            )
+
+    def _loaded(self, result: object, error: BaseException | None) -> None:
+        self._loading -= 1
+        settled(result, error)
+        self._tasks.soon(self._load_more)
+
+    async def _load(self, led: LedShare, wanted: ReadShareState, refuse: Refuse) -> None:
+        error = 0
+        if self._crossings.armed:
+            about = Subject(partitions=(led.place,))
+            error = error_in(
+                await self._crossings.verdict(FaultPoint.SHARE_PERSIST, about, kind="read")
+            )
+        if error:
+            read = ShareState(key=led.core.key, error=error)
+        else:
+            (answer,) = self._persister.read((wanted,))
+            read = await answer
+        reset: int | Rejection = UNKNOWN_OFFSET
+        if not read.error and read.start_offset == UNKNOWN_OFFSET:
+            reset = await self._reset_offset(led)
+        core = led.core
+        if core.phase is not Phase.INITIALIZING:  # it was fenced meanwhile
+            return
+        if isinstance(reset, Rejection):
+            loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset)
+        else:
+            loaded = core.load(read, reset, self.settings_of(core.key.group_id))
+        if isinstance(loaded, Rejection):
+            refuse(loaded)
+            self._forget(led)
+            return
+        self._archive(led, loaded)
+        self._purgatory.touch(core.key)
+
+    async def _reset_offset(self, led: LedShare) -> int | Rejection:
+        """Where a group begins that has no start offset (startOffsetDuringInitialization)."""
+        core = led.core
+        log = self._replicas.leader(led.place, current_leader_epoch=core.leader_epoch)
+        if isinstance(log, Rejection):
+            return log
+        target = share_reset(
+            self._replicas.image.group_configs.get(core.key.group_id), self._clock.now_ms()
+        )
+        if target == RESET_EARLIEST:
+            return log.log_start_offset
+        if target == RESET_LATEST:
+            if log.leader_epoch_start_offset > log.high_watermark:  # KIP-207
+                return _not_available("latest timestamp", led)
+            return log.high_watermark
+        look = LookAhead(self._tasks)
+        try:
+            found = await look.take(
+                log.offset_for_timestamp(target, IsolationLevel.READ_UNCOMMITTED)
+            )
+        finally:
+            look.leave()
+        return _not_available(f"timestamp {target}", led) if found is None else found.offset
+
+    # What moves records
+
+    def acknowledge(
+        self, key: ShareKey, member_id: str, batches: Sequence[AcknowledgementBatch]
+    ) -> Pending[Rejection | None]:
+        """Carry out what a member says; the answer comes once it is persisted."""
+        led = self._led.get(key)
+        if led is None:
+            return self._answered(_NOT_HERE)
+        now_ms = self._clock.elapsed_ms()
+        write = led.core.acknowledge(member_id, batches, self.settings_of(key.group_id), now_ms)
+        outcome = self._persist(led, write) if isinstance(write, Write) else self._answered(write)
+        self._time_locks(led)
+        self._purgatory.touch(key)
+        return outcome
+
+    def release(self, member_id: str, keys: Iterable[ShareKey]) -> None:
+        """A member's session has ended: what it holds becomes available."""
+        for key in keys:
+            led = self._led.get(key)
+            if led is None:
+                continue
+            write = led.core.release(member_id, self.settings_of(key.group_id))
+            if write is not None:
+                self._persist(led, write)
+            self._purgatory.touch(key)
+
+    def acquire(self, led: LedShare, command: Acquire) -> Acquired | Rejection:
+        """Lock records that were read for a member."""
+        settings = self.settings_of(led.core.key.group_id)
+        acquired = led.core.acquire(command, settings, self._clock.elapsed_ms())
+        self._time_locks(led)
+        return acquired
+
+    def _answered(self, rejection: Rejection | None) -> Pending[Rejection | None]:
+        outcome: Pending[Rejection | None] = Pending(self._tasks)
+        outcome.resolve(rejection)
+        return outcome
+
+    # Persisting
+
+    def _persist(self, led: LedShare, write: Write) -> Pending[Rejection | None]:
+        """Write a move to the share coordinator; None, or the error that rolls it back."""
+        outcome: Pending[Rejection | None] = Pending(self._tasks)
+
+        def then(verdict: FaultEffect | None) -> None:
+            error = error_in(verdict)
+            if error:
+                self._conclude(led, write, outcome, error, None)
+                return
+            (answer,) = self._persister.write((write.state,))
+            answer.on_done(
+                lambda done: self._conclude(
+                    led, write, outcome, done.result().error, done.result().message
+                )
+            )
+
+        self._crossings.go_on(
+            then, FaultPoint.SHARE_PERSIST, Subject(partitions=(led.place,)), kind="write"
+        )
+        return outcome
+
+    def _conclude(
+        self,
+        led: LedShare,
+        write: Write,
+        outcome: Pending[Rejection | None],
+        error: int,
+        message: str | None,
+    ) -> None:
+        core = led.core
+        done = core.conclude(write.token, error, message, self._clock.elapsed_ms())
+        self._archive(led, done.dead_letters)
+        if done.rejection is not None and done.rejection.error in FENCING:
+            self._forget(led)
+        elif done.wakes_fetches:
+            self._purgatory.touch(core.key)
+        outcome.resolve(done.rejection)
+
+    def _archive(self, led: LedShare, letters: Iterable[DeadLetter]) -> None:
+        for letter in letters:
+            self._persist(led, led.core.archive_dead_letter(letter.token))
+
+    # Locks: one timer for the share partition whose next one is due first
+
+    def _time_locks(self, led: LedShare) -> None:
+        due_ms = led.core.next_lock_deadline_ms()
+        if due_ms is None or (led.due_ms is not None and led.due_ms <= due_ms):
+            return
+        led.due_ms = due_ms
+        heapq.heappush(self._due, (due_ms, next(self._numbers), led))
+        self._arm()
+
+    def _arm(self) -> None:
+        """Set the timer to the earliest acquisition lock."""
+        if not self._due or self._is_stopped:
+            return
+        due_ms = self._due[0][0]
+        if self._timer is not None:
+            if self._timed_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timed_ms = due_ms
+        left_ms = max(due_ms - self._clock.elapsed_ms(), 0)
+        self._timer = self._clock.call_at(self._clock.now_ms() + left_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now_ms = self._clock.elapsed_ms()
+        for _ in range(LOCKS_AT_ONCE):
+            if not self._due or self._due[0][0] > now_ms:
+                break
+            due_ms, _, led = heapq.heappop(self._due)
+            if led.due_ms != due_ms:
+                continue  # it was looked at earlier
+            led.due_ms = None
+            key = led.core.key
+            if self._led.get(key) is not led:
+                continue
+            write = led.core.expire_locks(now_ms, self.settings_of(key.group_id))
+            if write is not None:
+                self._persist(led, write)
+                self._purgatory.touch(key)
+            self._time_locks(led)
+        self._arm()
+
+    # The end
+
+    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+        """Other brokers lead now, topics are gone, or ``share.version`` was switched off."""
+        if not self._led:
+            return
+        if not image.features.get(SHARE_VERSION, 0):
+            self._forget_all(tuple(self._led))
+            return
+        self.forget_places(place for place, _ in changes.lost)
+        self.forget_places(changes.deleted)
+
+    def forget_places(self, places: Iterable[TopicPartition]) -> None:
+        for place in places:
+            self._forget_all(tuple(self._places.get(place, ())))
+
+    def forget_group(self, group_id: str) -> None:
+        """No member of the group has a session here."""
+        self._forget_all(tuple(self._groups.get(group_id, ())))
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._to_load.clear()
+
+    def _forget_all(self, keys: Iterable[ShareKey]) -> None:
+        for key in keys:
+            self._forget(self._led[key])
+
+    def _forget(self, led: LedShare) -> None:
+        """Fence a share partition and drop it from the cache; the next fetch creates another."""
+        key = led.core.key
+        led.core.fence()
+        if self._led.get(key) is not led:
+            return
+        del self._led[key]
+        _drop(self._groups, key.group_id, key)
+        _drop(self._places, led.place, key)
+        self._purgatory.touch(key)
+
+
+def _drop(index: dict[T, dict[ShareKey, None]], where: T, key: ShareKey) -> None:
+    del index[where][key]
+    if not index[where]:
+        del index[where]
+
+
+def _not_available(what: str, led: LedShare) -> Rejection:
+    return Rejection(
+        error=ErrorCode.offset_not_available,
+        reason=f"Offset for {what} not found for topic partition: {led.place}",
+    )

@@ -1,0 +1,420 @@
+"""ShareFetch and ShareAcknowledge at a leader: sessions, waiting, reading, acquiring (KIP-932).
+
+A fetch reads a share partition only while it has its fetch lock, so no record is read for two. It
+waits while nothing can be acquired, or too few bytes are there, and looks again when the log grows
+or the share partition changes. What is read is acquired, and that is what the answer has.
+
+Kafka's counterparts: SharePartitionManager, DelayedShareFetch, ShareFetchUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim.broker._share_partitions import LedShare, SharePartitions, Watched
+from txnsim.broker.fetch import FetchCommand, Fetching
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.share_state import ShareKey
+from txnsim.metadata.group_configs import share_isolation
+from txnsim.metadata.image import SHARE_VERSION, ClusterImage
+from txnsim.node.purgatory import Purgatory
+from txnsim.replica.fetch_values import FetchOutcome, FetchPartition
+from txnsim.replica.replicas import LeadershipChanges, Replicas
+from txnsim.runtime.tasks import Pending
+from txnsim.runtime.turns import Pace
+from txnsim.settings import Settings
+from txnsim.share.commands import (
+    AbortedRange,
+    AcknowledgementBatch,
+    Acquire,
+    AcquiredRange,
+    AcquireMode,
+    ReadBatch,
+)
+from txnsim.share.fetching import batches_of_answer, max_bytes_each, rotated
+from txnsim.share.partition import FENCING
+from txnsim.share.sessions import SessionKey, SharedPartition, ShareSessions
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.wire.batch import ABORT, iter_batches, read_control_record
+
+
+class ShareFetchCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A ShareFetch request without its version."""
+
+    member: SessionKey
+    session_epoch: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    max_records: int
+    batch_size: int
+    mode: AcquireMode
+    partitions: Mapping[SharedPartition, TopicPartition]
+    """Partitions of the share session, with the names of their topics."""
+
+
+class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The answer for one partition."""
+
+    error: ErrorCode = ErrorCode.none
+    ranges: tuple[AcquiredRange, ...] = ()
+    records: tuple[bytes, ...] = ()
+    size: int = 0
+
+
+Outcomes = dict[SharedPartition, ShareOutcome]
+_NOTHING: Final = ShareOutcome()
+
+
+class ShareFetching:
+    """What one broker does for the members of share groups."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        replicas: Replicas,
+        fetching: Fetching,
+        purgatory: Purgatory[Watched],
+        shares: SharePartitions,
+        draw: Callable[[int], int],
+    ) -> None:
+        """No member is known yet.
+
+        Args:
+            settings: The broker's, as they are now.
+            replicas: The logs that it hosts.
+            fetching: Reads them.
+            purgatory: Where fetches wait.
+            shares: The share partitions that it leads.
+            draw: Chance: a number below another.
+        """
+        self.settings = settings
+        self.replicas = replicas
+        self.fetching = fetching
+        self.purgatory = purgatory
+        self.shares = shares
+        self.draw = draw
+        self.sessions: Final = ShareSessions()
+
+    def isolation_of(self, group_id: str) -> IsolationLevel:
+        return share_isolation(self.replicas.image.group_configs.get(group_id))
+
+    # Requests
+
+    async def fetch(self, command: ShareFetchCommand, pace: Pace | None = None) -> Outcomes:
+        """Read and acquire; wait up to ``max_wait_ms`` for ``min_bytes``, with breaks where it has
+        a pace. Partitions of which nothing can be acquired are not in the answer.
+        """
+        if not command.partitions or not command.max_records or not command.max_bytes:
+            return {}
+        fetch = _Fetch(self, command)
+        for partition in rotated(tuple(command.partitions), command.session_epoch):
+            fetch.begin(partition)
+            if pace is not None and pace.has_done(1):
+                await pace.rest()
+        if not fetch.shares:
+            return fetch.refused
+        try:
+            await fetch.wait(pace)
+            return {**await fetch.complete(pace), **fetch.refused}
+        finally:
+            fetch.release_locks()
+
+    def acknowledge(
+        self,
+        member: SessionKey,
+        partition: SharedPartition,
+        batches: Sequence[AcknowledgementBatch],
+    ) -> Pending[Rejection | None]:
+        """Acknowledge records of a partition; None once the share coordinator has kept that."""
+        return self.shares.acknowledge(_key(member, partition), member.member_id, batches)
+
+    async def refuse_late(self, error: ErrorCode, max_wait_ms: int) -> ErrorCode:
+        """The error, but only after ``max_wait_ms``: a member repeats a refused fetch at once."""
+        nobody = ShareKey("", "", -1)
+        if max_wait_ms > 0:
+            await self.purgatory.wait((nobody,), timeout_ms=max_wait_ms, check=lambda _: False)
+        return error
+
+    # The end of sessions
+
+    def end(self, member: SessionKey) -> None:
+        """A member ends its session; its acquired records are released."""
+        partitions = self.sessions.end(member)
+        if not isinstance(partitions, Rejection):
+            self._release(member, partitions)
+
+    def disconnected(self, connection: Hashable) -> None:
+        """A connection has closed."""
+        departure = self.sessions.disconnect(connection)
+        if departure.member is not None:
+            self._release(departure.member, departure.partitions)
+        if departure.empty_group is not None:
+            self.shares.forget_group(departure.empty_group)
+
+    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+        """Take over a new image."""
+        self.shares.apply(changes, image)
+        if len(self.sessions) and not image.features.get(SHARE_VERSION, 0):
+            self.sessions.clear()
+
+    def stop(self) -> None:
+        self.shares.stop()
+
+    def _release(self, member: SessionKey, partitions: Iterable[SharedPartition]) -> None:
+        self.shares.release(member.member_id, [_key(member, one) for one in partitions])
+
+
+def _key(member: SessionKey, partition: SharedPartition) -> ShareKey:
+    return ShareKey(member.group_id, partition.topic_id, partition.partition)
+
+
+class _Fetch:
+    """One ShareFetch, while it waits and reads."""
+
+    def __init__(self, owner: ShareFetching, command: ShareFetchCommand) -> None:
+        self._owner = owner
+        self._command = command
+        self._isolation = owner.isolation_of(command.member.group_id)
+        self._max_bytes = min(command.max_bytes, owner.settings().fetch_max_bytes)
+        self._min_bytes = min(command.min_bytes, self._max_bytes)
+        self.shares: dict[SharedPartition, LedShare] = {}
+        self.refused: Outcomes = {}
+        self._by_key: dict[Watched, list[LedShare]] = {}
+        self._known: dict[ShareKey, int] = {}
+        """Readable bytes of each share partition with acquirable records, at the last check."""
+        self._total = 0
+        self._is_wrong = False
+        self._locked: dict[ShareKey, LedShare] = {}
+        """Share partitions whose fetch lock it has."""
+
+    def begin(self, partition: SharedPartition) -> None:
+        """Find a share partition, or have it made and loaded."""
+        command = self._command
+        key, place = _key(command.member, partition), command.partitions[partition]
+        led = self._owner.shares.begin(key, place, partial(self._refuse, partition))
+        if isinstance(led, Rejection):
+            self._refuse(partition, led)
+            return
+        self.shares[partition] = led
+        for watched in (key, place):
+            self._by_key.setdefault(watched, []).append(led)
+
+    def _refuse(self, partition: SharedPartition, rejection: Rejection) -> None:
+        self.refused[partition] = ShareOutcome(error=rejection.error)
+
+    # Waiting
+
+    async def wait(self, pace: Pace | None) -> None:
+        """Wait for ``min_bytes`` of acquirable records, at most ``max_wait_ms``."""
+        if self._command.max_wait_ms <= 0:
+            return
+        await self._owner.purgatory.wait(
+            self._by_key,
+            timeout_ms=self._command.max_wait_ms,
+            check=self._check,
+            prepare=partial(self._prepare, pace),
+        )
+
+    async def _prepare(self, pace: Pace | None) -> bool:
+        for led in self.shares.values():
+            self._look(led)
+            if pace is not None and pace.has_done(1):
+                await pace.rest()
+        return self._is_enough
+
+    def _check(self, key: Watched) -> bool:
+        """The log or share partition changed. A fetch that completes keeps its fetch locks."""
+        touched = self._by_key[key]
+        for led in touched:
+            self._look(led)
+        if self._is_enough:
+            for led in touched:
+                self._lock(led)
+        return self._is_enough
+
+    @property
+    def _is_enough(self) -> bool:
+        return self._is_wrong or (bool(self._known) and self._total >= self._min_bytes)
+
+    def _look(self, led: LedShare) -> None:
+        """What could be acquired of a share partition (DelayedShareFetch.tryComplete)."""
+        key = led.core.key
+        self._total -= self._known.pop(key, 0)
+        if not self._lock(led):
+            return
+        available = self._available(led)
+        self._unlock(led)
+        if available is None:
+            self._is_wrong = True
+        else:
+            self._known[key] = available
+            self._total += available
+
+    def _available(self, led: LedShare) -> int | None:
+        """Bytes that could be read; None where a read has an error, or is beyond the end."""
+        log = self._owner.replicas.leader(led.place)
+        if isinstance(log, Rejection):
+            return None
+        offset = led.core.next_fetch_offset()
+        if not log.log_start_offset <= offset <= log.latest(self._isolation):
+            return None
+        return min(log.readable_bytes(offset, self._isolation), self._max_bytes)
+
+    # Locks
+
+    def _lock(self, led: LedShare) -> bool:
+        """Take the fetch lock, if something can be acquired."""
+        key = led.core.key
+        if key in self._locked:
+            return True
+        if not led.core.take_fetch_lock(self):
+            return False
+        self._locked[key] = led
+        if led.core.can_acquire(self._owner.shares.settings_of(key.group_id)):
+            return True
+        self._unlock(led)
+        return False
+
+    def _unlock(self, led: LedShare) -> None:
+        del self._locked[led.core.key]
+        led.core.release_fetch_lock(self)
+
+    def release_locks(self) -> None:
+        for led in tuple(self._locked.values()):
+            self._unlock(led)
+
+    # Reading and acquiring
+
+    async def complete(self, pace: Pace | None) -> Outcomes:
+        """Read what can be acquired, and acquire it."""
+        mine: dict[SharedPartition, int] = {}
+        for partition, led in self.shares.items():
+            if partition not in self.refused and self._lock(led):
+                mine[partition] = led.core.next_fetch_offset()
+            if pace is not None and pace.has_done(1):
+                await pace.rest()
+        if not mine:
+            return {}
+        if self._max_bytes < 0:
+            return {one: ShareOutcome(error=ErrorCode.unknown_server_error) for one in mine}
+        read = await self._read(mine, pace)
+        outcomes, with_data = self._acquire(mine, read)
+        self.release_locks()
+        for key in with_data:
+            self._owner.purgatory.touch(key)
+        return outcomes
+
+    async def _read(
+        self, mine: Mapping[SharedPartition, int], pace: Pace | None
+    ) -> Sequence[FetchOutcome]:
+        number = len(mine)
+        chosen = self._owner.draw(number) if number > 1 else 0
+        sizes = max_bytes_each(self._max_bytes, number, number, chosen=chosen)
+        return await self._owner.fetching.fetch(
+            FetchCommand(
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=self._max_bytes,
+                isolation=self._isolation,
+                partitions=tuple(
+                    FetchPartition(
+                        topic_partition=self.shares[partition].place,
+                        fetch_offset=offset,
+                        max_bytes=size,
+                    )
+                    for (partition, offset), size in zip(mine.items(), sizes, strict=True)
+                ),
+                leader_only=True,
+            ),
+            pace,
+        )
+
+    def _acquire(
+        self, mine: Mapping[SharedPartition, int], read: Sequence[FetchOutcome]
+    ) -> tuple[Outcomes, list[ShareKey]]:
+        """Acquire what was read, and which share partitions had any
+        (ShareFetchUtils.processFetchResponse).
+        """
+        outcomes: Outcomes = {}
+        with_data = [
+            self.shares[partition].core.key
+            for partition, found in zip(mine, read, strict=True)
+            if found.size
+        ]
+        left = self._command.max_records
+        for (partition, offset), found in zip(mine.items(), read, strict=True):
+            led = self.shares[partition]
+            if found.error is ErrorCode.offset_out_of_range:
+                outcomes[partition] = self._log_start_moved(led)
+                continue
+            if found.error:
+                outcomes[partition] = ShareOutcome(error=found.error)
+                continue
+            batches = tuple(_read_batches(found.records))
+            command = self._command_of(batches, offset, left, found)
+            acquired = self._owner.shares.acquire(led, command)
+            if isinstance(acquired, Rejection):  # an exception in Kafka, which ends it for all
+                return {one: ShareOutcome(error=acquired.error) for one in mine}, with_data
+            left -= acquired.count
+            outcomes[partition] = _answered(acquired.ranges, batches, found)
+        return outcomes, with_data
+
+    def _command_of(
+        self, batches: tuple[ReadBatch, ...], offset: int, left: int, found: FetchOutcome
+    ) -> Acquire:
+        command = self._command
+        return Acquire(
+            member_id=command.member.member_id,
+            mode=command.mode,
+            batch_size=command.batch_size,
+            max_records=left,
+            fetch_offset=offset,
+            batches=batches,
+            aborted=tuple(AbortedRange(one.producer_id, one.first_offset) for one in found.aborted)
+            if found.aborted
+            else (),
+        )
+
+    def _log_start_moved(self, led: LedShare) -> ShareOutcome:
+        """A read was out of range: what the share partition has below the log's start is gone."""
+        log = self._owner.replicas.leader(led.place, current_leader_epoch=led.core.leader_epoch)
+        if isinstance(log, Rejection):
+            if log.error in FENCING:
+                self._owner.shares.forget_places((led.place,))
+            return ShareOutcome(error=log.error)
+        led.core.move_log_start(log.log_start_offset)
+        return _NOTHING
+
+
+def _read_batches(records: Iterable[bytes]) -> Iterator[ReadBatch]:
+    """The whole batches that were read; the beginning of one more may lie behind them."""
+    for piece in records:
+        for _, batch in iter_batches(piece):
+            marker = read_control_record(piece) if batch.is_control else None
+            yield ReadBatch(
+                base_offset=batch.base_offset,
+                last_offset=batch.last_offset,
+                size=batch.size,
+                producer_id=batch.producer_id,
+                is_transactional=batch.is_transactional,
+                is_abort_marker=marker is not None and marker.type == ABORT,
+            )
+
+
+def _answered(
+    ranges: tuple[AcquiredRange, ...], batches: Sequence[ReadBatch], found: FetchOutcome
+) -> ShareOutcome:
+    """What was acquired, with the batches that have it (maybeSliceFetchRecords)."""
+    if not ranges:
+        return _NOTHING
+    if len(batches) == 1:
+        return ShareOutcome(ranges=ranges, records=found.records, size=found.size)
+    part = batches_of_answer(batches, ranges)
+    size = sum(one.size for one in batches[part])
+    return ShareOutcome(ranges=ranges, records=found.records[part], size=size)

@@ -1,0 +1,377 @@
+"""ShareFetch and ShareAcknowledge at a leader: what takes time, other leaders, faults.
+
+What one broker answers at once is in the casebook (``leader/shares``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.handlers import Api
+from tests.support.share_members import FROM_RESET, ShareMember, acquired, errors, fill
+from tests.support.within import within
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.actions import Fail, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.interbroker.share_state import ReadShareState
+from txnsim.metadata.image import SHARE_VERSION
+from txnsim.share.sessions import SessionKey
+from txnsim.types import BrokerId, TopicPartition
+
+B1 = BrokerId(1)
+PLACE = TopicPartition("orders", 0)
+LOCK_MS = 30_000
+
+
+def configured(cluster: VirtualCluster, **configs: str) -> None:
+    """The group g has these configs."""
+    metadata = cluster.sim.metadata
+    given = {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
+    metadata.publish(metadata.image.with_group_configs("g", given, stays=True))
+
+
+async def member_of(cluster: VirtualCluster, *sizes: int) -> ShareMember:
+    """A member of a group that has a state, and batches of so many records."""
+    member = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
+    await member.initialize()
+    await fill(member.api, *sizes)
+    return member
+
+
+def other(member: ShareMember, name: str = "m2", group: str = "g") -> ShareMember:
+    return ShareMember(member.api, name, group)
+
+
+def shares_of(member: ShareMember) -> Any:
+    return member.api.broker.share_fetching.shares
+
+
+# Waiting
+
+
+@within(run_cluster, brokers=1)
+async def test_a_fetch_waits_for_the_state_and_for_the_next_record(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 2)
+    assert await member.get() == "0-1:1"
+    waiting = member.waiting()
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    await fill(member.api, 3)
+    assert await waiting == "2-4:1"
+
+
+@within(run_cluster, brokers=1)
+async def test_of_two_that_wait_one_gets_the_record(cluster: VirtualCluster) -> None:
+    first = await member_of(cluster, 1)
+    second = other(first)
+    assert await first.get() == "0-0:1"
+    waiting = [first.waiting(wait=3_000), second.waiting(wait=3_000)]
+    await asyncio.sleep(1)
+    await fill(first.api, 1)
+    assert sorted([await one for one in waiting]) == ["", "1-1:1"]
+
+
+@within(run_cluster, brokers=1)
+async def test_a_fetch_waits_for_as_many_bytes_as_it_wants(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    assert await member.get() == "0-0:1"
+    waiting = member.waiting(min_bytes=200)
+    await asyncio.sleep(1)
+    await fill(member.api, 1)
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    await fill(member.api, 1, 1)
+    assert await waiting == "1-3:1"
+
+
+@within(run_cluster, brokers=1)
+async def test_without_time_a_fetch_answers_while_the_state_is_read(
+    cluster: VirtualCluster,
+) -> None:
+    member = await member_of(cluster, 1)
+    assert await member.get(wait=0) == ""
+    await asyncio.sleep(1)
+    assert await member.get(wait=0) == "0-0:1"
+
+
+@within(run_cluster, brokers=1)
+async def test_a_group_may_lock_no_more_than_its_limit(cluster: VirtualCluster) -> None:
+    configured(cluster, partition_max_record_locks="100")
+    member = await member_of(cluster, *[10] * 12)
+    assert await member.get() == "0-99:1"
+    waiting = other(member).waiting()
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    assert errors(await member.acknowledge("0-99:1")) == {0: "none"}
+    assert await waiting == "100-119:1"
+
+
+# Locks
+
+
+@within(run_cluster, brokers=1)
+async def test_a_lock_that_runs_out_gives_the_records_to_a_waiting_member(
+    cluster: VirtualCluster,
+) -> None:
+    member = await member_of(cluster, 2)
+    second = other(member)
+    assert await member.get() == "0-1:1"
+    waiting = second.waiting()
+    await asyncio.sleep(1)
+    cluster.advance(LOCK_MS - 1_500)
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    cluster.advance(1_000)
+    assert await waiting == "0-1:2"
+    assert errors(await member.acknowledge("0-1:1")) == {0: "invalid_record_state"}
+    assert errors(await second.acknowledge("0-1:1")) == {0: "none"}
+
+
+@within(run_cluster, brokers=1)
+async def test_a_renewed_lock_lasts_from_then_on(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1, 1)
+    assert await member.get() == "0-1:1"
+    cluster.advance(20_000)
+    assert errors(await member.acknowledge("0:4", is_renew_ack=True)) == {0: "none"}
+    cluster.advance(20_000)
+    await asyncio.sleep(0.1)
+    assert await other(member).get() == "1-1:2"
+    cluster.advance(10_000)
+    await asyncio.sleep(0.1)
+    assert await other(member, "m3").get() == "0-0:2"
+
+
+@within(run_cluster, brokers=1)
+async def test_the_lock_of_a_group_is_as_long_as_its_config_says(cluster: VirtualCluster) -> None:
+    configured(cluster, record_lock_duration_ms="1000", delivery_count_limit="2")
+    member = await member_of(cluster, 1)
+    answer = await member.fetch(max_wait=2_000)
+    assert acquired(answer) == "0-0:1"
+    assert answer.acquisition_lock_timeout.total_seconds() == 1
+    for count in (2, None):
+        cluster.advance(1_000)
+        await asyncio.sleep(0.1)
+        assert await member.get(wait=100) == (f"0-0:{count}" if count else "")
+
+
+# The end of members
+
+
+@within(run_cluster, brokers=1)
+async def test_a_closed_connection_gives_back_what_its_member_holds(
+    cluster: VirtualCluster,
+) -> None:
+    member = await member_of(cluster, 1)
+    second = other(member)
+    assert await member.get() == "0-0:1"
+    assert await second.get(wait=0) == ""
+    member.link.closed()
+    await asyncio.sleep(0.1)
+    assert await second.get() == "0-0:2"
+    assert len(shares_of(member)) == 1
+    second.link.closed()
+    assert len(shares_of(member)) == 0
+
+
+@within(run_cluster, brokers=1)
+async def test_a_session_too_many_is_refused_after_the_wait(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    fetching = member.api.broker.share_fetching
+    for number in range(2_000):
+        fetching.sessions.open(
+            SessionKey("g", f"x{number}"),
+            object(),
+            {},
+            limit=2_000,
+            has_acknowledgements=False,
+        )
+    begun_ms = cluster.env.clock.monotonic_ms()
+    answer = await member.fetch(max_wait=700)
+    assert answer.error_code is ErrorCode.share_session_limit_reached
+    assert cluster.env.clock.monotonic_ms() - begun_ms >= 700
+
+
+# Leaders and topics
+
+
+@within(run_cluster, brokers=3)
+async def test_another_leader_goes_on_where_the_state_says(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 2, 2)
+    assert await member.get() == "0-3:1"
+    assert errors(await member.acknowledge("0-1:1", "2-3:2")) == {0: "none"}
+    before = shares_of(member)
+    cluster.move(PLACE)
+    await asyncio.sleep(1)
+    assert len(before) == 0
+    answer = await member.fetch(max_wait=100)
+    ((moved,),) = (topic.partitions for topic in answer.responses)
+    assert moved.error_code is ErrorCode.not_leader_or_follower
+    assert moved.current_leader.leader_id == cluster.leader(PLACE)
+    assert [node.node_id for node in answer.node_endpoints] == [cluster.leader(PLACE)]
+    successor = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
+    assert await successor.get() == "2-3:2"
+
+
+@within(run_cluster, brokers=3)
+async def test_an_old_leader_is_fenced_by_the_share_coordinator(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    assert await member.get() == "0-0:1"
+    (read,) = member.api.broker.share_persister.read(
+        [ReadShareState(key=member.key(), leader_epoch=9)]
+    )
+    assert (await read).error == ErrorCode.none  # a newer leader has read the state
+    answer = await member.acknowledge("0:1")
+    assert errors(answer) == {0: "not_leader_or_follower"}
+    assert len(shares_of(member)) == 0
+    assert errors(await member.acknowledge("0:1")) == {0: "unknown_topic_or_partition"}
+
+
+@within(run_cluster, brokers=1)
+async def test_a_deleted_topic_takes_its_share_partitions_along(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    assert await member.get() == "0-0:1"
+    metadata = cluster.sim.metadata
+    metadata.publish(metadata.image.without_topic("orders"))
+    await asyncio.sleep(0.1)
+    assert len(shares_of(member)) == 0
+
+
+@within(run_cluster, brokers=1)
+async def test_a_failed_directory_ends_all_share_partitions(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    assert await member.get() == "0-0:1"
+    member.api.broker.fail_directory()
+    assert len(shares_of(member)) == 0
+
+
+@within(run_cluster, brokers=1)
+async def test_without_share_groups_nothing_is_answered(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    assert await member.get() == "0-0:1"
+    metadata = cluster.sim.metadata
+    image = metadata.image
+    metadata.publish(image._next(features={**image.features, SHARE_VERSION: 0}))
+    await asyncio.sleep(0.1)
+    fetching = member.api.broker.share_fetching
+    assert (len(fetching.shares), len(fetching.sessions)) == (0, 0)
+    for answer in (await member.fetch(), await member.acknowledge("0:1")):
+        assert answer.error_code is ErrorCode.unsupported_version
+
+
+# Where a group begins
+
+
+@within(run_cluster, brokers=1)
+@pytest.mark.parametrize(
+    ("strategy", "first"),
+    [("latest", ""), ("earliest", "0-2:1"), ("by_duration:PT1H", "offset_not_available")],
+)
+async def test_a_new_group_begins_where_its_strategy_says(
+    cluster: VirtualCluster, strategy: str, first: str
+) -> None:
+    configured(cluster, auto_offset_reset=strategy)
+    member = ShareMember(Api(cluster.sim))
+    await member.initialize(start=FROM_RESET)
+    await fill(member.api, 1, 2, stamp_ms=cluster.env.clock.now_ms() - 7_200_000)
+    assert await member.get(wait=500) == first
+
+
+@within(run_cluster, brokers=1)
+async def test_a_new_group_begins_with_what_is_young_enough(cluster: VirtualCluster) -> None:
+    configured(cluster, auto_offset_reset="by_duration:PT1H")
+    member = ShareMember(Api(cluster.sim))
+    await member.initialize(start=FROM_RESET)
+    await fill(member.api, 2, stamp_ms=cluster.env.clock.now_ms() - 7_200_000)
+    await fill(member.api, 1, stamp_ms=cluster.env.clock.now_ms() - 60_000)
+    assert await member.get() == "2-2:1"
+
+
+# Faults
+
+
+@within(run_cluster, brokers=1)
+async def test_what_is_not_persisted_is_the_members_again(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    assert await member.get() == "0-0:1"
+    error = ErrorCode.unknown_server_error
+    cluster.arm(Fail(error=error.name), FaultPoint.SHARE_PERSIST, kind="write", limit=1)
+    assert errors(await member.acknowledge("0:1")) == {0: "unknown_server_error"}
+    assert errors(await member.acknowledge("0:1")) == {0: "none"}
+
+
+@within(run_cluster, brokers=1)
+async def test_a_held_write_leaves_its_records_to_nobody(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    assert await member.get() == "0-0:1"
+    cluster.arm(Hold(), FaultPoint.SHARE_PERSIST, kind="write")
+    held = asyncio.ensure_future(member.acknowledge("0:2"))  # noqa: TID251 - a client's
+    await cluster.struck()
+    assert await other(member).get(wait=100) == ""
+    assert not held.done()
+    cluster.sim.injector.release("f")
+    assert errors(await held) == {0: "none"}
+    assert await other(member, "m3").get() == "0-0:2"
+
+
+@within(run_cluster, brokers=1)
+async def test_a_state_that_can_not_be_read_is_read_again_by_the_next_fetch(
+    cluster: VirtualCluster,
+) -> None:
+    member = await member_of(cluster, 1)
+    error = ErrorCode.coordinator_not_available
+    cluster.arm(Fail(error=error.name), FaultPoint.SHARE_PERSIST, kind="read", limit=1)
+    assert await member.get(wait=200) == "coordinator_not_available"
+    assert await member.get() == "0-0:1"
+
+
+@within(run_cluster, brokers=1)
+async def test_a_fault_of_the_read_is_the_partitions_answer(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    cluster.arm(Fail(error="kafka_storage_error"), FaultPoint.LOG_READ, limit=1)
+    assert await member.get() == "kafka_storage_error"
+    assert await member.get() == "0-0:1"
+
+
+# Many partitions
+
+
+@within(run_cluster, brokers=1, topics=(("orders", 300),))
+async def test_a_fetch_of_many_partitions_begins_one_further_each_time(
+    cluster: VirtualCluster,
+) -> None:
+    member = ShareMember(Api(cluster.sim))
+    partitions = range(300)
+    await member.initialize(*partitions)
+    for partition in (0, 1):
+        await fill(member.api, 1, partition=partition)
+    await member.fetch(of=partitions, max_wait=0)
+    await asyncio.sleep(1)
+    all_of_them = await member.fetch(of=partitions, max_wait=2_000, epoch=0)
+    assert numbers(all_of_them) == list(partitions)
+    member.epoch = 1
+    for _ in range(2):  # what had records goes to the end of the session
+        for partition in (0, 1, 299):
+            await fill(member.api, 1, partition=partition)
+        assert numbers(await member.fetch(max_wait=2_000)) == [1, 299, 0]
+
+
+@within(run_cluster, brokers=1, fetch_session_partitions_max=2)
+async def test_sessions_have_a_bound_of_partitions(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    answer = await member.fetch(of=(0, 1, 2))
+    assert answer.error_code is ErrorCode.share_session_limit_reached
+    assert isinstance(member.api.broker.share_fetching.sessions.find(_key(member)), Rejection)
+
+
+def numbers(answer: Any) -> list[int]:
+    """The partitions of an answer about one topic."""
+    (topic,) = answer.responses
+    return [one.partition_index for one in topic.partitions]
+
+
+def _key(member: ShareMember) -> SessionKey:
+    return SessionKey(member.group, member.name)

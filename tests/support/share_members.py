@@ -1,0 +1,173 @@
+"""Members of share groups that ask the handlers of a broker, and what they get in short notation.
+
+What is acquired is ``0-4:1``, a range with its delivery count; acknowledgements are ``0-4:1`` or
+``0-2:1,2,3``, a range with acknowledge types.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+from tests.support.handlers import STAMP_MS, Api, batch, produce, read_back
+from txnsim.api.registry import HANDLERS
+from txnsim.api.request import ClientLink
+from txnsim.errors import ErrorCode
+from txnsim.interbroker.share_state import UNKNOWN_OFFSET, InitializeShareState, ShareKey
+from txnsim.types import uuid_text
+
+_MOST: Final = 1 << 20
+
+
+class ShareMember:
+    """One member, which fetches partition 0 of a topic unless it is told otherwise."""
+
+    def __init__(self, api: Api, name: str = "m1", group: str = "g", topic: str = "orders") -> None:
+        self.api = api
+        self.name = name
+        self.group = group
+        self.topic = topic
+        self.link = ClientLink()
+        self.epoch = 0
+
+    def key(self, partition: int = 0) -> ShareKey:
+        return ShareKey(self.group, uuid_text(self.api.topic_id(self.topic)), partition)
+
+    async def initialize(self, *partitions: int, start: int = 0) -> None:
+        """What the group coordinator does: the share partitions get a state."""
+        commands = [
+            InitializeShareState(key=self.key(one), state_epoch=0, start_offset=start)
+            for one in partitions or (0,)
+        ]
+        for answer in self.api.broker.share_persister.initialize(commands):
+            assert (await answer).error == ErrorCode.none
+
+    async def fetch(
+        self,
+        said: Mapping[int, Sequence[str]] | Sequence[str] = (),
+        *,
+        of: Sequence[int] = (0,),
+        version: int = 2,
+        epoch: int | None = None,
+        **values: Any,
+    ) -> Any:
+        """The answer to a ShareFetch with the session's next epoch."""
+        given = {
+            "max_wait": 0,
+            "min_bytes": 1,
+            "max_bytes": _MOST,
+            "max_records": 500,
+            "batch_size": 500,
+            "forgotten_topics_data": [],
+            **values,
+        }
+        return await self._ask("ShareFetch", version, epoch, of, said, given)
+
+    async def acknowledge(
+        self,
+        *said: str,
+        version: int = 2,
+        epoch: int | None = None,
+        of: Sequence[int] = (),
+        **values: Any,
+    ) -> Any:
+        """The answer to a ShareAcknowledge about partition 0."""
+        return await self._ask("ShareAcknowledge", version, epoch, of, said, values)
+
+    async def get(self, *said: str, wait: int = 2_000, **values: Any) -> str:
+        """What is acquired of partition 0, after waiting."""
+        return acquired(await self.fetch(said, max_wait=wait, **values))
+
+    def waiting(self, *said: str, wait: int = 20_000, **values: Any) -> asyncio.Task[str]:
+        """A fetch that is on its way."""
+        return task(self.get(*said, wait=wait, **values))
+
+    async def _ask(
+        self,
+        api: str,
+        version: int,
+        epoch: int | None,
+        of: Sequence[int],
+        said: Mapping[int, Sequence[str]] | Sequence[str],
+        values: dict[str, Any],
+    ) -> Any:
+        spoken = said if isinstance(said, Mapping) else ({0: said} if said else {})
+        partitions = [
+            {
+                "partition_index": one,
+                "acknowledgement_batches": [_said(text) for text in spoken.get(one, ())],
+            }
+            for one in dict.fromkeys((*of, *spoken))
+        ]
+        request = self.api.request(
+            api,
+            version,
+            **{
+                "group_id": self.group,
+                "member_id": self.name,
+                "share_session_epoch": self.epoch if epoch is None else epoch,
+                "topics": [{"topic_id": self.api.topic_id(self.topic), "partitions": partitions}]
+                if partitions
+                else [],
+                **values,
+            },
+        )
+        request.link = self.link
+        if epoch is None:
+            self.epoch += 1
+        return read_back(request, await HANDLERS[request.api_key].handle(request))
+
+
+def task(work: Coroutine[Any, Any, str]) -> asyncio.Task[str]:
+    """Beside the test."""
+    return asyncio.ensure_future(work)  # noqa: TID251 - a client's
+
+
+def acquired(answer: Any, partition: int = 0) -> str:
+    """Of one partition; its error's name where it has one, nothing where it is not named."""
+    assert answer.error_code is ErrorCode.none, answer
+    for topic in answer.responses:
+        for one in topic.partitions:
+            if one.partition_index == partition:
+                if one.error_code:
+                    return str(one.error_code.name)
+                return " ".join(
+                    f"{it.first_offset}-{it.last_offset}:{it.delivery_count}"
+                    for it in one.acquired_records
+                )
+    return ""
+
+
+def errors(answer: Any) -> dict[int, str]:
+    """Errors of acknowledgements, by partition."""
+    found = {}
+    for topic in answer.responses:
+        for one in topic.partitions:
+            code = getattr(one, "acknowledge_error_code", one.error_code)
+            found[one.partition_index] = ErrorCode(code).name
+    return found
+
+
+async def fill(
+    api: Api, *sizes: int, topic: str = "orders", partition: int = 0, stamp_ms: int = STAMP_MS
+) -> None:
+    """Batches of so many records each, with that timestamp."""
+    for size in sizes or (1,):
+        records = batch(*(b"v" for _ in range(size)), timestamp_ms=stamp_ms)
+        answer = await api.ask("Produce", 8, **produce(topic, records, partition=partition))
+        assert answer.responses[0].partition_responses[0].error_code is ErrorCode.none
+
+
+def _said(text: str) -> dict[str, Any]:
+    offsets, _, types = text.partition(":")
+    first, _, last = offsets.partition("-")
+    return {
+        "first_offset": int(first),
+        "last_offset": int(last or first),
+        "acknowledge_types": [int(one) for one in types.split(",")],
+    }
+
+
+FROM_RESET: Final = UNKNOWN_OFFSET
+"""A start offset that the group's reset strategy decides."""
