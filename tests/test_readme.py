@@ -105,13 +105,23 @@ def test_a_command_is_accepted(command: Command) -> None:
 
 
 def accept_pip(arguments: list[str]) -> None:
-    """Only this checkout is installed, with extras that there are."""
-    install, what = arguments
+    """Only this checkout is installed, with extras that there are, and clients that are tried."""
+    install, what, *clients = arguments
+    assert set(clients) <= {"aiokafka", "confluent-kafka"}
     found = re.fullmatch(r"\.\[([\w,]+)\]", what)
     assert install == "install"
     assert found is not None
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert set(found[1].split(",")) <= project["optional-dependencies"].keys()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/testing.md"])
+def test_what_the_first_test_needs_is_installed_above_it(page: str) -> None:
+    """``make journeys`` runs the README's lines as they stand."""
+    above, test = (ROOT / page).read_text("utf-8").split("```python\n", 1)
+    (line,) = re.findall(r"^\$ (pip install .*)$", above, re.MULTILINE)
+    assert test.startswith("import pytest\nfrom kafka import KafkaProducer\n")
+    assert shlex.split(line)[2] == ".[pytest,demo]"
 
 
 def test_the_documents_show_each_command_of_the_program() -> None:

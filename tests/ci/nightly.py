@@ -281,8 +281,13 @@ def suites_of_kafka(deadline: Deadline) -> PartOutcome:
 
 
 def helpers(deadline: Deadline) -> PartOutcome:
-    """The helpers for tests in Go, Node.js and Java, with a client library of each language."""
-    return checks("helpers", "tests.helpers.run", deadline=deadline, python=sys.executable)
+    """The helpers for tests in Go, Node.js and Java, with a client library of each language, and
+    the programs of other languages that need none.
+    """
+    languages = debian("php-cli", "ruby", "erlang-inets", "erlang-ssl", deadline=deadline)
+    return languages + checks(
+        "helpers", "tests.helpers.run", deadline=deadline, python=sys.executable
+    )
 
 
 def journeys(deadline: Deadline) -> PartOutcome:

@@ -1,5 +1,5 @@
 """The helpers for tests in other languages, tried as their users try them: ``python -m
-tests.helpers.run [go] [node] [java]``.
+tests.helpers.run [go] [node] [java] [any]``.
 
 Each one has tests of its own and examples with a real client library; both start simulators by
 themselves. Sources are copied below the ignored ``.cache/`` where a tool would write beside them.
@@ -37,6 +37,8 @@ class Step(NamedTuple):
     name: str
     command: Sequence[str]
     directory: Path
+    variables: Mapping[str, str] = {"TXNSIM_TOKEN": TOKEN}
+    """Of the environment, besides the command."""
 
 
 class MissingToolError(Exception):
@@ -72,7 +74,7 @@ def _passes(step: Step) -> bool:
         done = subprocess.run(
             step.command,
             cwd=step.directory,
-            env={**os.environ, "TXNSIM": str(installed_txnsim()), "TXNSIM_TOKEN": TOKEN},
+            env={**os.environ, "TXNSIM": str(installed_txnsim()), **step.variables},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -125,10 +127,35 @@ def _java() -> list[Step]:
     return [Step("java: tests with kafka-clients", (maven, "-q", "-B", "test"), _copied("java"))]
 
 
+def _any() -> list[Step]:
+    """The programs of helpers/any, which need no helper; that in C# has no toolchain here."""
+    there = _copied("any")
+    shop = there / "shop"
+    program = REPOSITORY / "tests" / "helpers" / "shop.py"
+    shop.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{program}" "$@"\n')
+    shop.chmod(0o755)
+    run = {
+        "ruby": (_tool("ruby", "Ruby 3"), "lost_marker.rb"),
+        "php": (_tool("php", "PHP 8"), "lost_marker.php"),
+        "erlang": (_tool("escript", "Erlang/OTP 25 with inets"), "lost_marker.escript"),
+        "rust": (_tool("cargo", "Rust 1.85"), "run", "--quiet"),
+    }
+    return [
+        Step(
+            f"any language: {name}",
+            command,
+            there / "rust" if name == "rust" else there,
+            {"SHOP": str(shop)},
+        )
+        for name, command in run.items()
+    ]
+
+
 LANGUAGES: Final[Mapping[str, Callable[[], list[Step]]]] = {
     "go": _go,
     "node": _node,
     "java": _java,
+    "any": _any,
 }
 
 

@@ -5,7 +5,7 @@ promised.
 Caches of pip, Go, npm and Maven are empty, so downloads are part of it. The wheel and the image are
 what a user is handed: to build them is not counted. One line per journey; the last line counts::
 
-    python -m tests.release.journeys [python] [go] [node] [java] [spring] [demo]
+    python -m tests.release.journeys [python] [ci] [go] [node] [java] [spring] [demo]
         [author] [operator] [story] [container]
 
 Standard library only.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -129,12 +130,36 @@ def _played(name: str, journey: Journey, place: Place) -> bool:
 
 
 def _python(place: Place) -> None:
-    """The README's test."""
-    place.install("pytest", "kafka-python")
+    """The README's first test, by the README's lines as they stand."""
+    place.step("venv", interpreters()[0], "-m", "venv", ".venv")
     readme = (REPOSITORY / "README.md").read_text("utf-8")
+    (install,) = re.findall(r"^\$ (pip install '.*)$", readme, re.MULTILINE)
+    (name, test) = (*re.findall(r"`pytest (test_\w+\.py)`", readme)[:1], _first_test(readme))
+    place.step("pip install", *shlex.split(install), directory=REPOSITORY)
+    (place.folder / name).write_text(test)
+    place.step("pytest", "pytest", name)
+
+
+def _first_test(readme: str) -> str:
     (test,) = re.findall(r"```python\n(import pytest\n.*?)```", readme, re.DOTALL)
-    (place.folder / "test_orders.py").write_text(test)
-    place.step("pytest", "python", "-m", "pytest", "-q", "-W", "ignore::DeprecationWarning")
+    return str(test)
+
+
+def _ci(place: Place) -> None:
+    """docs/in-ci.md: what the job of GitLab runs, with the wheel in the repository of the tests."""
+    page = (REPOSITORY / "docs/in-ci.md").read_text("utf-8")
+    (job,) = re.findall(r"^## GitLab\n.*?```\n(.*?)```", page, re.DOTALL | re.MULTILINE)
+    (place.folder / "ci").mkdir()
+    shutil.copy(place.wheel, place.folder / "ci")
+    (place.folder / "requirements.txt").write_text("kafka-python\n")
+    readme = (REPOSITORY / "README.md").read_text("utf-8")
+    (place.folder / "test_shop.py").write_text(_first_test(readme))
+    place.step("venv", interpreters()[0], "-m", "venv", ".venv")
+    (url,) = re.findall(r"TXNSIM_WHEEL: (.*)", job)
+    for line in re.findall(r"^    - (pip .*|pytest .*)$", job, re.MULTILINE):
+        url = url.replace("$CI_PROJECT_DIR", str(place.folder))
+        place.step(line.split()[0], "sh", "-ec", line.replace("$TXNSIM_WHEEL", url))
+    _expect("<testcase" in (place.folder / "report.xml").read_text("utf-8"), job)
 
 
 def _go(place: Place) -> None:
@@ -277,6 +302,7 @@ asyncio.run(main())
 
 JOURNEYS: Final[Mapping[str, Journey]] = {
     "python": Journey(60, _python),
+    "ci": Journey(90, _ci),
     "go": Journey(180, _go),
     "node": Journey(180, _node),
     "java": Journey(180, _java),
