@@ -47,7 +47,7 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     """
     explained = {one.place for one in hanging(history)} | stuck_partitions(history)
     deleted = gone(history)
-    patience_ms = _patience_ms(history)
+    patience_ms = patience_of(history)
     found = []
     for (who, place), tail in sorted(_standing(history).items()):
         known = place in explained or place.topic in deleted
@@ -104,6 +104,6 @@ def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[i
     return tails
 
 
-def _patience_ms(history: History) -> int:
+def patience_of(history: History) -> int:
     """For how long a transaction may keep readers waiting."""
     return max((TIMEOUT_MAX_MS, *timeouts_of(history).values())) + PADDING_MS

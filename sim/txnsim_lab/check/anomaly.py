@@ -45,6 +45,16 @@ class Kind(StrEnum):
     SKIPPED_INPUT = "skipped-input"
     """A group's position was committed past input that no member of it processed."""
 
+    # Share groups (KIP-932)
+    BEYOND_DELIVERY_LIMIT = "beyond-delivery-limit"
+    """A record was delivered more often than its share group allows."""
+    DELIVERED_AFTER_ACKNOWLEDGEMENT = "delivered-after-acknowledgement"
+    """A record was delivered though its share group had accepted or rejected it."""
+    TWO_OWNERS = "two-owners"
+    """Two members of a share group had one record at the same time."""
+    NEVER_DELIVERED = "never-delivered"
+    """A share group went on behind a committed record that no member was given."""
+
     # Liveness
     READER_WENT_BACK = "reader-went-back"
     """The last stable offset regressed."""

@@ -23,6 +23,14 @@ from txnsim_lab.check._losses import losses
 from txnsim_lab.check._ordering import out_of_order, readers_went_back
 from txnsim_lab.check._positions import positions_before_decision
 from txnsim_lab.check._refusals import refused_producers
+from txnsim_lab.check._share_groups import (
+    aborted_deliveries,
+    beyond_delivery_limit,
+    delivered_after_acknowledgement,
+    never_delivered,
+    starving_groups,
+    two_owners,
+)
 from txnsim_lab.check._skipped import skipped_input
 from txnsim_lab.check._starvation import starving_readers, stuck_last_stable_offsets
 from txnsim_lab.check._topics import own_name, told_apart
@@ -44,6 +52,12 @@ CHECKERS: Final[tuple[Checker, ...]] = (
     out_of_order,
     positions_before_decision,
     skipped_input,
+    aborted_deliveries,
+    beyond_delivery_limit,
+    delivered_after_acknowledgement,
+    two_owners,
+    never_delivered,
+    starving_groups,
     readers_went_back,
     starving_readers,
     stuck_last_stable_offsets,

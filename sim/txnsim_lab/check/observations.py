@@ -221,6 +221,71 @@ class PositionsRead(Observation, frozen=True, kw_only=True, tag="positions-read"
     error: str = ""
 
 
+# What members of share groups see (KIP-932)
+
+
+class AcquiredRecord(Record, frozen=True, kw_only=True):
+    """A record that a share group's member was given to work on."""
+
+    delivery_count: int = 1
+    """How often it has been delivered by now, as the broker counts."""
+
+
+class ShareFetched(OnPartition, frozen=True, kw_only=True, tag="share-fetched"):
+    """A ShareFetch was answered, and these are the records that the member acquired: without
+    markers, and without aborted records where its group is isolated from them.
+    """
+
+    group: str
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
+    """Of the group: its config share.isolation.level."""
+    records: tuple[AcquiredRecord, ...] = ()
+    lock_ms: int | None = None
+    """AcquisitionLockTimeoutMs of the answer; None where it isn't known."""
+    delivery_limit: int | None = None
+    """How often a record may be delivered to the group; None where it isn't known."""
+    leader_epoch: int | None = None
+    """Epoch of the leader that answered. Without it, all answers count as those of one leader."""
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+
+
+class AcknowledgeType(StrEnum):
+    """What a member says of a record (KIP-932, KIP-1222)."""
+
+    ACCEPT = "accept"
+    RELEASE = "release"
+    REJECT = "reject"
+    RENEW = "renew"
+
+
+class ShareAcknowledged(OnPartition, frozen=True, kw_only=True, tag="share-acknowledged"):
+    """A member's acknowledgement of the records from ``first`` to ``last`` was answered."""
+
+    group: str
+    first: int
+    last: int
+    type: AcknowledgeType = AcknowledgeType.ACCEPT
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+
+
+class ShareLeft(Observation, frozen=True, kw_only=True, tag="share-left"):
+    """A member gave up its records: its session or its connection ended, or it left the group."""
+
+    group: str
+
+
+class ShareStart(OnPartition, frozen=True, kw_only=True, tag="share-start"):
+    """A share group's start offset was read (DescribeShareGroupOffsets), or an operator has set it
+    (Alter- and DeleteShareGroupOffsets, DeleteGroups): what is behind it is to be delivered anew.
+    """
+
+    group: str
+    start_offset: int
+    is_set: bool = False
+
+
 # What operators see
 
 
@@ -334,6 +399,10 @@ Seen = (
     | Ended
     | Read
     | PositionsRead
+    | ShareFetched
+    | ShareAcknowledged
+    | ShareLeft
+    | ShareStart
     | Described
     | Listed
     | Producers

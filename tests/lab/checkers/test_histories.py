@@ -54,6 +54,7 @@ def test_no_beginning_of_a_healthy_history_is_convicted(path: Path) -> None:
         "false-fencing.under-way": {"false-fencing"},
         "refused-producer.goes-on": {"refused-producer"},
         "starving-reader.goes-on": {"starving-reader"},
+        "starving-reader.share-group-goes-on": {"starving-reader"},
         "stuck-last-stable-offset.repaired": {"stuck-last-stable-offset"},
         "stuck-last-stable-offset.topic-deleted": {"stuck-last-stable-offset"},
         "stuck-coordinator.finished": {"stuck-coordinator"},

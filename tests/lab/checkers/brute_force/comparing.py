@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from tests.lab.checkers.brute_force import producers, promises, reads_and_writes, what_goes_on
+from tests.lab.checkers.brute_force import (
+    producers,
+    promises,
+    reads_and_writes,
+    share_groups,
+    what_goes_on,
+)
 from tests.lab.checkers.brute_force.facts import FAILED, NOT_TOLD, Lines, every, told_apart
 from tests.lab.checkers.brute_force.small_histories import small_history
 from txnsim.runtime.rng import SeededRng
@@ -22,7 +28,9 @@ REFUSED: Final = "refused"
 DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
     {
         Kind.DIRTY_WRITE: reads_and_writes.dirty_write,
-        Kind.ABORTED_READ: reads_and_writes.aborted_read,
+        Kind.ABORTED_READ: lambda lines: (
+            reads_and_writes.aborted_read(lines) or share_groups.aborted_delivery(lines)
+        ),
         Kind.INTERMEDIATE_READ: reads_and_writes.intermediate_read,
         Kind.CIRCULAR_INFORMATION_FLOW: reads_and_writes.circular_information_flow,
         Kind.LOST_UPDATE: reads_and_writes.lost_update,
@@ -34,8 +42,14 @@ DEFINITIONS: Final[Mapping[Kind, Callable[[Lines], bool]]] = MappingProxyType(
         Kind.OUT_OF_ORDER: promises.out_of_order,
         Kind.POSITIONS_BEFORE_DECISION: promises.positions_before_decision,
         Kind.SKIPPED_INPUT: promises.skipped_input,
+        Kind.BEYOND_DELIVERY_LIMIT: share_groups.beyond_delivery_limit,
+        Kind.DELIVERED_AFTER_ACKNOWLEDGEMENT: share_groups.delivered_after_acknowledgement,
+        Kind.TWO_OWNERS: share_groups.two_owners,
+        Kind.NEVER_DELIVERED: share_groups.never_delivered,
         Kind.READER_WENT_BACK: what_goes_on.reader_went_back,
-        Kind.STARVING_READER: what_goes_on.starving_reader,
+        Kind.STARVING_READER: lambda lines: (
+            what_goes_on.starving_reader(lines) or share_groups.starving_group(lines)
+        ),
         Kind.STUCK_LAST_STABLE_OFFSET: what_goes_on.stuck_last_stable_offset,
         Kind.STUCK_COORDINATOR: what_goes_on.stuck_coordinator,
         Kind.FALSE_FENCING: producers.false_fencing,

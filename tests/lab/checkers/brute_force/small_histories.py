@@ -22,6 +22,8 @@ from txnsim.types import TopicPartition
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
     Aborted,
+    AcknowledgeType,
+    AcquiredRecord,
     Added,
     Began,
     Cleaned,
@@ -42,6 +44,10 @@ from txnsim_lab.check.observations import (
     Record,
     Seen,
     SentOffsets,
+    ShareAcknowledged,
+    ShareFetched,
+    ShareLeft,
+    ShareStart,
     Wrote,
 )
 
@@ -83,6 +89,9 @@ THEMES: Final[Sequence[dict[str, int]]] = (
     {"initialised": 1, "began": 1, "added": 3, "wrote": 4, "sent_offsets": 2, "ended": 2},
     {"initialised": 2, "began": 2, "wrote": 5, "ended": 3, "aborted": 1, "described": 1},
     {"initialised": 1, "wrote": 5, "sent_offsets": 1, "ended": 1},
+    # Share groups
+    {"wrote": 4, "ended": 2, "share_fetched": 6, "share_acknowledged": 3, "share_start": 2},
+    {"wrote": 2, "share_fetched": 6, "share_acknowledged": 1, "share_left": 1, "share_start": 1},
     # All at once
     {
         **{"initialised": 2, "began": 2, "added": 2, "wrote": 4, "sent_offsets": 2, "ended": 3},
@@ -346,6 +355,55 @@ class _Drawing:
             positions=(position,) if self._chance(0.9) else (),
             transaction=self._one(None, self._one(*self._labels)[0]),
             error="UNSTABLE_OFFSET_COMMIT" if self._chance(self._trouble / 8) else "",
+        )
+
+    def _share_fetched(self) -> Seen:
+        place = self._places[0]
+        return ShareFetched(
+            **self._when(self._one("m", "n")),
+            topic=place.topic,
+            partition=place.partition,
+            group="g" if self._chance(0.9) else "h",
+            isolation=self._one(*Isolation),
+            records=tuple(
+                AcquiredRecord(
+                    offset=one.offset, value=one.value, delivery_count=self._usual(1, 2, 3)
+                )
+                for one in self._logs[place]
+                if self._chance(0.4)
+            ),
+            lock_ms=self._usual(30_000, None, 100),
+            delivery_limit=self._one(None, 2),
+            leader_epoch=self._usual(None, 0, 1),
+            **(self._outcome() if self._chance(0.3) else {}),
+        )
+
+    def _share_acknowledged(self) -> Seen:
+        place = self._places[0]
+        first = self._offset(place)
+        return ShareAcknowledged(
+            **self._when(self._one("m", "n")),
+            topic=place.topic,
+            partition=place.partition,
+            group="g",
+            first=first,
+            last=first + self._one(0, 0, 1),
+            type=self._one(*AcknowledgeType),
+            **self._outcome(),
+        )
+
+    def _share_left(self) -> Seen:
+        return ShareLeft(**self._when(self._one("m", "n")), group="g")
+
+    def _share_start(self) -> Seen:
+        place = self._places[0]
+        return ShareStart(
+            **self._when("o"),
+            topic=place.topic,
+            partition=place.partition,
+            group="g",
+            start_offset=self._one(0, self._offset(place), -1),
+            is_set=self._chance(0.1),
         )
 
     # Operators

@@ -46,12 +46,9 @@ def reader_went_back(lines: Lines) -> bool:
 
 
 def starving_reader(lines: Lines) -> bool:
-    patience_ms = 5 * MINUTE_MS + max(
-        (15 * MINUTE_MS, *(timeout_ms for _, timeout_ms in _timeouts(lines)))
-    )
-    explained = {one.place for one in hanging(lines)} | _owed_by_stuck_coordinators(lines)
+    known = explained(lines)
     for reader, place in {(read.who, read.place) for _, read in reads(lines)}:
-        if place in explained or place.topic in deleted_topics(lines):
+        if place in known or place.topic in deleted_topics(lines):
             continue
         looks = [read for _, read in reads(lines, place) if read.who == reader]
         waits = [
@@ -60,9 +57,20 @@ def starving_reader(lines: Lines) -> bool:
             if all(_is_nothing(one, looks[number].asked) for one in looks[number:])
         ]
         told = [[read for read in wait if read.last_stable_offset != NOT_TOLD] for wait in waits]
-        if any(_starves(wait, patience_ms) for wait in told):
+        if any(_starves(wait, patience_ms(lines)) for wait in told):
             return True
     return False
+
+
+def patience_ms(lines: Lines) -> int:
+    """How long a transaction may keep readers waiting."""
+    timeouts_ms = (timeout_ms for _, timeout_ms in _timeouts(lines))
+    return 5 * MINUTE_MS + max((15 * MINUTE_MS, *timeouts_ms))
+
+
+def explained(lines: Lines) -> set[TopicPartition]:
+    """Where it is known why readers wait."""
+    return {one.place for one in hanging(lines)} | _owed_by_stuck_coordinators(lines)
 
 
 def _is_nothing(read: Read, asked: int) -> bool:

@@ -1,0 +1,116 @@
+"""Judges of share groups, at their edges; textbook cases are in tests/lab/checkers/histories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from txnsim_lab.check._share_groups import (
+    delivered_after_acknowledgement,
+    never_delivered,
+    two_owners,
+)
+from txnsim_lab.check.history import History
+from txnsim_lab.check.observations import (
+    AcknowledgeType,
+    AcquiredRecord,
+    Isolation,
+    Read,
+    Seen,
+    ShareAcknowledged,
+    ShareFetched,
+    ShareLeft,
+    ShareStart,
+    Wrote,
+)
+
+PLACE: dict[str, Any] = {"topic": "t", "partition": 0}
+
+
+def wrote(at_ms: int, offset: int, **more: Any) -> Wrote:
+    return Wrote(at_ms=at_ms, who="p", value=f"r{offset}", offset=offset, **PLACE, **more)
+
+
+def fetched(at_ms: int, who: str, *offsets: int, group: str = "g", **more: Any) -> ShareFetched:
+    records = tuple(AcquiredRecord(offset=offset, value=f"r{offset}") for offset in offsets)
+    more.setdefault("asked_ms", at_ms - 10)
+    return ShareFetched(at_ms=at_ms, who=who, group=group, records=records, **PLACE, **more)
+
+
+def said(at_ms: int, first: int, last: int, **more: Any) -> ShareAcknowledged:
+    more.setdefault("who", "m1")
+    return ShareAcknowledged(at_ms=at_ms, group="g", first=first, last=last, **PLACE, **more)
+
+
+def start(at_ms: int, offset: int) -> ShareStart:
+    return ShareStart(at_ms=at_ms, who="o", group="g", start_offset=offset, **PLACE)
+
+
+def test_an_acknowledged_range_is_closed_and_of_its_group() -> None:
+    history = History(
+        [
+            fetched(100, "m1", 0, 1, 2, 3),
+            said(200, 1, 2),
+            fetched(300, "m2", 0, 1, 2, 3),
+            fetched(400, "n1", 1, group="h"),
+        ]
+    )
+    found = delivered_after_acknowledgement(history)
+    assert [(one.because.split("@")[1].split()[0], one.evidence) for one in found] == [
+        ("1", (1, 2)),
+        ("2", (1, 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "is_told"),
+    [
+        (said(300, 0, 0, type=AcknowledgeType.RELEASE), False),
+        (said(300, 1, 1), True),
+        (said(300, 0, 0, who="m3"), True),
+        (ShareLeft(at_ms=300, who="m1", group="h"), True),
+        (ShareLeft(at_ms=300, who="m1", group="g"), False),
+    ],
+)
+def test_a_lock_holds_until_its_owner_says_anything_of_it(meanwhile: Seen, is_told: bool) -> None:
+    first, second = fetched(200, "m1", 0, lock_ms=1_000), fetched(600, "m2", 0)
+    assert bool(two_owners(History([first, meanwhile, second]))) == is_told
+
+
+def test_what_is_said_after_the_second_delivery_ends_no_lock() -> None:
+    first, second = fetched(200, "m1", 0, lock_ms=1_000), fetched(600, "m2", 0)
+    late = said(700, 0, 0, asked_ms=650)
+    (found,) = two_owners(History([first, second, late]))
+    assert found.evidence == (0, 1)
+    assert not two_owners(History([first, second, said(700, 0, 0, asked_ms=590)]))
+
+
+@pytest.mark.parametrize(
+    ("record", "more"),
+    [
+        (wrote(50, 0, key="k"), []),
+        (
+            wrote(50, 0),
+            [
+                Read(
+                    at_ms=250,
+                    who="r",
+                    asked=1,
+                    next_offset=2,
+                    log_start_offset=1,
+                    isolation=Isolation.READ_UNCOMMITTED,
+                    **PLACE,
+                )
+            ],
+        ),
+        (wrote(350, 0), []),
+    ],
+)
+def test_what_may_be_gone_or_came_later_is_not_demanded(record: Wrote, more: list[Seen]) -> None:
+    """A record of a known key, one that was deleted, and one that was acknowledged afterwards."""
+    seen: list[Seen] = [start(10, 0), fetched(200, "m1", 1), *more, start(300, 2), record]
+    history = History(sorted(seen, key=lambda one: one.at_ms))
+    assert not never_delivered(history)
+    missed: list[Seen] = [start(10, 0), wrote(50, 0), fetched(200, "m1", 1), start(300, 2)]
+    assert [one.evidence for one in never_delivered(History(missed))] == [(1, 3)]

@@ -1,0 +1,195 @@
+"""What a share group owes, as docs/checkers.md defines it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.lab.checkers.brute_force import what_goes_on
+from tests.lab.checkers.brute_force.facts import (
+    OK,
+    UNKNOWN,
+    Lines,
+    cannot_have_committed,
+    deleted_topics,
+    ends,
+    every,
+    is_acknowledged,
+    writers,
+)
+from txnsim_lab.check.observations import (
+    AcquiredRecord,
+    Isolation,
+    Read,
+    ShareAcknowledged,
+    ShareFetched,
+    ShareLeft,
+    ShareStart,
+    Wrote,
+)
+
+Given = tuple[int, ShareFetched, AcquiredRecord]
+
+
+def _given(lines: Lines) -> list[Given]:
+    return [(at, one, record) for at, one in every(lines, ShareFetched) for record in one.records]
+
+
+def _is_of(one: ShareFetched | ShareAcknowledged | ShareStart, other: ShareFetched) -> bool:
+    """Whether both are of one group and partition."""
+    return (one.group, one.place) == (other.group, other.place)
+
+
+def _is_set(lines: Lines, of: ShareFetched, first: int, last: int) -> bool:
+    return any(
+        start.is_set and _is_of(start, of) and first < at < last
+        for at, start in every(lines, ShareStart)
+    )
+
+
+def _is_after(later: ShareFetched, earlier: ShareFetched | ShareAcknowledged) -> bool:
+    if later.who == earlier.who:
+        return True
+    return later.asked_ms is not None and later.asked_ms > earlier.at_ms
+
+
+def aborted_delivery(lines: Lines) -> bool:
+    """A record that can't have been committed, to a group that is isolated."""
+    for _, fetch, record in _given(lines):
+        wrote = writers(lines, fetch.place, record.value)
+        if (
+            fetch.isolation is Isolation.READ_COMMITTED
+            and wrote
+            and all(
+                one.transaction and cannot_have_committed(lines, one.transaction) for one in wrote
+            )
+        ):
+            return True
+    return False
+
+
+def beyond_delivery_limit(lines: Lines) -> bool:
+    """By the broker's own count."""
+    return any(
+        record.delivery_count > fetch.delivery_limit
+        for _, fetch, record in _given(lines)
+        if fetch.delivery_limit is not None
+    )
+
+
+def delivered_after_acknowledgement(lines: Lines) -> bool:
+    """Accepted or rejected, and asked for later."""
+    return any(
+        final.outcome is OK
+        and final.type in ("accept", "reject")
+        and final.first <= record.offset <= final.last
+        and _is_of(final, fetch)
+        and first < last
+        and _is_after(fetch, final)
+        and not _is_set(lines, fetch, first, last)
+        for first, final in every(lines, ShareAcknowledged)
+        for last, fetch, record in _given(lines)
+    )
+
+
+def two_owners(lines: Lines) -> bool:
+    """One record at two members of one leader, within the first one's lock."""
+    return any(
+        first[0] < second[0]
+        and _is_of(first[1], second[1])
+        and first[2].offset == second[2].offset
+        and _has_it_still(lines, first, second)
+        for first in _given(lines)
+        for second in _given(lines)
+    )
+
+
+def _has_it_still(lines: Lines, first: Given, second: Given) -> bool:
+    at, one, record = first
+    last, other, _ = second
+    if one.who == other.who or one.leader_epoch != other.leader_epoch:
+        return False
+    if one.asked_ms is None or one.lock_ms is None or other.at_ms >= one.asked_ms + one.lock_ms:
+        return False
+    for number, said in enumerate(lines):
+        if number <= at or said.who != one.who:
+            continue
+        if said.asked_ms is not None and said.asked_ms > other.at_ms:
+            continue
+        if isinstance(said, ShareLeft) and said.group == one.group:
+            return False
+        if not isinstance(said, ShareAcknowledged) or not _is_of(said, one):
+            continue
+        if said.first <= record.offset <= said.last:
+            return False
+    return _is_after(other, one) and not _is_set(lines, one, at, last)
+
+
+def never_delivered(lines: Lines) -> bool:
+    """The first start offset behind a committed record was read after the commit; the group had
+    been before it, and nobody got it.
+    """
+    for group in _of_groups(lines):
+        starts = [(at, one) for at, one in every(lines, ShareStart) if _is_of(one, group)]
+        for known_at, wrote in _demanded(lines, group):
+            passed = [at for at, one in starts if one.start_offset > wrote.offset]
+            if passed and passed[0] > known_at and _was_before(lines, group, wrote, passed[0]):
+                return True
+    return False
+
+
+def starving_group(lines: Lines) -> bool:
+    """The last answers were empty for too long, and a committed record waits."""
+    for group in _of_groups(lines):
+        asked = [(at, one) for at, one in every(lines, ShareFetched) if _is_of(one, group)]
+        while asked and any(one.records or one.error for _, one in asked):
+            asked.pop(0)
+        if not asked or group.place.topic in deleted_topics(lines):
+            continue
+        (first, since), (_, last) = asked[0], asked[-1]
+        if group.place in what_goes_on.explained(lines):
+            continue
+        if last.at_ms - since.at_ms > what_goes_on.patience_ms(lines) and any(
+            known_at < first and _was_before(lines, group, wrote, first)
+            for known_at, wrote in _demanded(lines, group)
+        ):
+            return True
+    return False
+
+
+def _of_groups(lines: Lines) -> list[ShareFetched]:
+    """An answer of each group and partition, if all answers came and no start offset was set."""
+    fetches = every(lines, ShareFetched)
+    return [
+        group
+        for _, group in fetches
+        if not any(_is_of(one, group) and one.outcome is UNKNOWN for _, one in fetches)
+        and not _is_set(lines, group, -1, len(lines))
+    ]
+
+
+def _demanded(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
+    """Committed records that a group was not given, with the line that shows the commit."""
+    starts = [
+        read.log_start_offset
+        for _, read in every(lines, Read)
+        if not read.error and read.place == group.place
+    ]
+    got = {record.offset for _, one, record in _given(lines) if _is_of(one, group)}
+    for at, wrote in every(lines, Wrote):
+        if wrote.place != group.place or wrote.outcome is not OK or wrote.offset in got:
+            continue
+        if wrote.value is None or wrote.key is not None or wrote.offset < max([0, *starts]):
+            continue
+        if wrote.transaction is None or is_acknowledged(lines, wrote.transaction):
+            yield max([at, *(end for end, _ in ends(lines, wrote.transaction))]), wrote
+
+
+def _was_before(lines: Lines, group: ShareFetched, wrote: Wrote, until: int) -> bool:
+    """Whether the group was known to be at or before a record."""
+    return any(
+        at < until and 0 <= one.start_offset <= wrote.offset and _is_of(one, group)
+        for at, one in every(lines, ShareStart)
+    ) or any(
+        at < until and record.offset <= wrote.offset and _is_of(one, group)
+        for at, one, record in _given(lines)
+    )
