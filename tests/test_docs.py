@@ -113,15 +113,16 @@ def test_no_page_speaks_of_newest_releases_without_their_number() -> None:
 
 
 def test_pages_by_hand_stay_few() -> None:
-    """Generated reference, and pages for contributors, count apart."""
+    """What is generated, pages or tables in pages, and pages for contributors count apart."""
     by_hand = [
         path.read_text("utf-8")
         for path in ROOT.glob("docs/**/*.md")
         if path.relative_to(ROOT).as_posix() not in PAGES and path.parent.name != "contributing"
     ]
-    prose = [re.sub(r"(?ms)^ *```.*?^ *```$", "", text) for text in by_hand]
+    not_prose = re.compile(r"(?ms)^ *```.*?^ *```$|^<!-- table.*?^<!-- end -->$")
+    prose = [not_prose.sub("", text) for text in by_hand]
     assert len(by_hand) <= 45
-    assert sum(len(text.split()) for text in prose) <= 56_500, "say less; the aim is 50,000"
+    assert sum(len(text.split()) for text in prose) <= 56_000, "say less; the aim is 50,000"
 
 
 def test_every_page_is_linked_from_somewhere() -> None:
