@@ -79,7 +79,7 @@ _TABLE: Final = (
         1,
         _MESSAGE,
         "a request or response left its sender",
-        lower=f"{_OF_CLIENTS}, answers to clients without an error; {_ROUTINE}",
+        lower=f"{_OF_CLIENTS}, answers to clients without an error but those to EndTxn; {_ROUTINE}",
     ),
     _kind(
         "msg.recv",

@@ -1,6 +1,7 @@
 """What the requests and answers of a connection leave in the trace, and what they are about.
 
-An answer belongs to the trace where it carries an error; others only at ``full``.
+An answer belongs to the trace where it carries an error, and where it is one to EndTxn: it is what
+the application knows of its transaction. Others belong to it only at ``full``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server._request_log import outcome
 from txnsim.text import host_and_port
-from txnsim.wire.apis import FETCHES, api_name
+from txnsim.wire.apis import END_TXN, FETCHES, api_name
 
 if TYPE_CHECKING:
     from txnsim.runtime.trace import LaterPayload, Tracer
@@ -103,8 +104,8 @@ class RequestTrace:
         """The handler is through, with such a reply: what it is due to is known now."""
         tracer, received = self._tracer, self._received
         came_to = outcome(request, reply)
-        if not came_to and not self._is_ours and not tracer.full:
-            return  # brief tells a foreign client's answer only where it carries an error
+        if not came_to and not self._is_ours and request.api_key != END_TXN and not tracer.full:
+            return  # brief tells a foreign client's other answers only where they carry an error
         if "answer" in came_to:
             return
         self._errors = ",".join(came_to.get("errors", ()))
@@ -118,14 +119,16 @@ class RequestTrace:
         if causes is None or request is None:
             return
         tracer = self._tracer
-        if tracer.full or self._errors:
+        # A client of ours tells itself; nothing is sent on a connection that is closed by now.
+        ends = request.api_key == END_TXN and not self._is_ours and size > 0
+        if tracer.full or self._errors or ends:
             key, version, correlation = request.api_key, request.api_version, request.correlation_id
             payload = {**_asked(key, version, correlation, self._peer), "response": True}
             if self._errors:
                 payload["error"] = self._errors
             if tracer.full:
                 payload["bytes"] = size
-            importance = None if self._errors else 0
+            importance = None if self._errors or ends else 0
             index = tracer.emit(
                 "msg.send",
                 self._node,

@@ -13,6 +13,7 @@ FETCH: Final = 1
 FETCHES: Final = frozenset({FETCH, 78})
 """Fetch and ShareFetch: their answers have batches of logs."""
 API_VERSIONS: Final = 18
+END_TXN: Final = 26
 
 APIS: Final[dict[int, tuple[str, int | None]]] = {
     0: ("Produce", 9),

@@ -81,12 +81,13 @@ class _Story:
         self._client = client
         self._outside = outside
         self._id = transactional_id
+        self._name = f"{transactional_id}/1"  # its first one, as the page calls it
         self._tracer: Tracer = cluster.environment.tracer
 
     async def play(self) -> None:
         self._tell(
-            f"An application begins a transaction: T1 of {self._id}. Its coordinator notes that T1"
-            f" is open on {TARGET}."
+            f"An application begins the transaction {self._name}. Its coordinator notes that it is"
+            f" open on {TARGET}."
         )
         identity = await self._identity()
         await self._begin(identity)
@@ -105,13 +106,14 @@ class _Story:
             await self._cluster.injector.wait_until_struck(RULE, timeout_ms=timeout_ms)
             self._tell(
                 "It gets no answer, and aborts. The ABORT marker is written: a record that tells"
-                " readers how T1 has ended. For the coordinator T1 is over."
+                f" readers how {self._name} has ended. For the coordinator it is over."
             )
             await self._abort(identity)
             await self._identity()  # it is given once the ABORT marker is written
             self._tell(
                 "Now “late” arrives, behind the marker. Verification is off, so the leader takes"
-                f" it: T1 is open again on {TARGET}. The coordinator does not learn of it."
+                f" it: {self._name} is open again on {TARGET}. The coordinator does not learn of"
+                " it."
             )
             self._cluster.injector.release(RULE)
             await late
@@ -121,14 +123,14 @@ class _Story:
         async with self._outside(OTHER) as other:
             await self._append(other)
         self._tell(
-            "A read_committed consumer stops at “late”: only a marker could tell how T1 has ended,"
-            " and none will come. It does not get “paid” either."
+            "A read_committed consumer stops at “late”: only a marker could tell how"
+            f" {self._name} has ended, and none will come. It does not get “paid” either."
         )
         async with self._outside(READER) as reader:
             await self._read(reader)
         self._tell(
             "Verification prevents it (KIP-890; since Kafka 3.6 it is on by default): when “late”"
-            " arrives, the leader asks the coordinator, hears that T1 is over, and refuses it."
+            " arrives, the leader asks the coordinator, hears that it is over, and refuses it."
         )
 
     def _tell(self, text: str) -> None:

@@ -91,9 +91,9 @@ def test_every_id_of_a_recording_is_shown_in_every_view(
         page.wait_for_selector(f".partition.focus:has-text('t-{number}')")
         strip = page.locator(".believes .strip:not(.partition)").first
         assert strip.locator("h3").inner_text().startswith(name)
-        assert f"T1 of {name}" in page.inner_text(".partition.focus .cell.hanging")
+        assert f"{name}/1" in page.inner_text(".partition.focus .cell.hanging")
         assert page.locator(".bracket.hangs").count() > 0
-        assert f"T1 of {name} (producer id {number}" in page.inner_text("#why")
+        assert f"{name}/1 (producer id {number}" in page.inner_text("#why")
         assert page.evaluate(FITS)
         page.keyboard.press("2")
         assert page.input_value("#txn") == name
@@ -152,7 +152,7 @@ def test_a_stock_client_may_have_any_id(fresh_server: TxnsimServer, new_page: An
         assert told is not None
         assert sorted(told["state"]["transactions"]) == sorted(ids)
         holder = page.inner_text("#why")
-        assert any(f"T1 of {name} (producer id" in holder for name in ids)
+        assert any(f"{name}/1 (producer id" in holder for name in ids)
         page.keyboard.press("6")
         page.get_by_role("button", name="Disarm __proto__").click()
         page.wait_for_function("() => !__sim.stateAt(__sim.at.value).faults['__proto__']")

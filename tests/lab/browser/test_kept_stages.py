@@ -43,6 +43,7 @@ AS_TEXT: Final = """() => {
   return [
     `step: ${text(document.querySelector(".story .now"))}`,
     ...all(document, ".agreement").map((one) => `${one.className}: ${text(one)}`),
+    ...all(document, ".knows").map((one) => `application: ${text(one)}`),
     ...all(document, ".strip:not(.partition)").map((one) => `coordinator: ${text(one)}`),
     ...all(document, ".message").map((one) => `${one.className}: ${text(one)}`),
     ...all(document, ".partition").flatMap((one) => [
@@ -87,11 +88,11 @@ def test_who_sees_nothing_can_answer_the_questions_of_the_first_lesson(
     ends = sorted({part.until for part in lessons()["L1"].parts[:6] if part.until > 4})
     after_abort, after_release, after_others = [heard(page, steps) for steps in ends]
     # Where is the last stable offset after the abort? At 1, behind the marker.
-    assert "0 ✕ ABORT marker T1 of app" in after_abort
-    assert "It has ended T1: aborted." in after_abort
+    assert "0 ✕ ABORT marker app/1" in after_abort
+    assert "It has ended app/1: aborted." in after_abort
     assert "gets everything up to the log end" in after_abort
     # What will end the transaction? Nothing.
-    assert "no timeout will mend it" in after_release
-    assert "T1 from here, and no marker will come" in after_release
+    assert "No timeout ends it" in after_release
+    assert "open from here · no marker will come" in after_release
     # How many offsets are withheld?
     assert "3 offsets before the log end" in after_others

@@ -30,7 +30,12 @@ PLAIN: Final = {
     *("why is the last stable offset here?", "the last move, and what caused it", "scenarios"),
     *("no transaction holds readers back", "the marker is still owed", "nothing is written yet"),
     *("or learn how it works, in ten minutes", "move the leader to", "producers by partition"),
-    *("the coordinator believes", "on its way", "the partition believes"),
+    *(
+        "the application believes",
+        "the coordinator believes",
+        "on its way",
+        "the partition believes",
+    ),
     *("the coordinator says", "the partition says"),
     *("fault rules in force", "faults", "scenarios", "zoo and lessons", "write a story"),
 }
@@ -66,25 +71,24 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.sees("hanging transaction", "#why")
     me.sees("so they do not get the last 2 offsets", "#why")
     me.sees("its coordinator will send no marker here", "#why")
-    # It spoke of "producer id 0, epoch 0" where all else speaks of T1.
-    me.sees("That is where T1 of billing (producer id 0, epoch 0) begins", "#why")
+    # It spoke of "producer id 0, epoch 0" where all else speaks of billing/1.
+    me.sees("That is where billing/1 (producer id 0, epoch 0) begins", "#why")
     # "Stamped 3600 s ago", said of what was made just now, stood in the middle of the reason.
     me.sees("which is open here; transactional id billing is Empty", "#why")
     # Coordinator and partition stood on two tabs: that they disagree was read nowhere.
-    me.sees("They disagree: hanging. The coordinator has ended T1: aborted.", "#agreement")
     me.sees(
-        "orders-0 has a transaction open since offset 1. Only the coordinator has timeouts, and for"
-        " it nothing is open here: no timeout will mend it.",
+        "They disagree: billing/1 hangs. For the application and the coordinator it is aborted; on"
+        " orders-0 it is open since offset 1. No timeout ends it.",
         "#agreement",
     )
     # Why verification prevents it stood nowhere; then in the middle of a long step.
     me.sees(
-        "when “late” arrives, the leader asks the coordinator, hears that T1 is over", ".story .now"
+        "when “late” arrives, the leader asks the coordinator, hears that it is over", ".story .now"
     )
     # What the button had done was nowhere told.
     me.sees("The ABORT marker is written", ".story")
     # What a marker is to readers stood nowhere. That others' records wait too was not seen.
-    me.sees("a record that tells readers how T1 has ended", ".story")
+    me.sees("a record that tells readers how billing/1 has ended", ".story")
     me.sees("reader waits at 1", ".readers")
     me.sees("Only a marker can tell it whether the transaction there counts", ".readers")
     me.sees("“paid”", ".tape .unread")
@@ -108,7 +112,7 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     me.sees("They agree.", "#agreement")
     # It was refused a second time.
     me.choose("Make another one hang")
-    me.sees("They disagree: hanging.", "#agreement")
+    me.sees("They disagree: billing-2/1 hangs.", "#agreement")
     # Lessons were found by nobody: they stood in a view called Zoo.
     me.choose("Zoo and lessons")
     me.sees("L1: A late produce makes a transaction hang")

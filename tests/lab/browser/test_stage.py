@@ -40,13 +40,12 @@ def test_a_run_opens_where_coordinator_and_partition_disagree(
     assert at < page.evaluate("__sim.count.value") - 1
     page.wait_for_selector(".agreement.hanging")
     assert page.inner_text("#agreement") == (
-        "They disagree: hanging. The coordinator has ended T1: aborted."
-        " payments-0 has a transaction open since offset 1. Only the coordinator has timeouts, and"
-        " for it nothing is open here: no timeout will mend it."
+        "They disagree: app/1 hangs. For the application and the coordinator it is aborted; on"
+        " payments-0 it is open since offset 1. No timeout ends it."
     )
     assert page.inner_text(".story .now").startswith("The held request is released.")
     # The record's value, what became of it, whose it is.
-    assert page.inner_text(".cell.hanging").split("\n") == ["1", "“late”", "! hanging", "T1 of app"]
+    assert page.inner_text(".cell.hanging").split("\n") == ["1", "“late”", "! hanging", "app/1"]
     assert "stops at 1: it gets nothing from here on" in page.inner_text(".readers")
     assert page.locator(".message.released").first.inner_text().startswith("late-producer")
 
@@ -58,8 +57,8 @@ def test_a_late_marker_belongs_to_the_transaction_that_it_was_for(
     opened(page, "z21", "TV2")
     cells = page.locator(".partition:has-text('t-0') .cell").all_inner_texts()
     whose = [text.split("\n")[-1] for text in cells[:5]]
-    assert whose == ["T1 of app", "T1 of app", "T2 of app", "T1 of app", "T2 of app"]
-    assert "has ended T2 of app: aborted. On t-0 its record at 2 is committed" in (
+    assert whose == ["app/1", "app/1", "app/2", "app/1", "app/2"]
+    assert "has ended app/2: aborted. On t-0 its record at 2 is committed" in (
         page.inner_text("#agreement")
     )
 
@@ -73,7 +72,7 @@ def test_held_messages_look_held_and_the_story_is_walked_by_its_captions(
     held = page.locator(".message.held").first.inner_text()
     assert "Produce “late”" in held
     assert "held by late-produce" in held
-    assert "It has T1 open." in page.inner_text(".belief")
+    assert "It has app/1 open." in page.inner_text(".belief")
     page.keyboard.press("ArrowRight")
     assert page.inner_text(".story .now") == "It aborts the transaction."
     page.keyboard.press("ArrowLeft")
@@ -85,7 +84,7 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
 ) -> None:
     page = new_page(server.http)
     opened(page, "z01", "V-")
-    assert page.inner_text(".bracket.hangs em") == "T1 from here, and no marker will come"
+    assert page.inner_text(".bracket.hangs em") == "open from here · no marker will come"
     assert page.locator("li:has(.end) .bracket.hangs.in").count() == 1
     assert page.inner_text(".caret.lso") == "LSO 1"
     assert page.inner_text(".readers .end-of") == "▲ reader waits at 1"
@@ -94,7 +93,7 @@ def test_a_transaction_has_a_bracket_and_readers_and_clients_are_drawn(
     assert "was held, released, 2 times" in page.inner_text(".message.released")
     # A marker that is written again said nothing of why.
     opened(page, "z12", "V-/before")
-    assert "It has decided to commit T1, and no marker is owed" in page.inner_text(".belief")
+    assert "It has decided to commit app/1, and no marker is owed" in page.inner_text(".belief")
     again = page.locator(".cell:has(.again)")
     assert "COMMIT marker, again" in again.first.inner_text()
     assert "its coordinator was loaded anew" in again.first.inner_text()
@@ -210,7 +209,7 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     difference = page.wait_for_selector("#difference b").inner_text()
     assert difference.startswith("They differ first in “The held request is released.")
     assert difference.endswith(
-        "With V-, payments-0 has T1 of app open from offset 1 on, and no marker will come."
+        "With V-, payments-0 has app/1 open from offset 1 on, and no marker will come."
         " With TV2, Produce is refused with INVALID_PRODUCER_EPOCH."
     )
     mine, theirs = page.locator(".side").all()
@@ -218,7 +217,7 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     assert "No transaction is open." in theirs.locator(".agreement").first.inner_text()
     # One cursor: the other run is as far in the same step of the story.
     page.get_by_role("button", name="It sends a record.").click()
-    held = "It has T1 open"
+    held = "It has app/1 open"
     for side in (mine, theirs):
         side.locator(f".belief:has-text('{held}')").wait_for()
     page.wait_for_function("() => location.hash.includes('with=TV2')")
@@ -279,7 +278,7 @@ def test_the_hang_of_the_button_tells_its_story_and_is_made_again(
     strips = page.locator(".believes .strip:not(.partition)")
     page.wait_for_selector(".believes .strip:has-text('billing-2') .states")
     assert [one.locator(".states").count() for one in strips.all()] == [1, 0]
-    assert "billing Empty T1 It has ended T1: aborted." in " ".join(
+    assert "billing Empty billing/1 It has ended billing/1: aborted." in " ".join(
         strips.last.inner_text().split()
     )
     page.click("#repair")
@@ -323,7 +322,7 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
         page.wait_for_selector(f"#said:has-text('{text}')")
 
     page.click("#practise")
-    is_said("T1 of billing hangs on orders-0.")
+    is_said("billing/1 hangs on orders-0.")
     with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
         newest = json.load(answer)["at"]
     page.wait_for_function("(at) => __sim.events.at(-1)?.i >= at", arg=newest)
@@ -390,10 +389,10 @@ def test_the_coordinator_may_have_open_what_no_partition_has_a_record_of(
 ) -> None:
     page = new_page(server.http)
     page.evaluate(PAUSED, ["z01", "V-", 4])
-    page.wait_for_selector(".belief:has-text('It has T1 open.')")
+    page.wait_for_selector(".belief:has-text('It has app/1 open.')")
     # It said: "They agree. No transaction is open."
     page.wait_for_selector(
-        "#agreement:has-text('They agree. The coordinator of app has T1 open."
+        "#agreement:has-text('They agree. The coordinator has app/1 open."
         " Nothing of it is written on payments-0 yet.')"
     )
 
@@ -452,32 +451,33 @@ ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbor
         (
             (LEADS, moved("app", 7, "Ongoing", "t-0")),
             "open",
-            "They agree. The coordinator of app has T1 open. Nothing of it is written on t-0 yet.",
+            "They agree. The coordinator has app/1 open. Nothing of it is written on t-0 yet.",
         ),
         (
             (LEADS, moved("app", 7, "Ongoing", OFFSETS)),
             "open",
-            f"They agree. The coordinator of app has T1 open, with {OFFSETS}.",
+            f"They agree. The coordinator has app/1 open, with {OFFSETS}.",
         ),
         # A marker is owed, and nothing is open where it is owed: "They agree", it said.
         (
             (LEADS, *ABORTS, owes("app", 7)),
             "owed",
-            "They will agree. The coordinator of app has decided to abort T1, and owes markers."
+            "They will agree. The coordinator of app has decided to abort app/1, and owes"
+            " markers."
             " Nothing of it is open on t-0, and the coordinator has yet to hear that its marker is"
             " written there.",
         ),
         (
             (LEADS, *ABORTS),
             "owed",
-            "They will agree. The coordinator of app has decided to abort T1. The marker of t-0 is"
+            "They will agree. The coordinator has decided to abort app/1. The marker of t-0 is"
             " still to come.",
         ),
         (
             (LEADS, moved("app", 7, "Ongoing", OFFSETS), moved("app", 7, "PrepareAbort")),
             "owed",
-            "They will agree. The coordinator of app has decided to abort T1. Every partition has"
-            " its marker; the coordinator has yet to write that down.",
+            "They will agree. The coordinator has decided to abort app/1. Every partition has its"
+            " marker; the coordinator has yet to write that down.",
         ),
         # Beside one that is open on the same partition.
         (
@@ -489,13 +489,13 @@ ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbor
                 *opened_by("other", 8, 0),
             ),
             "owed",
-            "They will agree. The coordinator of app has decided to abort T1, and owes markers.",
+            "They will agree. The coordinator of app has decided to abort app/1, and owes markers.",
         ),
         (
             (LEADS, *ABORTS, *opened_by("app", 7, 0)),
             "owed",
-            "They will agree. The coordinator has decided to abort T1, and no marker is owed. t-0"
-            " has a transaction open since offset 0: its marker is still to come.",
+            "They will agree. The coordinator has decided to abort app/1, and no marker is owed; on"
+            " t-0 it is open since offset 0: its marker is still to come.",
         ),
         # In a topic of Kafka's own.
         (
@@ -505,7 +505,8 @@ ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbor
                 *opened_by("app", 7, 0, OFFSETS),
             ),
             "hanging",
-            f"They disagree: hanging. No coordinator knows producer 7. {OFFSETS} has a transaction",
+            "They disagree: a transaction of producer 7 hangs. No coordinator knows producer 7; on"
+            f" {OFFSETS} it is open since offset 0. No timeout ends it.",
         ),
     ],
 )

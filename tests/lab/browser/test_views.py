@@ -41,7 +41,7 @@ def test_lanes_are_read_as_a_picture(server: TxnsimServer, new_page: Any) -> Non
     assert "Metadata" not in arrows
     assert page.locator(".arrow-of path[marker-end]").count() > 5
     assert texts(page, ".bar-of > svg").startswith("Empty | Ongoing | PrepareAbort | CompleteAbort")
-    assert "T1 open: hanging" in texts(page, ".bar-of.hangs")
+    assert "app/1 open: hanging" in texts(page, ".bar-of.hangs")
     held = page.locator(".held-of").first
     assert "Produce held by late-produce" in str(held.text_content())
     assert held.locator("path").count() == 3  # half the way, waiting, the rest: it was released

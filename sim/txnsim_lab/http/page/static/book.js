@@ -14,6 +14,8 @@ const VIOLATION = "check.violation";
 /** The node whose notes are the story's own sentences (`trace.story.NARRATOR`). */
 const NARRATOR = "scenario";
 const WRITES = new Set(["log.append", "marker.written"]);
+/** Commands of coordinators by which a client ends a transaction, or leaves one behind. */
+const ENDS = new Set(["EndTxn", "InitProducerId"]);
 const isWanted = (kind) => assigns(kind) || kind === VIOLATION;
 
 /** A copy of a state: plain objects, tables and arrays, all the way down. */
@@ -68,6 +70,10 @@ export class Book {
     /** Indices of messages that were held, and of their releases. */
     this.holds = [];
     this.releases = [];
+    /** Transactional id -> indices of decisions about requests to end a transaction or to begin anew, and of faults that met them. */
+    this.endings = new Map();
+    /** Indices of what clients of ours came to, and of answers. */
+    this.answers = [];
     this.grown = newState(header.level ?? "full");
     this.step = STEP;
     this.checkpoints = []; // the state before events[n * step]
@@ -157,6 +163,11 @@ export class Book {
       if (event.node === NARRATOR) this.notes.push(index);
     } else if (event.k === "msg.hold") this.holds.push(index);
     else if (event.k === "fault.release") this.releases.push(index);
+    else if (event.k === "txn.decide") {
+      if (ENDS.has(event.d.command)) push(this.endings, idOf(event.tx), index);
+    } else if (event.k === "fault.hit") {
+      if (event.d.api === "EndTxn") for (const { id } of event.d.about ?? []) push(this.endings, id, index);
+    } else if (event.k === "client.result" || event.k === "msg.send") this.answers.push(index);
     this.newest = event.i;
     follow(this.grown, event);
   }

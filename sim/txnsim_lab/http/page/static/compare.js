@@ -2,9 +2,10 @@
 // Two runs of one story beside each other: their steps by caption, what each shows at a step, and the
 // first step at which they differ, in one sentence.
 
-import { SHOWN_MAX, TXN_APIS, coordinated, idsOf, isOwnerless, messages, otherwise, partitionsOf, stepAt } from "./stage.js";
+import { otherwise } from "./agreement.js";
+import { SHOWN_MAX, TXN_APIS, coordinated, idsOf, isOwnerless, messages, partitionsOf, stepAt } from "./stage.js";
 import { asked, events, notes, stateAt, within } from "./store.js";
-import { tape } from "./tape.js";
+import { nameOf, tape } from "./tape.js";
 
 /** Answers after which clients ask again: they tell no difference. */
 const PASSING = new Set(["NONE", "CONCURRENT_TRANSACTIONS", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "NOT_LEADER_OR_FOLLOWER", "UNKNOWN_TOPIC_OR_PARTITION"]);
@@ -74,7 +75,7 @@ function signs(book, number) {
       for (const { how, t, first, values, isMarker, pid } of tape(tp, to, log.lso).cells) {
         if (isMarker) continue;
         records.push(`${tp} ${values ?? ""} ${how}`);
-        if (how === "open" && isOwnerless(now, tp, t?.id)) trouble.push(`${tp} has ${t ? `T${t.number} of ${t.id}` : `a transaction of producer ${pid}`} open from offset ${first} on, and no marker will come.`);
+        if (how === "open" && isOwnerless(now, tp, t?.id)) trouble.push(`${tp} has ${t ? nameOf(t) : `a transaction of producer ${pid}`} open from offset ${first} on, and no marker will come.`);
       }
     }
     const refused = new Map();

@@ -5,7 +5,7 @@
 import { upTo } from "./book.js";
 import { idOf, owedBy } from "./reducer.js";
 import { chainOf, events, holds, indexOf, movesOf, nearest, notes, releases, stateAt } from "./store.js";
-import { begunUntil, outcomeOf, tape } from "./tape.js";
+import { begunUntil, nameOf, outcomeOf } from "./tape.js";
 
 /** So many of a kind are drawn; the rest is behind a list. */
 export const SHOWN_MAX = 3;
@@ -15,8 +15,6 @@ const MESSAGES_MAX = 4;
 const JUST_NOW = 40;
 /** So many events of a step are looked at: the last one of a story goes on for as long as its cluster. */
 const STEP_MAX = 2000;
-/** A decided transaction is about to be complete for a moment, in which a coordinator under load often is. */
-const WAITS_US = 1_000_000;
 /** Held messages and releases that are looked at, newest first. */
 const HELD_MAX = 200;
 /** So many events back clients and readers are looked for. */
@@ -26,8 +24,8 @@ const CLIENTS_MAX = 8;
 export const HOUSEKEEPING = new Set(["IncrementalAlterConfigs", "DescribeConfigs", "DescribeTransactions", "ListTransactions", "DescribeProducers", "ApiVersions", "Metadata", "FindCoordinator", "SaslHandshake", "SaslAuthenticate", "GetTelemetrySubscriptions", "PushTelemetry", "DescribeCluster"]);
 /** What clients and coordinators send about transactions; the rest is housekeeping. */
 export const TXN_APIS = new Set(["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn", "WriteTxnMarkers"]);
-const TROUBLE = { hanging: 0, unknown: 1, decided: 2, alive: 3 };
-const NO_TROUBLE = 4;
+export const TROUBLE = { hanging: 0, unknown: 1, decided: 2, alive: 3 };
+export const NO_TROUBLE = 4;
 
 /** The step of the story that an index lies in: {number, from, to}; null before the first. */
 export function stepAt(index) {
@@ -50,7 +48,7 @@ function ranked(some, open, nameOf, least, isHanging) {
 }
 
 /** What its coordinator alone says of a transactional id. */
-function underWay(now, id) {
+export function underWay(now, id) {
   const { state } = now.transactions[id];
   return state.startsWith("Prepare") ? TROUBLE.decided : state === "Ongoing" ? TROUBLE.alive : NO_TROUBLE;
 }
@@ -70,7 +68,7 @@ export function partitionsOf(now, open, isHanging = false) {
 }
 
 /** Markers that coordinators owe: whose, where, and how they stand. */
-const owedIn = (now) => Object.entries(now.owed).map(([key, one]) => ({ key, ...owedBy(key), one }));
+export const owedIn = (now) => Object.entries(now.owed).map(([key, one]) => ({ key, ...owedBy(key), one }));
 
 /** What a coordinator believes of a transactional id. */
 export function coordinated(now, id, index) {
@@ -91,7 +89,7 @@ export function coordinated(now, id, index) {
 /** What it says of its newest transaction, as the end of "The coordinator …". */
 export function belief({ t, entry, outcome, owed }) {
   if (!t) return "has begun no transaction";
-  const name = `T${t.number}`;
+  const name = nameOf(t);
   if (entry.state === "Ongoing") return `has ${name} open`;
   if (outcome) return `has ended ${name}: ${outcome}`;
   return `has decided to ${entry.state === "PrepareCommit" ? "commit" : "abort"} ${name}, ${owed.length ? "and owes markers" : "and no marker is owed"}`;
@@ -253,95 +251,6 @@ export function readersAt(tp, index, lso) {
 /** The high watermark of a partition; null where the trace does not tell it. At brief nothing tells that it
  *  has moved, but a single replica's is its log end, and none is below the last stable offset. */
 export const highWatermark = ({ level }, { hw, lso, end, replicas }) => (level === "full" ? hw : replicas === 1 || lso >= end ? end : null);
-
-/** Kinds of sentences, the gravest first, and the verdict of each as the page's attribute `data-verdict` has it. */
-const GRAVITY = ["hanging", "unknown", "decided", "alive", "nothing", "reading"];
-const VERDICT = { hanging: "hanging", unknown: "owed", decided: "owed", alive: "open", nothing: "agree", reading: "reading" };
-
-const gravest = (some) => VERDICT[GRAVITY.find((kind) => some.some((one) => one.kind === kind)) ?? "nothing"];
-
-/** The headline's attributes: the gravest verdict of its sentences, and the event that they are of. */
-export const headline = (some, { position, said }) => ({ "data-verdict": gravest(some), "data-event": said ? position : undefined, "aria-busy": !said });
-
-/** What stands where something is judged, until it is. */
-export const READING = "reading …";
-/** In place of sentences about a moment that is not judged. */
-export const unread = ({ error }) => [{ kind: "reading", title: error ? "It is not told here." : READING, text: error }];
-
-/** What there is to say of these partitions and transactional ids, the gravest first: {kind, title, text} each. */
-export function agreements(now, tps, ids, open, index) {
-  const onPartitions = tps.map((tp) => agreement(now, tp, open, index));
-  const told = new Set(onPartitions.map(({ id }) => id));
-  const waits = ids.map((id) => waiting(now, id, index)).filter(Boolean);
-  const more = ids.filter((id) => !told.has(id) && !waits.some((one) => one.id === id)).map((id) => atCoordinator(now, id, index)).filter(Boolean);
-  const some = [...waits, ...onPartitions, ...more].filter(({ kind }) => kind !== "nothing");
-  some.sort((a, b) => GRAVITY.indexOf(a.kind) - GRAVITY.indexOf(b.kind));
-  return some.length ? some : [{ kind: "nothing", title: "They agree.", text: "No transaction is open." }];
-}
-
-/** Whether coordinator and partition agree: {kind, title, text}, and the transactional id that it is about. */
-export function agreement(now, tp, open, index) {
-  const theirs = open.filter((one) => one.partition === tp);
-  const one = theirs.reduce((worst, some) => (worst && rankOf(worst) <= rankOf(some) ? worst : some), null);
-  const other = otherwise(now, tp, index);
-  if (other && one?.verdict !== "hanging") return other;
-  const owed = owedIn(now).find((some) => some.tp === tp && now.transactions[some.id]);
-  if (owed && rankOf(one ?? { verdict: "alive" }) > TROUBLE.decided) {
-    const text = `The coordinator of ${owed.id} ${belief(coordinated(now, owed.id, index))}. Nothing of it is open on ${tp}, and the coordinator has yet to hear that its marker is written there.`;
-    return { kind: "decided", title: "They will agree.", text, id: owed.id };
-  }
-  if (!one) {
-    const id = Object.keys(now.transactions).find((name) => now.transactions[name].state === "Ongoing" && now.transactions[name].partitions.includes(tp));
-    const t = id !== undefined && begunUntil(id, index);
-    if (t) return { kind: "alive", title: "They agree.", text: `The coordinator of ${id} has T${t.number} open. Nothing of it is written on ${tp} yet.`, id };
-    return { kind: "nothing", title: "They agree.", text: `No transaction is open on ${tp}.` };
-  }
-  const id = one.transactional_id;
-  const entry = id !== null && now.transactions[id];
-  const said = entry ? coordinated(now, id, index) : null;
-  const who = said ? `The coordinator ${belief(said)}` : `No coordinator knows producer ${one.producer_id}`;
-  const here = `${tp} has a transaction open since offset ${one.first}`;
-  if (one.verdict === "hanging") return { kind: "hanging", title: "They disagree: hanging.", text: `${who}. ${here}. Only the coordinator has timeouts, and for it nothing is open here: no timeout will mend it.`, id };
-  if (one.verdict === "decided") return { kind: "decided", title: "They will agree.", text: `${who}. ${here}: its marker is still to come.`, id };
-  if (one.verdict === "alive") return { kind: "alive", title: "They agree.", text: `${who}. ${here}. Its producer can end it, or its timeout will.`, id };
-  return { kind: "unknown", title: "It can't be told.", text: `${who}. ${here}. ${one.reason}`, id };
-}
-
-/** The same where no partition that is shown tells of it: what its coordinator has open, or has decided; null for neither. */
-function atCoordinator(now, id, index) {
-  const rank = underWay(now, id);
-  if (rank === NO_TROUBLE) return null;
-  const { entry: { state, partitions = [] }, t, outcome, owed } = coordinated(now, id, index);
-  const name = t && !outcome ? `T${t.number}` : "a transaction";
-  if (rank === TROUBLE.alive) {
-    return { kind: "alive", title: "They agree.", text: `The coordinator of ${id} has ${name} open, with ${partitions.length ? partitions.join(", ") : "no partition yet"}.`, id };
-  }
-  const left = [...new Set([...owed.map(({ tp }) => tp), ...partitions])];
-  const rest = left.length ? `The marker of ${left.join(", ")} is still to come.` : "Every partition has its marker; the coordinator has yet to write that down.";
-  return { kind: "decided", title: "They will agree.", text: `The coordinator of ${id} has decided to ${state === "PrepareCommit" ? "commit" : "abort"} ${name}. ${rest}`, id };
-}
-
-/** A decided transaction whose coordinator waits, though no marker is owed; null where there is none. */
-export function waiting(now, id, index) {
-  const said = coordinated(now, id, index);
-  if (!said.t || !said.entry.state.startsWith("Prepare") || said.entry.pending || said.owed.length) return null;
-  const decided = events[indexOf(said.entry.i) ?? -1];
-  if (decided && events[index].t - decided.t < WAITS_US) return null;
-  const what = said.entry.state === "PrepareCommit" ? "commit" : "abort";
-  return { kind: "unknown", title: "The coordinator waits.", text: `The coordinator of ${id} has decided to ${what} T${said.t.number}, and goes on waiting. Every partition has its marker, and none is owed.`, id };
-}
-
-/** Records whose end on a partition is not what their coordinator has decided. */
-export function otherwise(now, tp, index) {
-  for (const cell of tape(tp, index, now.logs[tp].lso).cells) {
-    if (cell.how !== "committed" && cell.how !== "aborted") continue;
-    const { t } = cell;
-    const outcome = t && outcomeOf(t, index);
-    if (!outcome || outcome === cell.how) continue;
-    return { kind: "hanging", title: "They disagree.", text: `The coordinator has ended T${t.number} of ${t.id}: ${outcome}. On ${tp} its record at ${cell.first} is ${cell.how}, and it stays so.` };
-  }
-  return null;
-}
 
 /** Whether the coordinator of a transactional id will send a partition no marker. */
 export function isOwnerless(now, tp, id) {

@@ -164,6 +164,9 @@ export const movesOf = (id) => book.moves.get(id) ?? [];
 export const notes = () => book.notes;
 export const holds = () => book.holds;
 export const releases = () => book.releases;
+/** Indices of what ends transactions of an id, by a client's wish; of answers and results. */
+export const endings = (id) => book.endings.get(id) ?? [];
+export const answers = () => book.answers;
 /** The transactions of a transactional id, in order. */
 export const begunOf = (id) => book.begun.get(id) ?? [];
 export const stateAt = (index) => book.stateAt(index);

@@ -54,6 +54,16 @@ function cellsOf(tp, until, lso) {
   return { cells, far, earlier: at?.n ?? n + 1, spans: brackets(cells) };
 }
 
+/** A transaction as the page calls it: app/1, the first of the transactional id app. */
+export const nameOf = (one) => `${one.id}/${one.number}`;
+
+/** The transaction that has an offset of a partition open; null where the tape does not tell it. */
+export function openAt(tp, index, lso, offset) {
+  const { cells, far } = tape(tp, index, lso);
+  const isIt = ({ first, last, how }) => first <= offset && offset <= last && how === "open";
+  return ((far && isIt(far.cell) ? far.cell : null) ?? cells.find(isIt))?.t ?? null;
+}
+
 const offsetsOf = ({ d }) => ({ first: d.base ?? d.offset, last: d.last ?? d.offset });
 
 /** The write that an offset lies in, as {n, between}: its number among the writes of the partition up to

@@ -6,8 +6,9 @@ import { ANOMALIES } from "./meanings.js";
 export const WORDS = {
   "event": "One line of the trace: when, where, what, and the event that caused it. The panel on the right shows one.",
   "cluster": "Brokers that serve clients together; here all of them live in one process.",
-  "stage": "The first view: the story on the left, then what the coordinator believes, what is on its way, what the partition believes, and where they disagree.",
-  "T1, T2": "The transactions of a transactional id, in order. Each has a colour and a pattern.",
+  "stage": "The first view: the story on the left, then what the application, the coordinator and the partition believe, what is on its way, and where they disagree.",
+  "application": "The program whose producer it is. Of a transaction it knows what it was answered; an answer that was held or lost has told it nothing.",
+  "app/1, app/2": "The transactions of the transactional id app, in the order in which its coordinator has begun them. Each has a colour and a pattern.",
   "log": "The records of a partition, in the order of their offsets.",
   "producer": "A client that writes. A transactional one has a transactional id, a producer id (pid) and an epoch.",
   "pid": "The producer id, in events and in the coordinator's entry.",

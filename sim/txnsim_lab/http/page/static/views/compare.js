@@ -7,7 +7,8 @@ import { act, beside, explainOf } from "../api.js";
 import { besides, picture } from "../compare.js";
 import { html } from "../html.js";
 import { asked, compared, events, go, moment, notes, source, within } from "../store.js";
-import { agreements, headline, highWatermark, stepAt, unread } from "../stage.js";
+import { agreements, headline, unread } from "../agreement.js";
+import { highWatermark, stepAt } from "../stage.js";
 import { Coordinated, HOW, gets } from "./strip.js";
 import { Tape } from "./tape.js";
 

@@ -8,7 +8,8 @@ import { html } from "../html.js";
 import { nameOf, picture } from "../lanes.js";
 import { count, go, indexOf, moment } from "../store.js";
 import { line, ms } from "../words.js";
-import { hueOf, nameOf as called } from "./tape.js";
+import { nameOf as called } from "../tape.js";
+import { hueOf } from "./tape.js";
 
 const LANE = 52, TOP = 40, TICKS = 5;
 const STEPS = [14, 22, 34, 52, 80];

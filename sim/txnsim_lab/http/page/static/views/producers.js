@@ -3,7 +3,7 @@
 
 import { html } from "../html.js";
 import { choose, moment, partition } from "../store.js";
-import { READING } from "../stage.js";
+import { READING } from "../agreement.js";
 import { Event } from "./event.js";
 
 const SHOWN = 100;

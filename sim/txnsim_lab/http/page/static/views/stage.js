@@ -5,9 +5,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { READING, SHOWN_MAX, agreements, clientsAt, coordinated, headline, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt, unread } from "../stage.js";
-import { canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, link, moment, notes, partition, source, transaction } from "../store.js";
-import { tape } from "../tape.js";
+import { READING, agreements, headline, unread } from "../agreement.js";
+import { application } from "../application.js";
+import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt } from "../stage.js";
+import { begunOf, canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, link, moment, notes, partition, source, transaction } from "../store.js";
+import { begunUntil, nameOf, outcomeOf, tape } from "../tape.js";
 import { Compare } from "./compare.js";
 import { Event } from "./event.js";
 import { Lessons } from "./lesson.js";
@@ -28,6 +30,8 @@ export function Stage() {
     ${compared.value ? html`<${Compare} />` : nothing ? html`<${Beginning} it=${it} />` : html`
       <${Agreement} said=${sayings(it, order)} it=${it} />
       ${(hangsOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${hangsOnly.value} onChange=${(e) => (hangsOnly.value = e.target.checked)} /> only what hangs</label></p>`}
+      <section class="believes" id="application"><h2>The application believes</h2>
+        ${chosen(ids, transaction.value).map((id) => html`<${Applied} key=${id} id=${id} index=${index} />`)}</section>
       <section class="believes"><h2>The coordinator believes</h2>
         ${ids.length === 0 && html`<p class="hint">${hangsOnly.value ? noHang(it) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
         ${chosen(ids, transaction.value).map((id) => html`<${Coordinated} key=${id} it=${coordinated(now, id, index)} isShort=${id !== transaction.value && !isBusy(now, order, id) && isBusy(now, order, ids[0])} />`)}
@@ -97,6 +101,15 @@ function sayings(it, order) {
 /** One sentence for each partition in question; where all is well, one for all of them. */
 const Agreement = ({ said, it }) => html`<section id="agreement" aria-label="Do they agree?" aria-live="polite" ...${headline(said, it)}>${said.map(({ kind, title, text }) =>
   html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</section>`;
+
+/** What the application knows of its newest transaction, and of those before where it is not what became of them. */
+const LATEST = 3;
+function Applied({ id, index }) {
+  const newest = begunUntil(id, index);
+  const some = newest ? begunOf(id).slice(Math.max(0, newest.number - LATEST), newest.number) : [];
+  return some.map((t) => ({ t, it: application(t, index), outcome: outcomeOf(t, index) })).filter(({ t, it, outcome }) => t === newest || (outcome && it.how !== outcome))
+    .map(({ t, it, outcome }) => html`<p class=${`knows${outcome && it.how !== outcome ? " other" : ""}`}><b>${nameOf(t)}</b> ${it.text}</p>`);
+}
 
 // Between
 
@@ -200,7 +213,7 @@ function Practise({ again = false }) {
     choose("stage"); // now, not with the answer: by then somebody may look at something else
     void doNow(() => post("/practise"), ({ hangs, transactional_id }) => {
       partition.value = hangs;
-      return `T1 of ${transactional_id} hangs on ${hangs}.`;
+      return `${transactional_id}/1 hangs on ${hangs}.`;
     });
   }}>${again ? "Make another one hang" : "Make a transaction hang"}</button>`;
 }

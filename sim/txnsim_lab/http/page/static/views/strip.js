@@ -4,7 +4,8 @@
 import { html } from "../html.js";
 import { belief } from "../stage.js";
 import { choose, transaction } from "../store.js";
-import { hueOf, nameOf } from "./tape.js";
+import { nameOf } from "../tape.js";
+import { hueOf } from "./tape.js";
 
 /** `isShort`: it has nothing open, and others have. */
 export function Coordinated({ it, isShort = false }) {

@@ -2,6 +2,7 @@
 // A partition as a tape: batches and markers with their transaction, and where readers stop.
 
 import { html } from "../html.js";
+import { nameOf } from "../tape.js";
 
 export const SAY = {
   plain: "no transaction", open: "open", committed: "committed", aborted: "aborted",
@@ -10,8 +11,6 @@ export const SAY = {
 const SIGN = { plain: "·", open: "…", committed: "✓", aborted: "✕", hanging: "!", decided: "◇", COMMIT: "✓", ABORT: "✕" };
 const VALUE_MAX = 24;
 
-/** A transaction as the page calls it: T1 of app. */
-export const nameOf = (one) => `T${one.number}`;
 /** One hue and one pattern for each transaction: twenty, then again. */
 export const hueOf = (one) => (one ? `hue${one.hue % 5} pattern${one.hue % 4}` : "huenone");
 
@@ -41,15 +40,15 @@ const Carets = ({ first, last, log, hw }) => {
 };
 
 /** From the first record of a transaction to its marker; it has no end where none came. */
-const Brackets = ({ spans, hangs }) => spans.map((one, row) => one && html`<span class=${`bracket ${one.part} ${hangs.has(one.pid) ? "hangs" : hueOf(one.t).split(" ")[0]}`} style=${{ "--row": row }} title=${one.t ? `${nameOf(one.t)} of ${one.t.id}` : `producer ${one.pid}`}>${one.part === `from` && hangs.has(one.pid)
-  && html`<em>${one.t ? nameOf(one.t) : "open"} from here, and no marker will come</em>`}</span>`);
+const Brackets = ({ spans, hangs }) => spans.map((one, row) => one && html`<span class=${`bracket ${one.part} ${hangs.has(one.pid) ? "hangs" : hueOf(one.t).split(" ")[0]}`} style=${{ "--row": row }} title=${one.t ? nameOf(one.t) : `producer ${one.pid}`}>${one.part === `from` && hangs.has(one.pid)
+  && html`<em>open from here · no marker will come</em>`}</span>`);
 
 function Cell({ cell, how, log, hw, onChoose, children }) {
   const offsets = cell.first === cell.last ? cell.first : `${cell.first}–${cell.last}`;
   const { t } = cell;
   const value = cell.values?.filter(Boolean).map((one) => `“${one}”`).join(", ") ?? "";
   const text = value.length > VALUE_MAX ? `${value.slice(0, VALUE_MAX)}…` : value;
-  const whose = t ? `${nameOf(t)} of ${t.id}` : cell.pid >= 0 ? `producer ${cell.pid}` : "";
+  const whose = t ? nameOf(t) : cell.pid >= 0 ? `producer ${cell.pid}` : "";
   return html`<li class=${cell.last >= log.lso ? "unread" : ""}>
     <${Carets} first=${cell.first} last=${cell.last} log=${log} hw=${hw} />
     <button class=${`cell ${how} ${hueOf(t)}`} onClick=${() => onChoose?.(cell)}

@@ -4,8 +4,8 @@
 import { doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
 import { canAct, driven, events, explained, go, indexOf, lesson, moment, source } from "../store.js";
-import { READING } from "../stage.js";
-import { tape } from "../tape.js";
+import { READING } from "../agreement.js";
+import { nameOf, openAt } from "../tape.js";
 import { Event } from "./event.js";
 
 /** What the causes of txnsim.txn.open_txn_verdict are called here. */
@@ -46,10 +46,8 @@ const told = ({ sentences }, asks, name) => sentences.filter((one) => !asks || !
 /** The transaction that begins at the last stable offset, as the stage calls it. */
 function called(tp, { last_stable_offset: lso }, position) {
   const index = indexOf(position);
-  if (index === undefined) return "";
-  const { cells, far } = tape(tp, index, lso);
-  const cell = [...(far ? [far.cell] : []), ...cells].find(({ first, last, how }) => first <= lso && lso <= last && how === "open");
-  return cell?.t ? `T${cell.t.number} of ${cell.t.id}` : "";
+  const t = index === undefined ? null : openAt(tp, index, lso, lso);
+  return t ? nameOf(t) : "";
 }
 
 /** Where a bound was moved to where it stands. */
