@@ -168,7 +168,7 @@ class ClassicDriver:
         timer = self.timers.pop((kind, member_id))
         match kind:
             case TimerKind.HEARTBEAT:
-                effects = self.protocol.session_over(self.group, member_id, now_ms=NOW)
+                effects = self.protocol.sessions_over(self.group, [member_id], now_ms=NOW)
             case TimerKind.JOIN:
                 effects = self.protocol.join_over(
                     self.group,

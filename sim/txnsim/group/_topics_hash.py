@@ -1,6 +1,7 @@
 """A number that changes with the topics that a group consumes (KIP-1101).
 
-A coordinator that sees another number than the one it stored has to compute a new assignment.
+A coordinator that sees another number than the one it stored has to compute a new assignment. It is
+a sum over topics, so that one more takes no look at the others.
 
 Counterpart in Kafka: ModernGroup.computeMetadataHash. Kafka's numbers differ from ours, as only a
 group coordinator reads them.
@@ -9,10 +10,10 @@ group coordinator reads them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from txnsim.metadata.image import ClusterImage
+from txnsim.metadata.image import ClusterImage, TopicImage
 
 DEVIATIONS: Final = (
     "The hash of topics in the records of consumer groups is not computed as in Apache Kafka: a "
@@ -22,11 +23,73 @@ DEVIATIONS: Final = (
 
 def topics_hash(names: Iterable[str], image: ClusterImage) -> int:
     """The number for topics by name; those that don't exist don't count, 0 for none."""
-    there = sorted(set(names) & set(image.topics))
-    if not there:
-        return 0
+    there = image.topics.keys() & set(names)
+    return _signed(sum(_number(image.topics[name]) for name in there))
+
+
+class TopicsHash:
+    """Topics hash of a group, updated topic by topic as subscriptions change."""
+
+    __slots__ = ("_changed", "_counted", "_image", "_sum")
+
+    def __init__(self) -> None:
+        self._image: ClusterImage | None = None
+        self._counted: dict[str, tuple[TopicImage, int]] = {}
+        """Subscribed topic -> its image and its addend."""
+        self._sum = 0
+        self._changed: set[str] = set()
+
+    def copy(self) -> TopicsHash:
+        """Independent copy."""
+        later = TopicsHash()
+        later._image, later._sum = self._image, self._sum
+        later._counted, later._changed = dict(self._counted), set(self._changed)
+        return later
+
+    def changed(self, names: Iterable[str]) -> None:
+        """Note topics whose first subscriber joined or whose last one left."""
+        if self._image is not None:
+            self._changed.update(names)
+
+    def refresh(self, names: Mapping[str, int], image: ClusterImage) -> None:
+        """Bring the sum up to the current subscriptions and the metadata image."""
+        if self._image is not image:
+            if self._image is None or self._image.topics is not image.topics:
+                self._changed = set((image.topics.keys() & names.keys()) | self._counted.keys())
+            self._image = image
+        if not self._changed:
+            return
+        for name in self._changed & (image.topics.keys() | self._counted.keys()):
+            self._count(name, image.topics.get(name) if name in names else None)
+        self._changed.clear()
+
+    def value_with(self, came: Iterable[str], gone: Iterable[str], image: ClusterImage) -> int:
+        """Hash with ``came`` added to the subscribed topics and ``gone`` removed."""
+        total = self._sum
+        for name in image.topics.keys() & came:
+            total += _number(image.topics[name])
+        for name in self._counted.keys() & gone:
+            total -= self._counted[name][1]
+        return _signed(total)
+
+    def _count(self, name: str, topic: TopicImage | None) -> None:
+        counted = self._counted.get(name)
+        if counted is not None:
+            if counted[0] is topic:
+                return
+            self._sum -= counted[1]
+            del self._counted[name]
+        if topic is not None:
+            number = _number(topic)
+            self._counted[name] = topic, number
+            self._sum += number
+
+
+def _number(topic: TopicImage) -> int:
     digest = hashlib.blake2b(digest_size=8)
-    for name in there:
-        topic = image.topics[name]
-        digest.update(f"{topic.topic_id}/{len(topic.partitions)};".encode())
-    return int.from_bytes(digest.digest(), "big", signed=True)
+    digest.update(f"{topic.topic_id}/{len(topic.partitions)};".encode())
+    return int.from_bytes(digest.digest(), "big")
+
+
+def _signed(total: int) -> int:
+    return (total + (1 << 63)) % (1 << 64) - (1 << 63)

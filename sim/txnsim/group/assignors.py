@@ -10,7 +10,9 @@ here are taken in the order in which they joined, topics by id.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
+from heapq import heapify, heappop, heappush, merge
 from itertools import islice
 from typing import Final
 
@@ -44,7 +46,7 @@ def assign_uniform(members: list[Subscriber], partitions: Mapping[uuid.UUID, int
     """Balance first, stickiness second (UniformAssignor)."""
     if not members:
         return {}
-    if all(member.topics == members[0].topics for member in members):
+    if len({member.topics for member in members}) == 1:
         return _uniform_homogeneous(members, partitions)
     return _uniform_heterogeneous(members, partitions)
 
@@ -97,7 +99,6 @@ def _uniform_heterogeneous(
     partition to the member with the fewest partitions. Then partitions move from the member with
     the most to the one with the fewest, as long as that makes the target more even.
     """
-    by_id = {member.member_id: member for member in members}
     target: dict[str, set[TopicIdPartition]] = {
         member.member_id: {
             (topic, index)
@@ -106,32 +107,106 @@ def _uniform_heterogeneous(
         }
         for member in members
     }
-    takers: dict[uuid.UUID, list[str]] = {}
-    for member in members:
-        for topic in sorted(member.topics):
-            takers.setdefault(topic, []).append(member.member_id)
+    takers = _Takers(members, target)
     taken = {each for kept in target.values() for each in kept}
-    for topic in sorted(takers, key=lambda each: (len(takers[each]), each)):
+    for topic in takers.topics():
         for index in range(partitions[topic]):
             if (topic, index) not in taken:
-                least = min(takers[topic], key=lambda each: len(target[each]))
-                target[least].add((topic, index))
+                takers.give((topic, index), takers.least(topic))
     _even_out(target, takers)
-    return {member_id: frozenset(target[member_id]) for member_id in by_id}
+    return {member_id: frozenset(kept) for member_id, kept in target.items()}
 
 
-def _even_out(target: dict[str, set[TopicIdPartition]], takers: dict[uuid.UUID, list[str]]) -> None:
+class _Takers:
+    """Who may take the partitions of a topic, the one with the fewest partitions first; of equals
+    the one that joined first.
+
+    Members with one subscription stand in one heap, so a partition asks as many heaps as there are
+    different subscriptions to its topic.
+    """
+
+    def __init__(self, members: list[Subscriber], target: dict[str, set[TopicIdPartition]]) -> None:
+        self._target = target
+        self._line_of: dict[str, list[tuple[int, int, str]]] = {}
+        self._order = {member.member_id: number for number, member in enumerate(members)}
+        lines: dict[frozenset[uuid.UUID], list[tuple[int, int, str]]] = {}
+        for number, member in enumerate(members):
+            line = lines.setdefault(member.topics, [])
+            line.append((len(target[member.member_id]), number, member.member_id))
+            self._line_of[member.member_id] = line
+        self._lines: dict[uuid.UUID, list[list[tuple[int, int, str]]]] = {}
+        self._count: Counter[uuid.UUID] = Counter()
+        for topics, line in lines.items():
+            for topic in topics:
+                self._lines.setdefault(topic, []).append(line)
+                self._count[topic] += len(line)
+            heapify(line)
+        self._fewest = [each for line in lines.values() for each in line]
+        heapify(self._fewest)
+        self.steps = 0
+        """Heaps that were asked."""
+
+    def topics(self) -> list[uuid.UUID]:
+        """The topics, those with the fewest takers first."""
+        return sorted(self._count, key=lambda each: (self._count[each], each))
+
+    def least(self, topic: uuid.UUID) -> str:
+        """Who gets the topic's next partition."""
+        lines = self._lines[topic]
+        self.steps += len(lines)
+        return min([self._first(line) for line in lines])[2]
+
+    def fewest(self) -> int:
+        """How many partitions the member with the fewest of all has."""
+        return self._first(self._fewest)[0]
+
+    def give(self, partition: TopicIdPartition, member_id: str) -> None:
+        self._target[member_id].add(partition)
+        self._moved(member_id)
+
+    def take(self, partition: TopicIdPartition, member_id: str) -> None:
+        self._target[member_id].remove(partition)
+        self._moved(member_id)
+
+    def _moved(self, member_id: str) -> None:
+        entry = len(self._target[member_id]), self._order[member_id], member_id
+        heappush(self._line_of[member_id], entry)
+        heappush(self._fewest, entry)
+
+    def _first(self, line: list[tuple[int, int, str]]) -> tuple[int, int, str]:
+        """The first entry that is still true: what a member had before stays in the heap."""
+        target = self._target
+        while len(target[line[0][2]]) != line[0][0]:
+            heappop(line)
+        return line[0]
+
+
+_ROUNDS_MAX: Final = 16
+"""UniformHeterogeneousAssignmentBuilder.MAX_ITERATION_COUNT."""
+_STEPS_MAX: Final = 100_000
+"""A group so tangled that evening it out takes more steps stays as uneven as it is then."""
+
+
+def _even_out(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None:
     """Each move brings two members nearer to each other, so it ends."""
-    moved = True
-    while moved:
+    steps_max = takers.steps + _STEPS_MAX
+    for _ in range(_ROUNDS_MAX):
         moved = False
         for giver in sorted(target, key=lambda each: -len(target[each])):
+            if len(target[giver]) - takers.fewest() <= 1:
+                continue  # nobody has so few that it may take from this one
+            topic: uuid.UUID | None = None
             for each in sorted(target[giver]):
-                taker = min(takers[each[0]], key=lambda other: len(target[other]))
+                if each[0] != topic:
+                    topic, taker = each[0], takers.least(each[0])
                 if len(target[giver]) - len(target[taker]) > 1:
-                    target[giver].remove(each)
-                    target[taker].add(each)
-                    moved = True
+                    takers.take(each, giver)
+                    takers.give(each, taker)
+                    moved, topic = True, None
+                if takers.steps > steps_max:
+                    return
+        if not moved:
+            return
 
 
 def assign_range(members: list[Subscriber], partitions: Mapping[uuid.UUID, int]) -> Target:
@@ -143,13 +218,24 @@ def assign_range(members: list[Subscriber], partitions: Mapping[uuid.UUID, int])
         key=lambda member: (member.instance_id is None, member.instance_id or member.member_id),
     )
     target: dict[str, set[TopicIdPartition]] = {member.member_id: set() for member in members}
-    for topic in sorted({topic for member in members for topic in member.topics}):
-        subscribers = [member for member in ordered if topic in member.topics]
-        quota, extra = divmod(partitions[topic], len(subscribers))
+    lines: dict[frozenset[uuid.UUID], list[tuple[int, str]]] = {}
+    for number, member in enumerate(ordered):
+        lines.setdefault(member.topics, []).append((number, member.member_id))
+    subscribers: dict[uuid.UUID, list[list[tuple[int, str]]]] = {}
+    for topics, line in lines.items():
+        for topic in topics:
+            subscribers.setdefault(topic, []).append(line)
+    for topic in sorted(subscribers):
+        of_topic = subscribers[topic]
+        quota, extra = divmod(partitions[topic], sum(map(len, of_topic)))
+        # Without a quota only the first ones get something: the others are not looked at.
+        in_order = merge(*of_topic) if len(of_topic) > 1 else of_topic[0]
         start = 0
-        for index, member in enumerate(subscribers):
+        for index, (_, member_id) in enumerate(in_order):
             end = start + quota + (index < extra)
-            target[member.member_id].update((topic, number) for number in range(start, end))
+            if end == start:
+                break
+            target[member_id].update((topic, number) for number in range(start, end))
             start = end
     return {member_id: frozenset(kept) for member_id, kept in target.items()}
 

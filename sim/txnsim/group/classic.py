@@ -14,7 +14,7 @@ Counterpart in Kafka: the classic half of GroupMetadataManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -57,6 +57,10 @@ Kafka either.
 """
 
 
+PROTOCOLS_MAX: Final = 100
+"""Protocols of one member: more are no assignors of a client's."""
+
+
 class ClassicProtocol:
     """The rules; the groups are the caller's."""
 
@@ -81,7 +85,9 @@ class ClassicProtocol:
     ) -> Effects:
         """A client wants to be in the next generation."""
         out: Effects = []
-        if not self._has_room(group, command.member_id):
+        if len(command.protocols) > PROTOCOLS_MAX:
+            refuse_join(out, waiter, ErrorCode.invalid_request, command.member_id)
+        elif not self._has_room(group, command.member_id):
             group.remove(command.member_id)
             refuse_join(out, waiter, ErrorCode.group_max_size_reached, NO_MEMBER)
         elif group.state is _S.DEAD:
@@ -168,7 +174,7 @@ class ClassicProtocol:
                 refuse_join(out, waiter, ErrorCode.unknown_member_id, member_id)
                 return
         if rejoins:
-            _update(member, command, waiter, out)
+            _update(group, member, command, waiter, out)
             self._rebalance.rebalance_or_complete(group, now_ms, out)
         else:
             knows_members = group.leader == member_id and group.state is _S.COMPLETING_REBALANCE
@@ -216,7 +222,7 @@ class ClassicProtocol:
         _fence(old, out)
         out.append(session(group.group_id, new_id, new.session_timeout_ms))
         before = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
-        _update(new, command, waiter, out)
+        _update(group, new, command, waiter, out)
         match group.state:
             case _S.STABLE if group.select_protocol() == group.protocol:
                 out.append(
@@ -253,10 +259,10 @@ class ClassicProtocol:
         if member is None:  # replaced or removed meanwhile; it has its error
             return out
         if error:
-            member.protocols = then.old_protocols
+            group.speak(member, then.old_protocols)
             member.rebalance_timeout_ms = then.old_rebalance_timeout_ms
             member.session_timeout_ms = then.old_session_timeout_ms
-            member.awaiting_join = None
+            group.await_join(member, None)
             _, old = group.replace_static(then.new_member_id, then.old_member_id)
             out.append(session(group.group_id, old.member_id, old.session_timeout_ms))
             reply = JoinReply(
@@ -270,7 +276,7 @@ class ClassicProtocol:
             return out
         if member.awaiting_join != then.waiter:
             return out
-        member.awaiting_join = None
+        group.await_join(member, None)
         leads = group.leader == member.member_id
         skips = then.assignment_skippable
         reply = joined(group, member, with_members=leads and skips)
@@ -425,19 +431,22 @@ class ClassicProtocol:
 
     # Timers
 
-    def session_over(self, group: ClassicGroup, member_id: str, *, now_ms: int) -> Effects:
-        """A member was silent for its session timeout, or did not use the id that it got."""
+    def sessions_over(
+        self, group: ClassicGroup, member_ids: Sequence[str], *, now_ms: int
+    ) -> Effects:
+        """Members were silent for their session timeout, or did not use the id that they got."""
         out: Effects = []
-        if member_id in group.pending_join:
-            group.remove(member_id)
-            if group.state is _S.PREPARING_REBALANCE and group.all_joined:
-                self._rebalance.complete(group, now_ms, out)
+        before = len(group.pending_join)
+        for member_id in member_ids:
+            if member_id in group.pending_join:
+                group.remove(member_id)
+                continue
+            member = group.members.get(member_id)
+            if member is not None and not member.is_alive_by_waiting:
+                self._rebalance.remove(group, member_id, out)
+        if not out and len(group.pending_join) == before:
             return out
-        member = group.members.get(member_id)
-        if member is None or member.is_alive_by_waiting:
-            return out
-        self._rebalance.remove(group, member_id, out)
-        if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+        if out and group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
             self._rebalance.rebalance_or_complete(group, now_ms, out)
         elif group.state is _S.PREPARING_REBALANCE and group.all_joined:
             self._rebalance.complete(group, now_ms, out)
@@ -482,13 +491,15 @@ class ClassicProtocol:
         return out
 
 
-def _update(member: ClassicMember, command: JoinGroup, waiter: Waiter, out: Effects) -> None:
+def _update(
+    group: ClassicGroup, member: ClassicMember, command: JoinGroup, waiter: Waiter, out: Effects
+) -> None:
     if member.awaiting_join is not None:
         out.append(Answered(waiter=member.awaiting_join, reply=None))
-    member.protocols = command.protocols
+    group.speak(member, command.protocols)
     member.rebalance_timeout_ms = command.rebalance_timeout_ms
     member.session_timeout_ms = command.session_timeout_ms
-    member.awaiting_join = waiter
+    group.await_join(member, waiter)
 
 
 def _fence(old: ClassicMember, out: Effects) -> None:

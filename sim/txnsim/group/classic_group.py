@@ -27,7 +27,7 @@ from txnsim.group.state import (
     GroupType,
     from_commit,
 )
-from txnsim.group.subscription import subscribed_topics
+from txnsim.group.subscription import TopicsReader
 
 Protocols = tuple[tuple[str, bytes], ...]
 
@@ -103,6 +103,13 @@ class ClassicGroup:
         self.leader: str | None = None
         self.state_timestamp_ms: int | None = now_ms
         self.members: dict[str, ClassicMember] = {}
+        self.awaiting_join_count = 0
+        """Members whose JoinGroup waits."""
+        self._supporting: Counter[str] = Counter()
+        """Protocol -> members that support it."""
+        self._topics = TopicsReader()
+        self.not_upgradable: Rejection | None = None
+        """Why the group can't change its protocol, as it was found for these members."""
         self.static_members: dict[str, str] = {}
         """Instance id -> member id."""
         self.pending_join: dict[str, None] = {}
@@ -247,14 +254,34 @@ class ClassicGroup:
         if self.leader is None:
             self.leader = member.member_id
         self.members[member.member_id] = member
-        member.awaiting_join = waiter
+        self._count_protocols(member, 1)
+        self.await_join(member, waiter)
         self.pending_join.pop(member.member_id, None)
+
+    def await_join(self, member: ClassicMember, waiter: Waiter | None) -> None:
+        """The member's JoinGroup waits for the next generation, or waits no more."""
+        self.awaiting_join_count += (waiter is not None) - (member.awaiting_join is not None)
+        member.awaiting_join = waiter
+
+    def speak(self, member: ClassicMember, protocols: Protocols) -> None:
+        """The member supports these protocols from now on."""
+        self._count_protocols(member, -1)
+        member.protocols = protocols
+        self._count_protocols(member, 1)
+
+    def assign(self, member: ClassicMember, assignment: bytes) -> None:
+        """The member's assignment from now on."""
+        member.assignment = assignment
+        self.not_upgradable = None
 
     def remove(self, member_id: str) -> ClassicMember | None:
         """Let a member go, or an id that was handed out; the next in line leads."""
         member = self.members.pop(member_id, None)
-        if member is not None and member.group_instance_id is not None:
-            self.static_members.pop(member.group_instance_id, None)
+        if member is not None:
+            self._count_protocols(member, -1)
+            self.awaiting_join_count -= member.awaiting_join is not None
+            if member.group_instance_id is not None:
+                self.static_members.pop(member.group_instance_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending_join.pop(member_id, None)
@@ -264,6 +291,8 @@ class ClassicGroup:
     def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicMember, ClassicMember]:
         """Give a static member another id; (the member as it was, the member as it is)."""
         old = self.members.pop(old_id)
+        self.awaiting_join_count -= old.awaiting_join is not None
+        self.not_upgradable = None
         assert old.group_instance_id is not None
         new = msgspec.structs.replace(
             old, member_id=new_id, awaiting_join=None, awaiting_sync=None, is_new=False
@@ -289,11 +318,6 @@ class ClassicGroup:
         return False
 
     @property
-    def awaiting_join_count(self) -> int:
-        """Members whose JoinGroup waits."""
-        return sum(member.awaiting_join is not None for member in self.members.values())
-
-    @property
     def all_joined(self) -> bool:
         """Whether every member waits for the next generation, and no other one is about to join."""
         return not self.pending_join and self.awaiting_join_count == len(self.members)
@@ -312,8 +336,8 @@ class ClassicGroup:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
             return False
-        common = self._candidates()
-        return any(name in common for name in names)
+        members = len(self.members)
+        return any(self._supporting[name] == members > 0 for name in names)
 
     def select_protocol(self) -> str:
         """Of the protocols that all members support, the one that most members prefer; of equals
@@ -416,23 +440,29 @@ class ClassicGroup:
 
     def _candidates(self) -> frozenset[str]:
         """Protocols that all members support."""
-        sets = [frozenset(name for name, _ in each.protocols) for each in self.members.values()]
-        return frozenset.intersection(*sets) if sets else frozenset()
+        members = len(self.members)
+        return frozenset(name for name, count in self._supporting.items() if count == members > 0)
+
+    def _count_protocols(self, member: ClassicMember, sign: int) -> None:
+        self.not_upgradable = None
+        for name in {name for name, _ in member.protocols}:
+            left = self._supporting[name] + sign
+            if left:
+                self._supporting[name] = left
+            else:
+                del self._supporting[name]
 
     def _computed_subscription(self) -> frozenset[str] | None:
+        self.not_upgradable = None
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return None
         if not self.members:
             return frozenset()
         if self.protocol is None:
             return None
-        topics: set[str] = set()
-        for member in self.members.values():
-            found = subscribed_topics(member.metadata(self.protocol))
-            if found is None:
-                return None
-            topics |= found
-        return frozenset(topics)
+        return self._topics.of_all(
+            member.metadata(self.protocol) for member in self.members.values()
+        )
 
 
 def _loaded_member(stored: StoredMember, record: ClassicGroupStored) -> ClassicMember:

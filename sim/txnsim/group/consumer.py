@@ -10,7 +10,8 @@ Counterpart in Kafka: the consumer half of GroupMetadataManager.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -25,7 +26,6 @@ from txnsim.group._consumer_members import (
     subscribing,
     target_record,
 )
-from txnsim.group._topics_hash import topics_hash
 from txnsim.group.assignors import ASSIGNORS, Subscriber
 from txnsim.group.commands import (
     ConsumerEffect,
@@ -116,9 +116,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(member, Rejection):
             return member
         if records:  # a static member has begun a new life: go on with the group as it is then
-            group = group.after(records)
+            group = group.after(records, recounts=False)
         updated = subscribing(member, command)
-        change = subscription_change(
+        change = group.tally.refusal(updated.topic_names) or subscription_change(
             group,
             member,
             updated,
@@ -188,13 +188,14 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         records: list[ConsumerRecord],
     ) -> ConsumerMember | Rejection:
         """Raise the group's epoch, make a target, lead the member a step towards it."""
-        members = list(group.members_with(updated))
         epoch = group.epoch
         is_new = group.epoch == group.first_epoch == 0  # before KAFKA-20268
         bumps_epoch = is_new or change.bumps_epoch or self._prefers_another(group, updated)
         if bumps_epoch or group.refreshed_version != image.offset:
-            names = {name for each in members for name in group.topics_of(each)}
-            hashed = topics_hash(names, image)
+            before = group.members.get(updated.member_id)
+            hashed = group.tally.topics_hash(
+                image, leaving=() if before is None else (before,), joining=(updated,)
+            )
             if bumps_epoch or hashed != group.metadata_hash:
                 epoch += 1
                 records.append(
@@ -203,6 +204,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             group.refreshed_version = image.offset
         target_epoch, target = group.assignment_epoch, group.target.get(updated.member_id)
         if group.assignment_epoch < epoch and self._may_assign(group, now_ms):
+            members = list(group.members_with(updated))
             assigned = self._assign(group, members, updated, image)
             for each in members:
                 if group.target.get(each.member_id) != assigned[each.member_id]:
@@ -252,16 +254,24 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         image: ClusterImage,
     ) -> dict[str, frozenset[TopicIdPartition]]:
         name = group.preferred_assignor(updated=updated)
+        topics: dict[tuple[frozenset[str], str | None], frozenset[uuid.UUID]] = {}
+        for each in members:
+            if (each.topic_names, each.topic_regex) not in topics:
+                topics[each.topic_names, each.topic_regex] = _topic_ids(group, each, image)
         subscribers = [
             Subscriber(
                 member_id=each.member_id,
                 instance_id=each.instance_id,
-                topics=_topic_ids(group, each, image),
+                topics=topics[each.topic_names, each.topic_regex],
                 owned=group.target.get(each.member_id, frozenset()),
             )
             for each in members
         ]
-        partitions = {topic.topic_id: len(topic.partitions) for topic in image.topics.values()}
+        wanted = frozenset[uuid.UUID]().union(*topics.values())
+        partitions = {
+            topic_id: len(image.topics[image.topic_names[topic_id]].partitions)
+            for topic_id in wanted
+        }
         return ASSIGNORS[name or self.settings.assignors[0]](subscribers, partitions)
 
     # Leaving
@@ -293,15 +303,20 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         return (self._session(group_id, member), *awaited)
 
     def too_late(
-        self, group: ConsumerGroup, timer: TimerSet, *, image: ClusterImage
+        self, group: ConsumerGroup, timers: Iterable[TimerSet], *, image: ClusterImage
     ) -> ConsumerOutcome:
-        """Remove a silent member, or one late to revoke that still has the timer's epoch."""
-        member = group.members.get(timer.member_id)
-        if member is None:
+        """Remove silent members, and those late to revoke that still have their timer's epoch."""
+        late: dict[str, ConsumerMember] = {}
+        for timer in timers:
+            member = group.members.get(timer.member_id)
+            if member is None or (
+                timer.kind is TimerKind.REVOCATION and member.member_epoch != timer.generation
+            ):
+                continue
+            late[member.member_id] = member
+        if not late:
             return ConsumerOutcome()
-        if timer.kind is TimerKind.REVOCATION and member.member_epoch != timer.generation:
-            return ConsumerOutcome()
-        return self.gone(group, [member], None, image)
+        return self.gone(group, tuple(late.values()), None, image)
 
     def gone(
         self,
@@ -310,7 +325,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         reply: HeartbeatReply | None,
         image: ClusterImage,
     ) -> ConsumerOutcome:
-        """Remove members; the group may be downgraded to a classic group afterwards."""
+        """Remove members, each named once; the group may be downgraded to a classic group
+        afterwards.
+        """
         group_id = group.group_id
         ids = frozenset(member.member_id for member in leaving)
         effects = tuple(
@@ -324,15 +341,14 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         records: list[ConsumerRecord] = []
         for member in leaving:
             records += member_tombstones(group_id, member.member_id)
-        left = [each for each in group.members.values() if each.member_id not in ids]
-        wanted = {each.topic_regex for each in left}
-        for regex in dict.fromkeys(member.topic_regex for member in leaving):
-            if regex and regex not in wanted and regex in group.resolved:
+        users = Counter(member.topic_regex for member in leaving if member.topic_regex)
+        for regex, leave in users.items():
+            if group.regex_users(regex) == leave and regex in group.resolved:
                 records.append(RegexDeleted(group_id=group_id, regex=regex))
-        hashed = topics_hash({name for each in left for name in group.topics_of(each)}, image)
+        hashed = group.tally.topics_hash(image, leaving=leaving)
         epoch = group.epoch + 1
         records.append(EpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=hashed))
-        if not left and self.rules.last_leaver_ends_assignment:  # KAFKA-20442
+        if len(ids) == len(group.members) and self.rules.last_leaver_ends_assignment:  # KAFKA-20442
             records.append(
                 TargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=0)
             )
@@ -370,9 +386,8 @@ def _revocation(group_id: str, member: ConsumerMember) -> TimerSet | TimerCancel
 def _topic_ids(
     group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
 ) -> frozenset[uuid.UUID]:
-    return frozenset(
-        image.topics[name].topic_id for name in group.topics_of(member) if name in image.topics
-    )
+    there = image.topics.keys() & group.topics_of(member)
+    return frozenset(image.topics[name].topic_id for name in there)
 
 
 # One step of a member towards its target assignment (KIP-848). Pure.

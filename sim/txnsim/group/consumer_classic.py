@@ -9,8 +9,6 @@ Counterpart in Kafka: GroupMetadataManager.classicGroupJoinToConsumerGroup and i
 
 from __future__ import annotations
 
-from collections import Counter
-
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
@@ -214,9 +212,8 @@ def _supports(group: ConsumerGroup, command: JoinGroup) -> bool:
     """ConsumerGroup.supportsClassicProtocols."""
     if command.protocol_type != CONSUMER_PROTOCOL_TYPE or not command.protocols:
         return False
-    classic = [each.classic for each in group.members.values() if each.classic is not None]
-    votes = Counter(name for each in classic for name, _ in each.protocols)
-    return any(votes[name] == len(classic) for name, _ in command.protocols)
+    tally = group.tally
+    return any(tally.classic_protocols[name] == tally.classic for name, _ in command.protocols)
 
 
 def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:

@@ -19,6 +19,7 @@ from typing import Final, assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._tally import Tally
 from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,
@@ -41,6 +42,7 @@ from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import ExpiryBase, GroupType, from_commit
 from txnsim.releases.rules import LATEST, Rules
 
+NEVER_MS: Final = -(2**62)
 LEFT: Final = -1
 """Member epoch of a member that leaves."""
 LEFT_FOR_A_WHILE: Final = -2
@@ -84,6 +86,11 @@ class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
     pending_revocation: Mapping[TopicIdPartition, int] = {}
 
     @property
+    def is_stable(self) -> bool:
+        """Whether it owns what its epoch assigns."""
+        return self.state is MemberState.STABLE
+
+    @property
     def uses_classic_protocol(self) -> bool:
         """Whether it speaks the classic protocol within the group."""
         return self.classic is not None
@@ -123,6 +130,9 @@ class ConsumerGroup:
         self.static_members: dict[str, str] = {}
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.resolved: dict[str, Resolved] = {}
+        self.tally = Tally()
+        self._counts = True
+        self._last_lookup: tuple[int, int] | None = None
         self._owners: dict[TopicIdPartition, str] = {}
         """Partition -> member that owns it, or has not released it yet."""
         self.refreshed_version = -1
@@ -139,8 +149,8 @@ class ConsumerGroup:
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        settled = all(m.is_reconciled_to(self.assignment_epoch) for m in self.members.values())
-        return "Stable" if settled else "Reconciling"
+        settled = self.tally.settled_at(self.assignment_epoch)
+        return "Stable" if settled == len(self.members) else "Reconciling"
 
     @property
     def protocol_type_or_empty(self) -> str:
@@ -232,7 +242,7 @@ class ConsumerGroup:
 
     def is_subscribed(self, topic: str) -> bool:
         """Some member consumes the topic, by name or by regular expression."""
-        return any(topic in self.topics_of(member) for member in self.members.values())
+        return self.tally.is_subscribed(topic)
 
     def offsets_expire_from(self) -> ExpiryBase | None:
         """Positions of topics that no member consumes expire from their commit on."""
@@ -255,32 +265,65 @@ class ConsumerGroup:
 
     def regex_users(self, regex: str) -> int:
         """Members that subscribe by this regular expression."""
-        return sum(member.topic_regex == regex for member in self.members.values())
+        return self.tally.regexes.get(regex, 0)
+
+    def last_lookup(self) -> tuple[int, int]:
+        """When the last lookup of an expression was made, and of which metadata; -1 of none."""
+        if self._last_lookup is None:
+            found = self.resolved.values()
+            self._last_lookup = (
+                max((each.timestamp_ms for each in found), default=NEVER_MS),
+                max((each.version for each in found), default=-1),
+            )
+        return self._last_lookup
 
     def preferred_assignor(self, *, updated: ConsumerMember | None = None) -> str | None:
-        """The assignor with the most votes, counting ``updated`` in place of its old state."""
-        votes = Counter(
+        """The assignor with the most votes, counting ``updated`` in place of its old state; of
+        equals the one that a member wants who joined first.
+        """
+        votes = self.tally.assignors
+        if updated is not None:
+            old = self.members.get(updated.member_id)
+            before = None if old is None else old.server_assignor
+            if before != updated.server_assignor:
+                votes = Counter(votes)
+                votes.subtract(name for name in (before,) if name is not None)
+                votes.update(name for name in (updated.server_assignor,) if name is not None)
+        most = max(votes.values(), default=0)
+        wanted = [name for name, count in votes.items() if count == most > 0]
+        if len(wanted) <= 1:
+            return wanted[0] if wanted else None
+        return next(
             member.server_assignor
             for member in self.members_with(updated)
-            if member.server_assignor is not None
+            if member.server_assignor in wanted
         )
-        return max(votes, key=lambda name: votes[name]) if votes else None
 
     def members_with(self, updated: ConsumerMember | None) -> Iterator[ConsumerMember]:
         """Members in order of joining, with ``updated`` in place of its old state."""
         if updated is None:
             yield from self.members.values()
             return
-        yield from {**self.members, updated.member_id: updated}.values()
+        if updated.member_id not in self.members:
+            yield from self.members.values()
+            yield updated
+            return
+        for member in self.members.values():
+            yield updated if member.member_id == updated.member_id else member
 
-    def after(self, records: Iterable[ConsumerRecord]) -> ConsumerGroup:
-        """A copy of the group with the records applied."""
+    def after(self, records: Iterable[ConsumerRecord], *, recounts: bool = True) -> ConsumerGroup:
+        """A copy of the group with the records applied; ``recounts`` is False where they leave the
+        tally as it is, as those of a member that goes on under another id.
+        """
         later = copy(self)
         later.members = dict(self.members)
         later.static_members = dict(self.static_members)
         later.target = dict(self.target)
         later.resolved = dict(self.resolved)
         later._owners = dict(self._owners)
+        later._counts = recounts
+        if recounts:
+            later.tally = self.tally.copy()
         for record in records:
             later.apply(record)
         return later
@@ -313,13 +356,17 @@ class ConsumerGroup:
                 if record.member_id in self.members:
                     self._update(_left(self.members[record.member_id]))
             case RegexStored():
-                self.resolved[record.regex] = Resolved(
+                found = self.resolved[record.regex] = Resolved(
                     topics=frozenset(record.topics),
                     version=record.version,
                     timestamp_ms=record.timestamp_ms,
                 )
+                self.tally.resolved(record.regex, found.topics)
+                self._last_lookup = None
             case RegexDeleted():
                 self.resolved.pop(record.regex, None)
+                self.tally.resolved(record.regex, frozenset())
+                self._last_lookup = None
             case EpochDeleted() | TopicsDeleted():
                 pass  # the shard lets go of the group
             case _:
@@ -332,6 +379,11 @@ class ConsumerGroup:
         old = self.members.get(member.member_id)
         if old is not None:
             self._disown(old)
+        names = self.tally.shared(member.topic_names)
+        if names is not member.topic_names:
+            member = msgspec.structs.replace(member, topic_names=names)
+        if self._counts:
+            self.tally.replace(old, member)
         self.members[member.member_id] = member
         for partition in (*member.assigned, *member.pending_revocation):
             self._owners[partition] = member.member_id
@@ -342,6 +394,8 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         if member is None:
             return
+        if self._counts:
+            self.tally.replace(member, None)
         self._disown(member)
         if self.static_members.get(member.instance_id or "") == member_id:
             del self.static_members[member.instance_id or ""]

@@ -8,14 +8,14 @@ handleRegularExpressionsResult, TopicRegexResolver.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from txnsim.errors import ErrorCode, PatternError, Rejection
 from txnsim.group._consumer_members import subscription_record
-from txnsim.group._topics_hash import topics_hash
+from txnsim.group._tally import REGEXES_MAX
 from txnsim.group.commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import ConsumerRecord, EpochStored, RegexDeleted, RegexStored
@@ -26,7 +26,6 @@ REFRESH_MIN_MS: Final = 10_000
 """Expressions are looked up again no sooner than that
 (GroupMetadataManager.REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
 """
-_NEVER_MS: Final = -(2**62)
 
 
 class SubscriptionChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,15 +59,18 @@ def subscription_change(
         if old and group.regex_users(old) == 1:
             records.append(RegexDeleted(group_id=group.group_id, regex=old))
         if new and group.regex_users(new) == 0:
-            refusal = _check(new)
+            refusal = _check(new, known=len(group.tally.regexes))
             if refusal is not None:
                 return refusal
             is_new = True
         else:
             bumps_epoch = not new or new in group.resolved
-    wanted = {each.topic_regex for each in group.members_with(updated) if each.topic_regex}
-    last_ms = max((each.timestamp_ms for each in group.resolved.values()), default=_NEVER_MS)
-    version = max((each.version for each in group.resolved.values()), default=-1)
+    wanted: Collection[str] = group.tally.regexes
+    if old != new:
+        users = group.tally.regexes
+        wanted = {regex for regex, count in users.items() if regex != old or count > 1}
+        wanted |= {new} - {""}
+    last_ms, version = group.last_lookup()
     is_due = now_ms > last_ms + REFRESH_MIN_MS and (
         is_new
         or len(wanted) != len(group.resolved)
@@ -120,13 +122,13 @@ def resolve(
     """What expressions stand for from now on; a difference raises the group's epoch."""
     records: list[RegexStored | EpochStored] = []
     changed = False
-    names = {name for member in group.members.values() for name in member.topic_names}
+    stands_for: dict[str, frozenset[str]] = {}
     for regex, topics in found.items():
         if group.regex_users(regex) == 0:
             continue
-        names.update(topics)
+        stands_for[regex] = frozenset(topics)
         known = group.resolved.get(regex)
-        changed = changed or (known.topics if known else frozenset()) != frozenset(topics)
+        changed = changed or (known.topics if known else frozenset()) != stands_for[regex]
         records.append(
             RegexStored(
                 group_id=group.group_id,
@@ -136,7 +138,7 @@ def resolve(
                 timestamp_ms=now_ms,
             )
         )
-    hashed = topics_hash(names, image)
+    hashed = group.tally.topics_hash(image, resolved=stands_for)
     if records and (changed or hashed != group.metadata_hash):
         records.append(
             EpochStored(group_id=group.group_id, group_epoch=group.epoch + 1, metadata_hash=hashed)
@@ -144,12 +146,17 @@ def resolve(
     return tuple(records)
 
 
-def _check(regex: str) -> Rejection | None:
+def _check(regex: str, *, known: int) -> Rejection | None:
+    complaint = ""
+    if known >= REGEXES_MAX:
+        complaint = f"can't be taken: the group has {known} others"
     try:
         compiled(regex)
     except PatternError as error:
-        return Rejection(
-            error=ErrorCode.invalid_regular_expression,
-            reason=f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
-        )
-    return None
+        complaint = f"is not a valid regular expression: {error}"
+    if not complaint:
+        return None
+    return Rejection(
+        error=ErrorCode.invalid_regular_expression,
+        reason=f"SubscribedTopicRegex `{regex}` {complaint}.",
+    )

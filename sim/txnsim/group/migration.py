@@ -16,6 +16,7 @@ from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._consumer_members import current_record, subscription_record, target_record
+from txnsim.group._tally import NAMES_MAX
 from txnsim.group._topics_hash import topics_hash
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
@@ -27,7 +28,12 @@ from txnsim.group.consumer_records import (
     TopicIdPartition,
 )
 from txnsim.group.state import CONSUMER_PROTOCOL_TYPE, ClassicGroupState
-from txnsim.group.subscription import read_assignment, read_subscription, write_assignment
+from txnsim.group.subscription import (
+    read_assignment,
+    read_subscription,
+    version_of,
+    write_assignment,
+)
 from txnsim.metadata.image import ClusterImage
 
 DEVIATIONS: Final = (
@@ -40,16 +46,31 @@ def upgrade(
     group: ClassicGroup, *, max_size: int, image: ClusterImage
 ) -> tuple[ConsumerRecord, ...] | Rejection:
     """Records of the consumer group made from a classic one; the generation becomes the epoch."""
+    if group.not_upgradable is None:
+        upgraded = _upgrade(group, max_size=max_size, image=image)
+        if not isinstance(upgraded, Rejection):
+            return upgraded
+        group.not_upgradable = upgraded  # the next heartbeat need not read everything again
+    return group.not_upgradable
+
+
+def _upgrade(
+    group: ClassicGroup, *, max_size: int, image: ClusterImage
+) -> tuple[ConsumerRecord, ...] | Rejection:
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return not_upgraded(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > max_size:
         return not_upgraded(group, "the group size exceeds the consumer group maximum size.")
     made: list[tuple[ConsumerMember, frozenset[TopicIdPartition]]] = []
+    elements = 0
     for member in group.members.values():
         one = _upgraded(group, member, image)
         if isinstance(one, Rejection):
             return one
         made.append(one)
+        elements += len(one[0].topic_names) + len(one[1])
+        if elements > NAMES_MAX:
+            return not_upgraded(group, "its members have more topics and partitions than is read.")
     target = ConsumerGroup(group.group_id)
     names = {name for member, _ in made for name in member.topic_names}
     return (
@@ -102,8 +123,11 @@ def _upgraded(
 
 def may_downgrade(group: ConsumerGroup, leaving: Collection[str], *, max_size: int) -> bool:
     """Only members of the classic protocol are left, and they are a group."""
-    left = [each for each in group.members.values() if each.member_id not in leaving]
-    return 0 < len(left) <= max_size and all(each.uses_classic_protocol for each in left)
+    left = len(group.members) - len(leaving)
+    classic = group.tally.classic - sum(
+        group.members[each].uses_classic_protocol for each in leaving
+    )
+    return 0 < left <= max_size and classic == left
 
 
 def downgrade(
@@ -145,8 +169,7 @@ def assignment_for(
         name = image.topic_names.get(topic_id)
         if name is not None:
             by_topic[name].append(index)
-    subscription = read_subscription(metadata)
-    return write_assignment(0 if subscription is None else subscription.version, by_topic)
+    return write_assignment(version_of(metadata), by_topic)
 
 
 def by_id(

@@ -96,7 +96,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                 leads = group.leader == member.member_id
                 reply = joined(group, member, with_members=leads)
                 out.append(Answered(waiter=member.awaiting_join, reply=reply))
-                member.awaiting_join = None
+                group.await_join(member, None)
             out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
             member.is_new = False
             group.pending_sync[member.member_id] = None
@@ -127,7 +127,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
     ) -> None:
         """Give every member that waits in SyncGroup its assignment, or the error."""
         for member in group.members.values():
-            member.assignment = assignments.get(member.member_id, b"")
+            group.assign(member, assignments.get(member.member_id, b""))
             if member.awaiting_sync is None:
                 continue
             reply = SyncReply(

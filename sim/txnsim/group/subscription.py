@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -18,6 +18,24 @@ T = TypeVar("T")
 
 _OWNED_FROM = 1
 _RACK_FROM = 3
+
+ELEMENTS_MAX: Final = 20_000
+"""Topics, and partitions, of one subscription or assignment; a longer one can't be read. They count
+whatever the length of their names.
+"""
+NAMES_MAX: Final = 200_000
+"""Names in the subscriptions of a group, those of equal ones once. The topics of more can't be
+known.
+"""
+_HEAD_BYTES: Final = 48
+
+DEVIATIONS: Final = (
+    "A subscription or an assignment with more than 20,000 topics and partitions, and those of a "
+    "classic group with more than 200,000 together, are taken as unreadable: members get them, and "
+    "the coordinator takes the group to consume every topic. One of the consumer protocol takes "
+    "200,000 names and 100 regular expressions.",
+    "A member of a classic group that names more than 100 protocols is refused (INVALID_REQUEST).",
+)
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +57,41 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """The client's assignor has data of its own, which the coordinator cannot provide."""
 
 
-def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """The topics of a subscription; None where it can't be read."""
-    return _read(metadata, lambda reader: frozenset(reader.topics()))
+class TopicsReader:
+    """Reads the topics of a group's subscriptions, which are mostly equal: each list once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[bytes, frozenset[str] | None]] = {}
+        """By how they begin: topics as they are written, and what that says."""
+
+    def of_all(self, subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+        """The topics of all; None where one of them can't be read."""
+        known = self._known
+        self._known = {}
+        lists: dict[int, frozenset[str]] = {}
+        names = 0
+        for metadata in subscriptions:
+            head = metadata[:_HEAD_BYTES]
+            written, topics = self._known.get(head) or known.get(head) or (b"", None)
+            if not written or not metadata.startswith(written):
+                written, topics = _written_topics(metadata)
+            if topics is None:
+                return None
+            self._known[head] = written, topics
+            if id(topics) not in lists:
+                lists[id(topics)] = topics
+                names += len(topics)
+                if names > NAMES_MAX:
+                    return None
+        return frozenset().union(*lists.values())
+
+
+def _written_topics(metadata: bytes) -> tuple[bytes, frozenset[str] | None]:
+    def read(reader: _Reader) -> tuple[bytes, frozenset[str] | None]:
+        topics = frozenset(reader.topics())
+        return metadata[: reader.position], topics
+
+    return _read(metadata, read) or (b"", None)
 
 
 def read_subscription(metadata: bytes) -> Subscription | None:
@@ -60,6 +110,11 @@ def _subscription(reader: _Reader) -> Subscription:
     return Subscription(
         version=reader.version, topics=tuple(topics), owned=frozenset(owned), rack_id=rack_id
     )
+
+
+def version_of(metadata: bytes) -> int:
+    """The version of a subscription, which its reader's assignment has too; 0 without one."""
+    return max(int.from_bytes(metadata[:2], "big", signed=True), 0)
 
 
 def read_assignment(assignment: bytes) -> Assignment | None:
@@ -98,13 +153,14 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._position = 0
+        self.position = 0
+        self._elements = 0
         self.version = self.number("!h")
 
     def number(self, form: str) -> int:
         found: int
-        (found,) = struct.unpack_from(form, self._data, self._position)
-        self._position += struct.calcsize(form)
+        (found,) = struct.unpack_from(form, self._data, self.position)
+        self.position += struct.calcsize(form)
         return found
 
     def text(self) -> str | None:
@@ -144,11 +200,14 @@ class _Reader:
         count = self.number("!i")
         if count > len(self._data):
             raise ValueError(f"{count} elements in {len(self._data)} bytes")
+        self._elements += count
+        if self._elements > ELEMENTS_MAX:
+            raise ValueError(f"more than {ELEMENTS_MAX} elements")
         return count
 
     def _take(self, size: int) -> bytes:
-        data = self._data[self._position : self._position + size]
+        data = self._data[self.position : self.position + size]
         if len(data) != size:
             raise ValueError("the bytes end before the value does")
-        self._position += size
+        self.position += size
         return data

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.call_counts import counter
+from benchmarks.call_counts import counts as counts_of
 from txnsim.group.assignors import ASSIGNORS, RANGE, UNIFORM, Subscriber, Target
 
 A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
@@ -26,6 +28,19 @@ def member(
         topics=frozenset(topics),
         owned=frozenset(owned),
     )
+
+
+@st.composite
+def drawn(draw: st.DrawFn) -> list[Subscriber]:
+    """Members with different topics; no partition is owned twice."""
+    free = draw(st.permutations([(topic, index) for topic in (A, B, C) for index in range(4)]))
+    members = []
+    for number in range(draw(st.integers(1, 5))):
+        own = draw(st.integers(0, 4))
+        topics = draw(st.frozensets(st.sampled_from((A, B, C)), max_size=3))
+        members.append(member(f"m{number}", *topics, owned=frozenset(free[:own])))
+        free = free[own:]
+    return members
 
 
 def assign(name: str, *members: Subscriber) -> Target:
@@ -116,3 +131,57 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
     if name == UNIFORM and len({topics for topics, _ in drawn}) == 1:
         sizes = [len(partitions) for partitions in target.values()]
         assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize("name", [UNIFORM, RANGE])
+def test_many_members_are_assigned_in_few_steps(name: str) -> None:
+    counts = {A: 5_000, B: 4_000}
+    members = [member(f"m{at:04}", *(A, B)[: 1 + at % 2]) for at in range(1_000)]
+    steps = []
+    for _ in range(2):
+        profile = counter()
+        profile.enable()
+        target = ASSIGNORS[name](members, counts)
+        profile.disable()
+        steps.append(sum(counts_of(profile).values()))
+        members = [
+            member(each.member_id, *each.topics, owned=target[each.member_id]) for each in members
+        ]
+    assert sum(map(len, target.values())) == 9_000
+    assert max(steps) < 80_000, "a look at all members for each partition would be 9,000,000"
+
+
+@given(drawn())
+def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[Subscriber]) -> None:
+    partitions = dict.fromkeys((A, B, C), 4)
+    assert ASSIGNORS[UNIFORM](members, partitions) == by_looking_at_all(members, partitions)
+
+
+def by_looking_at_all(members: list[Subscriber], partitions: dict[uuid.UUID, int]) -> Target:
+    """The plain form, a look at every taker for each partition."""
+    if len({each.topics for each in members}) == 1:
+        return ASSIGNORS[UNIFORM](members, partitions)
+    target = {
+        each.member_id: {one for one in each.owned if one[0] in each.topics} for each in members
+    }
+    takers: dict[uuid.UUID, list[str]] = {}
+    for each in members:
+        for topic in each.topics:
+            takers.setdefault(topic, []).append(each.member_id)
+    taken = {one for kept in target.values() for one in kept}
+    for topic in sorted(takers, key=lambda one: (len(takers[one]), one)):
+        for index in range(partitions[topic]):
+            if (topic, index) not in taken:
+                least = min(takers[topic], key=lambda one: len(target[one]))
+                target[least].add((topic, index))
+    moved = True
+    while moved:
+        moved = False
+        for giver in sorted(target, key=lambda one: -len(target[one])):
+            for one in sorted(target[giver]):
+                taker = min(takers[one[0]], key=lambda other: len(target[other]))
+                if len(target[giver]) - len(target[taker]) > 1:
+                    target[giver].remove(one)
+                    target[taker].add(one)
+                    moved = True
+    return {member_id: frozenset(kept) for member_id, kept in target.items()}

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.groups import DELAY_MS, NOW, RANGE, ClassicDriver
 from txnsim.errors import ErrorCode, InvariantViolation
+from txnsim.group.classic import PROTOCOLS_MAX
 from txnsim.group.commands import NewGroupStored, TimerKind
 from txnsim.group.state import ClassicGroupState
 
@@ -57,6 +58,33 @@ def test_an_unused_id_ends_quietly_where_no_rebalance_waits() -> None:
     driver.fire(TimerKind.HEARTBEAT, "client-id1")
     assert driver.group.pending_join == {}
     assert driver.group.state_name == S.EMPTY.value
+
+
+def test_a_member_with_absurdly_many_protocols_is_refused() -> None:
+    driver = ClassicDriver()
+    most = tuple((str(number), b"") for number in range(PROTOCOLS_MAX))
+    refused = driver.joined(driver.join(protocols=(*most, ("one more", b""))))
+    assert refused.error is E.invalid_request
+    assert driver.group.members == {}
+    waiter = driver.join(protocols=most)
+    driver.fire(TimerKind.JOIN)
+    assert driver.joined(waiter).generation == 1
+
+
+def test_members_that_are_silent_together_start_one_rebalance() -> None:
+    driver = ClassicDriver()
+    stay, *silent = driver.stable(None, None, None)
+    driver.take(driver.protocol.sessions_over(driver.group, [*silent, "gone"], now_ms=NOW))
+    assert list(driver.group.members) == [stay]
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
+    assert driver.joined(driver.join(stay)).generation == 2
+
+
+def test_an_unused_id_that_ends_ends_no_first_rebalance_of_others() -> None:
+    driver = ClassicDriver()
+    waiter = driver.join()
+    driver.take(driver.protocol.sessions_over(driver.group, ["gone"], now_ms=NOW))
+    assert waiter not in driver.answers
 
 
 def test_an_id_handed_to_a_dynamic_member_can_t_become_static() -> None:
@@ -404,7 +432,7 @@ def test_who_waits_for_an_answer_is_alive() -> None:
     driver.join(leader)
     driver.fire(TimerKind.HEARTBEAT, leader)
     assert leader in driver.group.members
-    assert driver.protocol.session_over(driver.group, "gone", now_ms=NOW) == []
+    assert driver.protocol.sessions_over(driver.group, ["gone"], now_ms=NOW) == []
 
 
 def test_the_last_one_missing_being_silent_ends_the_rebalance() -> None:
@@ -541,7 +569,7 @@ def test_a_static_member_that_has_moved_on_is_not_answered_twice() -> None:
     driver.stable(None, "i")
     driver.join(instance="i")
     (member,) = [m for m in driver.group.members.values() if m.group_instance_id]
-    member.awaiting_join = None
+    driver.group.await_join(member, None)
     driver.write()
     assert 99 not in driver.answers
 

@@ -333,8 +333,8 @@ def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_raised() -> No
     assert driver.group.epoch == 3
 
 
-def too_late(driver: ConsumerDriver, timer: TimerSet) -> ConsumerOutcome:
-    return driver.protocol.too_late(driver.group, timer, image=driver.image)
+def too_late(driver: ConsumerDriver, *timers: TimerSet) -> ConsumerOutcome:
+    return driver.protocol.too_late(driver.group, timers, image=driver.image)
 
 
 def test_a_silent_member_is_taken_off() -> None:

@@ -84,7 +84,7 @@ def test_unknown_forms_of_assignments_stay_as_they_are(
 ) -> None:
     group = classic(0)
     for member in group.members.values():
-        member.assignment = assignment
+        group.assign(member, assignment)
     assert isinstance(upgrade(group, max_size=10, image=IMAGE), Rejection)
 
 

@@ -7,12 +7,18 @@ import struct
 import pytest
 
 from txnsim.group.subscription import (
+    ELEMENTS_MAX,
+    NAMES_MAX,
     Subscription,
+    TopicsReader,
     read_assignment,
     read_subscription,
-    subscribed_topics,
     write_assignment,
 )
+
+
+def topics_of(*subscriptions: bytes) -> frozenset[str] | None:
+    return TopicsReader().of_all(subscriptions)
 
 
 def subscription(*topics: bytes, version: int = 3, tail: bytes = b"\xff\xff\xff\xff") -> bytes:
@@ -21,8 +27,8 @@ def subscription(*topics: bytes, version: int = 3, tail: bytes = b"\xff\xff\xff\
 
 
 def test_topics_are_read_whatever_follows_them() -> None:
-    assert subscribed_topics(subscription(b"a", "é".encode())) == frozenset({"a", "é"})
-    assert subscribed_topics(subscription(version=0, tail=b"")) == frozenset()
+    assert topics_of(subscription(b"a", "é".encode())) == frozenset({"a", "é"})
+    assert topics_of(subscription(version=0, tail=b"")) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -37,7 +43,33 @@ def test_topics_are_read_whatever_follows_them() -> None:
     ],
 )
 def test_what_is_no_subscription_can_t_be_read(metadata: bytes) -> None:
-    assert subscribed_topics(metadata) is None
+    assert topics_of(metadata) is None
+
+
+def test_equal_lists_are_read_once_and_others_are_told_apart() -> None:
+    reader = TopicsReader()
+    long = [subscription(*(b"%d" % number for number in range(100, 200))) for _ in range(3)]
+    other = subscription(*(b"%d" % number for number in range(100, 199)), b"end")
+    assert reader.of_all(long) == frozenset(str(number) for number in range(100, 200))
+    for _ in range(2):
+        found = reader.of_all([*long, other])
+        assert found is not None
+        assert len(found) == 101
+    assert reader.of_all([subscription(b"a"), subscription(version=-1)]) is None
+
+
+def test_an_absurd_subscription_is_as_one_that_can_t_be_read_however_short_its_names() -> None:
+    longest = subscription(*[b""] * ELEMENTS_MAX)
+    assert topics_of(longest) == frozenset({""})
+    assert topics_of(subscription(*[b""] * (ELEMENTS_MAX + 1))) is None
+    assert read_subscription(subscription(*[b""] * (ELEMENTS_MAX + 1))) is None
+    lists = [
+        subscription(*(b"%d-%d" % (member, number) for number in range(ELEMENTS_MAX)))
+        for member in range(NAMES_MAX // ELEMENTS_MAX + 1)
+    ]
+    assert topics_of(*lists[:-1]) is not None
+    assert topics_of(*lists) is None
+    assert topics_of(*[lists[0]] * 50) is not None
 
 
 # All of it

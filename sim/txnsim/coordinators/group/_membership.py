@@ -9,13 +9,15 @@ Counterpart in Kafka: the appendFutures of GroupMetadataManager.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, assert_never
 
 import msgspec
 
-from txnsim.coordinators.group._writer import GroupWriter
+from txnsim.coordinators.group._writer import MANY_RECORDS, TOO_MUCH, GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
@@ -27,6 +29,7 @@ from txnsim.group.commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
     ConsumerOutcome,
+    Effect,
     Heartbeat,
     HeartbeatReply,
     JoinGroup,
@@ -55,8 +58,8 @@ from txnsim.group.shard import GroupShard
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
-from txnsim.runtime.tasks import Pending
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
 from txnsim.settings import Settings
 
 # The timers of a broker's groups, of either protocol.
@@ -66,44 +69,129 @@ from txnsim.settings import Settings
 
 _Key = tuple[TimerKind, str, str]
 
+TURN_EFFECTS: Final = 64
+"""Effects of a decision that are carried out without a break."""
+
+
+TURN_TIMERS: Final = 16
+"""Timers that run in one turn of the loop; more that are due with them wait for turns."""
+DECIDED_TOGETHER: Final = 32
+"""Due members of a group that one decision ends, about a millisecond of work."""
+
+Due = Callable[[GroupShard, Sequence[TimerSet]], None]
+"""Handler of due timers of one group."""
+
 
 class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
-    """Armed timers; each (kind, group, member) has one."""
+    """Armed timers; each (kind, group, member) has one.
+
+    Thousands of members may fall silent together. The first timers of a turn run at once; those
+    behind them wait in line, each group's together, and run in slices.
+    """
 
     clock: Clock
-    _armed: dict[int, dict[_Key, TimerHandle]] = {}
-    """By partition of ``__consumer_offsets``."""
+    tasks: Tasks
+    _armed: dict[int, dict[str, dict[_Key, TimerHandle]]] = {}
+    """By partition of ``__consumer_offsets`` and group."""
+    _late: dict[tuple[int, str], dict[_Key, tuple[GroupShard, TimerSet, Due]]] = {}
+    """Due timers that wait for their turn."""
+    _run: int = 0
+    """Timers that ran in this turn."""
 
-    def arm(self, shard: GroupShard, timer: TimerSet, due: Callable[[TimerSet], None]) -> None:
+    def arm(self, shard: GroupShard, timer: TimerSet, due: Due) -> None:
         """Arm a timer, or move it; ``due`` is called with it when it fires."""
         key = _key(timer)
-        if timer.keeps_first and key in self._armed.get(shard.partition, {}):
-            return
-        self.disarm(shard, timer)
-
-        def fire() -> None:
-            self._armed.get(shard.partition, {}).pop(key, None)
-            due(timer)
-
-        armed = self._armed.setdefault(shard.partition, {})
-        armed[key] = self.clock.call_later(timer.delay_ms, fire)
+        armed = self._armed.setdefault(shard.partition, {}).setdefault(timer.group_id, {})
+        before = armed.get(key)
+        if before is not None:
+            if timer.keeps_first:
+                return
+            before.cancel()
+        armed[key] = self.clock.call_later(
+            timer.delay_ms, partial(self._fire, shard, timer, key, due)
+        )
 
     def disarm(self, shard: GroupShard, timer: TimerSet | TimerCancelled) -> None:
         """Cancel a timer, armed or not."""
-        armed = self._armed.get(shard.partition, {}).pop(_key(timer), None)
+        groups = self._armed.get(shard.partition, {})
+        timers = groups.get(timer.group_id, {})
+        armed = timers.pop(_key(timer), None)
         if armed is not None:
             armed.cancel()
+            if not timers:
+                del groups[timer.group_id]
 
     def forget(self, shard: GroupShard, group_id: str) -> None:
         """The group was deleted, or has changed its protocol: nothing of it fires any more."""
-        timers = self._armed.get(shard.partition, {})
-        for key in [key for key in timers if key[1] == group_id]:
-            timers.pop(key).cancel()
+        for armed in self._armed.get(shard.partition, {}).pop(group_id, {}).values():
+            armed.cancel()
 
     def unloaded(self, shard: GroupShard) -> None:
         """Another broker coordinates these groups now."""
-        for armed in self._armed.pop(shard.partition, {}).values():
-            armed.cancel()
+        for timers in self._armed.pop(shard.partition, {}).values():
+            for armed in timers.values():
+                armed.cancel()
+
+    def _fire(self, shard: GroupShard, timer: TimerSet, key: _Key, due: Due) -> None:
+        if self._late or self._run >= TURN_TIMERS:
+            self._wait(shard, timer, key, due)
+            return
+        self._run += 1
+        self._drop(shard, timer, key)
+        due(shard, (timer,))
+        if self._run == 1:
+            self.tasks.soon(self._next_turn)
+
+    def _drop(self, shard: GroupShard, timer: TimerSet, key: _Key) -> None:
+        groups = self._armed.get(shard.partition, {})
+        timers = groups.get(timer.group_id, {})
+        timers.pop(key, None)
+        if not timers:
+            groups.pop(timer.group_id, None)
+
+    def _next_turn(self) -> None:
+        self._run = 0
+
+    # Those that wait
+
+    def _wait(self, shard: GroupShard, timer: TimerSet, key: _Key, due: Due) -> None:
+        where = shard.partition, timer.group_id
+        is_first = not self._late
+        waiting = self._late.setdefault(where, {})
+        waiting[key] = shard, timer, due
+        self._armed[shard.partition][timer.group_id][key] = _Waiting(self._late, where, key)
+        if is_first:
+            pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+            self.tasks.drive(self._run_late(pace), settled, name="group.timers")
+
+    async def _run_late(self, pace: Pace) -> None:
+        await pace.rest()  # the others of this turn come first
+        while self._late:
+            waiting = next(iter(self._late.values()))
+            shard, _, due = next(iter(waiting.values()))
+            timers = []
+            for key, (_, timer, of) in tuple(islice(waiting.items(), DECIDED_TOGETHER)):
+                if of == due:
+                    self._armed[shard.partition][timer.group_id][key].cancel()
+                    self._drop(shard, timer, key)
+                    timers.append(timer)
+            due(shard, timers)
+            if pace.has_done(LOOK_ELEMENTS):
+                await pace.rest()
+
+
+class _Waiting(msgspec.Struct, eq=False):
+    """A timer that is due and waits for its turn: it may still be cancelled."""
+
+    late: dict[tuple[int, str], dict[_Key, tuple[GroupShard, TimerSet, Due]]]
+    where: tuple[int, str]
+    key: _Key
+
+    def cancel(self) -> None:
+        waiting = self.late.get(self.where, {})
+        waiting.pop(self.key, None)
+        if not waiting:
+            self.late.pop(self.where, None)
 
 
 def _key(timer: TimerSet | TimerCancelled) -> _Key:
@@ -121,6 +209,8 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
     is_current: Callable[[GroupShard], bool]
     _waiting: dict[Waiter, Pending[Any]] = {}
     _waiter_last: int = 0
+    _behind: dict[str, deque[Effect]] = {}
+    """By group: effects that wait for turns, as a generation of thousands has very many."""
 
     # Requests
 
@@ -142,7 +232,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
             is_new_group=is_new_group,
             now_ms=self.clock.now_ms(),
         )
-        self._carry_out(shard, effects)
+        self._carry_out(shard, command.group_id, effects)
         reply: JoinReply | None = await answer
         return reply
 
@@ -152,7 +242,8 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
         if not isinstance(group, ClassicGroup) or group.is_empty:
             return SyncReply(error=ErrorCode.unknown_member_id)
         waiter, answer = self._wait()
-        self._carry_out(shard, self.protocol.sync(group, command, waiter=waiter))
+        effects = self.protocol.sync(group, command, waiter=waiter)
+        self._carry_out(shard, command.group_id, effects)
         reply: SyncReply | None = await answer
         return reply
 
@@ -164,7 +255,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
                 error=ErrorCode.unknown_member_id, reason=f"no member of {command.group_id}"
             )
         refusal, effects = self.protocol.heartbeat(group, command)
-        self._carry_out(shard, effects)
+        self._carry_out(shard, command.group_id, effects)
         return refusal
 
     def leave(self, shard: GroupShard, command: LeaveGroup) -> LeaveReply:
@@ -176,21 +267,25 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
                 members=tuple((member, instance, unknown) for member, instance in command.members)
             )
         reply, effects = self.protocol.leave(group, command, now_ms=self.clock.now_ms())
-        self._carry_out(shard, effects)
+        self._carry_out(shard, command.group_id, effects)
         return reply
 
     def touched(self, shard: GroupShard, group: ClassicGroup, member_id: str) -> None:
         """A commit of positions shows that the member is alive."""
         if member_id in group.members:
-            self._carry_out(shard, self.protocol.touched(group, member_id))
+            self._carry_out(shard, group.group_id, self.protocol.touched(group, member_id))
 
     # Life of a shard
 
-    def loaded(self, shard: GroupShard) -> None:
-        """Give every member that the log knows the time of a session to show itself."""
+    def loaded(self, shard: GroupShard) -> Iterator[int]:
+        """Give every member that the log knows the time of a session to show itself; yields after
+        each.
+        """
         for group in shard.classic_groups():
-            for member_id in group.members:
-                self._carry_out(shard, self.protocol.touched(group, member_id))
+            for member_id in tuple(group.members):
+                if member_id in group.members:
+                    self.touched(shard, group, member_id)
+                yield 1
 
     def unloaded(self, shard: GroupShard) -> None:
         """Another broker coordinates these groups now."""
@@ -204,23 +299,49 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
 
     def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
         """The group spoke the consumer protocol before: its members are to join again."""
-        self._carry_out(shard, self.protocol.adopted(group, now_ms=self.clock.now_ms()))
+        effects = self.protocol.adopted(group, now_ms=self.clock.now_ms())
+        self._carry_out(shard, group.group_id, effects)
 
     # Effects
 
-    def _carry_out(self, shard: GroupShard, effects: Effects) -> None:
+    def _carry_out(self, shard: GroupShard, group_id: str, effects: Effects) -> None:
+        """Carry effects out in order, behind those of the same group that still wait."""
+        if group_id in self._behind:
+            self._behind[group_id].extend(effects)
+            return
+        if len(effects) > TURN_EFFECTS:
+            self._behind[group_id] = deque(effects[TURN_EFFECTS:])
+            effects = effects[:TURN_EFFECTS]
+            pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+            self.tasks.drive(
+                self._carry_on(shard, group_id, pace), settled, name="group.generation"
+            )
         for effect in effects:
-            match effect:
-                case Answered():
-                    self._answer(effect.waiter, effect.reply)
-                case TimerSet():
-                    self.timers.arm(shard, effect, partial(self._fire, shard))
-                case TimerCancelled():
-                    self.timers.disarm(shard, effect)
-                case Written():
-                    self._write(shard, effect)
-                case _:
-                    assert_never(effect)
+            self._do(shard, effect)
+
+    async def _carry_on(self, shard: GroupShard, group_id: str, pace: Pace) -> None:
+        await pace.rest()
+        behind = self._behind[group_id]
+        while behind:
+            effect = behind.popleft()
+            if isinstance(effect, Answered) or self.is_current(shard):
+                self._do(shard, effect)
+            if pace.has_done(2):
+                await pace.rest()
+        del self._behind[group_id]
+
+    def _do(self, shard: GroupShard, effect: Effect) -> None:
+        match effect:
+            case Answered():
+                self._answer(effect.waiter, effect.reply)
+            case TimerSet():
+                self.timers.arm(shard, effect, self._fire)
+            case TimerCancelled():
+                self.timers.disarm(shard, effect)
+            case Written():
+                self._write(shard, effect)
+            case _:
+                assert_never(effect)
 
     def _write(self, shard: GroupShard, effect: Written) -> None:
         self.tasks.drive(
@@ -273,7 +394,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
             effects = self.protocol.assignment_stored(group, then, error, now_ms=now_ms)
         else:
             effects = self.protocol.static_member_stored(group, then, error)
-        self._carry_out(shard, effects)
+        self._carry_out(shard, group.group_id, effects)
 
     # Waiters
 
@@ -293,32 +414,40 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
             if member.awaiting_join is not None:
                 reply = JoinReply(error=error, member_id=member.member_id)
                 self._answer(member.awaiting_join, reply)
-                member.awaiting_join = None
+                group.await_join(member, None)
             if member.awaiting_sync is not None:
                 self._answer(member.awaiting_sync, SyncReply(error=error))
                 member.awaiting_sync = None
 
     # Timers
 
-    def _fire(self, shard: GroupShard, timer: TimerSet) -> None:
-        group = shard.groups.get(timer.group_id)
+    def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
+        group_id = timers[0].group_id
+        group = shard.groups.get(group_id)
         if not self.is_current(shard) or not isinstance(group, ClassicGroup):
             return
         now_ms = self.clock.now_ms()
-        match timer.kind:
-            case TimerKind.HEARTBEAT:
-                effects = self.protocol.session_over(group, timer.member_id, now_ms=now_ms)
-            case TimerKind.JOIN:
-                effects = self.protocol.join_over(
-                    group,
-                    delay_ms=timer.delay_ms,
-                    remaining_ms=timer.remaining_ms,
-                    now_ms=now_ms,
-                )
-            case _:
-                assert timer.kind is TimerKind.SYNC, "no other one is armed for a classic group"
-                effects = self.protocol.sync_over(group, generation=timer.generation, now_ms=now_ms)
-        self._carry_out(shard, effects)
+        silent = [each.member_id for each in timers if each.kind is TimerKind.HEARTBEAT]
+        if silent:
+            effects = self.protocol.sessions_over(group, silent, now_ms=now_ms)
+            self._carry_out(shard, group_id, effects)
+        for timer in timers:
+            match timer.kind:
+                case TimerKind.HEARTBEAT:
+                    continue
+                case TimerKind.JOIN:
+                    effects = self.protocol.join_over(
+                        group,
+                        delay_ms=timer.delay_ms,
+                        remaining_ms=timer.remaining_ms,
+                        now_ms=now_ms,
+                    )
+                case _:
+                    assert timer.kind is TimerKind.SYNC, "no other one is armed for a classic group"
+                    effects = self.protocol.sync_over(
+                        group, generation=timer.generation, now_ms=now_ms
+                    )
+            self._carry_out(shard, group_id, effects)
 
 
 # Members of groups of the consumer protocol, from the outside: heartbeats, timers, lookups.
@@ -491,6 +620,8 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         if records:
             written = self.writer.append(shard, records)
             if isinstance(written, Rejection):
+                if isinstance(old, ClassicGroup) and _is_too_much(records, written):
+                    old.not_upgradable = written
                 return written
         if isinstance(old, ClassicGroup) and records:
             self.classic_groups.converted(shard, old)
@@ -505,13 +636,18 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
 
     # Life of a shard
 
-    def loaded(self, shard: GroupShard) -> None:
-        """Give every member that the log knows the time of a session to show itself."""
-        for group in shard.groups.values():
+    def loaded(self, shard: GroupShard) -> Iterator[int]:
+        """Give every member that the log knows the time of a session to show itself; yields after
+        each.
+        """
+        for group in tuple(shard.groups.values()):
             if isinstance(group, ConsumerGroup):
-                for member in group.members.values():
-                    resumed = self.protocol.resumed(group.group_id, member)
-                    self._carry_out(shard, group.group_id, resumed)
+                for member_id in tuple(group.members):
+                    member = group.members.get(member_id)
+                    if member is not None:
+                        resumed = self.protocol.resumed(group.group_id, member)
+                        self._carry_out(shard, group.group_id, resumed)
+                    yield 1
 
     # Effects
 
@@ -521,7 +657,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         for effect in effects:
             match effect:
                 case TimerSet():
-                    self.timers.arm(shard, effect, partial(self._fire, shard))
+                    self.timers.arm(shard, effect, self._fire)
                 case TimerCancelled():
                     self.timers.disarm(shard, effect)
                 case ResolveRegexes():
@@ -529,11 +665,11 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                 case _:
                     assert_never(effect)
 
-    def _fire(self, shard: GroupShard, timer: TimerSet) -> None:
+    def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
         self._apart(
             shard,
-            timer.group_id,
-            lambda group: self.protocol.too_late(group, timer, image=self.image()),
+            timers[0].group_id,
+            lambda group: self.protocol.too_late(group, timers, image=self.image()),
         )
 
     def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
@@ -580,6 +716,11 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         written = self._written(shard, group, decide(group), [])
         if isinstance(written, Rejection):
             _log.warning("group.write-refused", group=group_id, reason=written.reason)
+
+
+def _is_too_much(records: Sequence[GroupRecord], refused: Rejection) -> bool:
+    """Whether the same records are refused again, however often they are made."""
+    return len(records) > MANY_RECORDS and refused.error is TOO_MUCH
 
 
 def _missing(group_id: str, *, exists: bool) -> Rejection:

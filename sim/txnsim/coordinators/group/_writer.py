@@ -9,6 +9,7 @@ Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import groupby
 from typing import Final
@@ -28,6 +29,8 @@ from txnsim.runtime.turns import Pace
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 _NONE: Final = ErrorCode.none
+TOO_MUCH: Final = ErrorCode.unknown_server_error
+"""What a client is told of records that are larger than a batch may be."""
 _TRIPPED: Final = ErrorCode.unknown_server_error
 _SIZE: Final = ErrorCode.invalid_commit_offset_size
 _TOO_LARGE: Final = frozenset(
@@ -44,6 +47,10 @@ _WORDS: Final = {
     ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
 }
 """Errors that only groups name differently."""
+
+
+MANY_RECORDS: Final = 500
+"""A batch of more is not made to its end where it becomes too large."""
 
 
 DecideCommit = Callable[[GroupShard], CommitDecision | Rejection]
@@ -96,6 +103,11 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                 error=_TRIPPED,
                 reason="a batch of a producer needs its epoch, found -1 (MemoryRecordsBuilder)",
             )
+        if len(records) > MANY_RECORDS and not isinstance(records, EncodedRecords):
+            encoded = self._within_limit(shard, records)
+            if isinstance(encoded, Rejection):
+                return encoded
+            records = encoded
         batch = encode_batch(
             records,
             now_ms=self.clock.now_ms(),
@@ -105,8 +117,8 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         appended = self.log.append(shard.partition, batch, guard=guard)
         if isinstance(appended, Rejection):
             error = coordinator_error(appended.error)
-            if appended.error in _TOO_LARGE and isinstance(records[0], OffsetCommitted):
-                error = error if shard.rules.large_positions_are_server_errors else _SIZE
+            if appended.error in _TOO_LARGE:
+                error = self._too_large(shard, records)
             return Rejection(error=error, reason=appended.reason)
         if takes_effect:
             replicated = self.log.replicated(shard.partition)
@@ -119,6 +131,31 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                 )
         shard.end_offset = appended.last_offset + 1
         return appended.last_offset
+
+    def _within_limit(
+        self, shard: GroupShard, records: Sequence[GroupRecord]
+    ) -> EncodedRecords | Rejection:
+        """Many records with their bytes; where they are too many for a batch, the rest of them is
+        not made to be refused.
+        """
+        left = limit = self.log.batch_bytes_max(shard.partition) or sys.maxsize
+        pieces: list[bytes] = []
+        for number, record in enumerate(records):
+            pieces.append(encode_in_batch(record, number))
+            left -= len(pieces[-1])
+            if left < 0:
+                reason = f"{len(records)} records are larger than the {limit} bytes of a batch"
+                return Rejection(error=self._too_large(shard, records), reason=reason)
+        encoded = EncodedRecords(records)
+        encoded.pieces = pieces
+        return encoded
+
+    @staticmethod
+    def _too_large(shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
+        is_position = isinstance(records[0], OffsetCommitted)
+        if is_position and not shard.rules.large_positions_are_server_errors:
+            return _SIZE
+        return coordinator_error(ErrorCode.message_too_large)
 
     def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
         """Append records that need not go together, each part as soon as the log has it

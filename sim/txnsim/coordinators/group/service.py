@@ -154,7 +154,7 @@ class GroupCoordinator:
         self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
         self.load_problems_total = 0
         """Logs that could be read in part only."""
-        self._group_timers = GroupTimers(clock=clock)
+        self._group_timers = GroupTimers(clock=clock, tasks=tasks)
         self.members = Membership(
             clock=clock,
             tasks=tasks,
@@ -435,8 +435,8 @@ class GroupCoordinator:
         if shard.problem is not None:
             self.load_problems_total += 1
             _log.error("group.load-stopped", partition=partition, problem=shard.problem)
-        self.members.loaded(shard)
-        self.consumers.loaded(shard)
+        yield from self.members.loaded(shard)
+        yield from self.consumers.loaded(shard)
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:

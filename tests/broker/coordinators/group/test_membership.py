@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from tests.support.consumer_groups import image, parts
-from tests.support.coordinator import ManualClock
 from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
 from tests.support.within import within
 from txnsim.coordinators._ownership import Ownership
-from txnsim.coordinators.group._membership import GroupTimers
+from txnsim.coordinators.group._membership import DECIDED_TOGETHER, TURN_TIMERS, GroupTimers
 from txnsim.coordinators.group._writer import coordinator_error
 from txnsim.coordinators.group.service import OffsetTrace, PositionNow
 from txnsim.errors import ErrorCode, Rejection
@@ -567,11 +568,12 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
 class Armed:
     """Timers of one shard; the members whose timer fired, in order."""
 
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.timers = GroupTimers(clock=self.clock)
+    def __init__(self, world: GroupWorld) -> None:
+        self.timers = GroupTimers(clock=world.env.clock, tasks=world.env.tasks)
         self.shard = GroupShard(partition=3, coordinator_epoch=0)
         self.fired: list[str] = []
+        self.together: list[int] = []
+        self.after_first: Callable[[], object] = lambda: None
 
     def arm(
         self, member_id: str, delay_ms: int, *, group_id: str = "g", keeps_first: bool = False
@@ -583,40 +585,131 @@ class Armed:
             delay_ms=delay_ms,
             keeps_first=keeps_first,
         )
-        self.timers.arm(self.shard, timer, lambda due: self.fired.append(due.member_id))
+        self.timers.arm(self.shard, timer, self._due)
+
+    def disarm(self, member_id: str) -> None:
+        cancelled = TimerCancelled(kind=TimerKind.HEARTBEAT, group_id="g", member_id=member_id)
+        self.timers.disarm(self.shard, cancelled)
+
+    def _due(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
+        assert shard is self.shard
+        if not self.together:
+            self.after_first()
+        self.together.append(len(timers))
+        self.fired += [each.member_id for each in timers]
 
 
-def test_a_timer_that_is_armed_again_is_moved_unless_the_first_one_counts() -> None:
-    armed = Armed()
+@within(run_groups)
+async def test_a_timer_that_is_armed_again_is_moved_unless_the_first_one_counts(
+    world: GroupWorld,
+) -> None:
+    armed = Armed(world)
     armed.arm("a", 10)
     armed.arm("a", 30)
     armed.arm("b", 20)
     armed.arm("b", 40, keeps_first=True)
-    armed.clock.pass_ms(25)
+    await asyncio.sleep(0.025)
     assert armed.fired == ["b"]
-    armed.clock.pass_ms(25)
+    await asyncio.sleep(0.025)
     assert armed.fired == ["b", "a"]
     armed.arm("b", 10, keeps_first=True)
-    armed.clock.pass_ms(10)
+    await asyncio.sleep(0.011)
     assert armed.fired == ["b", "a", "b"]
 
 
-def test_what_is_gone_does_not_fire() -> None:
-    armed = Armed()
+@within(run_groups)
+async def test_what_is_gone_does_not_fire(world: GroupWorld) -> None:
+    armed = Armed(world)
     for member, group in (("a", "g"), ("b", "g"), ("c", "h")):
         armed.arm(member, 10, group_id=group)
-    armed.timers.disarm(
-        armed.shard, TimerCancelled(kind=TimerKind.HEARTBEAT, group_id="g", member_id="a")
-    )
+    armed.disarm("a")
     armed.timers.disarm(armed.shard, TimerCancelled(kind=TimerKind.SYNC, group_id="g"))
     armed.timers.forget(armed.shard, "g")
-    armed.clock.pass_ms(10)
+    await asyncio.sleep(0.011)
     assert armed.fired == ["c"]
     armed.arm("d", 10)
     armed.timers.unloaded(armed.shard)
     armed.timers.unloaded(armed.shard)
-    armed.clock.pass_ms(10)
+    await asyncio.sleep(0.011)
     assert armed.fired == ["c"]
+
+
+@within(run_groups)
+async def test_many_that_are_due_together_run_in_slices_each_group_s_as_one(
+    world: GroupWorld,
+) -> None:
+    armed = Armed(world)
+    members = [f"m{number}" for number in range(5 * DECIDED_TOGETHER)]
+    for member in members:
+        armed.arm(member, 10)
+        armed.arm(member, 10, group_id="h")
+    await asyncio.sleep(0.011)
+    assert len(armed.fired) == 2 * len(members)
+    assert armed.together[:TURN_TIMERS] == [1] * TURN_TIMERS
+    assert max(armed.together) == DECIDED_TOGETHER
+    assert len(armed.together) == TURN_TIMERS + 2 * 5
+    for member in members[:3]:
+        armed.arm(member, 10)
+    await asyncio.sleep(0.011)
+    assert sorted(armed.fired[-3:]) == members[:3], "a new turn has room"
+    assert armed.together[-3:] == [1, 1, 1]
+
+
+@within(run_groups)
+async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(world: GroupWorld) -> None:
+    armed = Armed(world)
+    members = [f"m{number}" for number in range(TURN_TIMERS + 4)]
+    for member in members:
+        armed.arm(member, 10)
+    waiting: list[str] = []
+
+    def meanwhile() -> None:
+        waiting[:] = [member for member in members if member not in armed.fired]
+        armed.disarm(waiting[0])
+        armed.arm(waiting[1], 50)
+
+    armed.after_first = lambda: world.env.tasks.soon(meanwhile)
+    await asyncio.sleep(0.02)
+    assert len(waiting) == 4
+    assert sorted(armed.fired[TURN_TIMERS:]) == waiting[2:]
+    await asyncio.sleep(0.05)
+    assert armed.fired[-1] == waiting[1]
+
+
+@within(run_groups)
+async def test_timers_that_wait_for_a_turn_end_with_their_shard(world: GroupWorld) -> None:
+    armed = Armed(world)
+    for number in range(TURN_TIMERS + 4):
+        armed.arm(f"m{number}", 10)
+    armed.after_first = lambda: world.env.tasks.soon(lambda: armed.timers.unloaded(armed.shard))
+    await asyncio.sleep(0.02)
+    assert len(armed.fired) == TURN_TIMERS
+
+
+@within(run_groups)
+async def test_hundreds_of_silent_members_leave_in_few_decisions(world: GroupWorld) -> None:
+    for number in range(200):
+        await world.consume(f"m{number}")
+    before = len(world.log.batches)
+    await asyncio.sleep(60)
+    found = world.groups.find(GROUP)
+    assert not isinstance(found, Rejection)
+    assert found.is_empty
+    assert len(world.log.batches) - before < 30, "records of the leavers"
+
+
+@within(run_groups)
+async def test_a_generation_of_hundreds_answers_all_and_nobody_passes_another(
+    world: GroupWorld,
+) -> None:
+    joins = [world.later(world.join()) for _ in range(300)]
+    replies = [await join for join in joins]
+    assert {reply.error for reply in replies} == {E.none}
+    assert {reply.generation for reply in replies} == {1}
+    leader = next(reply for reply in replies if reply.members)
+    assert len(leader.members) == 300
+    for reply in replies:
+        assert world.heartbeat(reply.member_id, generation=1) is E.none
 
 
 # What the log or the transaction's coordinator refuses, in the words of a group coordinator.

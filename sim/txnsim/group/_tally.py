@@ -1,0 +1,270 @@
+"""What a group of the consumer protocol knows of all its members without asking each of them.
+
+Counts are kept as members come, change and go, so that a heartbeat takes no longer in a large
+group. A *source* is what members subscribe by: a set of names, or a regular expression. Members
+with equal sets share one, and its names count once. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._topics_hash import TopicsHash
+from txnsim.group.consumer_records import ClassicMetadata
+from txnsim.metadata.image import ClusterImage
+
+Source = frozenset[str] | str
+_NO_NAMES: Final[frozenset[str]] = frozenset()
+
+NAMES_MAX: Final = 200_000
+"""Names in all subscriptions of a group, those of equal subscriptions once: a member that brings
+more does not join.
+"""
+REGEXES_MAX: Final = 100
+"""Different regular expressions of a group."""
+
+
+class Counted(Protocol):
+    """A member, as far as it is counted."""
+
+    @property
+    def topic_names(self) -> frozenset[str]: ...
+    @property
+    def topic_regex(self) -> str | None: ...
+    @property
+    def server_assignor(self) -> str | None: ...
+    @property
+    def classic(self) -> ClassicMetadata | None: ...
+    @property
+    def member_epoch(self) -> int: ...
+    @property
+    def is_stable(self) -> bool: ...
+
+
+class Tally:
+    """Counts over the members of a group."""
+
+    __slots__ = (
+        "_hash",
+        "_names",
+        "_resolved",
+        "_settled",
+        "_sources",
+        "_users",
+        "assignors",
+        "classic",
+        "classic_protocols",
+        "names_total",
+        "regexes",
+    )
+
+    def __init__(self) -> None:
+        self._users: Counter[Source] = Counter()
+        self._sources: dict[frozenset[str], frozenset[str]] = {}
+        self._resolved: dict[str, frozenset[str]] = {}
+        self._names: Counter[str] = Counter()
+        """Topic name -> subscribed sources that contain it."""
+        self._settled: Counter[int] = Counter()
+        """Epoch -> members that are stable at it."""
+        self._hash = TopicsHash()
+        self.assignors: Counter[str] = Counter()
+        """Server-side assignor -> votes of members."""
+        self.classic = 0
+        """Members that speak the classic protocol."""
+        self.classic_protocols: Counter[str] = Counter()
+        """Name -> members of the classic protocol that support it."""
+        self.names_total = 0
+        """Names in all sets of names."""
+        self.regexes: dict[str, int] = {}
+        """Regular expression -> members that subscribe by it."""
+
+    def copy(self) -> Tally:
+        """Independent copy."""
+        later = Tally()
+        for name in ("_users", "_names", "_settled", "assignors", "classic_protocols"):
+            setattr(later, name, Counter(getattr(self, name)))
+        for name in ("_sources", "_resolved", "regexes"):
+            setattr(later, name, dict(getattr(self, name)))
+        later._hash = self._hash.copy()
+        later.classic, later.names_total = self.classic, self.names_total
+        return later
+
+    # Changes
+
+    def shared(self, names: frozenset[str]) -> frozenset[str]:
+        """Equal subscription of another member, to be shared; else the argument."""
+        return self._sources.get(names, names)
+
+    def replace(self, old: Counted | None, new: Counted | None) -> None:
+        """Count a member that joined, changed its subscription or epoch, or left."""
+        if old is not None and new is not None and _subscribes_as(old, new):
+            self._count_settled(old, -1)
+            self._count_settled(new, 1)
+            return
+        gone = () if old is None else tuple(_sources(old))
+        came = () if new is None else tuple(_sources(new))
+        self._count_names(self._names_of(gone, came, {}))
+        for source in came:
+            self._count_source(source, 1)
+        for source in gone:
+            self._count_source(source, -1)
+        for member, sign in ((old, -1), (new, 1)):
+            if member is None:
+                continue
+            self._count_settled(member, sign)
+            _count(self.assignors, member.server_assignor, sign)
+            if member.classic is not None:
+                self.classic += sign
+                for name in {name for name, _ in member.classic.protocols}:
+                    _count(self.classic_protocols, name, sign)
+
+    def resolved(self, regex: str, topics: frozenset[str]) -> None:
+        """An expression stands for these topics from now on; for none where it is forgotten."""
+        self._count_names(self._names_of((), (), {regex: topics}))
+        if topics:
+            self._resolved[regex] = topics
+        else:
+            self._resolved.pop(regex, None)
+
+    # Queries
+
+    def is_subscribed(self, name: str) -> bool:
+        return name in self._names
+
+    def settled_at(self, epoch: int) -> int:
+        """Members that are stable at an epoch."""
+        return self._settled[epoch]
+
+    def refusal(self, names: frozenset[str]) -> Rejection | None:
+        """Why nobody may subscribe to these names; None within the bound."""
+        if names in self._users or self.names_total + len(names) <= NAMES_MAX:
+            return None
+        return Rejection(
+            error=ErrorCode.group_max_size_reached,
+            reason=f"The subscriptions of the group would have more than {NAMES_MAX} topics.",
+        )
+
+    def topics_hash(
+        self,
+        image: ClusterImage,
+        *,
+        leaving: Iterable[Counted] = (),
+        joining: Iterable[Counted] = (),
+        resolved: Mapping[str, frozenset[str]] | None = None,
+    ) -> int:
+        """Metadata hash of the group after members leave and join, and after lookups of regular
+        expressions.
+        """
+        self._hash.refresh(self._names, image)
+        changed = self._names_of(
+            tuple(source for member in leaving for source in _sources(member)),
+            tuple(source for member in joining for source in _sources(member)),
+            resolved or {},
+        )
+        if not changed:
+            return self._hash.value_with((), (), image)
+        counts = self._names
+        known = changed.keys() & counts.keys()
+        came = changed.keys() - known
+        gone = [name for name in known if counts[name] + changed[name] == 0]
+        return self._hash.value_with(came, gone, image)
+
+    # Parts
+
+    def _names_of(
+        self,
+        gone: Iterable[Source],
+        came: Iterable[Source],
+        resolved: Mapping[str, frozenset[str]],
+    ) -> Counter[str]:
+        """Difference per topic name in the number of subscription sources."""
+        net: Counter[Source] = Counter(came)
+        net.subtract(gone)
+        net.update(dict.fromkeys(resolved, 0))
+        changed: Counter[str] = Counter()
+        for source, more in net.items():
+            users = self._users[source]
+            before = self._topics(source) if users else _NO_NAMES
+            after = _NO_NAMES
+            if users + more:
+                after = (
+                    resolved[source]
+                    if isinstance(source, str) and source in resolved
+                    else self._topics(source)
+                )
+            if before is after:
+                continue
+            if after:
+                changed.update(after)
+            if before:
+                changed.subtract(before)
+        return changed
+
+    def _topics(self, source: Source) -> frozenset[str]:
+        return self._resolved.get(source, _NO_NAMES) if isinstance(source, str) else source
+
+    def _count_names(self, changed: Counter[str]) -> None:
+        counts = self._names
+        known = changed.keys() & counts.keys()
+        for name in known:
+            left = counts[name] + changed[name]
+            if left:
+                counts[name] = left
+            else:
+                del counts[name]
+                self._hash.changed((name,))
+        if len(known) < len(changed):
+            came = {name: more for name, more in changed.items() if name not in known and more}
+            dict.update(counts, came)
+            self._hash.changed(came)
+
+    def _count_source(self, source: Source, sign: int) -> None:
+        users = self._users[source] + sign
+        if isinstance(source, str):
+            if users:
+                self.regexes[source] = users
+            else:
+                self.regexes.pop(source, None)
+        elif users == sign == 1:
+            self._sources[source] = source
+            self.names_total += len(source)
+        elif not users:
+            self._sources.pop(source, None)
+            self.names_total -= len(source)
+        if users:
+            self._users[source] = users
+        else:
+            self._users.pop(source, None)
+
+    def _count_settled(self, member: Counted, sign: int) -> None:
+        if member.is_stable:
+            _count(self._settled, member.member_epoch, sign)
+
+
+def _subscribes_as(old: Counted, new: Counted) -> bool:
+    return (
+        old.topic_names is new.topic_names
+        and old.topic_regex == new.topic_regex
+        and old.server_assignor == new.server_assignor
+        and old.classic is new.classic
+    )
+
+
+def _sources(member: Counted) -> Iterator[Source]:
+    if member.topic_names:
+        yield member.topic_names
+    if member.topic_regex:
+        yield member.topic_regex
+
+
+def _count(counts: Counter[Any], key: str | int | None, sign: int) -> None:
+    if key is None:
+        return
+    left = counts[key] + sign
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]

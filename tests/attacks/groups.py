@@ -1,0 +1,266 @@
+"""Groups with very many members, names or positions, and the small requests that come after."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from tests.attacks.answers import PARTITIONS, WIDE
+from tests.attacks.sending import exchange, read_answers, request
+from tests.attacks.target import Attack, Target
+
+HEARTBEAT: Final = 68
+JOIN: Final = 11
+OFFSET_COMMIT: Final = 8
+TXN_OFFSET_COMMIT: Final = 28
+_PROPERTIES: Final = str(Path(__file__).with_name("groups.properties"))
+SERVE: Final = ("--brokers", "1", "--ready-coordinators", "--config", _PROPERTIES)
+WIDE_TOPICS: Final = ("--topic", f"{WIDE}:{PARTITIONS - 1}", "--topic", "other:1")
+LIMIT_S: Final = 600.0
+
+
+def silent_members(target: Target) -> int:
+    """8,000 ConsumerGroupHeartbeats that join one group and fall silent."""
+    data = b"".join(_heartbeats(8_000, lambda at: ["other"]))
+    with target.socket() as connection:
+        exchange(connection, data, answers=8_000)
+    time.sleep(15.0)
+    return len(data)
+
+
+def silent_classic(target: Target) -> int:
+    """900 clients join one classic group and fall silent once they have a generation."""
+    frame = _join("c", [("range", _subscription(1))])
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(target.socket()) for _ in range(900)]
+        for connection in connections:
+            connection.sendall(frame)
+        for connection in connections:
+            read_answers(connection, 1)
+    time.sleep(10.0)
+    return len(connections) * len(frame)
+
+
+def names(target: Target) -> int:
+    """JoinGroup with 500,000 and with 10,000,000 empty names, then heartbeats of KIP-848."""
+    sent = 0
+    for group, count in (("few", 500_000), ("many", 10_000_000)):
+        data = _join("c", [("range", _subscription(count))], group=group)
+        with target.socket() as connection:
+            exchange(connection, data, answers=1)
+        sent += len(data)
+    with target.socket() as connection:
+        for group in ("few", "many"):
+            data = b"".join(_heartbeats(50, lambda at: ["other"], group=group))
+            exchange(connection, data, answers=50)
+            sent += len(data)
+    return sent
+
+
+def uneven(target: Target) -> int:
+    """1,000 members, every second with one topic more, over 9,990 partitions; 50 more join."""
+    data = b"".join(_heartbeats(1_050, lambda at: [WIDE, "other"][: 1 + at % 2]))
+    with target.socket() as connection:
+        exchange(connection, data, answers=1_050)
+        for _ in range(10):
+            time.sleep(1.1)  # a target assignment is made once a second at most
+            more = b"".join(_heartbeats(10, lambda at: [WIDE, "other"]))
+            exchange(connection, more, answers=10)
+    return len(data)
+
+
+def many_names(target: Target) -> int:
+    """94 members of one group, each with 19,900 names of its own."""
+    sent = 0
+    with target.socket() as connection:
+        for at in range(94):
+            own = [f"{at}-{number}" for number in range(19_900)]
+            (data,) = _heartbeats(1, lambda _, own=own: own)
+            exchange(connection, data, answers=1)
+            sent += len(data)
+        more = b"".join(_heartbeats(100, lambda at: ["other"]))
+        exchange(connection, more, answers=100)
+    return sent + len(more)
+
+
+def many_protocols(target: Target) -> int:
+    """100 JoinGroups with 19,000 protocols each."""
+    frame = _join("c", [(f"{at}", b"") for at in range(19_000)])
+    with target.socket() as connection:
+        exchange(connection, frame * 100, answers=100)
+    return 100 * len(frame)
+
+
+def static_members(target: Target) -> int:
+    """2,000 static members of one group; 200 of them begin anew."""
+    frames = list(_heartbeats(2_000, lambda at: ["other"], static=True))
+    again = list(_heartbeats(200, lambda at: ["other"], static=True))
+    with target.socket() as connection:
+        exchange(connection, b"".join(frames), answers=2_000)
+        leaving = [
+            request(
+                HEARTBEAT,
+                1,
+                group_id="g",
+                member_id=f"m{at:08}",
+                member_epoch=-2,
+                instance_id=f"i{at}",
+                rebalance_timeout=-1,
+                topic_partitions=None,
+                subscribed_topic_names=None,
+                subscribed_topic_regex=None,
+                server_assignor=None,
+                rack_id=None,
+            )
+            for at in range(200)
+        ]
+        exchange(connection, b"".join(leaving), answers=200)
+        exchange(connection, b"".join(again), answers=200)
+    return len(b"".join(frames)) + len(b"".join(again))
+
+
+def positions(target: Target) -> int:
+    """600,000 positions of 60 groups: another topic goes, a group of 50,000, then their own."""
+    with target.connect() as connection:
+        for number in range(5):
+            _create(connection, f"small-{number}", 1)
+    with target.socket() as connection:
+        for group in range(60):
+            parts = range(PARTITIONS - 1)
+            exchange(connection, _commit(f"p{group}", WIDE, parts), answers=1)
+        for topic in range(5):
+            exchange(connection, _commit("fifty", f"gone-{topic}", range(9_990)), answers=1)
+    target.is_made()
+    sent = 0
+    with target.connect() as connection:
+        for number in range(5):
+            sent += _delete(connection, f"small-{number}")
+        connection.ask(42, 2, groups_names=["fifty"])
+        sent += _delete(connection, WIDE)
+    time.sleep(10.0)
+    return sent
+
+
+def pending(target: Target) -> int:
+    """EndTxn over as many pending positions as a producer may have."""
+    with target.connect() as connection:
+        connection.ask(10, 4, key_type=1, coordinator_keys=["t"])
+        time.sleep(1.0)
+        known = connection.ask(
+            22,
+            4,
+            transactional_id="t",
+            transaction_timeout=600_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        for group in range(10):
+            for topic in range(5):
+                connection.ask(
+                    TXN_OFFSET_COMMIT,
+                    5,
+                    transactional_id="t",
+                    group_id=f"g{group % 2}",
+                    producer_id=known.producer_id,
+                    producer_epoch=known.producer_epoch,
+                    generation_id=-1,
+                    member_id="",
+                    group_instance_id=None,
+                    topics=[
+                        {
+                            "name": f"{group}-{topic}",
+                            "partitions": [
+                                {"partition_index": index, "committed_offset": 1}
+                                for index in range(9_990)
+                            ],
+                        }
+                    ],
+                )
+        target.is_made()
+        connection.ask(
+            26,
+            5,
+            transactional_id="t",
+            producer_id=known.producer_id,
+            producer_epoch=known.producer_epoch,
+            committed=True,
+        )
+    return 100
+
+
+def _heartbeats(
+    count: int, topics: Any, *, group: str = "g", static: bool = False
+) -> Iterator[bytes]:
+    """Frames of members that join, each with its topics."""
+    for at in range(count):
+        yield request(
+            HEARTBEAT,
+            1,
+            group_id=group,
+            member_id=f"m{at:08}" if static else str(uuid.uuid4()),
+            member_epoch=0,
+            instance_id=f"i{at}" if static else None,
+            rack_id=None,
+            rebalance_timeout=60_000,
+            subscribed_topic_names=topics(at),
+            subscribed_topic_regex=None,
+            server_assignor=None,
+            topic_partitions=[],
+        )
+
+
+def _subscription(count: int) -> bytes:
+    """A consumer's subscription to so many topics without a name."""
+    return struct.pack("!hi", 1, count) + bytes(2 * count) + struct.pack("!ii", -1, 0)
+
+
+def _join(client: str, protocols: Iterable[tuple[str, bytes]], *, group: str = "g") -> bytes:
+    return request(
+        JOIN,
+        3,
+        group_id=group,
+        session_timeout=6_000,
+        rebalance_timeout=6_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[{"name": name, "metadata": metadata} for name, metadata in protocols],
+    )
+
+
+def _commit(group: str, topic: str, indexes: range) -> bytes:
+    parts = [{"partition_index": index, "committed_offset": 1} for index in indexes]
+    return request(
+        OFFSET_COMMIT,
+        8,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[{"name": topic, "partitions": parts}],
+    )
+
+
+def _create(connection: Any, name: str, partitions: int) -> None:
+    wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+    connection.ask(19, 7, topics=[wanted], timeout=10_000)
+
+
+def _delete(connection: Any, name: str) -> int:
+    connection.ask(20, 6, topics=[{"name": name, "topic_id": uuid.UUID(int=0)}], timeout=30_000)
+    return 60
+
+
+ATTACKS: Final = (
+    Attack("group-silent-members", silent_members, serve=(*SERVE, "--topic", "other:1")),
+    Attack("group-silent-classic", silent_classic, serve=SERVE),
+    Attack("group-names", names, serve=(*SERVE, "--topic", "other:1")),
+    Attack("group-uneven", uneven, serve=(*SERVE, *WIDE_TOPICS)),
+    Attack("group-many-names", many_names, serve=(*SERVE, "--topic", "other:1")),
+    Attack("group-many-protocols", many_protocols, serve=SERVE),
+    Attack("group-static-members", static_members, serve=(*SERVE, "--topic", "other:1")),
+)

@@ -1,0 +1,103 @@
+"""What groups count of their members, against a look at all of them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.consumer_groups import image
+from txnsim.errors import ErrorCode
+from txnsim.group._tally import NAMES_MAX, Tally
+from txnsim.group._topics_hash import topics_hash
+from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
+from txnsim.group.consumer_records import (
+    ClassicMetadata,
+    ConsumerRecord,
+    CurrentStored,
+    RegexDeleted,
+    RegexStored,
+    SubscriptionDeleted,
+    SubscriptionStored,
+)
+from txnsim.metadata.image import ClusterImage
+
+NAMES = ["a", "b", "c", "gone"]
+names = st.lists(st.sampled_from(NAMES), max_size=3, unique=True).map(tuple)
+ids = st.sampled_from(["m1", "m2", "m3"])
+regexes = st.sampled_from(["x.*", "y.*"])
+subscriptions = st.builds(
+    SubscriptionStored,
+    group_id=st.just("g"),
+    member_id=ids,
+    client_id=st.just("c"),
+    client_host=st.just("/h"),
+    topic_names=names,
+    topic_regex=st.none() | regexes,
+    server_assignor=st.sampled_from([None, "uniform", "range"]),
+    classic=st.none()
+    | st.just(ClassicMetadata(session_timeout_ms=1, protocols=(("range", b""), ("range", b"")))),
+)
+records = st.one_of(
+    subscriptions,
+    st.builds(SubscriptionDeleted, group_id=st.just("g"), member_id=ids),
+    st.builds(
+        CurrentStored,
+        group_id=st.just("g"),
+        member_id=ids,
+        member_epoch=st.integers(0, 2),
+        previous_member_epoch=st.just(0),
+        state=st.sampled_from([0, 1]),
+    ),
+    st.builds(
+        RegexStored,
+        group_id=st.just("g"),
+        regex=regexes,
+        topics=names,
+        version=st.integers(0, 3),
+        timestamp_ms=st.integers(0, 9),
+    ),
+    st.builds(RegexDeleted, group_id=st.just("g"), regex=regexes),
+)
+IMAGES = [image(a=1, b=2), image(offset=2, a=1, b=3, c=1), image(offset=3)]
+
+
+@given(st.lists(st.tuples(records, st.sampled_from(IMAGES)), max_size=12))
+def test_counts_are_those_of_a_look_at_all_members(
+    steps: list[tuple[ConsumerRecord, ClusterImage]],
+) -> None:
+    group = ConsumerGroup("g")
+    for record, seen in steps:
+        group = group.after([record]) if len(steps) % 2 else group
+        group.apply(record)
+        members = group.members.values()
+        consumed = {name for each in members for name in group.topics_of(each)}
+        assert [group.is_subscribed(name) for name in NAMES] == [n in consumed for n in NAMES]
+        assert group.tally.topics_hash(seen) == topics_hash(consumed, seen)
+        without = {n for m in members if m.member_id != "m1" for n in group.topics_of(m)}
+        leaving = [each for each in members if each.member_id == "m1"]
+        found = group.tally.topics_hash(seen, leaving=leaving)
+        assert found == topics_hash(without, seen)
+        for epoch in range(3):
+            settled = [m.member_epoch == epoch and m.state is MemberState.STABLE for m in members]
+            assert group.tally.settled_at(epoch) == sum(settled)
+        assert group.tally.classic == sum(each.uses_classic_protocol for each in members)
+        assert group.tally.classic_protocols["range"] == group.tally.classic
+        wanted = [each.topic_regex for each in members if each.topic_regex]
+        assert group.tally.regexes == {each: wanted.count(each) for each in wanted}
+        votes = [each.server_assignor for each in members if each.server_assignor]
+        most = max(votes, key=votes.count, default=None)
+        assert group.preferred_assignor() == most
+        distinct = {each.topic_names for each in members}
+        assert group.tally.names_total == sum(map(len, distinct))
+
+
+def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
+    tally = Tally()
+    most = frozenset(str(number) for number in range(NAMES_MAX))
+    for number in range(3):
+        tally.replace(None, ConsumerMember(member_id=str(number), topic_names=most))
+    assert tally.refusal(frozenset(most)) is None
+    assert tally.refusal(frozenset()) is None
+    refused = tally.refusal(frozenset({"one more"}))
+    assert refused is not None
+    assert refused.error is ErrorCode.group_max_size_reached
