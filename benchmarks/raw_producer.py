@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.support.raw_wire import message_from
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 from txnsim.wire.records import Record, build_batch
 
 TOPIC: Final = "calls"

@@ -29,7 +29,7 @@ import msgspec
 from tests.broker.older_releases import page as releases
 from tests.clients.matrix import page as matrix
 from tests.clients.streams import page as streams
-from tests.conformance.casebook import page
+from tests.conformance.casebook import conformance_page, page
 from tests.lab.known_bugs import page as exam
 from tests.peers import page as peers
 from tests.real import verdicts
@@ -578,7 +578,7 @@ def _kip_text_table() -> str:
 def rules_page() -> str:
     """What a broker decides, with the cases that a real one has answered."""
     return _page(
-        "tests/conformance/rules/ and tests/conformance/cases/",
+        "rules and cases in sim/txnsim_lab/conformance/casebook/",
         "Rules",
         page.introduction(KAFKA_VERSION),
         *(
@@ -587,6 +587,19 @@ def rules_page() -> str:
             )
             for file, rows in page.subjects()
         ),
+    )
+
+
+def conformance_doc() -> str:
+    """How a broker is asked, and what several answered."""
+    return _page(
+        "tests/conformance/",
+        conformance_page.TITLE,
+        conformance_page.INTRODUCTION,
+        _table(conformance_page.HEAD, conformance_page.rows()),
+        conformance_page.DIFFERENCES,
+        *conformance_page.broken(),
+        conformance_page.CLOSING,
     )
 
 
@@ -713,6 +726,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/apis.md": apis_page,
     "docs/cli.md": cli_page,
     "docs/clients.md": clients_page,
+    "docs/conformance.md": conformance_doc,
     "docs/fault-points.md": fault_points_page,
     "docs/find-hanging.schema.json": find_hanging_schema,
     DASHBOARD: dashboard_page,

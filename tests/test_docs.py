@@ -192,9 +192,12 @@ def test_each_symptom_has_files_and_a_quick_test_that_there_are() -> None:
         gone += [path for path in [*files, *paths] if not (ROOT / path).exists()]
         chosen = words[words.index("-k") + 1] if "-k" in words else ""
         texts = "".join(path.read_text("utf-8") for path in map(ROOT.joinpath, paths) if chosen)
-        cases = {path.stem for path in ROOT.glob("tests/conformance/cases/*/*.yaml")}
+        cases = {
+            path.stem for path in ROOT.glob("sim/txnsim_lab/conformance/casebook/cases/*/*.yaml")
+        }
         ids = "".join(
-            path.read_text("utf-8") for path in ROOT.glob("tests/conformance/cases/*/*.yaml")
+            path.read_text("utf-8")
+            for path in ROOT.glob("sim/txnsim_lab/conformance/casebook/cases/*/*.yaml")
         )
         for word in set(re.findall(r"\w+", chosen)) - {"and", "or", "not"}:
             if word not in texts and word not in cases and word not in ids:

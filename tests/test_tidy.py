@@ -35,6 +35,11 @@ LITTLE_SHARE_MAX: Final = 0.03
 PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
+    "sim/txnsim/client/raw/*.py": "tests/lab/conformance/test_conformance.py",
+    "sim/txnsim/runtime/blocking.py": "tests/conformance/test_cases.py",
+    "sim/txnsim_lab/conformance/_book/*.py": "tests/conformance/test_cases.py",
+    "sim/txnsim_lab/conformance/*.py": "tests/lab/conformance/test_conformance.py",
+    "sim/txnsim_lab/cli/_conformance.py": "tests/lab/conformance/test_conformance.py",
     "sim/txnsim/__main__.py": "tests/broker/cli/test_main.py",
     "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_nouns.py",
     "sim/txnsim_lab/cli/_traces/trace.py": "tests/spark/cli/test_cli.py",

@@ -8,6 +8,7 @@ campaign over many machines registers itself (``txnsim.extensions``).
 - ``simulation``: runs drawn from seeds; ``campaigns`` of them, and their ``campaign_page``.
 - ``target``: a cluster that stories and the exam are played on, simulated or real.
 - ``exam``: an exam for client libraries.
+- ``conformance``: what a real Kafka answered, asked of any broker.
 - ``trace``: explanations, differences, other formats.
 - ``proxy``: faults in front of a real cluster.
 - ``http``: the page, the site, and what the control port offers beyond the broker's.

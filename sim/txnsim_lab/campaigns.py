@@ -24,7 +24,7 @@ from txnsim import TXNSIM
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.extensions import borrowed
 from txnsim.files import whole, write_whole
-from txnsim.runtime.virtual.process import HASH_SEED, limits_of_process
+from txnsim.runtime.virtual.process import limits_of_process
 from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_lab.simulation.play import OVER_LIMIT, quieten
@@ -302,7 +302,7 @@ def _prepare() -> None:
     """Of a worker: it logs nothing, and its hashes repeat."""
     quieten()
     for limit in limits_of_process():
-        if HASH_SEED in limit:
+        if "PYTHONHASHSEED" in limit:
             raise ConfigError(f"a worker of Spark can't repeat runs: {limit}")
 
 

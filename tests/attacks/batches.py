@@ -15,10 +15,10 @@ import crc32c
 from tests.attacks.patterns import WITH_ACLS
 from tests.attacks.sending import exchange, request
 from tests.attacks.target import Attack, Target
-from tests.real.stories.player import produce
-from tests.support.raw_wire import Outcome
+from txnsim.client.raw.connection import Outcome
 from txnsim.errors import ErrorCode
 from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
+from txnsim_lab.conformance._book.player import produce
 
 Configs = Sequence[dict[str, str]]
 """Of a topic, as CreateTopics has them."""

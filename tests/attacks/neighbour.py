@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from tests.attacks.figures import Waits
-from tests.support.raw_wire import RawConnection
+from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.wire.batch import Record, build_batch
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.attacks.sending import request
 from tests.attacks.target import Attack, Target
-from tests.support.raw_wire import Outcome
+from txnsim.client.raw.connection import Outcome
 
 INIT_PRODUCER_ID: Final = 22
 LIST_TRANSACTIONS: Final = 66

@@ -29,8 +29,8 @@ import msgspec
 
 from tests.attacks.patterns import named_ids
 from tests.attacks.target import Attack, Target, serving
-from tests.support.raw_wire import RawConnection
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.client.raw.connection import RawConnection
 from txnsim.wire import codec
 from txnsim_spark.forensics.collection import MANIFEST, REPLICAS, Manifest
 

@@ -6,8 +6,8 @@ import socket
 import threading
 from typing import Any, Final
 
-from tests.support.raw_wire import message_from
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 
 PIECE_BYTES: Final = 1 << 16
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from tests.attacks.neighbour import TOPIC
 from tests.attacks.ticking_server import TICKS
-from tests.support.raw_wire import RawConnection
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.client.raw.connection import RawConnection
 
 _LAUNCHER: Final = Path(__file__).with_name("ticking_server.py")
 _SETTLED_S: Final = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.attacks.target import Attack, Target
-from tests.support.raw_wire import Outcome
+from txnsim.client.raw.connection import Outcome
 
 CREATE_TOPICS: Final = 19
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.attacks.target import Attack, Target
-from tests.support.raw_wire import RawConnection
 from tests.support.security import bearer, unsecured_token
+from txnsim.client.raw.connection import RawConnection
 
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36

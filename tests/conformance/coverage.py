@@ -17,12 +17,13 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.conformance.recordings import Recordings, read, recorded_stories
+from tests.conformance.recordings import read, recorded_stories
 from tests.support.apache_kafka import KAFKA_VERSION
-from tests.support.raw_wire import Outcome
 from txnsim.api.registry import ADVERTISED
+from txnsim.client.raw.connection import Outcome
 from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
+from txnsim_lab.conformance._book.recordings import Recordings
 
 FILE: Final = Path(__file__).with_name("COVERAGE.md")
 COMMAND: Final = "python -m tests.conformance.coverage --write"

@@ -8,7 +8,8 @@ from tests.conformance.choices import Choices
 from tests.conformance.drawing import Drawer, ahead, by_topic
 from tests.conformance.model import Place, Producer, Transaction, World
 from tests.conformance.operations import Operation, Pid, TopicId, Values
-from tests.real.stories.player import STAMP_MS, fetch
+from txnsim_lab.conformance._book.batches import STAMP_MS
+from txnsim_lab.conformance._book.player import fetch
 
 MISSING_PARTITION: Final = 9
 _LITTLE_BYTES: Final = 400

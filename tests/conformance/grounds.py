@@ -18,22 +18,23 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
-from tests.conformance.casebook.model import BrokerConfig
-from tests.real.stories.player import Player
 from tests.support.apache_kafka import KAFKA_VERSION, ApacheKafka, brokers_listed
 from tests.support.patience import until
-from tests.support.raw_wire import RawConnection
 from tests.support.txnsim_server import TxnsimServer
 from tests.support.virtual_world import VirtualWorld
-from tests.support.world import playing_in
+from txnsim.client.raw.connection import RawConnection
 from txnsim.config import load
 from txnsim.releases import REFERENCE
+from txnsim.runtime.blocking import playing_in
 from txnsim.server.options import ClusterOptions
-from txnsim_lab.target.cluster import THERE, Ability, need
+from txnsim_lab.conformance._book.model import BrokerConfig
+from txnsim_lab.conformance._book.player import Player
+from txnsim_lab.conformance._book.targets import BlockingTarget, There
+from txnsim_lab.target.cluster import Ability
 
 _PATIENCE_S: Final = 30.0
 _PAUSE_S: Final = 0.05
@@ -63,49 +64,6 @@ def ground_of(config: BrokerConfig) -> Ground:
         kafka_only=config.kafka_only,
         brokers=config.brokers,
     )
-
-
-class BlockingTarget(Protocol):
-    """``Target``, as far as those need it who wait for each act."""
-
-    @property
-    def can(self) -> frozenset[Ability]:
-        """Its abilities."""
-
-    @property
-    def bootstrap(self) -> str:
-        """Addresses of all brokers."""
-
-    def kill(self, broker: int) -> None:
-        """End a broker at once, as ``kill -9`` does."""
-
-    def stop(self, broker: int) -> None:
-        """End a broker in order, and wait until it has ended."""
-
-    def start(self, broker: int) -> None:
-        """Start one again that was ended, and wait until it is one of the cluster."""
-
-
-class There:
-    """A cluster that runs already.
-
-    Args:
-        bootstrap: Where.
-    """
-
-    can = THERE
-
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-
-    def kill(self, broker: int) -> None:
-        need(self.can, Ability.BROKERS, f"kill broker {broker}")
-
-    def stop(self, broker: int) -> None:
-        need(self.can, Ability.BROKERS, f"stop broker {broker}")
-
-    def start(self, broker: int) -> None:
-        need(self.can, Ability.BROKERS, f"start broker {broker}")
 
 
 class _Started:

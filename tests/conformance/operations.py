@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from tests.real.stories.player import records
+from txnsim_lab.conformance._book.player import records
 
 Values = dict[str, Any]
 

@@ -15,11 +15,11 @@ import sys
 import time  # noqa: TID251 - seconds on the real machine
 from collections.abc import Iterator, Sequence
 
-from tests.conformance.casebook.model import LEVELS, BrokerConfig
-from tests.conformance.casebook.playing import finalize, play
-from tests.conformance.casebook.reading import Case, brokers, chosen, rules
-from tests.conformance.casebook.values import CaseError
 from tests.conformance.grounds import ground_of, virtual_on
+from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
+from txnsim_lab.conformance._book.playing import finalize, play
+from txnsim_lab.conformance._book.reading import Case, brokers, chosen, rules
+from txnsim_lab.conformance._book.values import CaseError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

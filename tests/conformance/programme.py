@@ -33,8 +33,8 @@ from tests.real.stories import (
     tools,
     transactions,
 )
-from tests.real.stories.player import Player, Story
-from tests.support.transcript import Transcript
+from txnsim_lab.conformance._book.player import Player, Story
+from txnsim_lab.conformance._book.transcript import Transcript
 
 LEVELS: Final = (0, 1, 2)
 """Of ``transaction.version``."""

@@ -2,7 +2,7 @@
 
 A play waits, or asks again, under one of these names, and counts how often. Everything else must be
 equal at once. What is normalised in an answer (ids, addresses, times) is in
-``tests.support.transcript``.
+``txnsim_lab.conformance._book.transcript``.
 """
 
 from __future__ import annotations

@@ -36,19 +36,12 @@ from tests.conformance.programme import (
     played,
     stories_at,
 )
-from tests.conformance.recordings import (
-    FOLDER,
-    Recording,
-    path_of,
-    read,
-    recorded_stories,
-    recording_of,
-    together,
-    write,
-)
+from tests.conformance.recordings import FOLDER, path_of, read, recorded_stories, write
 from tests.support.saying import say
+from txnsim_lab.conformance._book.recordings import Recording, recording_of, together
 
 NAMES: Final = sorted({name_of(story) for story, _ in STORIES})
+
 LINES_MAX: Final = 200
 """Differences that are told at most."""
 

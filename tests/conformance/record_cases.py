@@ -19,13 +19,21 @@ import time  # noqa: TID251 - seconds on the real machine
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from tests.conformance.casebook import transcripts
-from tests.conformance.casebook.model import LEVELS
-from tests.conformance.casebook.playing import Play, finalize, play_all
-from tests.conformance.casebook.reading import Case, brokers, cases, chosen, rules
-from tests.conformance.grounds import BlockingTarget, ground_of, kafka_on
-from tests.conformance.recordings import Exchange, Recording, Recordings, recording_of, together
+from tests.conformance.grounds import ground_of, kafka_on
+from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.saying import say
+from txnsim_lab.conformance._book import answers
+from txnsim_lab.conformance._book.model import LEVELS
+from txnsim_lab.conformance._book.playing import Play, finalize, play_all
+from txnsim_lab.conformance._book.reading import Case, brokers, cases, chosen, rules
+from txnsim_lab.conformance._book.recordings import (
+    Exchange,
+    Recording,
+    Recordings,
+    recording_of,
+    together,
+)
+from txnsim_lab.conformance._book.targets import BlockingTarget
 
 LINES_MAX: Final = 200
 
@@ -106,7 +114,7 @@ def undeclared(plays: Plays, found: dict[Place, Recording]) -> Iterator[str]:
 def changes(found: dict[Place, Recording]) -> Iterator[str]:
     """Where Kafka says something else than what is kept."""
     for (file, name, level), now in sorted(found.items()):
-        was = transcripts.read(file).get(name, {}).get(level, ())
+        was = answers.read(file).get(name, {}).get(level, ())
         place = f"{file}/{name} at {level}"
         if [one.asked for one in was] != [one.asked for one in now]:
             yield f"{place}: asks other things than what is kept"
@@ -124,7 +132,7 @@ def keep(found: dict[Place, Recording], *, whole: bool) -> None:
     What was known to vary keeps all its answers.
     """
     for file in sorted({file for file, _, _ in found}):
-        kept = transcripts.read(file)
+        kept = answers.read(file)
         book: dict[str, Recordings] = {}
         for case in (one for one in cases() if one.file == file):
             was = kept.get(case.name, {})
@@ -137,10 +145,12 @@ def keep(found: dict[Place, Recording], *, whole: bool) -> None:
                     levels[level] = was[level]
             if levels:
                 book[case.name] = levels
-        transcripts.write(file, book, book)
+        path = answers.path_of(file)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(answers.text_of(file, book, book, kafka=KAFKA_VERSION), "utf-8")
     if whole:
-        for file in set(transcripts.recorded_files()) - {case.file for case in cases()}:
-            transcripts.path_of(file).unlink()
+        for file in set(answers.recorded_files()) - {case.file for case in cases()}:
+            answers.path_of(file).unlink()
 
 
 def _merged(was: Recording | None, now: Recording) -> Recording:

@@ -1,83 +1,19 @@
-"""What a real Apache Kafka answered, as files: ``transcripts/STORY.jsonl``.
+"""What a real Apache Kafka answered to stories, as files: ``transcripts/STORY.jsonl``.
 
 The first line says which story, which Kafka, and at which levels of ``transaction.version`` it was
-played; every further line is one exchange, in order::
-
-    {"ask":"EndTxn v4 commit","says":{...}}
-    {"ask":"EndTxn v4 again","on":[2],"as":"EndTxn v4 commit"}
-    {"ask":"Fetch v12 all","any":[{...},{...}]}
-
-``on`` are the levels where the exchange happened, unless everywhere. ``as`` names the first line
-that was asked so: the answer is the same. ``any`` lists what a real broker answers sometimes this
-way and sometimes that (``RACES`` of ``tests.conformance.programme``).
+played; every further line is one exchange (``txnsim_lab.conformance._book.recordings``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from tests.support.apache_kafka import KAFKA_VERSION
-from tests.support.transcript import Transcript, differences
+from txnsim_lab.conformance._book.recordings import Recording, Recordings, from_lines, to_lines
 
 FOLDER: Final = Path(__file__).with_name("transcripts")
-SHORT: Final = 60
-"""Answers up to this length are written out: a reference would not be shorter."""
-
-
-class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked, and the answers to it as JSON, more than one where Kafka is racy."""
-
-    asked: str
-    answers: tuple[str, ...]
-
-
-Recording = tuple[Exchange, ...]
-"""The exchanges of one story at one level."""
-Recordings = Mapping[int, Recording]
-"""The recordings of one story by level."""
-
-
-def recording_of(transcript: Transcript) -> Recording:
-    """The recording of one play."""
-    return tuple(
-        Exchange(asked=asked, answers=(_json(answer),)) for asked, answer in transcript.entries
-    )
-
-
-def together(plays: Sequence[Recording]) -> Recording:
-    """One recording of several plays of a story, with every answer that came.
-
-    Raises:
-        ValueError: The plays did not ask the same things.
-    """
-    if len({tuple(one.asked for one in play) for play in plays}) != 1:
-        raise ValueError("the plays part: they asked different things")
-    return tuple(
-        Exchange(
-            asked=same[0].asked,
-            answers=tuple(sorted({answer for one in same for answer in one.answers})),
-        )
-        for same in zip(*plays, strict=True)
-    )
-
-
-def unlike(recording: Recording, found: Transcript) -> Iterator[str]:
-    """Where a play says something else than the recording allows, one line each."""
-    expected = Transcript()
-    for place, exchange in enumerate(recording):
-        ours = _json(found.entries[place][1]) if place < len(found.entries) else ""
-        chosen = ours if ours in exchange.answers else exchange.answers[0]
-        expected.entries.append((exchange.asked, json.loads(chosen)))
-    yield from differences(expected, found)
-
-
-# Files
 
 
 def path_of(name: str, folder: Path = FOLDER) -> Path:
@@ -96,70 +32,10 @@ def read(name: str, folder: Path = FOLDER) -> dict[int, Recording]:
     return from_lines(lines, json.loads(head)["levels"])
 
 
-def from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
-    """What ``to_lines`` wrote."""
-    found: dict[int, list[Exchange]] = {level: [] for level in levels}
-    first: dict[str, str] = {}
-    for line in map(json.loads, lines):
-        asked = line["ask"]
-        if "as" in line:
-            answers: tuple[str, ...] = (first[line["as"]],)
-        else:
-            answers = tuple(map(_json, line["any"] if "any" in line else [line["says"]]))
-            first.setdefault(asked, answers[0])
-        for level in line.get("on", levels):
-            found[level].append(Exchange(asked=asked, answers=answers))
-    return {level: tuple(exchanges) for level, exchanges in found.items()}
-
-
 def write(name: str, recordings: Recordings, folder: Path = FOLDER) -> None:
     """Write the recordings of a story; equal ones give equal files."""
-    head = _json({"story": name, "kafka": KAFKA_VERSION, "levels": sorted(recordings)})
+    head = json.dumps(
+        {"story": name, "kafka": KAFKA_VERSION, "levels": sorted(recordings)}, separators=(",", ":")
+    )
     lines = [head, *to_lines(recordings)]
     path_of(name, folder).write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
-def to_lines(recordings: Recordings) -> list[str]:
-    """One line for each exchange; what is equal is there once."""
-    levels = sorted(recordings)
-    lines = []
-    said: dict[str, str] = {}
-    first: set[str] = set()
-    for exchange, on in _merged(recordings):
-        line: dict[str, Any] = {"ask": exchange.asked}
-        if on != levels:
-            line["on"] = on
-        answer, *others = exchange.answers
-        if others:
-            line["any"] = [json.loads(one) for one in exchange.answers]
-            first.add(exchange.asked)
-        elif answer in said and len(answer) > SHORT:
-            line["as"] = said[answer]
-        else:
-            line["says"] = json.loads(answer)
-            if exchange.asked not in first:
-                said.setdefault(answer, exchange.asked)
-                first.add(exchange.asked)
-        lines.append(_json(line))
-    return lines
-
-
-def _merged(recordings: Recordings) -> list[tuple[Exchange, list[int]]]:
-    """One sequence in which each level finds its own in order; what is equal is there once."""
-    merged: list[tuple[Exchange, list[int]]] = []
-    for level, recording in sorted(recordings.items()):
-        known = [exchange for exchange, _ in merged]
-        matcher = SequenceMatcher(None, known, recording, autojunk=False)
-        longer: list[tuple[Exchange, list[int]]] = []
-        for kind, start, end, begin, stop in matcher.get_opcodes():
-            if kind == "equal":
-                longer += [(exchange, [*on, level]) for exchange, on in merged[start:end]]
-            else:
-                longer += merged[start:end]
-                longer += [(exchange, [level]) for exchange in recording[begin:stop]]
-        merged = longer
-    return merged
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

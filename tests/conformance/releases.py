@@ -27,13 +27,14 @@ from typing import Any, Final
 import msgspec
 
 from tests.conformance import programme
-from tests.conformance.casebook.model import LEVELS, BrokerConfig
-from tests.conformance.casebook.playing import Play, finalize, play_all
-from tests.conformance.casebook.reading import Case, brokers, chosen, rules
-from tests.conformance.grounds import There, ground_of, kafka_on, simulator_on
-from tests.real.stories.player import Story
-from tests.support.transcript import Transcript, differences
+from tests.conformance.grounds import ground_of, kafka_on, simulator_on
 from txnsim.releases import RELEASES, Release
+from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
+from txnsim_lab.conformance._book.player import Story
+from txnsim_lab.conformance._book.playing import Play, finalize, play_all
+from txnsim_lab.conformance._book.reading import Case, brokers, chosen, rules
+from txnsim_lab.conformance._book.targets import There
+from txnsim_lab.conformance._book.transcript import Transcript, differences
 
 FEATURE: Final = "transaction.version"
 HANDFUL: Final = 24

@@ -12,8 +12,8 @@ from typing import Any, Final
 from tests.support.denials import plainly
 from tests.support.handlers import KEYS
 from tests.support.patience import until
-from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.security import bearer, unsecured_token
+from txnsim.client.raw.connection import Outcome, RawConnection
 from txnsim.errors import ErrorCode
 
 SHORT_MS: Final = 3_000
@@ -35,7 +35,7 @@ class Talk:
 
     def close(self) -> None:
         """End it."""
-        self._connection.__exit__(None, None, None)
+        self._connection.close()
 
     def ask(self, api: str, version: int, **values: Any) -> Any:
         """Send a request; its answer is kept."""

@@ -23,9 +23,9 @@ from tests.support.questions import DESCRIBE_ORDERS, denials
 from tests.support.security import acl
 from tests.support.txnsim_server import TxnsimServer
 from tests.support.virtual_world import VirtualWorld
-from tests.support.world import playing_in
 from txnsim.config import load
 from txnsim.errors import ErrorCode
+from txnsim.runtime.blocking import playing_in
 from txnsim.security.acls import Operation, ResourceType
 from txnsim.server.options import ClusterOptions
 

@@ -15,10 +15,10 @@ from tests.conformance.changes import LASTING
 from tests.conformance.model import ABSENT, ONGOING, PARTITIONS, PREPARED, World
 from tests.conformance.operations import Operation, Values, resolved
 from tests.conformance.races import PATIENCE_S, Race
-from tests.real.stories.player import Player
-from tests.support.raw_wire import Outcome
-from tests.support.transcript import differences
+from txnsim.client.raw.connection import Outcome
 from txnsim.errors import ErrorCode
+from txnsim_lab.conformance._book.player import Player
+from txnsim_lab.conformance._book.transcript import differences
 
 LASTS_S: Final = 0.3
 """PrepareX that both sides show unchanged for that long is taken for good."""

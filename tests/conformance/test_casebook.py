@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests import docs
-from tests.conformance.casebook import other_transcripts, transcripts
-from tests.conformance.casebook.reading import all_files, brokers, cases, rules
+from tests.conformance.casebook import other_transcripts
 from tests.conformance.programme import LEVELS
 from txnsim import coordinators, log, txn
 from txnsim.broker import verification
@@ -20,6 +19,8 @@ from txnsim.config.yaml_bounds import read_mapping
 from txnsim.node import log_events
 from txnsim.replica import replicas
 from txnsim.runtime.trace_kinds import KINDS
+from txnsim_lab.conformance._book import answers
+from txnsim_lab.conformance._book.reading import all_files, brokers, cases, rules
 
 CASES_MIN = 300
 NAMED_MIN = 180
@@ -166,8 +167,8 @@ def test_every_play_is_recorded_and_every_recording_is_played() -> None:
     played = {(case.file, case.name, level) for case in cases() for level in case.text.levels}
     recorded = {
         (file, name, level)
-        for file in transcripts.recorded_files()
-        for name, book in transcripts.read(file).items()
+        for file in answers.recorded_files()
+        for name, book in answers.read(file).items()
         for level in book
     }
     none_of(map(str, played - recorded), "record them: python -m tests.conformance.record_cases")
@@ -175,8 +176,6 @@ def test_every_play_is_recorded_and_every_recording_is_played() -> None:
 
 
 def test_transcripts_are_small_enough_to_be_read_in_a_review() -> None:
-    sizes = {
-        file: transcripts.path_of(file).stat().st_size for file in transcripts.recorded_files()
-    }
+    sizes = {file: answers.path_of(file).stat().st_size for file in answers.recorded_files()}
     assert max(sizes.values()) <= FILE_BYTES_MAX
     assert sum(sizes.values()) <= ALL_BYTES_MAX

@@ -13,18 +13,18 @@ from functools import cache
 
 import pytest
 
-from tests.conformance.casebook import transcripts
-from tests.conformance.casebook.model import LEVELS
-from tests.conformance.casebook.playing import finalize, play
-from tests.conformance.casebook.reading import Case, brokers, cases
 from tests.conformance.grounds import Ground, ground_of, virtual_on
-from tests.conformance.recordings import unlike
-from tests.real.stories.player import Player
 from tests.support.virtual_world import VirtualWorld
+from txnsim_lab.conformance._book import answers
+from txnsim_lab.conformance._book.model import LEVELS
+from txnsim_lab.conformance._book.player import Player
+from txnsim_lab.conformance._book.playing import finalize, play
+from txnsim_lab.conformance._book.reading import Case, brokers, cases
+from txnsim_lab.conformance._book.recordings import unlike
 
 PLAYS = [(case, level) for level in LEVELS for case in cases() if level in case.text.levels]
 EXHAUSTED = "coordinator/exhausted"
-recorded = cache(transcripts.read)
+recorded = cache(answers.read)
 
 
 @cache
@@ -80,7 +80,7 @@ def test_a_leap_leaves_what_each_single_step_leaves(
 def test_the_simulator_answers_as_kafka_did(case: Case, level: int) -> None:
     recording = recorded(case.file).get(case.name, {}).get(level)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"
-    release = transcripts.release_of(case.file)
+    release = answers.release_of(case.file)
     with virtual_on(grounds()[case.broker], LEVELS[0], release) as target:
         finalize(target.bootstrap, level)
         found = play(case, target, level)

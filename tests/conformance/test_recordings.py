@@ -7,18 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.record import undeclared
-from tests.conformance.recordings import (
+from tests.conformance.recordings import path_of, read, write
+from txnsim_lab.conformance._book.recordings import (
     SHORT,
     Exchange,
     Recording,
-    path_of,
-    read,
     recording_of,
     together,
     unlike,
-    write,
 )
-from tests.support.transcript import Transcript
+from txnsim_lab.conformance._book.transcript import Transcript
 
 LONG = '{"message":"' + "x" * SHORT + '"}'
 OTHER = '{"message":"' + "y" * SHORT + '"}'

@@ -34,11 +34,12 @@ from tests.conformance.programme import (
     simulator,
     stories_at,
 )
-from tests.conformance.recordings import FOLDER, Recordings, read, recorded_stories, unlike
+from tests.conformance.recordings import FOLDER, read, recorded_stories
 from tests.real import stories
-from tests.real.stories.player import Story
 from tests.support.told_once import made_once
-from tests.support.transcript import Transcript
+from txnsim_lab.conformance._book.player import Story
+from txnsim_lab.conformance._book.recordings import Recordings, unlike
+from txnsim_lab.conformance._book.transcript import Transcript
 
 FILE_BYTES_MAX: Final = 1_200_000
 ALL_BYTES_MAX: Final = 5_000_000

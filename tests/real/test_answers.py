@@ -1,9 +1,9 @@
 """The same requests to a real Apache Kafka and to the simulator, answer by answer.
 
 A story (``tests/real/stories``) asks one broker after the other the same things; both transcripts
-must be equal once ``tests.support.transcript`` has normalised ids, addresses and times. What is
-played, and what is known to differ, stands in ``tests.conformance.programme``. The same without a
-real broker, against answers of one that were kept: ``tests/conformance/test_replay.py``.
+must be equal once ``txnsim_lab.conformance._book.transcript`` has normalised ids, addresses and
+times. What is played, and what is known to differ, stands in ``tests.conformance.programme``. The
+same without a real broker, against answers that were kept: ``tests/conformance/test_replay.py``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tests.conformance.programme import (
     played,
     simulator,
 )
-from tests.real.stories.player import Story
-from tests.support.transcript import differences
+from txnsim_lab.conformance._book.player import Story
+from txnsim_lab.conformance._book.transcript import differences
 
 pytestmark = pytest.mark.real
 

@@ -21,13 +21,13 @@ from tests.support.apache_listeners import logins
 from tests.support.denials import GUEST, creation
 from tests.support.handlers import KEYS
 from tests.support.patience import until
-from tests.support.raw_wire import RawConnection
 from tests.support.rights import ANY_ACL
 from tests.support.security import acl
 from txnsim.cli.main import INTERRUPTED_STATUS, main
 from txnsim.client._txn_admin import TransactionAdmin
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
+from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from txnsim.server.security_demo import Authority

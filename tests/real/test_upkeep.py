@@ -12,10 +12,10 @@ import pytest
 
 from tests.conformance.programme import played
 from tests.real import upkeep
-from tests.real.stories.player import Story
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.transcript import differences
 from tests.support.txnsim_server import TxnsimServer
+from txnsim_lab.conformance._book.player import Story
+from txnsim_lab.conformance._book.transcript import differences
 
 pytestmark = pytest.mark.real
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from tests.real.stories.data import _patched
-from tests.real.stories.player import STAMP_MS, Player, Topic, fetch, produce
-from tests.support.transcript import NOW_MS
 from txnsim.wire.batch import (
     GZIP,
     LZ4,
@@ -23,6 +21,8 @@ from txnsim.wire.batch import (
     iter_batches,
 )
 from txnsim.wire.varint import read_uvarint
+from txnsim_lab.conformance._book.player import STAMP_MS, Player, Topic, fetch, produce
+from txnsim_lab.conformance._book.transcript import NOW_MS
 
 PROPERTIES: Final = {
     "log.cleaner.backoff.ms": "100",

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from tests.clients.streams.control import ControlError, ControlPort, End
 from tests.soak.ledger import Ledger
 from tests.support.lived import Lived
-from tests.support.raw_wire import Outcome, RawConnection
+from txnsim.client.raw.connection import Outcome, RawConnection
 
 BATCH: Final = 1_000
 POLL_S: Final = 0.2

@@ -17,8 +17,8 @@ import msgspec
 
 from tests.support.handlers import KEYS, NOT_YET
 from tests.support.patience import until
-from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.rights import ANY_ACL, OFFSETS
+from txnsim.client.raw.connection import Outcome, RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import AclBinding
 from txnsim.wire import codec

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from tests.support.clusters import real_cluster
-from tests.support.raw_wire import message_from
 from txnsim.api.registry import HANDLERS, SHIPPED
 from txnsim.api.request import NoResponse, Request
 from txnsim.broker.broker import Broker
@@ -20,6 +19,7 @@ from txnsim.types import BrokerId
 from txnsim.wire import codec
 from txnsim.wire.apis import APIS
 from txnsim.wire.batch import Record, build_batch
+from txnsim.wire.plain_values import message_from
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 NO_SUCH_ID: Final = uuid.UUID(int=0x1234)

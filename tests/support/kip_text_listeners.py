@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from tests.support.clusters import real_cluster
 from tests.support.handlers import KEYS, NOT_YET, batch, produce, transaction
-from tests.support.raw_wire import message_from
 from tests.support.wires import Wire
 from txnsim.api.kip_text.table import LISTENER
 from txnsim.errors import ErrorCode
@@ -25,6 +24,7 @@ from txnsim.types import (
     partition_for,
 )
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 
 SHIPPED: Final = CLIENT_LISTENER
 TEXT: Final = LISTENER

@@ -47,6 +47,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "on-real-kafka.md",
     ),
     "How to check a client": ("exam.md",),
+    "How to check a broker": ("conformance.md",),
     "How to operate Kafka": (
         "repair.md",
         "practise.md",

@@ -17,10 +17,10 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from tests.conformance.casebook.reading import rules
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim.wire.apis import APIS
+from txnsim_lab.conformance._book.reading import rules
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time

@@ -12,7 +12,6 @@ from collections.abc import Awaitable
 from typing import Final, TypeVar
 
 from tests.support.lived import Lived
-from tests.support.transcript import NOW_MS
 from tests.support.virtual_environment import around
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
@@ -21,6 +20,7 @@ from txnsim.runtime.virtual._connection import VirtualTransport
 from txnsim.runtime.virtual.run import VirtualLoop
 from txnsim.server.cluster import SimCluster
 from txnsim.server.options import ClusterOptions
+from txnsim_lab.conformance._book.transcript import NOW_MS
 from txnsim_lab.target.cluster import SIMULATED, Ability
 from txnsim_lab.target.simulated import SimulatedTarget
 
@@ -101,9 +101,12 @@ class VirtualWorld(Lived):
 
     # Target
 
-    def age(self, transactional_id: str, epoch: int) -> None:
+    def age(self, transactional_id: str, epoch: int) -> bool:
         """Let an idle transactional id go on at an epoch."""
+        if Ability.INSIDE not in self.can:
+            return False
         self._run(self._age(transactional_id, epoch))
+        return True
 
     def kill(self, broker: int) -> None:
         """End a broker at once, as ``kill -9`` does."""

@@ -354,7 +354,6 @@ class GroupHost(CoordinatorHost):
         self._settings = settings
         self._verification = verification
         self._image = replicas.image
-        """The last one."""
 
     def _make(self) -> GroupCoordinator:
         """Made when groups or their log are first asked for: a cluster begins without, and its

@@ -69,7 +69,6 @@ class ShareHost(CoordinatorHost):
         """When the broker started; None while it does not run."""
         self._made: ShareCoordinator | None = None
         self._image = replicas.image
-        """The last one."""
 
     def _make(self) -> ShareCoordinator:
         """Made when share partitions or their log are first asked for: most clusters have none."""

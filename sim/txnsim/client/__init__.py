@@ -17,6 +17,7 @@ no more than any client does.
   the broker of each key.
 - ``inspection``: what hangs, why readers wait, and what repairs it.
 - ``requests``, ``txn_requests``, ``group_requests``: requests from plain values.
+- ``raw``: one broker, frame by frame, for what compares brokers.
 - ``errors``: errors by their possible next step.
 
 Kafka's counterpart is its module *clients*.

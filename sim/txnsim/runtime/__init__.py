@@ -7,6 +7,7 @@
 - ``tls``: contexts of TLS; the handshake of a client is led by ``network``.
 - ``real``: put on the system's clocks, sockets and uvloop; ``wall_clock`` for programs without a
   loop.
+- ``blocking``: connections and time for programs that wait for each answer.
 - ``virtual``: put on a loop whose clock jumps.
 - ``turns``, ``switch_interval``: who goes first on the loop.
 - ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen, ``_trace_forms``

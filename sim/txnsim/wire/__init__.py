@@ -6,6 +6,7 @@
 - ``decoder``, ``encoder``: compiled per class on first use, from what ``_schema`` reads of it, by
   ``_codegen``; ``values`` and ``varint`` are single fields.
 - ``apis``: names of the APIs and where their flexible encoding begins.
+- ``plain_values``: messages from plain values, by field name.
 - ``filters``: those of requests that list something, from the command line to the core.
 - ``error_codes``, ``rewriting``: the errors of an answer, and fields that a fault changes in it.
 - ``batch``: record batches as raw bytes: ``batch_header``, ``batch_rewrite``, ``control``

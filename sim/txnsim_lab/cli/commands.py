@@ -24,6 +24,10 @@ _EXAMPLES: Final = {
         "txnsim proxy --bootstrap-server localhost:9092",
         "txnsim proxy --bootstrap-server localhost:9092 --peer 1=localhost:9094",
     ),
+    "conformance": (
+        "txnsim conformance localhost:9092",
+        "txnsim conformance localhost:9092 --release 3.9 --junit conformance.xml",
+    ),
     "practise": ("txnsim practise", "txnsim practise copies/broker-1 copies/broker-2"),
     "lesson": ("txnsim lesson", "txnsim lesson L1"),
     "check": ("txnsim check history.jsonl", "txnsim check --json - < history.jsonl"),
@@ -145,6 +149,10 @@ TABLE: Final = CommandTable(
             "txnsim_lab.cli._exam",
             "an exam for client libraries: what they do when it goes wrong",
         ),
+        "conformance": (
+            "txnsim_lab.cli._conformance",
+            "what a real Kafka answers, asked of any broker: passed, or where it differs",
+        ),
         "schema": (
             "txnsim_lab.cli._schema",
             "JSON Schemas for editors: stories, clusters, fault rules",
@@ -164,7 +172,7 @@ TABLE: Final = CommandTable(
     },
     groups={
         "start a cluster": ("practise",),
-        "any Kafka cluster, this one or a real one": ("proxy",),
+        "any Kafka cluster, this one or a real one": ("proxy", "conformance"),
         "stories, lessons, and judges": (
             "scenario",
             "simulate",

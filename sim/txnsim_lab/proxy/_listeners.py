@@ -16,7 +16,7 @@ from txnsim.errors import ConfigError
 from txnsim.faults.points import FaultPoint
 from txnsim.loggers import Logger
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.text import PORT_MAX, host_and_port
+from txnsim.text import host_and_port
 from txnsim.wire.apis import API_VERSIONS
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._crossings import Sent, peer_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _log: Final = Logger("txnsim_lab.proxy")
+_PORT_MAX: Final = 65_535
 LISTENERS_MAX: Final = 1_000
 """The most brokers that get one: a cluster may name any number."""
 
@@ -276,9 +277,9 @@ class NodeListeners:
 
     def _port_of(self, node_id: int) -> int:
         port = self._port and self._port + node_id
-        if port > PORT_MAX:
+        if port > _PORT_MAX:
             raise ConfigError(
-                f"broker {node_id} would be at port {self._port} + {node_id}, above {PORT_MAX}: "
+                f"broker {node_id} would be at port {self._port} + {node_id}, above {_PORT_MAX}: "
                 "choose a lower port, or 0 for free ones"
             )
         return port

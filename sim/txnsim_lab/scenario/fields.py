@@ -22,7 +22,7 @@ from pydantic import (
 from txnsim.faults.rule import FaultRule
 from txnsim.mistakes import converted
 from txnsim.settings import Settings
-from txnsim.text import DURATION_FORMS, read_ms
+from txnsim.text import read_ms
 from txnsim.types import TopicPartition
 from txnsim_lab.check.observations import Position
 from txnsim_lab.scenario._notation.places import by_name, located, shown
@@ -97,7 +97,7 @@ def with_numbers(value: Any, settings: Settings) -> Any:
 def duration_ms(value: Any) -> Any:
     """``21m``, ``500ms``, ``-10s`` as milliseconds."""
     if not isinstance(value, str):
-        raise ValueError(f"expected a duration such as {DURATION_FORMS}")
+        raise ValueError("expected a duration such as 500ms, 30s, 21m, 2h or 7d")
     milliseconds = read_ms(value)
     if abs(milliseconds) > DURATION_MS_MAX:
         raise ValueError(f"{value} is more than {DURATION_DAYS_MAX}d, the longest duration")

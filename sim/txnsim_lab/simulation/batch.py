@@ -19,7 +19,6 @@ import msgspec
 from txnsim import TXNSIM
 from txnsim.errors import ConfigError
 from txnsim.files import append, write_whole
-from txnsim.runtime.virtual.process import HASH_SEED
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation._plan import Plan
@@ -28,6 +27,7 @@ from txnsim_lab.simulation.play import OVER_LIMIT, Cell, play, quieten
 
 T = TypeVar("T")
 
+_HASH_SEED: Final = "PYTHONHASHSEED"
 CHUNK: Final = 8
 """Seeds per task: a task costs about a millisecond, a seed some hundred."""
 
@@ -230,17 +230,17 @@ def in_pool(
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes in which hashes of strings repeat. They are started with the first work."""
-    before = os.environ.get(HASH_SEED)
-    os.environ[HASH_SEED] = "0"
+    before = os.environ.get(_HASH_SEED)
+    os.environ[_HASH_SEED] = "0"
     try:
         fresh = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(jobs, mp_context=fresh, initializer=quieten) as pool:
             yield pool
     finally:
         if before is None:
-            del os.environ[HASH_SEED]
+            del os.environ[_HASH_SEED]
         else:
-            os.environ[HASH_SEED] = before
+            os.environ[_HASH_SEED] = before
 
 
 def _all_of(work: Callable[[int], T], seeds: list[int]) -> list[T]:

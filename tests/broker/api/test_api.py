@@ -24,7 +24,6 @@ from tests.broker.server.test_connection import first, open_wire
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.group_api import GROUP, join_values
 from tests.support.handlers import KEYS, NO_SUCH_ID, Api
-from tests.support.raw_wire import message_from
 from tests.support.security import acl
 from tests.support.wires import Wire
 from tests.support.within import within
@@ -77,6 +76,7 @@ from txnsim.wire import codec
 from txnsim.wire.codec import build, encode_body
 from txnsim.wire.error_codes import errors_of
 from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from txnsim.wire.plain_values import message_from
 from txnsim.wire.registry import version_range
 from txnsim.wire.values import Rows
 

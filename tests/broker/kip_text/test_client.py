@@ -183,7 +183,8 @@ async def test_an_abort_names_a_start_offset_alone(
 
 E = ErrorCode
 RECORDED: Final = (
-    Path(__file__).parents[2] / "conformance/transcripts/cases/coordinator/two_phase.jsonl"
+    Path(__file__).parents[3]
+    / "sim/txnsim_lab/conformance/casebook/answers/coordinator/two_phase.jsonl"
 )
 
 

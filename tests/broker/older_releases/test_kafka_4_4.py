@@ -9,13 +9,13 @@ from typing import Any, Final
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.raw_wire import message_from
 from tests.support.waiting import until
 from tests.support.wires import API_VERSIONS, Wire
 from tests.support.within import within
 from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 
 E = ErrorCode
 FIND_COORDINATOR, INIT_PRODUCER_ID, HEARTBEAT = 10, 22, 68

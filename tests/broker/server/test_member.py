@@ -11,7 +11,6 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.handlers import KEYS
 from tests.support.images import B1, B2, B3
-from tests.support.raw_wire import message_from
 from tests.support.waiting import alive, until
 from tests.support.within import within
 from txnsim.api.registry import HANDLERS
@@ -24,6 +23,7 @@ from txnsim.server._connection import RETRY_TIMEOUT_MS
 from txnsim.server.member import MemberState
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 
 # Stop, kill, start and isolate brokers of a whole cluster, as a client and the metadata see it.
 

@@ -11,7 +11,6 @@ from uuid import UUID
 import pytest
 
 from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
-from tests.support.raw_wire import message_from
 from tests.support.wires import Wire
 from txnsim.api.registry import HANDLERS
 from txnsim.api.request import READS
@@ -37,6 +36,7 @@ from txnsim.runtime.trace import TraceLevel
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name
+from txnsim.wire.plain_values import message_from
 
 BUDGET: Final = 40_000
 TIMES: Final = 900

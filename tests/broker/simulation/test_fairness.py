@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.raw_wire import message_from
 from tests.support.wires import API_VERSIONS, METADATA, Wire
 from tests.support.within import within
 from txnsim.metrics.requests import ApiMeter
@@ -21,6 +20,7 @@ from txnsim.server._listener import BrokerListener
 from txnsim.server._outbox import PART_BYTES
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 
 FIRST = TopicPartition("orders", 0)
 FETCH = 1

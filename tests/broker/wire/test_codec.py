@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from kio.serial import entity_reader
 
 from tests.support.old_messages import old_message
-from tests.support.raw_wire import message_from
 from txnsim.errors import BadInputError, MalformedFrameError, UnsupportedRequestError
 from txnsim.wire import registry
 from txnsim.wire._codegen import Source, twin_of
@@ -43,6 +42,7 @@ from txnsim.wire.codec import (
 from txnsim.wire.decoder import COPIED_RECORDS_MAX, DecodeFaultError, read_in_steps, reader
 from txnsim.wire.encoder import maker
 from txnsim.wire.old_messages import OldMessage
+from txnsim.wire.plain_values import message_from
 from txnsim.wire.varint import read_uvarint, uvarint
 
 END_TXN = 26

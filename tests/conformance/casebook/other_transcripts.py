@@ -12,10 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tests.conformance.casebook.model import CLOSED, SILENT, Recorded, Rule
-from tests.conformance.recordings import FOLDER, from_lines
-from tests.support.raw_wire import Outcome
+from tests.conformance.recordings import FOLDER
+from txnsim.client.raw.connection import Outcome
 from txnsim.errors import ErrorCode
+from txnsim_lab.conformance._book.model import CLOSED, SILENT, Recorded, Rule
+from txnsim_lab.conformance._book.recordings import from_lines
 
 _OUTCOMES: Final = {Outcome.CLOSED.value: CLOSED, Outcome.SILENT.value: SILENT}
 _ERRORS: Final = {

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from tests.conformance.casebook.model import LEVELS, Rule, RuleFile
-from tests.conformance.casebook.reading import Case, cases, rule_files
+from txnsim_lab.conformance._book.model import LEVELS, Rule, RuleFile
+from txnsim_lab.conformance._book.reading import Case, cases, rule_files
 
 CASES_TOLD_MAX: Final = 4
 """Cases that are named for a rule; the files have the others."""
@@ -88,7 +88,7 @@ def _proof(rule: Rule, proofs: list[Case]) -> str:
 def _told(proofs: Iterable[Case]) -> str:
     names = list(dict.fromkeys((case.file, case.text.name) for case in proofs))
     told = [
-        f"[{file.split('/')[1]}: {name}](../tests/conformance/cases/{file}.yaml)"
+        f"[{file.split('/')[1]}: {name}](../sim/txnsim_lab/conformance/casebook/cases/{file}.yaml)"
         for file, name in names[:CASES_TOLD_MAX]
     ]
     more = len(names) - len(told)

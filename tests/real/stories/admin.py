@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import struct
-import uuid
 from typing import Any, Final
 
 from tests.real.stories.configs import BAD_TOPIC_CONFIGS
-from tests.real.stories.player import Player, Story
-from tests.support.transcript import in_order
-
-NO_SUCH_ID: Final = uuid.UUID("11111111-2222-4333-8444-555555555555")
+from txnsim_lab.conformance._book.player import NO_SUCH_ID, Player, Story
+from txnsim_lab.conformance._book.transcript import in_order
 
 
 def api_versions(player: Player) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.real.stories.player import Player, Story
 from txnsim.metadata.configs import BROKER_CONFIGS
+from txnsim_lab.conformance._book.player import Player, Story
 
 GONE: Final = "gone"
 MAX_BYTES: Final = "message.max.bytes"

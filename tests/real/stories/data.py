@@ -5,9 +5,17 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tests.real.stories.admin import NO_SUCH_ID
-from tests.real.stories.player import STAMP_MS, Player, Story, Topic, fetch, produce, records
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, control_batch, crc_of
+from txnsim_lab.conformance._book.batches import STAMP_MS
+from txnsim_lab.conformance._book.player import (
+    NO_SUCH_ID,
+    Player,
+    Story,
+    Topic,
+    fetch,
+    produce,
+    records,
+)
 
 
 def _patched(batch: bytes, at: int, piece: bytes, *, crc: bool = True) -> bytes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.real.stories.player import Player, Story
 from tests.real.stories.txn import Txn, marker, producers_of
+from txnsim_lab.conformance._book.player import Player, Story
 
 PATTERNS: Final = (
     *(

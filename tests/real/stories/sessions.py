@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.real.stories.admin import NO_SUCH_ID
-from tests.real.stories.player import Player, Story, Topic, fetch, produce, records
 from txnsim.errors import ErrorCode
+from txnsim_lab.conformance._book.player import (
+    NO_SUCH_ID,
+    Player,
+    Story,
+    Topic,
+    fetch,
+    produce,
+    records,
+)
 
 VERSIONS: Final = (7, 12, 13, 18)
 SLOTS: Final = 16

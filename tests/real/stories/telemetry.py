@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from tests.real.stories.player import Player, Story
 from txnsim.wire.compression import compress
+from txnsim_lab.conformance._book.player import Player, Story
 
 CLIENT_METRICS: Final = 16
 GET, PUSH = "GetTelemetrySubscriptions", "PushTelemetry"

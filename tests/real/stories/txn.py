@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.real.stories.player import Player, Topic, fetch, produce, records
+from txnsim_lab.conformance._book.player import Player, Topic, add_values, fetch, produce, records
 
 
 class Txn:
@@ -127,33 +127,6 @@ class Txn:
     def completed(self, state: str) -> None:
         self.player.until_state(self.id, state)
         self.describe(state)
-
-
-def add_values(
-    transactional_id: str,
-    pid: int,
-    epoch: int,
-    topics: list[tuple[str, list[int]]],
-    *,
-    verify: bool = False,
-) -> dict[str, Any]:
-    """Values of AddPartitionsToTxn in both shapes."""
-    wanted = [{"name": name, "partitions": partitions} for name, partitions in topics]
-    return {
-        "v3_and_below_transactional_id": transactional_id,
-        "v3_and_below_producer_id": pid,
-        "v3_and_below_producer_epoch": epoch,
-        "v3_and_below_topics": wanted,
-        "transactions": [
-            {
-                "transactional_id": transactional_id,
-                "producer_id": pid,
-                "producer_epoch": epoch,
-                "verify_only": verify,
-                "topics": wanted,
-            }
-        ],
-    }
 
 
 def producers_of(player: Player, topic: Topic, note: str = "") -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.support.handlers import KEYS, Api, batch, produce, read_back, transaction
-from tests.support.raw_wire import message_from
 from txnsim.api.kip_text._errors import (
     passing_error,
     produce_error,
@@ -22,6 +21,7 @@ from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from txnsim.wire.plain_values import message_from
 
 # What the listener of ``--kip-text`` speaks, and what it refuses, beside the ordinary one.
 

@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.handlers import KEYS, Api, handlers
-from tests.support.raw_wire import message_from
 from tests.support.wires import API_VERSIONS, Wire
 from tests.support.within import within
 from txnsim.api.nodes._get_telemetry_subscriptions import client_of
@@ -19,6 +18,7 @@ from txnsim.api.request import ClientLink
 from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 
 # GetTelemetrySubscriptions: what a client is told, and refused.
 

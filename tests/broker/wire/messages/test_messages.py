@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.raw_wire import message_from
 from txnsim.errors import ErrorCode, MalformedFrameError
 from txnsim.wire.codec import (
     at_once,
@@ -27,6 +26,7 @@ from txnsim.wire.decoder import reader
 from txnsim.wire.encoder import writer
 from txnsim.wire.messages import metadata_records as schema
 from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from txnsim.wire.plain_values import message_from
 
 # Records of the metadata log: the bytes were written by a controller of Apache Kafka 4.3.1.
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from tests.spark.pipeline.corpus.truth import Place
-from tests.support.raw_wire import Outcome, RawConnection
+from txnsim.client.raw.connection import Outcome, RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
 
@@ -57,12 +57,12 @@ class Talk:
         traceback: TracebackType | None,
     ) -> None:
         for connection in self._connections.values():
-            connection.__exit__(None, None, None)
+            connection.close()
 
     def lose(self, broker: int) -> None:
         """A broker stops: its leaderships go, and nobody asks it any more."""
         del self._addresses[broker]
-        self._connections.pop(broker).__exit__(None, None, None)
+        self._connections.pop(broker).close()
         self._leaders.clear()
 
     @property

@@ -10,14 +10,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 import msgspec
 
-from tests.conformance.casebook.model import CLOSED, SILENT, Step
-from tests.conformance.casebook.reading import Case, rules
-from tests.conformance.casebook.values import (
+from txnsim.client.raw.connection import Outcome, RawConnection
+from txnsim.errors import ErrorCode
+from txnsim_lab.conformance._book.model import CLOSED, SILENT, Step
+from txnsim_lab.conformance._book.player import KEYS, NotOfferedError, Player
+from txnsim_lab.conformance._book.reading import Case, rules
+from txnsim_lab.conformance._book.targets import ALONE, Around, BlockingTarget
+from txnsim_lab.conformance._book.transcript import Transcript
+from txnsim_lab.conformance._book.values import (
     CaseError,
     Producer,
     TooLateError,
@@ -28,25 +35,16 @@ from tests.conformance.casebook.values import (
     error_codes,
     resolved,
 )
-from tests.conformance.casebook.verbs import DESCRIBING, TIMEOUT_MS, Request
-from tests.conformance.casebook.words import requests_of
-from tests.conformance.grounds import BlockingTarget
-from tests.real.stories.player import KEYS, Player
-from tests.support.lived import Lived
-from tests.support.raw_wire import Outcome, RawConnection
-from tests.support.transcript import Transcript
-from tests.support.world import world
-from txnsim.errors import ErrorCode
+from txnsim_lab.conformance._book.verbs import DESCRIBING, TIMEOUT_MS, Request
+from txnsim_lab.conformance._book.words import requests_of
 from txnsim_lab.target.cluster import Ability, TargetError, need
 
 WORKERS: Final = 6
 """Cases that are played at the same time: with more of them each takes longer, until transactions
 time out between two of its steps.
 """
-PATIENCE_S: Final = 60.0
 ATTEMPTS_MAX: Final = 5
 ANSWER: Final = "answer"
-"""The word that hears the answer to something asked before."""
 FEATURE: Final = "transaction.version"
 _UPGRADE: Final = 1
 _UNSAFE_DOWNGRADE: Final = 3
@@ -64,16 +62,19 @@ _OUTCOMES: Final = {Outcome.CLOSED: CLOSED, Outcome.SILENT: SILENT}
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one case at one level."""
+    """A transcript of one case at one level of ``transaction.version``, with its rules."""
 
     transcript: Transcript
+    seconds: float = 0.0
     racy: frozenset[int]
     """Places in the transcript where a real broker may answer otherwise the next time."""
+    rows: tuple[tuple[str, ...], ...]
+    """Rules by place in the transcript."""
     unshown: tuple[str, ...]
     """Rules that steps name, but whose answer was another one."""
 
 
-class CasePlayer(Lived):
+class CasePlayer:
     """Plays one case, as a context manager.
 
     Args:
@@ -81,27 +82,48 @@ class CasePlayer(Lived):
         target: The brokers.
         level: Finalized level of ``transaction.version``.
         turn: Tells it from other plays of the case there.
+        around: What is there besides.
     """
 
-    def __init__(self, case: Case, target: BlockingTarget, level: int, *, turn: str = "0") -> None:
+    def __init__(
+        self,
+        case: Case,
+        target: BlockingTarget,
+        level: int,
+        *,
+        turn: str = "0",
+        around: Around = ALONE,
+    ) -> None:
         self._case = case
         self._level = level
-        self._scene = f"{case.id.replace('/', '-')}-tv{level}-{turn}"
+        self._around = around
+        self._scene = f"{around.prefix}{case.id.replace('/', '-')}-tv{level}-{turn}"
         self._addresses = target.bootstrap.split(",")
-        self._player = Player(self._addresses[0], scene=self._scene, level=level)
+        self._player = Player(self._addresses[0], scene=self._scene, level=level, around=around)
         self._connections: dict[str, RawConnection] = {}
         self._awaited: dict[str, tuple[Request, str]] = {}
-        self._transcript = Transcript(scene=f"{self._scene}-")
+        self._transcript = Transcript(
+            scene=f"{self._scene}-", prefix=around.prefix, broker_id=around.broker_id
+        )
+        self._rows: list[tuple[str, ...]] = []
         self._variables: Variables = {**case.chosen, "level": level}
         self._racy: set[int] = set()
         self._target = target
         self._dead: set[int] = set()
         self._unshown: list[str] = []
 
-    def _left(self, exc: BaseException | None) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
         self._player.close()
         for connection in self._connections.values():
-            connection.__exit__(None, None, None)
+            connection.close()
         for broker_id in tuple(self._dead):
             self._start(broker_id)
 
@@ -111,6 +133,7 @@ class CasePlayer(Lived):
         Raises:
             CaseError: A step can't be done; with its place.
         """
+        begun_s = RawConnection.now_s()
         for name, wanted in self._case.topics().items():
             configs = resolved(wanted.configs, self._variables, self._player.name)
             configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
@@ -134,6 +157,8 @@ class CasePlayer(Lived):
         return Play(
             transcript=self._transcript,
             racy=frozenset(self._racy),
+            rows=tuple(self._rows),
+            seconds=RawConnection.now_s() - begun_s,
             unshown=tuple(self._unshown),
         )
 
@@ -150,6 +175,9 @@ class CasePlayer(Lived):
             return
         for request in self._requests(step, given):
             check_fields(KEYS[request.api], request.values)
+            offered = self._around.version(request.api, request.version)
+            if offered != request.version and not step.closes and not step.silent:
+                raise NotOfferedError(request.api, request.version)
             if step.later:
                 self._send(step, request)
                 continue
@@ -168,7 +196,6 @@ class CasePlayer(Lived):
         self._awaited[step.later] = (request, step.note or _told(step.given))
 
     def _hear(self, step: Step) -> None:
-        """``answer: NAME``: of what was asked before."""
         if step.given not in self._awaited:
             raise CaseError(f"{step.given} was not asked")
         request, told = self._awaited.pop(step.given)
@@ -199,16 +226,16 @@ class CasePlayer(Lived):
         return self._answered(step, request)
 
     def _answered(self, step: Step, request: Request) -> Any:
-        deadline_s = world().monotonic_s() + PATIENCE_S
+        deadline_s = RawConnection.now_s() + self._around.patience_s
         until = resolved(step.until, self._variables, self._player.name)
         while True:
             answer = self._ask(step, request)
             busy = step.settled and bool(_BUSY & set(error_codes(answer)))
             if not busy and all(_is(at_path(answer, path), it) for path, it in until.items()):
                 return answer
-            if world().monotonic_s() > deadline_s:
+            if RawConnection.now_s() > deadline_s:
                 raise CaseError(f"{request.api} stays {answer}")
-            world().sleep(_PAUSE_S)
+            RawConnection.pause(_PAUSE_S)
 
     def _ask(self, step: Step, request: Request) -> Any:
         connection = self._connection(step)
@@ -243,6 +270,7 @@ class CasePlayer(Lived):
     def _note(self, step: Step, request: Request, answer: Any, told: str) -> None:
         if step.racy:
             self._racy.add(len(self._transcript.entries))
+        self._rows.append(step.row)
         label = f"{request.api} v{request.version} {told} {request.note}"
         if step.parts:
             answer = {
@@ -280,7 +308,6 @@ class CasePlayer(Lived):
     # Who is asked
 
     def _connection(self, step: Step) -> RawConnection | None:
-        """None for the case's own."""
         if not step.via and not step.over:
             return None
         address = self._address(step.via) if step.via else self._addresses[0]
@@ -412,13 +439,12 @@ class CasePlayer(Lived):
         self._target.stop(given)
 
     def _start(self, given: int) -> None:
-        """``start: 3``: it is back."""
         self._target.start(given)
         self._dead.discard(given)
 
     def _pause(self, given: int) -> None:
         """``pause: 300``: so many milliseconds pass; for times that are compared."""
-        world().sleep(given / 1000)
+        RawConnection.pause(given / 1000)
 
 
 _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
@@ -463,7 +489,9 @@ def _told(given: Any) -> str:
 # Many
 
 
-def play(case: Case, target: BlockingTarget, level: int, *, turn: int = 0) -> Play:
+def play(
+    case: Case, target: BlockingTarget, level: int, *, turn: int = 0, around: Around = ALONE
+) -> Play:
     """Play one case; again where the machine was too busy for its timeouts.
 
     Raises:
@@ -473,7 +501,7 @@ def play(case: Case, target: BlockingTarget, level: int, *, turn: int = 0) -> Pl
     for attempt in range(ATTEMPTS_MAX):
         try:
             name = f"{turn}-{attempt}"
-            with CasePlayer(case, target, level, turn=name) as player:
+            with CasePlayer(case, target, level, turn=name, around=around) as player:
                 return player.play()
         except TooLateError as error:
             late = error
@@ -481,13 +509,21 @@ def play(case: Case, target: BlockingTarget, level: int, *, turn: int = 0) -> Pl
 
 
 def play_all(
-    cases: Sequence[Case], target: BlockingTarget, level: int, *, turn: int = 0
+    cases: Sequence[Case],
+    target: BlockingTarget,
+    level: int,
+    *,
+    turn: int = 0,
+    around: Around = ALONE,
 ) -> Iterator[tuple[Case, Future[Play]]]:
-    """Play several, side by side where they may be; each with what came of it, when it is done."""
     wanted = [case for case in cases if level in case.text.levels]
+
+    def asked(case: Case) -> Play:
+        return play(case, target, level, turn=turn, around=around)
+
     with ThreadPoolExecutor(WORKERS) as threads:
         together = [
-            (case, threads.submit(play, case, target, level, turn=turn))
+            (case, threads.submit(copy_context().run, asked, case))
             for case in wanted
             if not case.alone
         ]
@@ -496,7 +532,7 @@ def play_all(
         if case.alone:
             done: Future[Play] = Future()
             try:
-                done.set_result(play(case, target, level, turn=turn))
+                done.set_result(asked(case))
             except Exception as failure:  # noqa: BLE001 - handed to whoever asks for the result
                 done.set_exception(failure)
             yield case, done

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.conformance.casebook.values import Variables
-from tests.conformance.casebook.verbs import Request, Values, Verb, partition_of, producer_of
+from txnsim_lab.conformance._book.values import Variables
+from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of, producer_of
 
 NO_GENERATION: Final = -1
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tests.conformance.casebook.values import Topic, Variables
-from tests.conformance.casebook.verbs import Request, Values, Verb, partition_of
+from txnsim_lab.conformance._book.values import Topic, Variables
+from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of
 
 NOBODY: Final = -1
 GROUPS_FROM: Final = 8
@@ -80,7 +80,7 @@ def sync(
 
 
 def beat(
-    variables: Variables,
+    _variables: Variables,
     group: str,
     *,
     member: str,
@@ -99,7 +99,7 @@ def beat(
 
 
 def leave(
-    variables: Variables,
+    _variables: Variables,
     group: str,
     *,
     member: str = "",
@@ -239,18 +239,18 @@ def forget(variables: Variables, group: str, *, of: str = "t", v: int = 0) -> li
 # Administration
 
 
-def group(variables: Variables, of: str, *, v: int = 6) -> list[Request]:
+def group(_variables: Variables, of: str, *, v: int = 6) -> list[Request]:
     """DescribeGroups."""
     return [Request("DescribeGroups", v, _described("groups", of))]
 
 
-def consumers(variables: Variables, of: str, *, v: int = 1) -> list[Request]:
+def consumers(_variables: Variables, of: str, *, v: int = 1) -> list[Request]:
     """ConsumerGroupDescribe."""
     return [Request("ConsumerGroupDescribe", v, _described("group_ids", of))]
 
 
 def groups(
-    variables: Variables,
+    _variables: Variables,
     v: int = 5,
     *,
     states: Sequence[str] = (),
@@ -261,7 +261,7 @@ def groups(
     return [Request("ListGroups", v, values)]
 
 
-def drop(variables: Variables, group: str, *, v: int = 2) -> list[Request]:
+def drop(_variables: Variables, group: str, *, v: int = 2) -> list[Request]:
     """DeleteGroups."""
     return [Request("DeleteGroups", v, {"groups_names": [group]})]
 
@@ -271,7 +271,6 @@ def _described(field: str, group_id: str) -> Values:
 
 
 def _named(variables: Variables, name: str) -> str:
-    """A topic of the play, or a name as it is."""
     known = variables.get(name)
     return known.name if isinstance(known, Topic) else name
 

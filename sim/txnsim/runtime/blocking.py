@@ -1,21 +1,18 @@
 """What blocking players have around them: connections and time, real unless a play says otherwise.
 
 A story or a case is a plain function: it asks, waits for the answer, and pauses. So it can be
-played over TCP to any broker, and in virtual time to the simulator (``virtual_world``), where its
+played over TCP to any broker, and in virtual time to the simulator , where its
 pauses cost nothing and no busy machine makes it late.
 """
 
 from __future__ import annotations
 
-import socket  # noqa: TID251 - the real world
-import time  # noqa: TID251 - the real world
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Protocol
-
-if TYPE_CHECKING:
-    from txnsim_lab.target.cluster import Ability
+from typing import Final, Protocol
 
 
 class Line(Protocol):
@@ -25,10 +22,10 @@ class Line(Protocol):
         """How many seconds ``recv`` waits before it raises ``TimeoutError``."""
 
     def sendall(self, data: bytes, /) -> None:
-        """Send all of it."""
+        """Send every byte, or raise ``OSError``."""
 
     def recv(self, size: int, /) -> bytes:
-        """What has come, at most so much; nothing at the end of the stream."""
+        """Up to ``size`` bytes; empty at the end of the stream."""
 
     def close(self) -> None:
         """End it."""
@@ -46,19 +43,12 @@ class World(Protocol):
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
 
-    can: frozenset[Ability]
-    """Abilities of the cluster in it that a player may use (``txnsim_lab.target.cluster``); with
-    ``INSIDE`` comes ``age``.
-    """
-
-    def age(self, transactional_id: str, epoch: int) -> None:
-        """Let an idle transactional id go on at an epoch."""
+    def age(self, transactional_id: str, epoch: int) -> bool:
+        """Let an idle transactional id go on at an epoch; False where only requests lead there."""
 
 
 class RealWorld:
     """TCP, and the clock of the machine."""
-
-    can: frozenset[Ability] = frozenset()
 
     def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
         """Open a connection."""
@@ -72,9 +62,9 @@ class RealWorld:
         """Let time pass."""
         time.sleep(seconds)
 
-    def age(self, transactional_id: str, epoch: int) -> None:
+    def age(self, transactional_id: str, epoch: int) -> bool:  # noqa: ARG002 - the protocol's
         """Real brokers reach epochs one by one."""
-        raise NotImplementedError
+        return False
 
 
 _current: Final[ContextVar[World]] = ContextVar("world", default=RealWorld())  # noqa: B039 - has no state

@@ -1,4 +1,4 @@
-"""All short words of the casebook, and the requests that they make."""
+"""The casebook's vocabulary: each verb with the requests that it makes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from tests.conformance.casebook import group_verbs, log_verbs, member_verbs, share_verbs, verbs
-from tests.conformance.casebook.values import CaseError, Variables
-from tests.conformance.casebook.verbs import Request, Verb
+from txnsim_lab.conformance._book import group_verbs, log_verbs, member_verbs, share_verbs, verbs
+from txnsim_lab.conformance._book.values import CaseError, Variables
+from txnsim_lab.conformance._book.verbs import Request, Verb
 
 WORDS: Final[Mapping[str, Verb]] = {
     **verbs.VERBS,

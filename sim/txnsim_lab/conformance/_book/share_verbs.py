@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tests.conformance.casebook.values import Variables
-from tests.conformance.casebook.verbs import Request, Values, Verb, partition_of
+from txnsim_lab.conformance._book.values import Variables
+from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of
 
 _MOST: Final = 1 << 20
 
@@ -95,7 +95,6 @@ def settle(
 
 
 def _topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> list[Any]:
-    """A topic for each, with its partitions, in the order in which they are named first."""
     said: dict[str, list[Any]] = {name: [] for name in of}
     for one in acks:
         name, _, what = one.partition(" ")

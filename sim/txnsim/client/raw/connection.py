@@ -1,31 +1,36 @@
 """One connection to a broker, frame by frame: any request in any version, good or bad.
 
 A client library would choose versions, retry and hide answers; comparing brokers needs every frame
-as it is. Messages are built from plain values by field name: values that a version has no field for
-are left out, fields that are not given get zero, empty or the schema's default.
+as it is. Messages are built from plain values by field name (``wire.plain_values``).
 """
 
 from __future__ import annotations
 
+import ssl
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from enum import Enum
-from functools import cache
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self, cast
 
-from tests.support.lived import Lived
-from tests.support.world import world
+from txnsim.client.authentication import Authentication, ClientSecurity
+from txnsim.client.errors import AuthenticationError
+from txnsim.client.versions import Request
+from txnsim.runtime.blocking import Line, RealWorld, playing_in, world
+from txnsim.runtime.rng import random_hex
+from txnsim.runtime.tls import client_context
+from txnsim.runtime.wall_clock import wall_ms
 from txnsim.wire import codec
-from txnsim.wire._schema import ENTITY, REQUIRED, FieldRow, describe
-from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from txnsim.wire.plain_values import message_from, refuse_unknown
 from txnsim.wire.registry import versions
 
-Values = dict[str, Any]
-
+_AUTHENTICATE: Final = 1
+"""The version of SaslHandshake whose tokens come in requests, and of SaslAuthenticate that says how
+long a session lasts."""
 _ANSWER_TIMEOUT_S: Final = 20.0
 _SILENCE_S: Final = 0.7
 _PIECE_BYTES: Final = 1 << 16
-_ZEROS: Final[dict[str, object]] = {"string": "", "bool": False, "bytes": b"", "records": b""}
 
 
 class Outcome(Enum):
@@ -35,7 +40,7 @@ class Outcome(Enum):
     SILENT = "no answer, the connection stays"
 
 
-class RawConnection(Lived):
+class RawConnection:
     """A blocking connection; ``ask`` sends one request and reads its answer."""
 
     def __init__(
@@ -44,14 +49,60 @@ class RawConnection(Lived):
         *,
         client_id: str | None = "differ",
         answer_timeout_s: float = _ANSWER_TIMEOUT_S,
+        line: Line | None = None,
     ) -> None:
         host, port = address.rsplit(":", 1)
         self._answer_timeout_s = answer_timeout_s
-        self._socket = world().connect(host, int(port), timeout_s=answer_timeout_s)
+        self._socket = line or world().connect(host, int(port), timeout_s=answer_timeout_s)
         self._correlation_id = 0
         self._client_id = client_id
 
-    def _left(self, exc: BaseException | None) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @staticmethod
+    def check(api_key: int, values: Mapping[str, Any]) -> None:
+        """Refuse a field that no version of the request has.
+
+        Raises:
+            TypeError: With the field and those that there are.
+        """
+        refuse_unknown(codec.request_class(api_key, versions(api_key)[-1]), values)
+
+    @staticmethod
+    def reaching(security: ClientSecurity) -> AbstractContextManager[None]:
+        """Let connections of this thread be encrypted and logged in that way.
+
+        Raises:
+            ConfigError: A certificate of the client is none.
+        """
+        return playing_in(_SecuredWorld(security))
+
+    @staticmethod
+    def now_s() -> float:
+        """The time of the world that the connection is in, for deadlines."""
+        return world().monotonic_s()
+
+    @staticmethod
+    def pause(seconds: float) -> None:
+        """Let time pass there."""
+        world().sleep(seconds)
+
+    @staticmethod
+    def age(transactional_id: str, epoch: int) -> bool:
+        """Let an idle transactional id go on at an epoch; False where only requests lead there."""
+        return world().age(transactional_id, epoch)
+
+    def close(self) -> None:
+        """End it."""
         self._socket.close()
 
     def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
@@ -64,15 +115,15 @@ class RawConnection(Lived):
 
     def send(self, api_key: int, api_version: int, **values: Any) -> None:
         """Send one request without waiting."""
-        self._correlation_id += 1
         cls = codec.request_class(api_key, api_version)
+        self.send_message(api_key, api_version, message_from(cls, values))
+
+    def send_message(self, api_key: int, api_version: int, message: Any) -> None:
+        """Send a request that is made already."""
+        self._correlation_id += 1
         self._socket.sendall(
             codec.encode_request(
-                api_key,
-                api_version,
-                self._correlation_id,
-                self._client_id,
-                message_from(cls, values),
+                api_key, api_version, self._correlation_id, self._client_id, message
             )
         )
 
@@ -150,75 +201,49 @@ class RawConnection(Lived):
         return b"".join(pieces)
 
 
-_described = cache(describe)
+class _SecuredWorld(RealWorld):
+    """The real world, where each connection is encrypted and logged in before it is used.
 
-
-def message_from(cls: Any, values: Values) -> Any:
-    """A message of that class from plain values; dicts become the classes of their fields.
-
-    Raises:
-        TypeError: No version of the message has a field of that name there.
-    """
-    refuse_unknown(cls, values)
-    return _made(cls, values)
-
-
-def refuse_unknown(cls: Any, values: Mapping[str, Any]) -> None:
-    """Refuse a field that no version of the message has: a slip of the pen would be left out.
+    Args:
+        security: The way to reach the brokers.
 
     Raises:
-        TypeError: With the field and those that there are.
+        ConfigError: A certificate of the client is none.
     """
-    _refuse((cls, *_siblings(cls)), values, cls.__name__)
 
+    def __init__(self, security: ClientSecurity) -> None:
+        self._security = security
+        self._tls = client_context(security.tls) if security.protocol.has_tls else None
 
-@cache
-def _siblings(cls: Any) -> tuple[Any, ...]:
-    """The message in every version that there is, and in the layout of KIP-664."""
-    is_request = cls.__header_schema__.__name__ == "RequestHeader"
-    find = codec.request_class if is_request else codec.response_class
-    by_text = (WriteTxnMarkersRequest,) if cls.__name__ == "WriteTxnMarkersRequest" else ()
-    return (*by_text, *(find(cls.__api_key__, one) for one in versions(cls.__api_key__)))
+    def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
+        """Open a connection.
 
+        Raises:
+            AuthenticationError: The broker does not take the login, or its certificate is not
+                trusted.
+        """
+        line: Any = super().connect(host, port, timeout_s=timeout_s)
+        try:
+            if self._tls is not None:
+                line = self._tls.wrap_socket(line, server_hostname=host)
+            if self._security.protocol.has_sasl:
+                self._log_in(line, f"{host}:{port}")
+        except ssl.SSLError as error:
+            line.close()
+            raise AuthenticationError(f"TLS with {host}:{port}: {error}") from error
+        except BaseException:
+            line.close()
+            raise
+        return cast("Line", line)
 
-def _refuse(classes: Iterable[Any], values: Mapping[str, Any], place: str) -> None:
-    rows: dict[str, list[FieldRow]] = {}
-    for cls in classes:
-        found = _described(cls)
-        for row in (*found.plain, *found.tagged):
-            rows.setdefault(row.name, []).append(row)
-    for name, value in values.items():
-        if name not in rows:
-            raise TypeError(f"{place} has no field {name}; it has {', '.join(sorted(rows))}")
-        inner = [row.entity for row in rows[name] if row.kind == ENTITY]
-        if inner:
-            for one in value if isinstance(value, list | tuple) else [value]:
-                if isinstance(one, Mapping):
-                    _refuse(inner, one, f"{place}.{name}")
-
-
-def _made(cls: Any, values: Values) -> Any:
-    rows = _described(cls)
-    fields = {}
-    for row in (*rows.plain, *rows.tagged):
-        if row.name in values:
-            fields[row.name] = _field(row, values[row.name])
-        elif row.default is REQUIRED:
-            fields[row.name] = _zero(row)
-    return codec.build(cls, **fields)
-
-
-def _field(row: FieldRow, value: Any) -> Any:
-    if value is None or row.kind != ENTITY:
-        return tuple(value) if row.array and value is not None else value
-    if row.array:
-        return tuple(_made(row.entity, one) for one in value)
-    return _made(row.entity, value)
-
-
-def _zero(row: FieldRow) -> Any:
-    if row.array:
-        return ()
-    if row.nullable or row.kind == "uuid":
-        return None
-    return _made(row.entity, {}) if row.kind == ENTITY else _ZEROS.get(row.kind, 0)
+    def _log_in(self, line: Line, address: str) -> None:
+        login = Authentication(self._security, now_ms=wall_ms(), nonce=random_hex())
+        asking = RawConnection(address, line=line)
+        request: Request | None = login.handshake()
+        while request is not None:
+            message = request.build(codec.request_schema(request.api, _AUTHENTICATE))
+            asking.send_message(request.api, _AUTHENTICATE, message)
+            answer = asking.receive(request.api, _AUTHENTICATE)
+            if isinstance(answer, Outcome):
+                raise AuthenticationError(f"at the login: {answer.value}")
+            request = login.take(answer)

@@ -51,9 +51,7 @@ class Recorded(Part):
     file: str
     """Below ``transcripts/``, without ``.jsonl``: a story, or ``security/denied``."""
     asked: Annotated[Several, Field(min_length=1)]
-    """As the transcript has them."""
     says: str = ""
-    """What each answer must hold, as JSON has it; one of the rule's errors unless given."""
 
 
 class Elsewhere(Part):
@@ -120,7 +118,6 @@ class BrokerConfig(Part):
     properties: Mapping[str, str] = {}
     """Of both brokers, beside those of ``default``."""
     kafka_only: Mapping[str, str] = {}
-    """Of the real one only."""
     levels: Levels = LEVELS
     """Levels at which it is started."""
 
@@ -142,7 +139,7 @@ class TopicWanted(Part):
 
 
 class Step(Part):
-    """One request, or something short for it, and what is done with the answer."""
+    """A request in full or by its short word, and how its answer is checked and kept."""
 
     verb: str
     """``EndTxn v5``, or a word of ``verbs``."""
@@ -154,11 +151,8 @@ class Step(Part):
     save: str | Mapping[str, str] = ""
     """Producer that takes the identity of the answer; or names with paths into the answer."""
     until: Mapping[str, Any] = {}
-    """Path into the answer -> value or values; asked again and again until it is so."""
     settled: bool = False
-    """Asked again while the coordinator says that it is busy or not there."""
     parts: Several = ()
-    """Fields of the answer that are written down; all of them unless given."""
     promptly: bool = False
     """Must succeed, before something times out; otherwise the case is played again."""
     quiet: bool = False
@@ -170,7 +164,6 @@ class Step(Part):
     name.
     """
     closes: bool = False
-    """The connection is expected to be closed, however long it takes; one of its own."""
     via: str = ""
     """``coordinator of p``, ``leader of t.0``, with ``not`` another one; ``broker 2``."""
     over: str = ""
@@ -184,7 +177,6 @@ class Step(Part):
     @model_validator(mode="before")
     @classmethod
     def _verb_apart(cls, value: Any) -> Any:
-        """The one key that is not a field is the verb."""
         if not isinstance(value, dict):
             raise ValueError("a step is a mapping")
         verbs = [key for key in value if key not in cls.model_fields]
@@ -225,5 +217,4 @@ class CaseFile(Part):
     about: str = ""
     broker: str = "default"
     alone: bool = False
-    """Of all its cases."""
     cases: tuple[CaseText, ...]

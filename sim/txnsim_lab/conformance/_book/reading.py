@@ -13,7 +13,8 @@ import msgspec
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tests.conformance.casebook.model import (
+from txnsim.errors import ConfigError
+from txnsim_lab.conformance._book.model import (
     BrokerConfig,
     BrokerFile,
     CaseFile,
@@ -23,12 +24,10 @@ from tests.conformance.casebook.model import (
     Step,
     TopicWanted,
 )
-from txnsim.config.yaml_bounds import read_mapping
-from txnsim.errors import ConfigError
 
-HERE: Final = Path(__file__).resolve().parents[1]
-CASES: Final = HERE / "cases"
-RULES: Final = HERE / "rules"
+BOOK: Final = Path(__file__).parents[1] / "casebook"
+CASES: Final = BOOK / "cases"
+RULES: Final = BOOK / "rules"
 BROKERS: Final = CASES / "brokers.yaml"
 
 _LOADER: Final = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
@@ -67,7 +66,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return {row for step in self.steps(level) for row in step.row}
 
     def topics(self) -> dict[str, TopicWanted]:
-        """What must exist before."""
         return {
             name: TopicWanted(partitions=wanted) if isinstance(wanted, int) else wanted
             for name, wanted in self.text.topics.items()
@@ -88,7 +86,6 @@ def cases() -> tuple[Case, ...]:
 
 
 def chosen(names: Sequence[str]) -> list[Case]:
-    """The cases of these files, or with these names, ``vary`` or not; all of them unless given."""
     return [
         case
         for case in cases()
@@ -99,7 +96,6 @@ def chosen(names: Sequence[str]) -> list[Case]:
 
 @cache
 def rules() -> dict[str, tuple[RuleFile, Rule]]:
-    """Every rule by its id, with the file that it stands in."""
     found = [(file, rule) for file in rule_files() for rule in file.rules]
     _no_twice(rule.id for _, rule in found)
     return {rule.id: (file, rule) for file, rule in found}
@@ -174,15 +170,17 @@ def _read(path: Path, model: type[Model]) -> Model:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        _, lines = read_mapping(path.read_bytes(), file=path.name)
+        from txnsim_lab.scenario.reading import parsed
+
+        _, lines = parsed(path.name, path.read_text("utf-8"))
         raise ConfigError(
             "\n".join(_problem(path.name, problem, lines) for problem in error.errors())
         ) from None
 
 
-def _problem(file: str, problem: Any, lines: Mapping[tuple[str, ...], int]) -> str:
-    place = tuple(map(str, problem["loc"]))
+def _problem(file: str, problem: Any, lines: Mapping[tuple[str | int, ...], int]) -> str:
+    place = tuple(problem["loc"])
     known = place
     while known and known not in lines:
         known = known[:-1]
-    return f"{file}:{lines.get(known, 1)}: {'.'.join(place)}: {problem['msg']}"
+    return f"{file}:{lines.get(known, 1)}: {'.'.join(map(str, place))}: {problem['msg']}"

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from tests.conformance.casebook.batches import batch_from
-from tests.conformance.casebook.values import CaseError, Producer, Topic, Variables
-from tests.real.stories.admin import NO_SUCH_ID
-from tests.real.stories.player import fetch, produce
-from tests.real.stories.txn import add_values
+from txnsim_lab.conformance._book.batches import batch_from
+from txnsim_lab.conformance._book.player import NO_SUCH_ID, add_values, fetch, produce
+from txnsim_lab.conformance._book.values import CaseError, Producer, Topic, Variables
 
 Values = dict[str, Any]
 
@@ -23,7 +21,7 @@ DESCRIBING: Final = ("DescribeTransactions", 0)
 
 
 class Request(NamedTuple):
-    """What is asked."""
+    """API, version, and fields by name."""
 
     api: str
     version: int
@@ -109,7 +107,6 @@ def list_transactions(
     pids: Sequence[int] = (),
     duration: int = -1,
 ) -> list[Request]:
-    """ListTransactions; those of other plays are left out of the answer."""
     values = {
         "state_filters": list(states),
         "producer_id_filters": list(pids),
@@ -250,7 +247,6 @@ VERBS: Final[Mapping[str, Verb]] = {
 def producer_of(
     variables: Variables, name: str | None, other: Mapping[str, Any] | None = None
 ) -> Producer:
-    """A producer of the play, with what is given instead of its own."""
     found = Producer(id=None, pid=-1, epoch=-1) if name is None else variables.get(name)
     if not isinstance(found, Producer):
         raise CaseError(f"{name}: no producer of this play")

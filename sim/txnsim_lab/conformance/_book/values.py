@@ -17,13 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
-from tests.conformance.casebook.batches import batch_from
-from tests.support.raw_wire import refuse_unknown
+from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ErrorCode
-from txnsim.interbroker.share_state import ShareKey
 from txnsim.types import uuid_text
-from txnsim.wire import codec
-from txnsim.wire.registry import versions
+from txnsim_lab.conformance._book.batches import batch_from
 
 Variables = dict[str, Any]
 
@@ -46,11 +43,11 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseError(Exception):
-    """A case says something that can't be done; the message says what."""
+    """A step of the casebook that can't be played; its message names the step."""
 
 
 class TooLateError(CaseError):
-    """The machine was too busy: what was to happen before a timeout came after it."""
+    """A busy machine let a transaction time out before its step."""
 
 
 def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> Any:
@@ -78,7 +75,7 @@ def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> An
         case {"$times": [times, text]}:
             return text * times
         case {"$share": [group_id, topic_id, partition]}:
-            return ShareKey(group_id, uuid_text(topic_id), partition).coordinator_key
+            return f"{group_id}:{uuid_text(topic_id)}:{partition}"
     return inner
 
 
@@ -133,6 +130,6 @@ def check_fields(key: int, values: Mapping[str, Any]) -> None:
         CaseError: With the field and those that there are.
     """
     try:
-        refuse_unknown(codec.request_class(key, versions(key)[-1]), values)
+        RawConnection.check(key, values)
     except TypeError as error:
         raise CaseError(str(error)) from None

@@ -17,20 +17,23 @@ from enum import Enum
 from typing import Any, Final
 
 from txnsim.errors import ErrorCode
-from txnsim.wire.batch import iter_batches, read_control_record, read_records
+from txnsim.wire.batch import iter_batches, read_control_record
+from txnsim.wire.records import iter_records
 
 Plain = Any
 
 # Normalised: everything in which two correct brokers may differ.
 ADDRESSES: Final = frozenset({"host", "port", "cluster_id", "log_dir"})
 DISK: Final = frozenset({"total_bytes", "usable_bytes"})
-"""How much room a broker's disk has; -1, that it has none, is an answer of its own."""
 NUMBERED: Final = {
     "producer_id": "producer",
     "producer_ids": "producer",
     "session_id": "session",
 }
 """Ids that a broker draws, replaced by their order of appearance."""
+BROKERS: Final = frozenset(
+    {"broker_id", "controller_id", "isr_nodes", "leader_id", "node_id", "replica_nodes"}
+)
 NO_SESSION: Final = ("session_id", 0)
 EPOCHS: Final = frozenset({"finalized_features_epoch"})
 """Positions in the metadata log."""
@@ -71,9 +74,6 @@ UNORDERED_AFTERWARDS: Final = {
     "Member": "member_id",
     "TopicPartitions": "topic_id",
 }
-"""Entries of such lists that are sorted by something that the broker may have drawn, so by what
-stands for it; of those that were not heard of before there should be one at most.
-"""
 TEXTS: Final = frozenset({"assignment", "member_assignment", "member_metadata", "metadata"})
 """Bytes that are no batches."""
 DRAWN: Final = frozenset({"leader", "member_id"})
@@ -92,12 +92,16 @@ class Transcript:
 
     Args:
         scene: Beginning of the names that belong to this play alone; ``~`` stands for it.
+        prefix: Of the scene; as if it were not there.
+        broker_id: What the broker calls itself; 1 stands for it.
     """
 
-    def __init__(self, *, scene: str = "") -> None:
+    def __init__(self, *, scene: str = "", prefix: str = "", broker_id: int = 1) -> None:
         self.entries: list[tuple[str, Plain]] = []
         self._numbers: dict[tuple[str, object], str] = {}
         self._scene = scene
+        self._prefix = prefix.encode()
+        self._broker_id = broker_id
 
     def note(self, label: str, answer: object) -> None:
         """Record one answer."""
@@ -127,7 +131,7 @@ class Transcript:
             case uuid.UUID():
                 return self._numbered("uuid", value)
             case bytes() | bytearray() | memoryview() if name in TEXTS:
-                return self._own(_text(bytes(value)) or "")
+                return self._own(_text(self._without_prefix(bytes(value))) or "")
             case bytes() | bytearray() | memoryview():
                 return self._batches(bytes(value))
             case bool() | None:
@@ -155,13 +159,27 @@ class Transcript:
         drawn = UNORDERED_AFTERWARDS.get(first)
         return found if drawn is None else sorted(found, key=lambda one: one[drawn])
 
+    def _without_prefix(self, data: bytes) -> bytes:
+        """Names in bytes stand behind their length, of two bytes."""
+        if not self._prefix:
+            return data
+        found, *others = data.split(self._prefix)
+        for other in others:
+            length = int.from_bytes(found[-2:], "big") - len(self._prefix)
+            found = found[:-2] + length.to_bytes(2, "big") + other
+        return found
+
     def _own(self, text: str) -> str:
-        """The text without what tells this play from others."""
-        return text.replace(self._scene, "~") if self._scene else text
+        if not self._scene:
+            return text
+        bare = self._scene.removeprefix(self._prefix.decode())
+        return text.replace(self._scene, "~").replace(bare, "~")
 
     def _number(self, value: int, name: str) -> Plain:
         if (name in ADDRESSES or name in DISK) and value >= 0:
             return f"some {name}"
+        if name in BROKERS and value == self._broker_id:
+            return 1
         if name in NUMBERED and value >= 0 and (name, value) != NO_SESSION:
             return self._numbered(NUMBERED[name], value)
         if name in EPOCHS and value >= 0:
@@ -194,7 +212,7 @@ class Transcript:
             else:
                 entry["records"] = [
                     [record.offset, _text(record.key), _text(record.value)]
-                    for record in read_records(batch)
+                    for record in iter_records(batch)
                 ]
             found.append(entry)
         if end < len(data):

@@ -1,27 +1,27 @@
-"""One broker on the stage: asks it what a story says and writes down what it answers."""
+"""Asks one broker, frame by frame, and keeps a transcript of its answers."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.support.raw_wire import Outcome, RawConnection
-from tests.support.transcript import Transcript
-from tests.support.world import world
+from txnsim.client.raw.connection import Outcome, RawConnection
 from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
 from txnsim.wire.batch import Record, build_batch
-from txnsim_lab.target.cluster import Ability
+from txnsim_lab.conformance._book.batches import STAMP_MS
+from txnsim_lab.conformance._book.targets import ALONE, Around
+from txnsim_lab.conformance._book.transcript import Transcript
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
-STAMP_MS: Final = 1_700_000_000_000
-"""Time of every record: long past, so that it is told apart from times read from a clock."""
+NO_SUCH_ID: Final = uuid.UUID("11111111-2222-4333-8444-555555555555")
+"""Of no topic."""
 
 Story = Callable[["Player"], None]
 Topic = tuple[str, Any]
 """(name, topic id)."""
 
-_PATIENCE_S: Final = 30.0
 _PAUSE_S: Final = 0.01
 _STEPS_AT_ONCE: Final = 200
 _ASKED_ABOVE_A_LEAP: Final = 20
@@ -36,6 +36,18 @@ _NOT_YET: Final = frozenset(
 )
 
 
+class NotOfferedError(Exception):
+    """The broker does not offer that version of an API.
+
+    Args:
+        api: By name.
+        version: Wanted.
+    """
+
+    def __init__(self, api: str, version: int) -> None:
+        super().__init__(f"the broker does not offer {api} v{version}")
+
+
 class Player:
     """Plays a story against one broker.
 
@@ -43,11 +55,13 @@ class Player:
         address: Of the broker.
         scene: Prefix of every name that the story makes up, so that stories don't meet.
         level: Finalized level of ``transaction.version``.
+        around: What is there besides.
     """
 
-    def __init__(self, address: str, *, scene: str, level: int) -> None:
+    def __init__(self, address: str, *, scene: str, level: int, around: Around = ALONE) -> None:
         self.transcript = Transcript()
         self.level = level
+        self._around = around
         self._address = address
         self._scene = scene
         self._topics_to_wait_for = 0
@@ -55,7 +69,7 @@ class Player:
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.__exit__(None, None, None)
+        self._connection.close()
 
     def name(self, name: str = "t") -> str:
         """A name that belongs to this story alone."""
@@ -70,7 +84,6 @@ class Player:
         return answer
 
     def quiet(self, api: str, version: int, **values: Any) -> Any:
-        """Ask without writing it down."""
         answer = self._connection.ask(KEYS[api], version, **values)
         if answer is Outcome.CLOSED:
             self.reconnect()
@@ -107,17 +120,15 @@ class Player:
         self._connection = RawConnection(self._address, client_id=client_id)
 
     def until(self, ready: Callable[[Any], bool], api: str, version: int, **values: Any) -> Any:
-        """Ask again and again without writing it down until the answer is ready."""
-        deadline_s = world().monotonic_s() + _PATIENCE_S
+        deadline_s = RawConnection.now_s() + self._around.patience_s
         while True:
             answer = self.quiet(api, version, **values)
             if ready(answer):
                 return answer
-            assert world().monotonic_s() < deadline_s, f"{api} stays {answer}"
-            world().sleep(_PAUSE_S)
+            assert RawConnection.now_s() < deadline_s, f"{api} stays {answer}"
+            RawConnection.pause(_PAUSE_S)
 
     def settled(self, api: str, version: int, note: str = "", **values: Any) -> Any:
-        """Ask until the coordinator is ready to answer, and write down what it says then."""
         answer = self.until(
             lambda answer: answer.error_code not in _NOT_YET, api, version, **values
         )
@@ -137,9 +148,10 @@ class Player:
     def plain_topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
         """A fresh topic with these configs only."""
         full = self.name(name)
+        creating, telling = (self._newest(*one) for one in (("CreateTopics", 7), ("Metadata", 12)))
         self.quiet(
             "CreateTopics",
-            7,
+            creating,
             topics=[
                 {
                     "name": full,
@@ -152,31 +164,38 @@ class Player:
                 }
             ],
         )
-        topic_id = (
-            self.until(
-                lambda answer: (
-                    answer.topics[0].error_code is ErrorCode.none
-                    and all(p.leader_id >= 0 for p in answer.topics[0].partitions)
-                ),
-                "Metadata",
-                12,
-                topics=[{"name": full}],
-                allow_auto_topic_creation=False,
-            )
-            .topics[0]
-            .topic_id
-        )
+        found = self.until(
+            lambda answer: (
+                answer.topics[0].error_code is ErrorCode.none
+                and all(p.leader_id >= 0 for p in answer.topics[0].partitions)
+            ),
+            "Metadata",
+            telling,
+            topics=[{"name": full}],
+            allow_auto_topic_creation=False,
+        ).topics[0]
         for index in range(partitions):
             self.until(
                 lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
                 "ListOffsets",
-                7,
+                self._newest("ListOffsets", 7),
                 replica_id=-1,
                 topics=[
                     {"name": full, "partitions": [{"partition_index": index, "timestamp": -1}]}
                 ],
             )
-        return full, topic_id
+        return full, getattr(found, "topic_id", None)
+
+    def _newest(self, api: str, wanted: int) -> int:
+        """The version up to the wanted one that the broker offers.
+
+        Raises:
+            NotOfferedError: There is none.
+        """
+        found = self._around.version(api, wanted)
+        if found is None:
+            raise NotOfferedError(api, wanted)
+        return found
 
     def caught_up(self) -> None:
         """Wait until the broker has heard of all that the controller has decided so far: it learns
@@ -194,16 +213,17 @@ class Player:
         self.until(
             lambda answer: answer.error_code is ErrorCode.none,
             "FindCoordinator",
-            1,
+            self._newest("FindCoordinator", 1),
             key=transactional_id,
             key_type=1,
         )
-        self.until(
-            lambda answer: answer.transaction_states[0].error_code not in _NOT_YET,
-            "DescribeTransactions",
-            0,
-            transactional_ids=[transactional_id],
-        )
+        if self._around.version("DescribeTransactions", 0) is not None:
+            self.until(
+                lambda answer: answer.transaction_states[0].error_code not in _NOT_YET,
+                "DescribeTransactions",
+                0,
+                transactional_ids=[transactional_id],
+            )
 
     def producer(self, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Any:
         """An identity: the answer to InitProducerId."""
@@ -212,20 +232,16 @@ class Player:
         return self.until(
             lambda answer: answer.error_code not in _NOT_YET,
             "InitProducerId",
-            4,
+            self._newest("InitProducerId", 4),
             transactional_id=transactional_id,
             transaction_timeout=timeout_ms,
         )
 
     def climb(self, transactional_id: str, epoch: int) -> None:
-        """Initialize a transactional id until it has that epoch, many requests at a time. Most of
-        the way is one leap where that can be: 32,766 times the same shows no more than some of it.
-        """
         at = self.producer(transactional_id).producer_epoch
         if epoch - at > _ASKED_ABOVE_A_LEAP:
             below = epoch - _ASKED_ABOVE_A_LEAP
-            if Ability.INSIDE in world().can:
-                world().age(transactional_id, below)
+            if RawConnection.age(transactional_id, below):
                 at = below
         values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
         while at < epoch:
@@ -239,7 +255,7 @@ class Player:
         self.until(
             lambda answer: answer.transaction_states[0].transaction_state == state,
             "DescribeTransactions",
-            0,
+            self._newest("DescribeTransactions", 0),
             transactional_ids=[transactional_id],
         )
 
@@ -253,7 +269,7 @@ def records(*values: str, **header: Any) -> bytes:
 def produce(
     topic: Topic,
     batch: bytes | None,
-    version: int,
+    version: int,  # noqa: ARG001 - as callers of all verbs have one
     *,
     partition: int = 0,
     transactional_id: str | None = None,
@@ -304,6 +320,33 @@ def fetch(
                         **more,
                     }
                 ],
+            }
+        ],
+    }
+
+
+def add_values(
+    transactional_id: str,
+    pid: int,
+    epoch: int,
+    topics: list[tuple[str, list[int]]],
+    *,
+    verify: bool = False,
+) -> dict[str, Any]:
+    """Values of AddPartitionsToTxn in both shapes."""
+    wanted = [{"name": name, "partitions": partitions} for name, partitions in topics]
+    return {
+        "v3_and_below_transactional_id": transactional_id,
+        "v3_and_below_producer_id": pid,
+        "v3_and_below_producer_epoch": epoch,
+        "v3_and_below_topics": wanted,
+        "transactions": [
+            {
+                "transactional_id": transactional_id,
+                "producer_id": pid,
+                "producer_epoch": epoch,
+                "verify_only": verify,
+                "topics": wanted,
             }
         ],
     }

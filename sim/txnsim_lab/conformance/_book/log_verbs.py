@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from tests.conformance.casebook.values import Variables
-from tests.conformance.casebook.verbs import Request, Values, Verb, partition_of
-from tests.real.stories.player import fetch
+from txnsim_lab.conformance._book.player import fetch
+from txnsim_lab.conformance._book.values import Variables
+from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -36,7 +36,6 @@ def look(
     session: Sequence[int] = (0, -1),
     forget: Sequence[str] = (),
 ) -> list[Request]:
-    """Fetch of one or several partitions from one offset, with everything that it can say."""
     values: Values = {**fetch(("", None)), "topics": [], "forgotten_topics_data": []}
     for name in [of] if isinstance(of, str) else of:
         topic, partition = partition_of(variables, name)
@@ -71,7 +70,6 @@ def find(
     epoch: int = -1,
     replica: int = -1,
 ) -> list[Request]:
-    """ListOffsets of one timestamp, or of several one after the other."""
     topic, partition = partition_of(variables, of)
     times = [at] if isinstance(at, int) else at
     return [
@@ -110,7 +108,6 @@ def epoch_end(
     current: int = -1,
     replica: int = -1,
 ) -> list[Request]:
-    """OffsetForLeaderEpoch of one epoch, or of several one after the other."""
     topic, partition = partition_of(variables, of)
     epochs = [epoch] if isinstance(epoch, int) else epoch
     wanted = [

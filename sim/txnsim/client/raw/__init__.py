@@ -1,0 +1,1 @@
+"""Requests to one broker, frame by frame, for what compares brokers: ``connection``."""

@@ -1,0 +1,90 @@
+"""Messages from plain values, by field name.
+
+Values that a version has no field for are left out; fields that are not given get zero, empty or
+the schema's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Final
+
+from txnsim.wire import codec
+from txnsim.wire._schema import ENTITY, REQUIRED, FieldRow, describe
+from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from txnsim.wire.registry import versions
+
+_ZEROS: Final[dict[str, object]] = {"string": "", "bool": False, "bytes": b"", "records": b""}
+
+_described = cache(describe)
+
+
+def message_from(cls: Any, values: Mapping[str, Any]) -> Any:
+    """A message of that class from plain values; dicts become the classes of their fields.
+
+    Raises:
+        TypeError: No version of the message has a field of that name there.
+    """
+    refuse_unknown(cls, values)
+    return _made(cls, values)
+
+
+def refuse_unknown(cls: Any, values: Mapping[str, Any]) -> None:
+    """Refuse a field that no version of the message has: a slip of the pen would be left out.
+
+    Raises:
+        TypeError: With the field and those that there are.
+    """
+    _refuse((cls, *_siblings(cls)), values, cls.__name__)
+
+
+@cache
+def _siblings(cls: Any) -> tuple[Any, ...]:
+    is_request = cls.__header_schema__.__name__ == "RequestHeader"
+    find = codec.request_class if is_request else codec.response_class
+    by_text = (WriteTxnMarkersRequest,) if cls.__name__ == "WriteTxnMarkersRequest" else ()
+    return (*by_text, *(find(cls.__api_key__, one) for one in versions(cls.__api_key__)))
+
+
+def _refuse(classes: Iterable[Any], values: Mapping[str, Any], place: str) -> None:
+    rows: dict[str, list[FieldRow]] = {}
+    for cls in classes:
+        found = _described(cls)
+        for row in (*found.plain, *found.tagged):
+            rows.setdefault(row.name, []).append(row)
+    for name, value in values.items():
+        if name not in rows:
+            raise TypeError(f"{place} has no field {name}; it has {', '.join(sorted(rows))}")
+        inner = [row.entity for row in rows[name] if row.kind == ENTITY]
+        if inner:
+            for one in value if isinstance(value, list | tuple) else [value]:
+                if isinstance(one, Mapping):
+                    _refuse(inner, one, f"{place}.{name}")
+
+
+def _made(cls: Any, values: Mapping[str, Any]) -> Any:
+    rows = _described(cls)
+    fields = {}
+    for row in (*rows.plain, *rows.tagged):
+        if row.name in values:
+            fields[row.name] = _field(row, values[row.name])
+        elif row.default is REQUIRED:
+            fields[row.name] = _zero(row)
+    return codec.build(cls, **fields)
+
+
+def _field(row: FieldRow, value: Any) -> Any:
+    if value is None or row.kind != ENTITY:
+        return tuple(value) if row.array and value is not None else value
+    if row.array:
+        return tuple(_made(row.entity, one) for one in value)
+    return _made(row.entity, value)
+
+
+def _zero(row: FieldRow) -> Any:
+    if row.array:
+        return ()
+    if row.nullable or row.kind == "uuid":
+        return None
+    return _made(row.entity, {}) if row.kind == ENTITY else _ZEROS.get(row.kind, 0)

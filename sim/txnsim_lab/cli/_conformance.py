@@ -1,0 +1,139 @@
+"""``txnsim conformance``: the casebook to a broker that somebody else runs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from txnsim.cli.output import TERMINAL
+from txnsim.errors import ConfigError
+from txnsim.files import write_whole
+from txnsim.releases import REFERENCE
+from txnsim.text import read_host_and_port
+
+if TYPE_CHECKING:
+    from txnsim_lab.conformance.results import CaseResult, Conformance
+    from txnsim_lab.conformance.run import Asked
+
+DIFFERS_STATUS = 1
+"""Some answer is not Kafka's."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``conformance`` takes."""
+    parser.epilog = (
+        "It wants a cluster of one broker, best an empty one. Exit status: 0 nothing differs,"
+        " 1 something does, 2 a wrong argument, or a cluster that is not meant for this."
+    )
+    parser.add_argument("address", nargs="?", metavar="HOST:PORT", help="of the broker")
+    parser.add_argument("--release", default=REFERENCE.name, metavar="RELEASE",
+                        help="the Apache Kafka that the broker claims to be"
+                        f" ({REFERENCE.name} unless given)")  # fmt: skip
+    parser.add_argument("--only", action="append", default=[], metavar="FILE[/NAME]",
+                        help="cases of that file, or with that name; may be repeated")  # fmt: skip
+    parser.add_argument("--command-config", type=Path, metavar="FILE",
+                        help="client properties, as Kafka's tools read them")  # fmt: skip
+    parser.add_argument("--beside-others", action="store_true",
+                        help="play although the cluster has topics of others")  # fmt: skip
+    parser.add_argument("--patience", type=float, metavar="SECONDS",
+                        help="until an answer is given up")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="results as JSON")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write results as JUnit XML")
+    parser.add_argument("--needs", action="store_true",
+                        help="print the settings that a broker needs, and end")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: An argument is wrong, or the cluster is not meant for this.
+    """
+    from txnsim_lab.conformance.results import Outcome, junit, lines
+    from txnsim_lab.conformance.run import needs, run_conformance
+
+    if args.needs:
+        for name, value in sorted(needs().items()):
+            TERMINAL.line(f"{name}={value}")
+        return 0
+    counter = _Counter(quiet=args.json)
+    found = run_conformance(_asked(args), counter.add)
+    counter.end()
+    if args.junit is not None:
+        write_whole(args.junit, junit(found))
+    if args.json:
+        TERMINAL.json(msgspec.to_builtins(found))
+    else:
+        for one in found.results:
+            if one.outcome is Outcome.DIFFERS:
+                for line in lines(one):
+                    TERMINAL.line(line)
+        _sum_up(found)
+    return DIFFERS_STATUS if found.count(Outcome.DIFFERS) else 0
+
+
+def _asked(args: argparse.Namespace) -> Asked:
+    from txnsim.cli.client_properties import read_client_properties
+    from txnsim_lab.conformance.run import PATIENCE_S, Asked
+
+    if args.address is None:
+        raise ConfigError("say which broker: txnsim conformance HOST:PORT")
+    read_host_and_port(args.address)
+    asked = Asked(
+        bootstrap=args.address,
+        release=args.release,
+        only=tuple(args.only),
+        beside_others=args.beside_others,
+        patience_s=args.patience or PATIENCE_S,
+    )
+    if args.command_config is None:
+        return asked
+    settings, _, ignored = read_client_properties(args.command_config)
+    for name in ignored:
+        TERMINAL.warn(f"{args.command_config}: {name} has no effect here")
+    return msgspec.structs.replace(asked, security=settings.security)
+
+
+def _sum_up(run: Conformance) -> None:
+    from txnsim_lab.conformance.results import Outcome, by_file
+
+    rows = by_file(run.results)
+    TERMINAL.table(
+        ("Cases", *(str(one) for one in Outcome)),
+        [(file, *(str(row[one]) for one in Outcome)) for file, row in rows.items()],
+    )
+    if run.lacks:
+        TERMINAL.line(f"Kafka {run.release} offers, and this broker does not:")
+        TERMINAL.line(f"  {', '.join(run.lacks)}")
+    for one in run.left_behind:
+        TERMINAL.warn(f"left behind: {one}")
+    kept, broken = run.rules()
+    counts = ", ".join(f"{run.count(one)} {one}" for one in Outcome)
+    TERMINAL.line(
+        f"{run.bootstrap} as Kafka {run.release} (answers of {run.answered_by}),"
+        f" transaction.version {run.transaction_version}: {counts};"
+        f" {len(kept)} rules kept, {len(broken)} broken"
+    )
+
+
+class _Counter:
+    """How far it is, on standard error where that is a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._shows = sys.stderr.isatty() and not quiet
+        self._done = 0
+
+    def add(self, result: CaseResult) -> None:
+        self._done += 1
+        self._show(f"{self._done} {result.case}: {result.outcome}")
+
+    def end(self) -> None:
+        self._show("")
+
+    def _show(self, text: str) -> None:
+        if self._shows:
+            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

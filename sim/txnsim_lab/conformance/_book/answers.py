@@ -1,0 +1,130 @@
+"""What a real Apache Kafka answered to the cases: ``casebook/answers/FOLDER/FILE.jsonl``.
+
+One file for each file of cases. A line ``{"case": NAME, "levels": [...]}`` opens a case; then
+follow its exchanges, as in the files of stories (``recordings``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE
+from txnsim_lab.conformance._book.reading import BOOK
+from txnsim_lab.conformance._book.recordings import Recording, Recordings, from_lines, to_lines
+
+ANSWERS: Final = BOOK / "answers"
+"""Of the reference."""
+
+Book = Mapping[str, Recordings]
+"""The recordings of the cases of a file, by name and level."""
+
+
+class Answers:
+    """Those of one release: the reference's, and its own where it answers otherwise.
+
+    Args:
+        own: Where its own are; None: it is the reference.
+    """
+
+    def __init__(self, own: Path | None) -> None:
+        self._own = own
+        folder = own or ANSWERS
+        head = head_of(recorded_files(folder)[0], folder)
+        self.kafka = str(head["kafka"])
+        """The patch release that answered."""
+        self._read = cache(self._both)
+
+    @classmethod
+    def of(cls, release: str) -> Answers:
+        """Those of a release line.
+
+        Raises:
+            ConfigError: It was not asked.
+        """
+        if release == REFERENCE.name:
+            return cls(None)
+        if not own_of(release).is_dir():
+            known = [path.name.partition("-")[2] for path in BOOK.glob(f"{ANSWERS.name}-*")]
+            asked = ", ".join([*sorted(known), REFERENCE.name])
+            raise ConfigError(f"Kafka {release} was not asked; answers are known of {asked}")
+        return cls(own_of(release))
+
+    def of_case(self, file: str, name: str, level: int) -> Recording | None:
+        """What it answered to a case; None where it can't play it."""
+        book, without = self._read(file)
+        return None if name in without else book.get(name, {}).get(level)
+
+    def _both(self, file: str) -> tuple[Book, frozenset[str]]:
+        book = read(file)
+        if self._own is None or not path_of(file, self._own).exists():
+            return book, frozenset()
+        for name, levels in read(file, self._own).items():
+            book[name] = {**book.get(name, {}), **levels}
+        return book, frozenset(head_of(file, self._own)["without"])
+
+
+def own_of(release: str) -> Path:
+    """Where the answers of a release are that differ from the reference's."""
+    return ANSWERS.with_name(f"{ANSWERS.name}-{release}")
+
+
+def path_of(file: str, folder: Path = ANSWERS) -> Path:
+    """Where the transcript of a file of cases is."""
+    return folder / f"{file}.jsonl"
+
+
+def recorded_files(folder: Path = ANSWERS) -> list[str]:
+    """The files of cases that have a transcript."""
+    return sorted(
+        path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/*.jsonl")
+    )
+
+
+def read(file: str, folder: Path = ANSWERS) -> dict[str, dict[int, Recording]]:
+    """The transcript of a file of cases; empty where there is none."""
+    path = path_of(file, folder)
+    if not path.exists():
+        return {}
+    heads: list[dict[str, Any]] = []
+    parts: list[list[str]] = []
+    for line in path.read_text("utf-8").splitlines()[1:]:
+        if line.startswith('{"case":'):
+            heads.append(json.loads(line))
+            parts.append([])
+        else:
+            parts[-1].append(line)
+    return {
+        head["case"]: from_lines(lines, head["levels"])
+        for head, lines in zip(heads, parts, strict=True)
+    }
+
+
+def release_of(file: str, folder: Path = ANSWERS) -> str:
+    """The release line that answered to a file of cases: ``4.3`` of ``4.3.1``."""
+    return str(head_of(file, folder)["kafka"]).rpartition(".")[0]
+
+
+def head_of(file: str, folder: Path = ANSWERS) -> dict[str, Any]:
+    """The first line: who answered, and in an older release's which cases it can't play."""
+    with path_of(file, folder).open(encoding="utf-8") as transcript:
+        head: dict[str, Any] = json.loads(transcript.readline())
+    return head
+
+
+def text_of(file: str, book: Book, order: Iterable[str], *, kafka: str, **more: Any) -> str:
+    """The transcript of a file of cases, in the order of the file; ``more`` is for its head."""
+    lines = [_json({"cases": file, "kafka": kafka, **more})]
+    for name in order:
+        if name in book:
+            lines.append(_json({"case": name, "levels": sorted(book[name])}))
+            lines += to_lines(book[name])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

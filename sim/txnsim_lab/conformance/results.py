@@ -1,0 +1,155 @@
+"""What a run of the conformance cases found, and as JUnit has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Any, Final
+from xml.etree import ElementTree
+
+import msgspec
+
+
+class Outcome(StrEnum):
+    """Of one case."""
+
+    PASSED = "passed"
+    DIFFERS = "differs"
+    NOT_APPLICABLE = "not applicable"
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer that Kafka gives otherwise."""
+
+    request: str
+    answer: Any
+    """Plain values; ids, addresses and times that a broker may choose are normalised."""
+    kafka: Any
+    """Kafka's answer, in the same form."""
+    fields: tuple[str, ...]
+    """Where they part: ``FIELD: Kafka's != the broker's``."""
+    rules: tuple[str, ...] = ()
+    """Rules of docs/rules.md that the answer shows."""
+
+
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One case."""
+
+    case: str
+    """FILE/NAME."""
+    outcome: Outcome
+    rules: tuple[str, ...] = ()
+    """All rules that it shows."""
+    differences: tuple[Difference, ...] = ()
+    because: str = ""
+    seconds: float = 0.0
+
+
+class Conformance(msgspec.Struct, frozen=True, kw_only=True):
+    """All results of one broker."""
+
+    bootstrap: str
+    release: str
+    """Of Apache Kafka, that the broker claims to be."""
+    answered_by: str
+    """The Kafka whose recorded answers are compared."""
+    transaction_version: int
+    """The level that the cluster has finalized."""
+    lacks: tuple[str, ...]
+    """APIs and versions that the release has and the broker does not offer."""
+    results: tuple[CaseResult, ...]
+    left_behind: tuple[str, ...] = ()
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(one.outcome is outcome for one in self.results)
+
+    def rules(self) -> tuple[set[str], set[str]]:
+        """Rules that every case kept, and rules that some answer broke."""
+        broken = {
+            rule
+            for one in self.results
+            for difference in one.differences
+            for rule in difference.rules
+        }
+        shown = {
+            rule
+            for one in self.results
+            if one.outcome is not Outcome.NOT_APPLICABLE
+            for rule in one.rules
+        }
+        unplayed = {
+            rule
+            for one in self.results
+            if one.outcome is Outcome.DIFFERS and one.because
+            for rule in one.rules
+        }
+        return shown - broken - unplayed, broken
+
+
+_WIDTH: Final = 500
+
+
+def lines(result: CaseResult) -> Iterator[str]:
+    """A case that differs, for a reader."""
+    yield f"{result.case}: {result.outcome}"
+    if result.because:
+        yield f"  {result.because}"
+    for one in result.differences:
+        rules = f" ({', '.join(one.rules)})" if one.rules else ""
+        yield f"  {one.request}{rules}"
+        for field in one.fields[:6]:
+            yield f"    {_short(field)}"
+        yield f"    answer {_short(_json(one.answer))}"
+        yield f"    Kafka  {_short(_json(one.kafka))}"
+
+
+def junit(run: Conformance) -> str:
+    """All results as JUnit XML: a case of the casebook is a test case."""
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"txnsim conformance, Kafka {run.release}",
+        tests=str(len(run.results)),
+        failures=str(run.count(Outcome.DIFFERS)),
+        skipped=str(run.count(Outcome.NOT_APPLICABLE)),
+        errors="0",
+        time=f"{sum(one.seconds for one in run.results):.3f}",
+    )
+    for one in run.results:
+        file, _, name = one.case.rpartition("/")
+        test = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname=file.replace("/", "."),
+            name=name,
+            time=f"{one.seconds:.3f}",
+        )
+        if one.outcome is Outcome.NOT_APPLICABLE:
+            ElementTree.SubElement(test, "skipped", message=one.because)
+        elif one.outcome is Outcome.DIFFERS:
+            failure = ElementTree.SubElement(test, "failure", message=_message(one))
+            failure.text = "\n".join(lines(one))
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def by_file(results: Iterable[CaseResult]) -> dict[str, dict[Outcome, int]]:
+    """Counts by file of cases."""
+    found: dict[str, dict[Outcome, int]] = {}
+    for one in results:
+        row = found.setdefault(one.case.rpartition("/")[0], dict.fromkeys(Outcome, 0))
+        row[one.outcome] += 1
+    return found
+
+
+def _message(result: CaseResult) -> str:
+    if result.because:
+        return result.because
+    return "; ".join(one.request for one in result.differences)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}…"

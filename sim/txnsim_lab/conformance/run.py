@@ -1,0 +1,376 @@
+"""Plays the casebook to any broker, and compares with Kafka's answers.
+
+It is black box, over the wire. What it makes has names that begin with a prefix of its own, and is
+taken away at the end. Cases apply that need one broker with the settings of ``needs``, and nothing
+else of the cluster.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client.authentication import ClientSecurity
+from txnsim.client.raw.connection import Outcome as WireOutcome
+from txnsim.client.raw.connection import RawConnection
+from txnsim.errors import ClientError, ConfigError, ErrorCode
+from txnsim.releases import Release, release_named
+from txnsim.runtime.real import new_token
+from txnsim.wire.apis import api_name
+from txnsim.wire.registry import versions
+from txnsim_lab.conformance._book import answers
+from txnsim_lab.conformance._book.player import KEYS, NotOfferedError
+from txnsim_lab.conformance._book.playing import FEATURE, Play, play_all
+from txnsim_lab.conformance._book.reading import Case, brokers, chosen
+from txnsim_lab.conformance._book.recordings import Recording, unlike
+from txnsim_lab.conformance._book.targets import Around, There
+from txnsim_lab.conformance._book.transcript import Transcript
+from txnsim_lab.conformance.results import CaseResult, Conformance, Difference, Outcome
+
+PREFIX: Final = "txnsim-conformance-"
+GROUNDS: Final = ("default", "groups")
+"""Configurations whose cases are played; together they are what ``needs`` says."""
+CLIMB_MAX: Final = 1_000
+PATIENCE_S: Final = 10.0
+ASKED_MAX: Final = 2
+"""Brokers close connections that were idle."""
+HANDFUL: Final = 100
+"""Cases whose topics are there at the same time."""
+_LEAVES: Final = -1
+"""The epoch of a member that leaves."""
+_MARKED: Final = ("PrepareCommit", "PrepareAbort", "Ongoing")
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a user wants."""
+
+    bootstrap: str
+    release: str
+    only: tuple[str, ...] = ()
+    beside_others: bool = False
+    patience_s: float = PATIENCE_S
+    security: ClientSecurity = ClientSecurity()
+
+
+def needs() -> dict[str, str]:
+    """Settings of a broker to which all cases apply, beside a cluster of one broker."""
+    return {
+        name: value for ground in GROUNDS for name, value in brokers()[ground].properties.items()
+    }
+
+
+def run_conformance(asked: Asked, tell: Callable[[CaseResult], None]) -> Conformance:
+    """Play what applies.
+
+    Args:
+        asked: What is wanted.
+        tell: Gets each result when it is known.
+
+    Raises:
+        ConfigError: The cluster can't be asked, has more than one broker or topics of others, or
+            nobody knows the answers of that release.
+        ClientError: The broker does not take the login.
+    """
+    release = release_named(asked.release)
+    book = answers.Answers.of(release.name)
+    with (
+        RawConnection.reaching(asked.security),
+        contextlib.closing(_Cluster(asked.bootstrap)) as cluster,
+    ):
+        cluster.check(beside_others=asked.beside_others)
+        cases = [case for case in chosen(asked.only) if cluster.level in case.text.levels]
+        if not cases:
+            raise ConfigError(f"no case is called {' or '.join(asked.only)}")
+        cluster.clean(PREFIX)  # of a run that was killed
+        around = cluster.around(asked.patience_s)
+        results = []
+        try:
+            for result in _played(cases, asked.bootstrap, cluster, around, book):
+                results.append(result)
+                tell(result)
+        finally:
+            left_behind = cluster.clean(around.prefix)
+    order = {case.id: at for at, case in enumerate(cases)}
+    return Conformance(
+        bootstrap=asked.bootstrap,
+        release=release.name,
+        answered_by=book.kafka,
+        transaction_version=cluster.level,
+        lacks=tuple(cluster.lacks(release)),
+        results=tuple(sorted(results, key=lambda one: order[one.case])),
+        left_behind=left_behind,
+    )
+
+
+def _played(
+    cases: Sequence[Case], bootstrap: str, cluster: _Cluster, around: Around, book: answers.Answers
+) -> Iterator[CaseResult]:
+    level = cluster.level
+    left = []
+    for case in cases:
+        if why := why_not(case, level):
+            yield _not_applicable(case, level, why)
+        else:
+            left.append(case)
+    for first in range(0, len(left), HANDFUL):
+        some = left[first : first + HANDFUL]
+        for case, done in play_all(some, There(bootstrap), level, around=around):
+            recording = book.of_case(case.file, case.name, level)
+            yield _judged(case, level, recording, done.exception() or done.result())
+        cluster.clean(around.prefix)
+
+
+@contextlib.contextmanager
+def around_of(bootstrap: str) -> Iterator[Around]:
+    """The surroundings of plays on that cluster, which is clean afterwards."""
+    cluster = _Cluster(bootstrap)
+    around = cluster.around(PATIENCE_S)
+    try:
+        yield around
+    finally:
+        cluster.clean(around.prefix)
+        cluster.close()
+
+
+# Verdicts
+
+
+def why_not(case: Case, level: int) -> str:
+    if case.broker not in GROUNDS:
+        return f"it needs other brokers or settings: {brokers()[case.broker].about}"
+    if case.alone:
+        return "it changes what other clients of the cluster see"
+    if any(one.verb == "climb" and one.given["to"] > CLIMB_MAX for one in case.steps(level)):
+        return "it goes through all epochs of a producer"
+    return ""
+
+
+def _not_applicable(case: Case, level: int, why: str) -> CaseResult:
+    rules = tuple(sorted(case.rows(level)))
+    return CaseResult(case=case.id, outcome=Outcome.NOT_APPLICABLE, rules=rules, because=why)
+
+
+def _judged(
+    case: Case, level: int, recording: Recording | None, found: Play | BaseException
+) -> CaseResult:
+    if isinstance(found, NotOfferedError):
+        return _not_applicable(case, level, str(found))
+    if recording is None:
+        return _not_applicable(case, level, "this release of Kafka can't play it either")
+    rules = tuple(sorted(case.rows(level)))
+    if isinstance(found, BaseException):
+        why = f"it could not be played to its end: {str(found) or type(found).__name__}"
+        return CaseResult(case=case.id, outcome=Outcome.DIFFERS, rules=rules, because=why)
+    differences = tuple(_differences(recording, found))
+    return CaseResult(
+        case=case.id,
+        outcome=Outcome.DIFFERS if differences else Outcome.PASSED,
+        rules=rules,
+        differences=differences,
+        seconds=found.seconds,
+    )
+
+
+def _differences(recording: Recording, play: Play) -> Iterator[Difference]:
+    """Answer by answer, as far as both sides were asked the same."""
+    for place, (exchange, (request, answer)) in enumerate(
+        zip(recording, play.transcript.entries, strict=False)
+    ):
+        one = Transcript()
+        one.entries.append((request, answer))
+        fields = tuple(line.removeprefix(f"{request}.") for line in unlike((exchange,), one))
+        if fields:
+            yield Difference(
+                request=request,
+                answer=answer,
+                kafka=json.loads(exchange.answers[0]),
+                fields=fields,
+                rules=play.rows[place],
+            )
+        if exchange.asked != request:
+            return
+
+
+# The cluster
+
+
+class _Cluster:
+    """The cluster, before and after the plays.
+
+    Raises:
+        ConfigError: It can't be reached.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        try:
+            self._connection = RawConnection(bootstrap)
+        except OSError as error:
+            raise ConfigError(f"{bootstrap}: {error}") from None
+        self.offered: Mapping[str, tuple[int, int]] = {}
+        told = self._offers(bootstrap)
+        self.offered = {
+            api_name(one.api_key): (one.min_version, one.max_version)
+            for one in told.api_keys
+            if one.api_key in KEYS.values()
+        }
+        finalized = {one.name: one.max_version_level for one in _features(told)}
+        self.level = int(finalized.get(FEATURE, 0))
+        metadata = self._ask("Metadata", topics=None)
+        self.brokers = [broker.node_id for broker in metadata.brokers]
+        self.topics = [topic for topic in metadata.topics if not topic.is_internal]
+
+    def _offers(self, bootstrap: str) -> Any:
+        for version in (4, 3, 0):
+            answer = self._connection.ask(
+                KEYS["ApiVersions"],
+                version,
+                client_software_name="txnsim",
+                client_software_version="1",
+            )
+            if getattr(answer, "error_code", None) == ErrorCode.none:
+                return answer
+        raise ConfigError(f"{bootstrap} does not answer ApiVersions: {answer}")
+
+    @property
+    def broker_id(self) -> int:
+        return int(self.brokers[0])
+
+    def check(self, *, beside_others: bool) -> None:
+        """Refuse a cluster that is not meant for this.
+
+        Raises:
+            ConfigError: It has several brokers, or topics of others.
+        """
+        if len(self.brokers) != 1:
+            raise ConfigError(
+                f"the cluster has {len(self.brokers)} brokers: the cases ask one that leads all"
+            )
+        others = [topic.name for topic in self.topics if not topic.name.startswith(PREFIX)]
+        if others and not beside_others:
+            few = ", ".join(sorted(others)[:3])
+            raise ConfigError(
+                f"the cluster has {len(others)} topics of others ({few}): --beside-others plays"
+                f" the cases all the same; their names begin with {PREFIX}"
+            )
+
+    def around(self, patience_s: float) -> Around:
+        """For plays there, under a prefix of their own."""
+        return Around(
+            prefix=f"{PREFIX}{new_token()[:6].lower()}-",
+            patience_s=patience_s,
+            offered=self.offered,
+            broker_id=self.broker_id,
+        )
+
+    def lacks(self, release: Release) -> Iterator[str]:
+        """What the release offers and the broker does not."""
+        for key, (_, wanted) in sorted(release.api_versions.items()):
+            name = api_name(key)
+            lowest, highest = self.offered.get(name, (0, -1))
+            if name in KEYS and highest < wanted:
+                yield (
+                    f"{name} v{wanted}" if highest < lowest else f"{name} v{highest + 1}–v{wanted}"
+                )
+
+    def clean(self, prefix: str) -> tuple[str, ...]:
+        """Take away what begins with the prefix; what is still there afterwards."""
+        left: list[str] = []
+        for clean in (self._end_transactions, self._delete_groups, self._delete_topics):
+            try:
+                left += clean(prefix)
+            except (NotOfferedError, ClientError, OSError) as error:
+                left.append(f"what begins with {prefix} could not be taken away: {error}")
+        return tuple(left)
+
+    def _end_transactions(self, prefix: str) -> list[str]:
+        """A new session of its id ends an open transaction. Ids themselves expire on the broker."""
+        listed = self._ask("ListTransactions", state_filters=[], producer_id_filters=[],
+                           duration_filter=-1)  # fmt: skip
+        for one in listed.transaction_states:
+            if one.transactional_id.startswith(prefix) and one.transaction_state in _MARKED:
+                self._ask(
+                    "InitProducerId",
+                    transactional_id=one.transactional_id,
+                    transaction_timeout=60_000,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                )
+        return []
+
+    def _delete_groups(self, prefix: str) -> list[str]:
+        listed = self._ask("ListGroups", states_filter=[], types_filter=[])
+        mine = [one.group_id for one in listed.groups if one.group_id.startswith(prefix)]
+        if not mine:
+            return []
+        for group in mine:
+            self._empty_group(group)
+        deleted = self._ask("DeleteGroups", groups_names=mine)
+        return [
+            f"group {one.group_id}: {ErrorCode(one.error_code).name.upper()}"
+            for one in deleted.results
+            if one.error_code not in (ErrorCode.none, ErrorCode.group_id_not_found)
+        ]
+
+    def _empty_group(self, group: str) -> None:
+        """Its members leave: a group goes when it is empty."""
+        described = self._ask("DescribeGroups", groups=[group]).groups[0]
+        members = [{"member_id": one.member_id} for one in described.members]
+        if members:
+            self._ask("LeaveGroup", group_id=group, members=members)
+        if "ConsumerGroupDescribe" not in self.offered:
+            return
+        for one in self._ask("ConsumerGroupDescribe", group_ids=[group]).groups[0].members:
+            self._ask(
+                "ConsumerGroupHeartbeat",
+                group_id=group,
+                member_id=one.member_id,
+                instance_id=one.instance_id,
+                member_epoch=_LEAVES,
+            )
+
+    def _delete_topics(self, prefix: str) -> list[str]:
+        metadata = self._ask("Metadata", topics=None)
+        mine = [one.name for one in metadata.topics if one.name.startswith(prefix)]
+        if not mine:
+            return []
+        deleted = self._ask(
+            "DeleteTopics",
+            topics=[{"name": name, "topic_id": None} for name in mine],
+            topic_names=mine,
+            timeout=30_000,
+        )
+        return [
+            f"topic {one.name}: {ErrorCode(one.error_code).name.upper()}"
+            for one in deleted.responses
+            if one.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
+        ]
+
+    def _ask(self, api: str, **values: Any) -> Any:
+        """In the newest version that both sides have.
+
+        Raises:
+            NotOfferedError: There is none.
+        """
+        lowest, highest = self.offered.get(api, (1, 0))
+        version = min(highest, versions(KEYS[api])[-1])
+        if version < lowest:
+            raise NotOfferedError(api, lowest)
+        for _ in range(ASKED_MAX):
+            answer = self._connection.ask(KEYS[api], version, **values)
+            if not isinstance(answer, WireOutcome):
+                return answer
+            self._connection.close()
+            self._connection = RawConnection(self._bootstrap)
+        raise ClientError(f"{api} v{version}: {answer.value}")
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _features(versions: Any) -> Sequence[Any]:
+    return getattr(versions, "finalized_features", None) or ()

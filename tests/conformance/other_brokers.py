@@ -1,0 +1,191 @@
+"""Have several brokers play the cases, for the table of docs/conformance.md.
+
+::
+
+    python -m tests.conformance.other_brokers                 # all: Java 17, Maven, Go
+    python -m tests.conformance.other_brokers txnsim kfake
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from confluent_kafka import Producer, libversion
+
+from benchmarks.build import go_program
+from tests.conformance.grounds import Ground, kafka_on, simulator_on
+from tests.support.patience import until
+from tests.support.saying import say
+from txnsim_lab.conformance.results import Conformance, Outcome, by_file
+from txnsim_lab.conformance.run import needs
+
+KEPT: Final = Path(__file__).with_name("other_brokers.json")
+GROUND: Final = Ground(
+    name="conformance",
+    properties=needs(),
+    kafka_only={"broker.session.timeout.ms": "120000"},  # on a busy machine heartbeats come late
+)
+KFAKE: Final = Path(__file__).parents[2] / "benchmarks/kfake/go.mod"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker in the table."""
+
+    broker: str
+    version: str
+    claims: str
+    day: str
+    transaction_version: int
+    passed: int
+    differs: int
+    not_applicable: int
+    kept: int
+    broken: tuple[str, ...]
+    """Rules."""
+    lacks: tuple[str, ...]
+    files: Mapping[str, Mapping[str, int]]
+    """Counts by file of cases."""
+    left_behind: tuple[str, ...]
+
+
+class Broker(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked."""
+
+    name: str
+    release: str
+    version: Callable[[], str]
+    started: Callable[[], AbstractContextManager[str]]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Ask, and keep."""
+    wanted = [one for one in BROKERS if not arguments or one.name in arguments]
+    rows = {row.broker: row for row in kept()}
+    for broker in wanted:
+        with broker.started() as address:
+            rows[broker.name] = _row(broker, _asked(broker, address))
+        row = rows[broker.name]
+        _keep(rows)
+        counts = f"{row.passed} passed, {row.differs} differ, {row.not_applicable} do not apply"
+        say(f"{row.broker}: {counts}")
+    return 0
+
+
+def _keep(rows: Mapping[str, Row]) -> None:
+    ordered = [rows[one.name] for one in BROKERS if one.name in rows]
+    KEPT.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+
+
+def kept() -> list[Row]:
+    """What was found the last time."""
+    return msgspec.json.decode(KEPT.read_bytes(), type=list[Row]) if KEPT.exists() else []
+
+
+def _asked(broker: Broker, address: str) -> Conformance:
+    command = [sys.executable, "-m", "txnsim", "conformance", address, "--release", broker.release]
+    done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+    assert done.returncode in (0, 1), broker.name
+    run = msgspec.json.decode(done.stdout, type=Conformance)
+    for one in run.results:
+        if one.outcome is Outcome.DIFFERS:
+            requests = (line.request for line in one.differences)
+            say(f"{broker.name} {one.case}: {one.because}", *requests)
+    return run
+
+
+def _row(broker: Broker, run: Conformance) -> Row:
+    held, broken = run.rules()
+    return Row(
+        broker=broker.name,
+        version=broker.version(),
+        claims=run.release,
+        day=datetime.datetime.now(datetime.UTC).date().isoformat(),  # noqa: TID251 - when it was asked
+        transaction_version=run.transaction_version,
+        passed=run.count(Outcome.PASSED),
+        differs=run.count(Outcome.DIFFERS),
+        not_applicable=run.count(Outcome.NOT_APPLICABLE),
+        kept=len(held),
+        broken=tuple(sorted(broken)),
+        lacks=run.lacks,
+        files={
+            file: {str(outcome): count for outcome, count in row.items()}
+            for file, row in by_file(run.results).items()
+        },
+        left_behind=run.left_behind,
+    )
+
+
+# Brokers
+
+
+def _apache(version: str, level: int) -> Callable[[], AbstractContextManager[str]]:
+    @contextlib.contextmanager
+    def started() -> Iterator[str]:
+        with kafka_on(GROUND, level, version) as target:
+            yield target.bootstrap
+
+    return started
+
+
+@contextlib.contextmanager
+def _txnsim() -> Iterator[str]:
+    with simulator_on(GROUND, 2) as target:
+        yield target.bootstrap
+
+
+@contextlib.contextmanager
+def _kfake() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        ready = Path(folder, "ready.json")
+        command = [str(go_program("kfake")), "--brokers", "1", "--ready-file", str(ready)]
+        with subprocess.Popen(command) as process:
+            try:
+                until(ready.exists, bool, "kfake is ready")
+                yield str(json.loads(ready.read_text())["bootstrap"])
+            finally:
+                process.terminate()
+
+
+@contextlib.contextmanager
+def _mock() -> Iterator[str]:
+    producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+    (broker,) = producer.list_topics(timeout=30).brokers.values()
+    yield f"{broker.host}:{broker.port}"
+    producer.flush(0)
+
+
+def _kfake_version() -> str:
+    (line,) = (one for one in KFAKE.read_text().splitlines() if "pkg/kfake v" in one)
+    return line.split()[-1].split("-")[1][:8]
+
+
+def _ours() -> str:
+    from txnsim import VERSION
+
+    return VERSION
+
+
+BROKERS: Final = (
+    Broker(
+        name="Apache Kafka 4.4", release="4.4", version=lambda: "4.4.0", started=_apache("4.4.0", 2)
+    ),
+    Broker(
+        name="Apache Kafka 3.9", release="3.9", version=lambda: "3.9.2", started=_apache("3.9.2", 0)
+    ),
+    Broker(name="txnsim", release="4.4", version=_ours, started=_txnsim),
+    Broker(name="kfake", release="4.4", version=_kfake_version, started=_kfake),
+    Broker(name="librdkafka's mock", release="3.9", version=lambda: libversion()[0], started=_mock),
+)
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""Keep what another release of Apache Kafka answers otherwise than the reference.
+
+::
+
+    python -m tests.conformance.record_release 3.9
+
+Needs Java 17 and Maven. Cases that apply to any broker are played twice, at the level of
+``transaction.version`` of a fresh cluster; see ``answers.Answers``.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from tests.conformance.grounds import Ground, kafka_on
+from tests.support.saying import say
+from txnsim.releases import release_named
+from txnsim_lab.conformance._book import answers
+from txnsim_lab.conformance._book.player import NotOfferedError
+from txnsim_lab.conformance._book.playing import FEATURE, play_all
+from txnsim_lab.conformance._book.reading import Case, cases
+from txnsim_lab.conformance._book.recordings import Recording, recording_of, together
+from txnsim_lab.conformance._book.targets import BlockingTarget
+from txnsim_lab.conformance.run import around_of, needs, why_not
+
+TIMES: Final = 2
+
+Found = dict[str, list[Recording | None]]
+"""Plays by case; None of one that can't be played."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Play and keep."""
+    release = release_named(arguments[0])
+    known = release.features.get(FEATURE)
+    level = 0 if known is None else known.new_cluster_level
+    ground = Ground(name="conformance", properties=needs())
+    with kafka_on(ground, level, release.patch_release) as target:
+        found = _played(target, level)
+    folder = answers.own_of(release.name)
+    shutil.rmtree(folder, ignore_errors=True)
+    files: dict[str, dict[str, Recording]] = defaultdict(dict)
+    without: dict[str, list[str]] = defaultdict(list)
+    for case in cases():
+        plays = found.get(case.id)
+        if plays is None:
+            continue
+        kept = [one for one in plays if one is not None]
+        if not kept:
+            without[case.file].append(case.name)
+        elif not _as_the_reference(case, level, kept):
+            files[case.file][case.name] = together(kept)
+    for file in sorted({*files, *without}):
+        path = answers.path_of(file, folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        book = {name: {level: one} for name, one in files[file].items()}
+        kafka = release.patch_release
+        text = answers.text_of(file, book, book, kafka=kafka, without=without[file])
+        path.write_text(text, "utf-8")
+    otherwise, unplayed = (sum(map(len, some.values())) for some in (files, without))
+    say(f"{len(found)} cases, {otherwise} otherwise, {unplayed} not")
+    return 0
+
+
+def _played(target: BlockingTarget, level: int) -> Found:
+    found: Found = defaultdict(list)
+    wanted = [case for case in cases() if level in case.text.levels and not why_not(case, level)]
+    with around_of(target.bootstrap) as around:
+        for turn in range(TIMES):
+            for case, done in play_all(wanted, target, level, turn=turn, around=around):
+                failure = done.exception()
+                if isinstance(failure, NotOfferedError):
+                    continue
+                if failure is not None:
+                    say(f"{case.id}: {failure}")
+                found[case.id].append(
+                    None if failure is not None else recording_of(done.result().transcript)
+                )
+    return found
+
+
+def _as_the_reference(case: Case, level: int, plays: Sequence[Recording]) -> bool:
+    was = answers.read(case.file).get(case.name, {}).get(level)
+    return was is not None and all(
+        len(was) == len(play)
+        and all(
+            old.asked == new.asked and set(new.answers) <= set(old.answers)
+            for old, new in zip(was, play, strict=True)
+        )
+        for play in plays
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,186 @@
+"""The casebook to a broker of others: what passes, what differs, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main
+from txnsim.client.raw.connection import RawConnection
+from txnsim.testing import SimulatedKafka
+from txnsim_lab.conformance._book.answers import Answers
+from txnsim_lab.conformance._book.reading import chosen
+from txnsim_lab.conformance._book.transcript import Transcript
+from txnsim_lab.conformance.results import Conformance, Outcome, junit
+from txnsim_lab.conformance.run import PREFIX, Asked, needs, run_conformance, why_not
+
+METADATA, LIST_GROUPS, DELETE_GROUPS = 3, 16, 42
+SETTINGS = {name: int(value) for name, value in needs().items()}
+SOME = ("coordinator/end_txn_v5", "groups/consumer", "groups/migration", "coordinator/listing")
+
+
+@pytest.fixture
+def kafka() -> Iterator[SimulatedKafka]:
+    with SimulatedKafka(brokers=1, settings=SETTINGS) as cluster:
+        yield cluster
+
+
+def played(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> Conformance:
+    asked = Asked(bootstrap=kafka.bootstrap, release=release, only=only)
+    return run_conformance(asked, lambda _: None)
+
+
+def names_on(kafka: SimulatedKafka) -> list[str]:
+    """Topics and groups."""
+    with RawConnection(kafka.bootstrap) as connection:
+        topics = [one.name for one in connection.ask(METADATA, 12, topics=None).topics]
+        return topics + [one.group_id for one in connection.ask(LIST_GROUPS, 5).groups]
+
+
+def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: SimulatedKafka) -> None:
+    run = played(kafka, *SOME)
+    assert [one.case for one in run.results if one.outcome is Outcome.DIFFERS] == []
+    assert run.count(Outcome.PASSED) >= 90
+    assert run.left_behind == ()
+    assert [name for name in names_on(kafka) if name.startswith(PREFIX)] == []
+    kept, broken = run.rules()
+    assert "end.v5.commit" in kept
+    assert not broken
+
+
+def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: SimulatedKafka) -> None:
+    kafka.faults.arm(
+        point="client.request", api="EndTxn", action={"do": "error", "error": "NOT_COORDINATOR"}
+    )
+    run = played(kafka, "coordinator/end_txn/empty-session")
+    (first, *_) = run.results
+    assert first.outcome is Outcome.DIFFERS
+    assert first.differences[0].request.startswith("EndTxn v0 of p")
+    assert first.differences[0].rules == ("end.v4.empty-commit",)
+    assert first.differences[0].fields == (
+        "error_code: '48 invalid_txn_state' != '16 not_coordinator'",
+    )
+    assert "end.v4.empty-commit" in run.rules()[1]
+
+
+def test_an_older_release_has_answers_of_its_own() -> None:
+    only = ("coordinator/fencing",)
+    with SimulatedKafka(brokers=1, settings=SETTINGS, as_version="3.9") as older:
+        assert played(older, *only, release="3.9").count(Outcome.DIFFERS) == 0
+        assert played(older, *only, release="4.4").count(Outcome.DIFFERS) > 0
+
+
+def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
+    (death,) = chosen(["leader/deaths"])[:1]
+    (climbs,) = chosen(["coordinator/exhausted"])[:1]
+    assert why_not(death, 2).startswith("it needs other brokers or settings")
+    assert why_not(climbs, 2) == "it goes through all epochs of a producer"
+
+
+def test_topics_of_others_are_a_reason_to_refuse(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedKafka(brokers=1, settings=SETTINGS, topics={"orders": 1}) as kafka:
+        _refused_beside_others(kafka, capsys)
+
+
+def _refused_beside_others(kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> None:
+    only = ["--only", "coordinator/end_txn/commit-v4"]
+    assert main(["conformance", kafka.bootstrap, *only]) == 2
+    assert "topics of others (orders)" in capsys.readouterr().err
+    assert main(["conformance", kafka.bootstrap, *only, "--beside-others"]) == 0
+    assert "orders" in names_on(kafka)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--release", "3.6"], "Kafka 3.6 was not asked; answers are known of 3.9, 4.4"),
+        (["--only", "no/such"], "no case is called no/such"),
+        (["--release", "7"], "there is no release '7'"),
+    ],
+)
+def test_what_can_not_be_played_is_said(
+    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], words: list[str], why: str
+) -> None:
+    assert main(["conformance", kafka.bootstrap, *words]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_cluster_of_several_brokers_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with SimulatedKafka(brokers=3) as kafka:
+        assert main(["conformance", kafka.bootstrap.split(",")[0]]) == 2
+    assert "3 brokers" in capsys.readouterr().err
+    assert main(["conformance", "127.0.0.1:1"]) == 2
+    assert main(["conformance"]) == 2
+
+
+def test_results_as_json_and_for_junit(
+    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "results.xml"
+    words = ["--only", "coordinator/markers", "--only", "leader/deaths", "--junit", str(file)]
+    assert main(["conformance", kafka.bootstrap, *words, "--json"]) == 0
+    out = capsys.readouterr().out
+    told = json.loads(out[out.index("{") :])  # lines of the cluster's log come first
+    suite = ElementTree.parse(file).getroot()
+    assert int(suite.attrib["tests"]) == len(told["results"]) == len(suite)
+    assert suite.attrib["failures"] == "0"
+    assert int(suite.attrib["skipped"]) == len(suite.findall("testcase/skipped")) == 2
+    assert suite[0].attrib["classname"] == "coordinator.markers"
+
+
+def test_a_failure_is_one_for_junit(kafka: SimulatedKafka) -> None:
+    kafka.faults.arm(
+        point="client.request", api="EndTxn", action={"do": "error", "error": "NOT_COORDINATOR"}
+    )
+    suite = ElementTree.fromstring(junit(played(kafka, "coordinator/end_txn/empty-session-v4")))
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "end.v4.empty-commit" in str(failure.text)
+
+
+def test_tls_and_a_login_lead_to_the_broker_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--security", "demo", "--security-dir", str(tmp_path))
+    with TxnsimServer(brokers=1, arguments=arguments) as server:
+        address = server.ready["security"]["bootstrap"]["SASL_SSL"]
+        config = ["--command-config", str(tmp_path / "admin.properties")]
+        only = ["--only", "coordinator/end_txn/commit"]
+        assert main(["conformance", address, *config, *only]) == 0
+        wrong = tmp_path / "wrong.properties"
+        text = (tmp_path / "admin.properties").read_text()
+        wrong.write_text(text.replace('password="', 'password="not-'))
+        assert main(["conformance", address, "--command-config", str(wrong), *only]) != 0
+    assert "5 passed, 0 differs" in capsys.readouterr().out
+
+
+def test_what_a_broker_needs_is_a_file_of_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "--needs"]) == 0
+    printed = dict(line.split("=") for line in capsys.readouterr().out.splitlines())
+    assert printed == needs()
+    assert printed["group.initial.rebalance.delay.ms"] == "0"
+
+
+def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None:
+    one, other = (
+        Transcript(scene="case-"),
+        Transcript(scene="of-us-case-", prefix="of-us-", broker_id=7),
+    )
+    one.note("asked", {"leader_id": 1, "group": "case-g", "metadata": b"\x00\x06case-t\xff"})
+    other.note(
+        "asked", {"leader_id": 7, "group": "of-us-case-g", "metadata": b"\x00\x0cof-us-case-t\xff"}
+    )
+    assert one.entries == other.entries
+
+
+def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:
+    older, newest = Answers.of("3.9"), Answers.of("4.4")
+    assert older.kafka == "3.9.2"
+    case = ("coordinator/end_txn", "commit-v4", 0)
+    assert older.of_case(*case) == newest.of_case(*case)
+    assert older.of_case("coordinator/end_txn", "no-such", 0) is None
