@@ -114,7 +114,7 @@ FOR_OTHERS: Final = {
 
 PROMISED: Final = (
     *("txnsim_lab.check.history", "txnsim_lab.check.judge", "txnsim_lab.check.observations"),
-    *("txnsim_spark.traces.tables", "txnsim_spark.traces.plots"),
+    "txnsim_spark.traces.tables",
     *("txnsim_spark.streaming.stream", "txnsim_spark.streaming.lag_source"),
     "txnsim_lab.simulation.guests",
     "txnsim_spark.forensics.find_hanging",
@@ -696,7 +696,7 @@ def test_a_name_that_is_gone_is_noticed() -> None:
     assert _is_name("crossings.Interceptor", "txnsim.faults")
     assert not _is_name("decided", "txnsim.txn")
     assert not _is_name("runtime.virtual_net", "txnsim.server")
-    assert not _is_name("pipeline.figures", "txnsim_spark.traces.plots")
+    assert not _is_name("pipeline.figures", "txnsim_spark.traces.tables")
 
 
 def _texts(name: str) -> Iterator[str]:

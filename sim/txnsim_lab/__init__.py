@@ -5,7 +5,7 @@ campaign over many machines registers itself (``txnsim.extensions``).
 
 - ``scenario``: stories, lessons, runs that are driven.
 - ``check``: judges of what clients saw.
-- ``simulation``: runs drawn from seeds; ``campaigns`` of them, and their ``campaign_page``.
+- ``simulation``: runs drawn from seeds; ``campaigns`` of them.
 - ``target``: a cluster that stories and the exam are played on, simulated or real.
 - ``exam``: an exam for client libraries.
 - ``conformance``: what a real Kafka answered, asked of any broker.

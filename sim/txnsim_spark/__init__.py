@@ -19,9 +19,8 @@ the lab; its commands join by ``txnsim.extensions``.
 - ``soundness``: every rule that a log must keep; ``describe``: what lies there.
 - ``export``: tables as Parquet; ``extract``: all records of one transactional id; ``targets``:
   where results go, never over a file that exists.
-- ``report_page``: all of it as one HTML file; ``figures`` as SVG that repeats.
 - ``streaming``: records out of Kafka, each once, and alerts on what holds them back.
-- ``traces``: event traces as tables, analyses, figures.
+- ``traces``: event traces as tables, and analyses.
 - ``cli``: its commands; ``campaign_engine``: a campaign of the lab on Spark's workers.
 
 A function that is given paths raises BadInputError where one is no directory, or holds nothing of
@@ -39,13 +38,11 @@ if TYPE_CHECKING:
     from txnsim_spark.forensics.findings_frame import find_hanging
     from txnsim_spark.session import register, spark_session
     from txnsim_spark.streaming.lag_source import LagDataSource
-    from txnsim_spark.traces.plots import draw_all
     from txnsim_spark.traces.tables import export_traces, register_views, traces_as_views
 
 __all__ = [
     "LagDataSource",
     "campaign",
-    "draw_all",
     "export_traces",
     "find_hanging",
     "register",
@@ -56,7 +53,6 @@ __all__ = [
 
 _MODULES: Final = {
     "LagDataSource": "txnsim_spark.streaming.lag_source",
-    "draw_all": "txnsim_spark.traces.plots",
     "export_traces": "txnsim_spark.traces.tables",
     "find_hanging": "txnsim_spark.forensics.findings_frame",
     "register": "txnsim_spark.session",

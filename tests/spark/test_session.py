@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import MagicMock
-from xml.etree import ElementTree
 
 import pytest
 from pyspark import SparkContext
@@ -21,7 +20,6 @@ from txnsim import extensions
 from txnsim.errors import MissingExtraError
 from txnsim_spark import daemon, libraries, session
 from txnsim_spark.active import active_session
-from txnsim_spark.figures import figure
 from txnsim_spark.scan import kernel, kernel_crc, kernel_fragments
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
@@ -29,8 +27,6 @@ from txnsim_spark.session import NO_JAVA, is_running, register, spark_session
 from txnsim_spark.tasks import shared_out
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from txnsim_spark.source import KafkaLogDataSource
 
 # A session is one per process; what is missing for it is named. Sessions that start are in
@@ -375,33 +371,6 @@ def test_a_session_without_a_jvm_is_as_pyspark_names_it(monkeypatch: pytest.Monk
     assert active_session() is session
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     assert active_session() is None
-
-
-# Figures that repeat.
-
-
-def curve(axes: Axes) -> None:
-    axes.plot([1, 2], label="curve")
-
-
-def nameless(axes: Axes) -> None:
-    axes.plot([1, 2])
-
-
-def test_the_same_data_give_the_same_bytes() -> None:
-    assert figure("<title>", curve) == figure("<title>", curve)
-
-
-def test_texts_are_texts() -> None:
-    made = figure("<title>", curve)
-    ElementTree.fromstring(made)
-    assert b"&lt;title&gt;" in made
-    assert b">curve<" in made
-
-
-def test_a_legend_only_where_there_is_something_to_name() -> None:
-    assert b"legend_1" in figure("", curve)
-    assert b"legend_1" not in figure("", nameless)
 
 
 # Works shared out to tasks; workers are tried with Spark.

@@ -81,10 +81,6 @@ _EXAMPLES: Final = {
         "txnsim campaign run --seeds 0..100000 --out rows",
         "txnsim campaign run --seeds 0..100000 --out rows --engine spark --master spark://host:7077",
     ),
-    "campaign report": (
-        "txnsim campaign report rows --out campaign.html",
-        "txnsim campaign report rows-4.2 rows-4.3 --out releases.html",
-    ),
     "scenario": ("txnsim scenario list", "txnsim scenario run z01 --armed"),
     "scenario list": ("txnsim scenario list", "txnsim scenario list --json"),
     "scenario show": ("txnsim scenario show z01", "txnsim scenario show z01 --summary"),

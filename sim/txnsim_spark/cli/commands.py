@@ -48,10 +48,6 @@ _EXAMPLES: Final = {
         "txnsim logs growth copies/broker-1",
         "txnsim logs growth copies/* --top 50 --json",
     ),
-    "logs report": (
-        "txnsim logs report copies/broker-1 copies/broker-2 --out report.html",
-        "txnsim logs report copies/* --topic orders --as-of now --out report.html --json",
-    ),
     "logs timeline": (
         "txnsim logs timeline payments-7 copies/broker-1",
         "txnsim logs timeline payments-7 copies/broker-1 --json",
@@ -70,7 +66,7 @@ _EXAMPLES: Final = {
     ),
     "trace analyse": (
         "txnsim trace analyse traces",
-        "txnsim trace analyse traces --ids 3 --plots figures",
+        "txnsim trace analyse traces --ids 3 --json",
     ),
 }
 

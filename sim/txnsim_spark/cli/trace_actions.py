@@ -67,7 +67,6 @@ def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
         metavar="N",
         help="so many transactional ids of each, those that stand out (default %(default)s)",
     )
-    analyse.add_argument("--plots", type=Path, metavar="DIR", help="draw figures there, as SVG")
     analyse.add_argument(
         "--work",
         metavar="DIR",
@@ -116,7 +115,6 @@ def _export(spark: SparkSession, args: argparse.Namespace) -> int:
 
 def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
     from txnsim_spark.traces.analyses import ANALYSES, worst_ids
-    from txnsim_spark.traces.plots import draw_all
 
     with _views(spark, args.trace, args.work):
         summary = _summary(spark)
@@ -127,12 +125,8 @@ def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
             TERMINAL.progress(analysis.title)
             answer = worst_ids(analysis.run(spark), analysis, args.ids)
             found[name] = [_cells(row) for row in answer.toLocalIterator()]
-        drawn = [] if args.plots is None else draw_all(spark, args.plots)
-    figures = [str(path) for path in drawn]
     tables = [Table(f"{ANALYSES[name].title}\n{_table(rows)}") for name, rows in found.items()]
-    TERMINAL.tell(
-        args, {**summary, "analyses": found, "plots": figures}, lambda _: [*tables, *figures]
-    )
+    TERMINAL.tell(args, {**summary, "analyses": found}, lambda _: tables)
     return _warned(summary)
 
 

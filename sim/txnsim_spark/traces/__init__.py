@@ -1,1 +1,1 @@
-"""Event traces as tables, what is asked of them, and figures."""
+"""Event traces as tables, and what is asked of them."""

@@ -201,9 +201,9 @@ def test_traces_a_place_and_a_master_are_taken() -> None:
 
 def test_five_ids_of_every_analysis_are_shown_unless_told_otherwise() -> None:
     args = arguments("analyse", "a")
-    assert (args.ids, args.only, args.plots) == (5, [], None)
-    args = arguments("analyse", "a", "--ids", "0", "--only", "lso_lag", "--plots", "p")
-    assert (args.ids, args.only, args.plots) == (0, ["lso_lag"], Path("p"))
+    assert (args.ids, args.only) == (5, [])
+    args = arguments("analyse", "a", "--ids", "0", "--only", "lso_lag")
+    assert (args.ids, args.only) == (0, ["lso_lag"])
 
 
 @pytest.mark.parametrize("count", ["-1", "x", "1.5", "²"])

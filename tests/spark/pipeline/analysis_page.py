@@ -1,8 +1,8 @@
-"""``python -m tests.spark.pipeline.analysis_page --write``: the tables and figures of
+"""``python -m tests.spark.pipeline.analysis_page --write``: the tables of
 docs/analysis.md.
 
-The words of the page are written by hand; its tables stand between comments and are made, as the
-figures are, from the run that ``recorded_run`` records. Without ``--write`` it says what differs.
+The words of the page are written by hand; its tables stand between comments and are made from
+the run that ``recorded_run`` records. Without ``--write`` it says what differs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from tests.spark.pipeline.recorded_run import record
 from txnsim_spark.session import spark_session
 from txnsim_spark.traces.analyses import ANALYSES, BY_ID, lso_lag_by_partition
-from txnsim_spark.traces.plots import draw_all
 from txnsim_spark.traces.tables import traces_as_views
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PAGE: Final = ROOT / "docs/analysis.md"
-PLOTS: Final = ROOT / "docs/plots"
 BLOCK: Final = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 COLUMNS: Final = {
@@ -119,7 +117,7 @@ def _table(frame: DataFrame) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the tables and figures, or say which differ."""
+    """Make the tables, or say that they differ."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.pipeline.analysis_page")
     parser.add_argument("--write", action="store_true", help="write them")
     options = parser.parse_args(arguments)
@@ -128,8 +126,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         traces = record(Path(directory) / "traces")
         with traces_as_views(spark, list(map(str, traces))):
             made = {PAGE: filled(PAGE.read_text("utf-8"), blocks(spark)).encode()}
-            for drawn in draw_all(spark, Path(directory) / "plots"):
-                made[PLOTS / drawn.name] = drawn.read_bytes()
     spark.stop()
     differ = [path for path, data in made.items() if not path.exists() or path.read_bytes() != data]
     for path in differ:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
-from tests.spark.pipeline.analysis_page import PAGE, PLOTS, blocks, filled, names
+from tests.spark.pipeline.analysis_page import PAGE, blocks, filled, names
 from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from tests.spark.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
 from txnsim.cli.main import main
 from txnsim_spark.traces.analyses import ANALYSES, lso_lag_by_partition
-from txnsim_spark.traces.plots import draw_all
 from txnsim_spark.traces.schemas import TABLES, view_of
 from txnsim_spark.traces.tables import TraceError, export_traces, register_views, traces_as_views
 
@@ -404,25 +402,3 @@ def test_the_page_shows_what_is_found(views: SparkSession) -> None:
     made = blocks(views)
     assert set(names(text)) == set(made)
     assert filled(text, made) == text, "python -m tests.spark.pipeline.analysis_page --write"
-
-
-@pytest.mark.nightly  # Spark takes it half a minute and more
-def test_the_page_shows_the_figures_that_are_drawn(views: SparkSession, tmp_path: Path) -> None:
-    for drawn in draw_all(views, tmp_path):
-        kept, made = (PLOTS / drawn.name).read_text("utf-8"), drawn.read_text("utf-8")
-        assert len(kept) < 60_000
-        assert f"plots/{drawn.name}" in PAGE.read_text("utf-8")
-        advice = "python -m tests.spark.pipeline.analysis_page --write"
-        assert _labels(kept) == _labels(made), advice
-        if _painter(kept) == _painter(made):
-            assert kept == made, advice
-
-
-def _labels(figure: str) -> list[str]:
-    """What is written in a figure, ticks and counts too."""
-    return re.findall(r"<text[^>]*>([^<]*)</text>", figure)
-
-
-def _painter(figure: str) -> list[str]:
-    """Which release of matplotlib has drawn it: another one may place things otherwise."""
-    return re.findall(r"Matplotlib v[^,<]*", figure)

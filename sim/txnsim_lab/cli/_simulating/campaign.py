@@ -12,7 +12,6 @@ from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
 from txnsim.extensions import offered, require_libraries
-from txnsim.files import write_whole
 from txnsim_lab.cli._simulating.simulate import (
     FOUND_STATUS,
     add_wanted,
@@ -58,19 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                      help="seeds of one file, played together (default 1000)")  # fmt: skip
     run.add_argument("--no-shrink", action="store_true", help="do not look at findings closely")
     run.add_argument("--json", action="store_true", help="as JSON")
-    told = parts.add_parser(
-        "report",
-        description="Write what campaigns have come to as one HTML file: anomalies by release and"
-        " protocol, the growth of coverage, what each kind of finding has cost.",
-    )
-    told.add_argument("folder", type=Path, nargs="+", metavar="DIR", help="a campaign's folder")
-    told.add_argument("--out", type=Path, required=True, metavar="FILE", help="FILE.html")
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     try:
-        return _run(args) if args.part == "run" else _report(args)
+        return _run(args)
     except (BadInputError, ConfigError, MissingExtraError, OSError) as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
@@ -104,15 +96,6 @@ def _run(args: argparse.Namespace) -> int:
     if not summary.committed:
         raise ConfigError("this campaign proves nothing: no transaction was committed")
     return FOUND_STATUS if summary.found or summary.failed else 0
-
-
-def _report(args: argparse.Namespace) -> int:
-    require_libraries("spark", "pyarrow", "jinja2", "matplotlib")
-    from txnsim_lab.campaign_page import page, played_in
-
-    write_whole(args.out, page([played_in(one) for one in args.folder]))
-    TERMINAL.line(str(args.out))
-    return 0
 
 
 def _engine(args: argparse.Namespace, wanted: Wanted, stack: ExitStack) -> tuple[Play, Examine]:

@@ -22,7 +22,6 @@ from txnsim_spark.cli.logs import _extract as logs_extract
 from txnsim_spark.cli.logs import _find_hanging as logs_find_hanging
 from txnsim_spark.cli.logs import _growth as logs_growth
 from txnsim_spark.cli.logs import _lost as logs_lost
-from txnsim_spark.cli.logs import _report as logs_report
 from txnsim_spark.cli.logs import _stores as stores
 from txnsim_spark.cli.logs import _timeline as logs_timeline
 from txnsim_spark.cli.logs import _verify as logs_verify
@@ -55,7 +54,6 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
         logs_timeline,
         "the life of a transactional id: what its coordinator wrote, what lies in the partitions",
     ),
-    "report": (logs_report, "all of that as one HTML file, with time lines and figures"),
     "export": (logs_export, "tables of log directories as Parquet"),
     "extract": (logs_extract, "every record of a transactional id as Parquet, with its outcome"),
     "waiting": (logs_waiting, "which consumer groups wait, behind whose transaction, since when"),

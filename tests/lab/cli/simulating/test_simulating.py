@@ -170,14 +170,3 @@ def test_campaign_what_makes_no_sense_is_refused(
     command = ["campaign", "run", "--seeds", "0..5", "--out", str(tmp_path / "out")]
     assert main([*command, *arguments]) == 2
     assert complaint in capsys.readouterr().err
-
-
-@pytest.mark.costly
-def test_a_report_is_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("jinja2", reason="the extra spark is not installed")
-    rows, file = str(tmp_path / "rows"), tmp_path / "campaign.html"
-    assert main(["campaign", "run", "--seeds", "1..2", "--out", rows, "--jobs", "1"]) in (0, 2)
-    assert main(["campaign", "report", rows, "--out", str(file)]) == 0
-    assert "Growth of coverage" in file.read_text()
-    assert main(["campaign", "report", str(tmp_path), "--out", str(file)]) == 2
-    assert "is no campaign" in capsys.readouterr().err

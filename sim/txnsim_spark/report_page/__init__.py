@@ -1,1 +1,0 @@
-"""``logs report``: what log directories tell of transactions, as one HTML file."""
