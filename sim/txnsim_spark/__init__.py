@@ -12,7 +12,7 @@ the lab; its commands join by ``txnsim.extensions``.
   only be empty.
 - ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
   to Spark's workers.
-- ``stores``: directories in an object store or in HDFS.
+- ``stores``: directories in an object store.
 - ``scan``: from files to columns, the compiled walk over batch headers.
 - ``forensics``: what is open and what becomes of it; the life of a transactional id.
 - ``questions``: who waits, which application it was, what was lost, why the log grows.

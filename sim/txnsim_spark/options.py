@@ -12,6 +12,7 @@ import difflib
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from enum import Enum
+from glob import glob
 from pathlib import Path
 from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -74,7 +75,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     paths: tuple[Path, ...]
     """Log directories of brokers, folders of such directories, or replicas' own folders."""
     uris: tuple[str, ...] = ()
-    """The same, and patterns of them, where Hadoop's file system reads them."""
+    """The same, and patterns of them, in object stores."""
     hadoop: Mapping[str, str] = {}
     """Settings of Hadoop's (``fs.…``) for this read, over those of the session."""
     table: str = "batches"
@@ -106,6 +107,8 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For the table ``findings``: when it was; None: the newest time that the directories tell."""
     max_transaction_timeout_ms: int | None = None
     """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
+    fail_on_data_loss: bool = True
+    """A stream ends where rows that it has not read are gone."""
     max_bytes_per_trigger: int | None = None
     """Maximum bytes of logs in one batch of a stream; None for all available."""
     max_files_per_trigger: int | None = None
@@ -140,7 +143,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             )
         texts = _paths(given)
         return cls(
-            paths=tuple(_path(text) for text in texts if not is_elsewhere(text)),
+            paths=tuple(path for text in texts if not is_elsewhere(text) for path in _placed(text)),
             uris=tuple(filter(is_elsewhere, texts)),
             hadoop=hadoop,
             table=table,
@@ -158,6 +161,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             task_bytes=_number(given, "taskBytes", "bytes"),
             as_of_ms=_time_ms(given, "asOf"),
             max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
+            fail_on_data_loss=_truth("failOnDataLoss", given.get("failondataloss", "true")),
             max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", "bytes"),
             max_files_per_trigger=_number(given, "maxFilesPerTrigger", "segments"),
         )
@@ -170,7 +174,7 @@ NAMES: Final = (
     *("path", "paths", "table", "topics", "partitions", "producerIds"),
     *(STARTING_OFFSETS, ENDING_OFFSETS, "startTimestamp", END_TIMESTAMP),
     *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
-    *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs"),
+    *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs", "failOnDataLoss"),
 )
 _KNOWN: Final = {name.lower(): name for name in NAMES}
 _OF_TABLES: Final[Mapping[str, Collection[str]]] = {
@@ -209,12 +213,12 @@ def _paths(given: Mapping[str, str]) -> list[str]:
     return texts
 
 
-def _path(text: str) -> Path:
-    """A directory that is there for the driver and for every worker under the same name."""
+def _placed(text: str) -> list[Path]:
+    """A directory, or those of a pattern: the driver and every worker have them by these names."""
     url = urlsplit(text)
-    if url.scheme == "file":
-        return Path(unquote(url.path)).absolute()
-    return Path(text).absolute()  # workers are started in folders of their own
+    named = unquote(url.path) if url.scheme == "file" else text
+    found = [] if Path(named).exists() else sorted(glob(named))
+    return [Path(one).absolute() for one in found or [named]]  # workers start in other folders
 
 
 def _several(

@@ -147,7 +147,7 @@ def test_a_segment_that_retention_has_taken_meanwhile_is_no_failure(logs: Path) 
     assert sum(one.num_rows for task in tasks for one in reader.read(task)) == 90
 
 
-@pytest.mark.parametrize("uri", ["s3a://bucket/logs", "gs://bucket/logs", "hdfs://host/logs"])
+@pytest.mark.parametrize("uri", ["s3a://bucket/logs", "gs://bucket/logs"])
 def test_a_store_of_an_unknown_session_is_refused_with_the_line_to_write(uri: str) -> None:
     for read in (KafkaLogDataSource.reader, KafkaLogDataSource.streamReader):
         with pytest.raises(BadInputError, match=r"txnsim_spark import register; register\(s"):

@@ -1,8 +1,7 @@
-"""Jars of Hadoop, copied once by Maven into the ignored ``.cache/``: those that read ``s3a://``,
-and those of a local HDFS.
+"""Jars of Hadoop, copied once by Maven into the ignored ``.cache/``: those that read ``s3a://``.
 
 Only the standard library. As a command, ``python -m tests.support.hadoop_jars`` prints the
-directory of the former, whose jars ``spark.jars`` takes.
+directory, whose jars ``spark.jars`` takes.
 """
 
 from __future__ import annotations
@@ -24,15 +23,6 @@ def s3a_jars() -> Path:
         ApacheKafkaError: Maven is missing or failed.
     """
     return _copied("hadoop-aws", f"hadoop-aws-{_HADOOP}.jar")
-
-
-def minicluster_jars() -> Path:
-    """Directory with the jars of a local HDFS.
-
-    Raises:
-        ApacheKafkaError: Maven is missing or failed.
-    """
-    return _copied("hadoop-minicluster", f"hadoop-client-minicluster-{_HADOOP}.jar")
 
 
 def _copied(name: str, main_jar: str) -> Path:

@@ -1,4 +1,4 @@
-"""Stores that run on this machine: an S3 server, and an HDFS of one name node and one data node."""
+"""An S3 server that runs on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.apache_kafka import accepts, free_ports
-from tests.support.hadoop_jars import minicluster_jars, s3a_jars
+from tests.support.hadoop_jars import s3a_jars
 from tests.support.lived import Lived
 
 HOST: Final = "127.0.0.1"
@@ -159,55 +159,3 @@ class S3Store(StoreServer):
             aws_access_key_id=_KEY,
             aws_secret_access_key=_KEY,
         )
-
-
-class HdfsStore(StoreServer):
-    """A name node and a data node in one process."""
-
-    @property
-    def uri(self) -> str:
-        """Of a folder in it."""
-        return f"hdfs://{HOST}:{self._port}/logs"
-
-    @property
-    def config(self) -> dict[str, str]:
-        """Spark's own jars read it."""
-        return {}
-
-    def put(self, directory: Path, name: str) -> None:
-        """By Hadoop's own command."""
-        place = f"{self.uri}/{name}"
-        self._shell("-mkdir", "-p", place)  # into a folder, so that it can be put there again
-        self._shell("-put", "-f", "-p", *map(str, sorted(directory.iterdir())), place)
-
-    def _command(self) -> list[str]:
-        return [
-            *self._java("-Xmx256m"),
-            *("org.apache.hadoop.test.MiniDFSClusterManager", "-format", "-datanodes", "1"),
-            *("-nnport", str(self._port), "-httpport", str(self._other_port)),
-            *("-writeDetails", str(self._details)),
-        ]
-
-    def _is_up(self) -> bool:
-        return self._details.is_file() and self._details.stat().st_size > 0
-
-    @property
-    def _details(self) -> Path:
-        return self._directory / "details.json"
-
-    def _shell(self, *args: str) -> None:
-        # The shell does not start without one.
-        (self._directory / "core-site.xml").write_text("<configuration/>\n")
-        done = subprocess.run(
-            [*self._java(), "org.apache.hadoop.fs.FsShell", *args],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_START_TIMEOUT_S,
-        )
-        assert not done.returncode, done.stderr[-4_000:]
-
-    def _java(self, *options: str) -> list[str]:
-        quick = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-        return ["java", *quick, *options, "-cp", f"{self._directory}:{minicluster_jars()}/*"]

@@ -51,20 +51,22 @@ def find_hanging(
 
     Raises:
         BadInputError: A path is no directory, there is nothing of Kafka's in it, ``as_of`` is no
-            time, or the session is Spark Connect's, which reads no store.
+            time.
     """
     import pyarrow as pa
 
     from txnsim_spark.schemas import TABLES
     from txnsim_spark.source import schema_of
     from txnsim_spark.stores.reading import Stores
-    from txnsim_spark.stores.settings import settings_in
+    from txnsim_spark.stores.settings import StoreSettings, own_root, settings_of
     from txnsim_spark.tables.findings import rows_of
 
     register(spark)
     named = [paths] if isinstance(paths, str | Path) else list(paths)
     elsewhere = [one for one in named if isinstance(one, str) and is_elsewhere(one)]
-    stores = Stores(settings_in(spark)) if elsewhere else None
+    stores = None
+    if elsewhere:
+        stores = Stores(settings_of(spark) or StoreSettings(root=own_root()))
     here = tuple(Path(one) for one in named if one not in elsewhere)
     search = searching.Search(
         paths=here if stores is None else here + stores.folders(elsewhere),

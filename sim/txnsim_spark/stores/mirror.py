@@ -25,16 +25,14 @@ from txnsim.storage.names import PartitionDirectory
 from txnsim.storage.regular_file import MOUNTS, RangeFile
 from txnsim_spark.stores._native import THREADS, NativeStore
 from txnsim_spark.stores.settings import StoreSettings
-from txnsim_spark.stores.uris import Status, is_native
+from txnsim_spark.stores.uris import Status
 
-NO_AUTHORITY: Final = "-"
-"""Path component for the empty authority of ``file:///``."""
 LISTED_NAME: Final = ".listed"
 """Below the root: when the process that planned has asked the store for names the last time."""
 
 
 class Store(Protocol):
-    """What reads a store (``native``, ``hadoop``)."""
+    """What reads a store (``_native``)."""
 
     def globbed(self, uri: str) -> tuple[Status, ...]: ...
 
@@ -61,25 +59,16 @@ class Mirror:
         self._listed: set[Path] = set()
         self._known: dict[str, Status] = {}
         """Local path -> status of the file in the store."""
-        # The scheme; an authority follows, or NO_AUTHORITY, which is dropped.
-        self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/(?:{NO_AUTHORITY}/)?"
+        self.pattern = rf"{re.escape(settings.root)}/([^/\s]+)/"
+        """The scheme; a bucket follows."""
 
     @property
     def settings(self) -> StoreSettings:
         return self._settings
 
     @cached_property
-    def _native(self) -> Store:
+    def _store(self) -> Store:
         return NativeStore(self._settings.conf)
-
-    @cached_property
-    def _hadoop(self) -> Store:
-        from txnsim_spark.stores._hadoop import launched, of_session
-
-        return of_session() or launched(self._settings)
-
-    def _store(self, uri: str) -> Store:
-        return self._native if is_native(uri) else self._hadoop
 
     # Places
 
@@ -88,18 +77,12 @@ class Mirror:
         return Path(self._place_of(uri))
 
     def _place_of(self, uri: str) -> str:
-        scheme, _, rest = uri.partition(":")
-        authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
-        return "/".join(
-            filter(None, (self._settings.root, scheme, authority or NO_AUTHORITY, path.strip("/")))
-        )
+        scheme, _, path = uri.partition("://")
+        return "/".join((self._settings.root, scheme, path.rstrip("/")))
 
     def shown(self, text: str) -> str:
         """A text with the store's names."""
-        return re.sub(self.pattern, self._begin, text)
-
-    def _begin(self, found: re.Match[str]) -> str:
-        return f"{found[1]}:///" if found[0].endswith(f"/{NO_AUTHORITY}/") else f"{found[1]}://"
+        return re.sub(self.pattern, r"\1://", text)
 
     def _uri_of(self, place: Path) -> str:
         return self.shown(str(place))
@@ -121,12 +104,12 @@ class Mirror:
         self.goes_by(begun_ms)
         folders: dict[Path, str] = {}
         for uri in uris:
-            named = sorted(one.uri for one in self._store(uri).globbed(uri))
+            named = sorted(one.uri for one in self._store.globbed(uri))
             if not named:
                 raise BadInputError(f"{uri} is no directory, and there is none of this pattern")
             folders |= {self.place_of(one): one for one in named}
         with ThreadPoolExecutor(THREADS) as pool:
-            found = pool.map(lambda uri: self._store(uri).below(uri), folders.values())
+            found = pool.map(self._store.below, folders.values())
             for place, below in zip(folders, found, strict=True):
                 self._take(place, below)
         for place in folders:
@@ -166,7 +149,7 @@ class Mirror:
         return noted >= self._settings.listed_ms
 
     def _fill(self, folder: Path) -> None:
-        listed = self._store(uri := self._uri_of(folder)).listed(uri)
+        listed = self._store.listed(self._uri_of(folder))
         self._take(folder, listed, is_deep=False)
 
     def _take(self, folder: Path, found: Iterable[Status], *, is_deep: bool = True) -> None:
@@ -198,7 +181,7 @@ class Mirror:
             OSError: It can't be.
         """
         file = self._status_of(place)
-        return self._store(file.uri).open(file, is_sequential=is_sequential)
+        return self._store.open(file, is_sequential=is_sequential)
 
     def expect(self, places: Sequence[Path]) -> None:
         """Files that are going to be read, from beginning to end and in this order."""
@@ -207,7 +190,7 @@ class Mirror:
             with suppress(OSError):  # gone: told by who opens it
                 files.append(self._status_of(place))
         if files:
-            self._store(files[0].uri).expect(files)
+            self._store.expect(files)
 
     def _status_of(self, place: Path) -> Status:
         text = str(place)

@@ -16,9 +16,9 @@ from txnsim.errors import BadInputError
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import FORMAT, KafkaLogOptions
 from txnsim_spark.planning import Share
-from txnsim_spark.stores.mirror import NO_AUTHORITY, Mirror, mounted
+from txnsim_spark.stores.mirror import Mirror, mounted
 from txnsim_spark.stores.settings import StoreSettings, own_root
-from txnsim_spark.stores.uris import is_elsewhere, is_native
+from txnsim_spark.stores.uris import is_elsewhere
 
 
 class Stores:
@@ -45,14 +45,6 @@ class Stores:
             paths=here + mirror.located((*own, *options.uris)),
             uris=(),
         )
-
-    def named(self, places: Mapping[str, int]) -> dict[str, int]:
-        """By the store's names: those of places are of one process."""
-        return {self._mirror.shown(place): value for place, value in places.items()}
-
-    def placed(self, named: Mapping[str, int]) -> dict[str, int]:
-        """By places of this machine."""
-        return {self._place(name): value for name, value in named.items()}
 
     def mirrored(self, wanted: Wanted) -> Wanted:
         """With the places of log directories."""
@@ -97,7 +89,6 @@ class Stores:
         import pyarrow.compute as pc  # takes longer to load than a table to plan
 
         root = re.escape(self._settings.root)
-        column = pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/{NO_AUTHORITY}/", r"\1:///")
         return pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/", r"\1://")
 
     def _place(self, text: str) -> str:
@@ -123,12 +114,6 @@ def stores_of(
     )
     if not asked.uris and not is_own:
         return None
-    elsewhere = [one for one in asked.uris if not is_native(one)]
-    if settings is None and elsewhere:
-        raise BadInputError(
-            f"format {FORMAT}: {elsewhere[0]} is read with the settings of a session. {_REGISTER}"
-            " (a session of Spark Connect can't tell them)"
-        )
     if not is_registered and not asked.hadoop:
         raise BadInputError(
             f"format {FORMAT}: {asked.uris[0]} is read with the settings of a session, or with"

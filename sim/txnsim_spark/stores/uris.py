@@ -16,6 +16,7 @@ _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 _PATTERN: Final = re.compile(r"[*?\[\]{}]")
 S3: Final = frozenset({"s3", "s3a", "s3n"})
 GCS: Final = frozenset({"gs"})
+_COPY: Final = "Copy it to a directory, as with: hdfs dfs -get hdfs://namenode/kafka/broker-1 ."
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,17 +29,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_elsewhere(text: str) -> bool:
-    """Whether a store has this path. It has every path with a scheme, except ``file://`` without a
-    pattern, which is a directory of this machine.
+    """Whether an object store has this path. What has no scheme, or ``file:``, is of this machine.
+
+    Raises:
+        BadInputError: Nothing here reads such a path.
     """
-    if not _SCHEME.match(text):
-        return False
-    return urlsplit(text).scheme != "file" or is_pattern(text)
-
-
-def is_native(text: str) -> bool:
-    """Whether ``obstore`` reads it; Hadoop's file system reads the others."""
-    return text.partition(":")[0] in S3 | GCS
+    scheme = urlsplit(text).scheme if _SCHEME.match(text) else "file"
+    if scheme not in S3 | GCS | {"file"}:
+        raise BadInputError(f"{text} is not read here: s3a:// and gs:// are. {_COPY}")
+    return scheme != "file"
 
 
 def refuse_outage(error: OSError) -> None:

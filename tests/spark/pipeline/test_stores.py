@@ -1,5 +1,5 @@
-"""A real Kafka's directory in an S3 store and in an HDFS says what it says on this machine, by the
-source and by the commands: field by field, but for the names of places.
+"""A real Kafka's directory in an S3 store says what it says on this machine, by the source and by
+the commands: field by field, but for the names of places.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from tests.spark.pipeline.damaged.make import unpacked
 from tests.spark.pipeline.following import follow
 from tests.support.growing_dirs import GrowingDir
-from tests.support.store_servers import HdfsStore, S3Store, StoreServer
+from tests.support.store_servers import S3Store
 from txnsim.cli.main import main
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_spark import find_hanging, register
@@ -44,7 +44,7 @@ class Filled:
         local: The directory.
     """
 
-    def __init__(self, store: StoreServer, local: Path) -> None:
+    def __init__(self, store: S3Store, local: Path) -> None:
         self.store = store
         self.local = local
         store.put(local, "kafka")
@@ -70,21 +70,14 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(S3Store, id="s3a"),
-        pytest.param(HdfsStore, id="hdfs", marks=pytest.mark.slow),  # minutes to start and fill it
-    ],
-)
+@pytest.fixture(scope="module")
 def filled(
-    request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     local: Path,
     spark: SparkSession,
 ) -> Iterator[Filled]:
     """The store, and Spark told of it."""
-    with request.param(tmp_path_factory.mktemp("store")) as store:
+    with S3Store(tmp_path_factory.mktemp("store")) as store:
         for name, value in store.config.items():
             if name.startswith("spark.hadoop."):
                 spark.conf.set(name.removeprefix("spark.hadoop."), value)

@@ -37,7 +37,7 @@ def test_a_directory_is_read_whatever_is_set(
     assert (frame.where("producer_id = 7").count(), frame.count()) == (30, 90)
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/logs", "gs://bucket/logs", "hdfs://host/logs"])
+@pytest.mark.parametrize("uri", ["s3://bucket/logs", "gs://bucket/logs"])
 def test_a_store_is_refused_with_the_line_to_write(other: SparkSession, uri: str) -> None:
     from pyspark.errors import PySparkException
 

@@ -23,9 +23,7 @@ def test_directories_of_this_machine_ask_for_nothing(tmp_path: Path) -> None:
     assert stores_of(settings, {"path": str(tmp_path / "root" / "s3a" / "b")}) is not None
 
 
-def test_a_store_without_a_sessions_settings_is_refused() -> None:
-    with pytest.raises(BadInputError, match="hdfs://h/x is read with the settings of a session"):
-        stores_of(None, {"path": "hdfs://h/x"})
+def test_a_store_is_read_without_a_sessions_settings_where_it_can_tell_none() -> None:
     assert stores_of(None, {"path": "s3a://b/x"}) is not None
 
 

@@ -11,7 +11,6 @@ from typing import Final
 
 from txnsim.cli.output import TERMINAL
 from txnsim_spark.cli.logs.spark import GIVEN, session
-from txnsim_spark.stores.uris import is_native
 
 OWN_MASTER: Final = "the master of the session that runs"
 """The master of an action that reads by Spark, however little there is."""
@@ -45,23 +44,20 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
         return
     from txnsim_spark.libraries import require_libraries
     from txnsim_spark.stores.mirror import mounted, shown
-    from txnsim_spark.stores.settings import StoreSettings, own_root, settings_in
+    from txnsim_spark.stores.settings import StoreSettings, own_root, settings_of
 
     require_libraries()
-    if (
-        args.action in ALONE
-        and all(map(is_native, elsewhere))
-        and os.environ.keys().isdisjoint(_CONFIGURED)
-    ):
+    alone = StoreSettings(root=own_root())
+    if args.action in ALONE and os.environ.keys().isdisjoint(_CONFIGURED):
         hadoop = {
             name.removeprefix(_HADOOP): value
             for name, value in given.items()
             if name.startswith(_HADOOP)
         }
-        settings = StoreSettings(root=own_root()).with_conf(hadoop)
+        settings = alone.with_conf(hadoop)
     else:
         master = getattr(args, "master", None)
-        settings = settings_in(stack.enter_context(session(master, is_short=True)))
+        settings = settings_of(stack.enter_context(session(master, is_short=True))) or alone
         args.master = master or OWN_MASTER
     stack.enter_context(TERMINAL.renamed(shown))
     found = {uri: mounted(settings).located([uri]) for uri in elsewhere}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from txnsim.cli.output import TERMINAL
+from txnsim.errors import BadInputError
 from txnsim_spark.stores.uris import is_elsewhere
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ def add_directories(parser: argparse.ArgumentParser) -> None:
         type=place,
         nargs="+",
         metavar="DIR",
-        help="a broker's log directory, a folder of several, or a replica's folder; s3a://, hdfs://"
-        ", gs:// and what else Hadoop's file system reads, with patterns, are stores",
+        help="a broker's log directory, a folder of several, or a replica's folder; s3a:// and"
+        " gs://, with patterns, are object stores",
     )
     parser.add_argument(
         "--spark-conf",
@@ -49,8 +50,11 @@ def add_directories(parser: argparse.ArgumentParser) -> None:
 
 def place(text: str) -> Path | str:
     """A directory of this machine; text where it lies in a store."""
-    if is_elsewhere(text):
-        return text
+    try:
+        if is_elsewhere(text):
+            return text
+    except BadInputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
     return Path(unquote(text.removeprefix("file://"))) if text.startswith("file:/") else Path(text)
 
 
