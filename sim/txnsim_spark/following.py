@@ -2,7 +2,9 @@
 
 A table of records (``LOGS``) gives each row once. For each replica its stream offset has the offset
 in the log behind the last whole batch, so a batch of rows that is repeated after a crash is the
-same.
+same. A replica's place is its topic's id, its partition and its broker, not its folder: a disk may
+be mounted elsewhere, and a topic that was made anew is another one. What is gone before it was read
+is refused (``unread_lost``), unless the query says that it may be.
 
 Every other table shows the present state, and a change in one file may change any of its rows. Its
 stream offset names a state of all files. When that state changes, the whole table is read again.
@@ -14,8 +16,10 @@ import hashlib
 import heapq
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -23,10 +27,19 @@ import msgspec
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
-from txnsim_spark.planning import READS, Share, divided, replicas_of, segments_in, shares_of
+from txnsim_spark.planning import (
+    READS,
+    Share,
+    begun_at,
+    divided,
+    replicas_of,
+    segments_in,
+    shares_of,
+)
+from txnsim_spark.scan.log_dirs import topic_id_of
 from txnsim_spark.scan.log_seek import end_offset_of, position_before
 from txnsim_spark.scan.sections import cut_at, cut_behind
-from txnsim_spark.scan.segments import SegmentFile, log_dirs_in
+from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in
 from txnsim_spark.stores.mirror import at_once, shown
 
 LOGS: Final = frozenset({"batches", "records", "endings", "transactions", "offsets"})
@@ -37,7 +50,7 @@ class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
     """How far a stream has come. One without anything is that of a new stream."""
 
     ends: dict[str, int] = {}
-    """Of a table in ``LOGS``: folder of a replica -> offset in its log behind what was read."""
+    """Of a table in ``LOGS``: place of a replica -> offset in its log behind what was read."""
     state: str = ""
     """Of any other table: which state of the files was read."""
 
@@ -47,13 +60,30 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
     options: KafkaLogOptions
     segments: Mapping[str, tuple[SegmentFile, ...]] = {}
-    """Of a table in ``LOGS``: folder of a replica -> its segments, in order."""
+    """Of a table in ``LOGS``: place of a replica -> its segments, in order."""
 
 
 def look_at(options: KafkaLogOptions) -> Look:
     if options.table not in LOGS:
         return Look(options=options)
-    return Look(options=options, segments=segments_in(options, READS[options.table]))
+    found = segments_in(options, READS[options.table])
+    many = {path: segments for path, segments in found.items() if segments}
+    places = _places_of([segments[0].replica for segments in many.values()])
+    return Look(options=options, segments=dict(zip(places, many.values(), strict=True)))
+
+
+def _places_of(replicas: Sequence[Replica]) -> list[str]:
+    """The name of each, which tells its folder only where two are of one broker and partition."""
+    named = []
+    for one in replicas:
+        topic_id = topic_id_of(Path(one.path))
+        known = "" if topic_id is None else f":{topic_id}"
+        named.append(f"{one.topic_partition}{known}@{one.broker}")
+    times = Counter(named)
+    return [
+        name if times[name] == 1 else f"{name}:{shown(one.path)}"
+        for name, one in zip(named, replicas, strict=True)
+    ]
 
 
 def refuse_nothing(look: Look) -> None:
@@ -77,11 +107,11 @@ class Ends:
         """Folder of a replica -> its last segment, when that was written, where it ends."""
 
     def of(self, segments: Mapping[str, tuple[SegmentFile, ...]]) -> dict[str, int]:
-        """Folder of each replica -> where its log ends; those that can't be read now are left out,
+        """Place of each replica -> where its log ends; those that can't be read now are left out,
         as a later look may find them.
         """
-        lasts = {path: many[-1] for path, many in segments.items() if many}
-        with at_once(lasts) as mapped:
+        lasts = {place: many[-1] for place, many in segments.items()}
+        with at_once(one.path for one in lasts.values()) as mapped:
             found: dict[str, int | None] = dict(
                 zip(lasts, mapped(self._end_or_none, lasts.values()), strict=True)
             )
@@ -107,11 +137,36 @@ def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
 
 
 def later(one: StreamOffset, other: StreamOffset) -> StreamOffset:
-    """The larger offset of each replica, so that a log that was cut back is not read again; of
-    states the other one.
+    """Where the second has come, and the first alone. A log that was cut back goes on from there:
+    who may not miss a row has been told (``unread_lost``).
     """
-    ends = {path: max(end, one.ends.get(path, 0)) for path, end in other.ends.items()}
-    return StreamOffset(ends={**one.ends, **ends}, state=other.state)
+    return StreamOffset(ends={**one.ends, **other.ends}, state=other.state)
+
+
+def unread_lost(look: Look, start: StreamOffset, now: StreamOffset) -> Iterator[str]:
+    """What of a log is gone that a stream has not read yet, or was read and is gone: sentences.
+    Spark's counterpart: the option failOnDataLoss of its own source for Kafka.
+    """
+    if look.options.table not in LOGS:
+        return
+    for place, reached in start.ends.items():
+        segments = look.segments.get(place)
+        if segments is None:
+            yield f"{place}: it is not there any more (read up to offset {reached})"
+        elif segments[0].base_offset > reached:
+            first = segments[0].base_offset
+            yield f"{place}: offsets {reached} to {first - 1} are gone, and were not read"
+        elif now.ends.get(place, reached) < reached:
+            yield f"{place}: it was read up to offset {reached}, and ends at {now.ends[place]}"
+
+
+def behind(look: Look, reached: StreamOffset, now: StreamOffset) -> int:
+    """By how many offsets a stream is behind the ends of the logs."""
+    return sum(
+        max(0, end - reached.ends.get(place, look.segments[place][0].base_offset))
+        for place, end in now.ends.items()
+        if place in look.segments
+    )
 
 
 def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[Share]:
@@ -146,14 +201,16 @@ def bounded(
         bytes_max: How much is read of logs.
         files_max: How many segments.
     """
-    ends = dict(start.ends)
+    begun = {place: min(at, end.ends.get(place, at)) for place, at in start.ends.items()}
+    ends = dict(begun)
     left = sys.maxsize if bytes_max is None else bytes_max
+    place_of = {many[0].replica.path: place for place, many in look.segments.items()}
     queues = _by_replica(_between(look, start, end))
     oldest_first = heapq.merge(*queues, key=_written_at)
     for segment in islice(oldest_first, files_max):
         first, until = segment.span or (0, 0)
-        path = segment.replica.path
-        if until == ends.get(path):
+        place = place_of[segment.replica.path]
+        if until == ends.get(place):
             continue  # came with a segment before it
         if not segment.is_recovered and segment.next_base_offset is not None:
             until = min(until, segment.next_base_offset)
@@ -161,13 +218,13 @@ def bounded(
         size = segment.size - position
         if size > left:
             cut = None if segment.is_recovered else cut_behind(segment, first, position + left)
-            is_begun = ends != start.ends
+            is_begun = ends != begun
             if is_begun and (cut is None or cut.position > position + left):
                 break
             if cut is not None:
-                ends[path] = min(until, cut.offset)
+                ends[place] = min(until, cut.offset)
                 break
-        ends[path] = until
+        ends[place] = until
         left = max(0, left - size)
     return StreamOffset(ends=ends)
 
@@ -175,15 +232,17 @@ def bounded(
 def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[SegmentFile]:
     """The segments with rows between two offsets; nothing behind these is read."""
     asked = Wanted.of(look.options)
-    for path, until in end.ends.items():
-        first = start.ends.get(path, 0)
+    for place, until in end.ends.items():
+        first = start.ends.get(place, 0)
         if first >= until:
             continue
         grown = msgspec.structs.replace(asked, offset_min=first, offset_max=until - 1)
-        for one in filter(grown.has_segment, look.segments.get(path, ())):
+        for one in filter(grown.has_segment, look.segments.get(place, ())):
             segment = msgspec.structs.replace(one, span=(first, until))
             cut = None if segment.is_recovered else cut_at(segment, until)
-            yield segment if cut is None else msgspec.structs.replace(segment, size=cut.position)
+            if cut is not None:
+                segment = msgspec.structs.replace(segment, size=cut.position)
+            yield begun_at(segment, first, look.options.table)
 
 
 def _by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:

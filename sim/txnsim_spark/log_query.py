@@ -54,9 +54,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def has_segment(self, segment: SegmentFile) -> bool:
-        low, high = self.offset_min, self.offset_max
-        if self.starting_offsets or self.ending_offsets:
-            low, high = self._narrowed(low, high, segment.replica)
+        low, high = self.offsets_of(segment.replica)
         if high is not None and segment.base_offset > high:
             return False
         return (
@@ -66,9 +64,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
             or segment.next_base_offset > low
         )
 
-    def _narrowed(
-        self, low: int | None, high: int | None, replica: Replica
-    ) -> tuple[int | None, int | None]:
+    def offsets_of(self, replica: Replica) -> tuple[int | None, int | None]:
+        """The lowest and the highest offset that are wanted of a replica; None for no bound."""
+        low, high = self.offset_min, self.offset_max
+        if not self.starting_offsets and not self.ending_offsets:
+            return low, high
         first = self.starting_offsets.get(replica.topic, {}).get(replica.partition)
         end = self.ending_offsets.get(replica.topic, {}).get(replica.partition)
         if first is not None:

@@ -30,8 +30,8 @@ from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import COSTS, HEADERS_COST, OPEN_COST, Check, KafkaLogOptions
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
-from txnsim_spark.scan.log_seek import greatest_timestamp_of
-from txnsim_spark.scan.sections import cuts_of, in_sections
+from txnsim_spark.scan.log_seek import greatest_timestamp_of, position_before
+from txnsim_spark.scan.sections import cut_after, cuts_of, in_sections
 from txnsim_spark.scan.segments import (
     Replica,
     SegmentFile,
@@ -57,6 +57,10 @@ _LISTED_AT_ONCE: Final = 16
 """Folders of replicas."""
 REPLICAS_PER_TASK: Final = 64
 """A folder's small files are read in a millisecond; a task costs twenty."""
+
+
+_SOUGHT: Final = frozenset({"batches", "records", "transactions", "offsets"})
+"""Tables each of whose rows is made of its own batch alone."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +146,7 @@ def shares_of(
             for one in _in_time(_looked_through(many, options), wanted, options.late_by_max_ms)
             if wanted.has_segment(one)
         ]
+        segments = [_within(one, wanted, options.table) for one in segments]
         shares += [Share(segments=part) for part in divided(segments, options)]
     if reads.replicas:
         shares += [
@@ -160,6 +165,29 @@ def shares_of(
             if wanted.log_dirs is None or str(path) in wanted.log_dirs
         ]
     return shares
+
+
+def begun_at(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
+    """A segment whose reading begins near an offset, as its index says. All of it is read where a
+    broker would go through it, and for rows that need what lies in front of them.
+    """
+    if segment.may_be_cut or table not in _SOUGHT or offset <= segment.base_offset:
+        return segment
+    try:
+        return msgspec.structs.replace(segment, start=position_before(segment, offset))
+    except OSError:
+        return segment  # gone: nothing of it is read
+
+
+def _within(segment: SegmentFile, wanted: Wanted, table: str) -> SegmentFile:
+    """A segment as far as offsets that are wanted may lie in it."""
+    low, high = wanted.offsets_of(segment.replica)
+    if low is not None:
+        segment = begun_at(segment, low, table)
+    if high is None or segment.may_be_cut or table not in _SOUGHT:
+        return segment
+    cut = cut_after(segment, high)
+    return segment if cut is None else msgspec.structs.replace(segment, size=cut.position)
 
 
 def segments_in(options: KafkaLogOptions, reads: Reads) -> dict[str, tuple[SegmentFile, ...]]:
@@ -227,7 +255,9 @@ def _by_offsets(segment: SegmentFile, part_bytes: int) -> list[SegmentFile]:
         return [segment]
     first, end = segment.span or (0, sys.maxsize)
     cuts = cuts_of(segment, max(part_bytes, segment.size // _SHARERS_MAX))
-    within = [cut.offset for cut in cuts if first < cut.offset < end]
+    within = [
+        cut.offset for cut in cuts if first < cut.offset < end and cut.position > segment.start
+    ]
     return [msgspec.structs.replace(segment, span=span) for span in pairwise([first, *within, end])]
 
 

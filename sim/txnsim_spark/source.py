@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn, cast
+from itertools import islice
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 import pyarrow as pa
@@ -41,12 +42,14 @@ from txnsim_spark.following import (
     Ends,
     Look,
     StreamOffset,
+    behind,
     bounded,
     later,
     latest,
     look_at,
     refuse_nothing,
     shares_between,
+    unread_lost,
 )
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import END_TIMESTAMP, ENDING_OFFSETS, FORMAT, Division, KafkaLogOptions
@@ -56,6 +59,10 @@ from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
 
 end_quietly()  # where Spark plans a read, this module is the first of ours
+
+
+LOST_MAX: Final = 5
+"""So many logs of which something is lost are named."""
 
 
 class Task(InputPartition):
@@ -185,6 +192,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._stores = stores
         self._ends = Ends()
         self._look: Look | None = None
+        self._reached = StreamOffset()
+        """End of the batch that was planned last."""
         self._target: StreamOffset | None = None
         """End of a query that processes the available data and stops (Trigger.AvailableNow)."""
 
@@ -197,8 +206,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         look = self._looked()
         refuse_nothing(look)
         if not self._options.starts_latest:
-            return self._told(StreamOffset())
-        return self._told(latest(look, StreamOffset(), self._ends))
+            return _told(StreamOffset())
+        return _told(latest(look, StreamOffset(), self._ends))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Fix the end of the query at the data available now."""
@@ -214,12 +223,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far one batch of rows goes."""
-        begun = self._taken(start)
+        begun = _taken(start)
         if self._target is not None and self._look is not None:
             look, end = self._look, later(begun, self._target)
         else:
             look = self._looked()
             end = latest(look, begun, self._ends)
+        self._refuse_loss(look, begun, end)
         match limit:
             case ReadMaxBytes(max_bytes=most):
                 end = bounded(look, begun, end, bytes_max=most)
@@ -227,14 +237,23 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 end = bounded(look, begun, end, files_max=most)
             case _:
                 pass  # all that is there
-        return self._told(end)
+        self._reached = end
+        return _told(end)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """For the query's progress: where the logs end, and by how many offsets it is behind."""
+        if self._look is None or self._options.table not in LOGS:
+            return None
+        now = StreamOffset(ends=self._ends.of(self._look.segments))
+        return {**_told(now), "behind": behind(self._look, self._reached, now)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of what is between two offsets."""
-        begun, until = self._taken(start), self._taken(end)
+        begun, until = _taken(start), _taken(end)
         # A query that goes on from its checkpoint has not looked yet.
-        shares = shares_between(self._look or self._looked(), begun, until)
-        return tasks_of(shares, self._stores)
+        look = self._look or self._looked()
+        self._refuse_loss(look, begun, until)
+        return tasks_of(shares_between(look, begun, until), self._stores)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
@@ -250,15 +269,22 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._look = look_at(options)
         return self._look
 
-    def _told(self, offset: StreamOffset) -> dict[str, Any]:
-        ends = offset.ends if self._stores is None else self._stores.named(offset.ends)
-        return {"ends": ends, "state": offset.state}
+    def _refuse_loss(self, look: Look, start: StreamOffset, end: StreamOffset) -> None:
+        if self._options.fail_on_data_loss:
+            lost = [*islice(unread_lost(look, start, end), LOST_MAX)]
+            if lost:
+                raise BadInputError(
+                    f"format {FORMAT}: rows may be missing. {'; '.join(lost)}. The option"
+                    " failOnDataLoss=false goes on with what is there"
+                )
 
-    def _taken(self, told: dict[str, Any]) -> StreamOffset:
-        offset = msgspec.convert(told, StreamOffset)
-        if self._stores is None:
-            return offset
-        return msgspec.structs.replace(offset, ends=self._stores.placed(offset.ends))
+
+def _told(offset: StreamOffset) -> dict[str, Any]:
+    return {"ends": offset.ends, "state": offset.state}
+
+
+def _taken(told: dict[str, Any]) -> StreamOffset:
+    return msgspec.convert(told, StreamOffset)
 
 
 class RefusingReader(DataSourceStreamReader):

@@ -30,6 +30,7 @@ from txnsim_spark.extract import Extract, Lot, extract
 from txnsim_spark.following import LOGS, Ends, Look, StreamOffset, later, latest, look_at
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogStreamReader, schema_of
@@ -217,7 +218,7 @@ def test_what_cannot_be_followed_is_said_by_the_reader() -> None:
 
 
 def test_a_replica_that_comes_later_is_read_from_its_start(growing: GrowingDir) -> None:
-    query = Query(growing.path, "batches")
+    query = Query(growing.path, "batches", failOnDataLoss="false")
     found = query.step()
     (growing.path / "orders-0").rename(growing.path / "later-0")
     found += query.step()
@@ -225,17 +226,136 @@ def test_a_replica_that_comes_later_is_read_from_its_start(growing: GrowingDir) 
     assert batches["later"] == batches["orders"] > 0
 
 
-def test_a_log_that_was_cut_back_is_not_read_again() -> None:
-    reached = StreamOffset(ends={"/a-0": 9, "/b-0": 4})
-    assert later(reached, StreamOffset(ends={"/a-0": 5, "/b-0": 6})) == StreamOffset(
-        ends={"/a-0": 9, "/b-0": 6}
+def test_a_replica_that_is_not_seen_now_keeps_its_place() -> None:
+    reached = StreamOffset(ends={"a-0": 9, "b-0": 4})
+    assert later(reached, StreamOffset(ends={"b-0": 6})) == StreamOffset(ends={"a-0": 9, "b-0": 6})
+
+
+# What is lost, and where a stream stands.
+
+
+ORDERS_FOLDER = "orders-0"
+
+
+def test_a_disk_that_is_mounted_elsewhere_is_the_same(growing: GrowingDir, tmp_path: Path) -> None:
+    query = Query(growing.path, "records")
+    found = query.step()
+    moved = growing.path.rename(tmp_path / "elsewhere")
+    again = Query(moved, "records")
+    again.offset = query.offset
+    assert again.step() == []
+    assert len(found) == len(table(moved, "records"))
+
+
+def test_a_topic_that_was_made_anew_is_another_one(growing: GrowingDir) -> None:
+    query = Query(growing.path, "batches", topics="orders", failOnDataLoss="false")
+    before = query.step()
+    metadata = growing.path / ORDERS_FOLDER / names.FileName.PARTITION_METADATA
+    metadata.write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAg\n")
+    assert counted(query.step()) == counted(before)
+    strict = Query(growing.path, "batches", topics="orders")
+    strict.offset = {"ends": {"orders-0:BBBBBBBBBBBBBBBBBBBBBB@1": 4}, "state": ""}
+    with pytest.raises(BadInputError, match=r"orders-0:BBBB.* is not there any more"):
+        strict.step()
+
+
+@pytest.mark.parametrize("is_repeated", [False, True], ids=["next", "repeated"])
+def test_rows_that_retention_took_unread_end_a_stream(
+    growing: GrowingDir, *, is_repeated: bool
+) -> None:
+    growing.grow(20)
+    query = Query(growing.path, "batches", topics="orders", maxFilesPerTrigger="1")
+    query.step()
+    start = query.offset
+    query.step()
+    logs = logs_of(growing.path / ORDERS_FOLDER)
+    for log in logs[:-1]:
+        log.unlink()
+    again = Query(growing.path, "batches", topics="orders")
+    with pytest.raises(BadInputError, match=r"are gone, and were not read.* failOnDataLoss=false"):
+        again.rows(start, query.offset) if is_repeated else again.reader.latestOffset(
+            start, ReadAllAvailable()
+        )
+    lenient = Query(growing.path, "batches", topics="orders", failOnDataLoss="false")
+    lenient.offset = start
+    assert counted(lenient.step()) == counted(
+        table(growing.path, "batches", options={"topics": "orders"})
     )
+
+
+@pytest.mark.parametrize("bound", [{}, {"maxFilesPerTrigger": "1"}])
+def test_a_log_that_was_cut_back_ends_a_stream_or_goes_on_from_there(
+    growing: GrowingDir, bound: dict[str, str]
+) -> None:
+    options = {"topics": "orders", **bound}
+    query = Query(growing.path, "batches", **options, failOnDataLoss="false")
+    steps_of(query)
+    log = logs_of(growing.path / ORDERS_FOLDER)[-1]
+    whole = log.read_bytes()
+    cut(log, len(whole) - 5)
+    strict = Query(growing.path, "batches", **options)
+    strict.offset = query.offset
+    with pytest.raises(BadInputError, match=r"it was read up to offset \d+, and ends at"):
+        strict.step()
+    assert query.step() == []
+    log.write_bytes(whole)
+    assert len(query.step()) == 1
+
+
+def test_a_query_says_how_far_it_is_behind(growing: GrowingDir) -> None:
+    growing.grow(20)
+    query = Query(growing.path, "batches", topics="orders", maxFilesPerTrigger="1")
+    assert query.reader.reportLatestOffset() is not None
+    told = []
+    while query.step():
+        latest_one = query.reader.reportLatestOffset()
+        assert latest_one is not None
+        told.append(latest_one["behind"])
+    assert told[-1] == 0
+    assert told == sorted(told, reverse=True)
+    assert told[0] > 0
+
+
+@pytest.mark.parametrize("name", ["batches", "records"])
+def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
+    growing: GrowingDir, name: str
+) -> None:
+    growing.grow(20)
+    growing.stop()
+    last = max(logs_of(growing.path / ORDERS_FOLDER), key=lambda log: log.stat().st_size)
+    low, high = int(last.stem) + 14, int(last.stem) + 16
+    options = {
+        "topics": "orders",
+        "startingOffsets": f'{{"orders": {{"0": {low}}}}}',
+        "endingOffsets": f'{{"orders": {{"0": {high}}}}}',
+    }
+    first, end = ("offset", "offset") if name == "records" else ("base_offset", "last_offset")
+    expected = [
+        row
+        for row in table(growing.path, name, options={"topics": "orders"})
+        if row[end] >= low and row[first] < high
+    ]
+    whole = KafkaLogDataSource(
+        CaseInsensitiveDict({"path": str(growing.path), "table": name, **options})
+    ).reader(schema_of(name))
+    found = [
+        row
+        for task in whole.partitions()
+        for batch in whole.read(task)
+        for row in batch.to_pylist()
+    ]
+    assert expected
+    assert counted(found) == counted(expected)
+    asked = KafkaLogOptions.of({"path": str(growing.path), "table": name, **options})
+    (share,) = shares_of(asked, Wanted.of(asked), READS[name])
+    (segment,) = share.segments
+    assert 0 < segment.start < segment.size < last.stat().st_size
 
 
 def test_only_the_topics_that_were_named_are_followed(growing: GrowingDir) -> None:
     options = KafkaLogOptions.of({"path": str(growing.path), "topics": "orders"})
     found = latest(look_at(options), StreamOffset(), Ends())
-    assert [Path(path).name for path in found.ends] == ["orders-0"]
+    assert [place.partition("@")[0].partition(":")[0] for place in found.ends] == [ORDERS_FOLDER]
 
 
 def test_a_batch_of_rows_goes_by_one_look(

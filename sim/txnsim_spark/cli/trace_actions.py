@@ -8,7 +8,7 @@ is ``txnsim_spark.traces``'.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,8 @@ from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
 from txnsim_spark.cli.logs.spark import add_master, session
 
 if TYPE_CHECKING:
-    from txnsim_spark.session import Row, SparkSession
+    from txnsim_spark.session import SparkSession
+    from txnsim_spark.traces.tables import Ask
 
 ACTIONS: Final = ("export", "analyse")
 INCOMPLETE_STATUS: Final = 1
@@ -90,8 +91,11 @@ def run(args: argparse.Namespace) -> int:
         )
         return MISUSE_STATUS
     try:
-        with session(args.master) as spark:
-            return _export(spark, args) if args.action == "export" else _analyse(spark, args)
+        if args.action == "export":
+            with session(args.master) as spark:
+                return _export(spark, args)
+        with _views(args) as ask:
+            return _analyse(ask, args)
     except (BadInputError, MissingExtraError, OSError) as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
@@ -99,12 +103,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _export(spark: SparkSession, args: argparse.Namespace) -> int:
     from txnsim_spark.traces.schemas import TABLES
-    from txnsim_spark.traces.tables import export_traces, register_views
+    from txnsim_spark.traces.tables import asked, export_traces, register_views
 
     TERMINAL.progress("reading")
     export_traces(spark, args.trace, args.to)
     register_views(spark, args.to)
-    summary = _summary(spark)
+    summary = _summary(asked(spark))
     TERMINAL.tell(
         args,
         {"directory": args.to, "tables": list(TABLES), **summary},
@@ -113,42 +117,52 @@ def _export(spark: SparkSession, args: argparse.Namespace) -> int:
     return _warned(summary)
 
 
-def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
-    from txnsim_spark.traces.analyses import ANALYSES, worst_ids
+def _analyse(ask: Ask, args: argparse.Namespace) -> int:
+    from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
 
-    with _views(spark, args.trace, args.work):
-        summary = _summary(spark)
-        found: dict[str, Rows] = {}
-        for name, analysis in ANALYSES.items():
-            if args.only and name not in args.only:
-                continue
-            TERMINAL.progress(analysis.title)
-            answer = worst_ids(analysis.run(spark), analysis, args.ids)
-            found[name] = [_cells(row) for row in answer.toLocalIterator()]
+    summary = _summary(ask)
+    found: dict[str, Rows] = {}
+    for name, analysis in ANALYSES.items():
+        if args.only and name not in args.only:
+            continue
+        TERMINAL.progress(analysis.title)
+        rows = ask(analysis.worst(args.ids), late_after_ms=LATE_AFTER_MS)
+        found[name] = [
+            {column: cell for column, cell in row.items() if column != "place"} for row in rows
+        ]
     tables = [Table(f"{ANALYSES[name].title}\n{_table(rows)}") for name, rows in found.items()]
     TERMINAL.tell(args, {**summary, "analyses": found}, lambda _: tables)
     return _warned(summary)
 
 
 @contextmanager
-def _views(spark: SparkSession, traces: Sequence[str], work: str | None) -> Iterator[None]:
-    """Register the views of an export or of raw traces."""
+def _views(args: argparse.Namespace) -> Iterator[Ask]:
+    """Have the views of an export or of raw traces: in this process where they are small, unless a
+    master is named, else by Spark.
+    """
     from txnsim_spark.traces.tables import (
         TraceError,
+        asked,
+        embedded,
         is_export,
         register_views,
         traces_as_views,
     )
 
-    exports = [trace for trace in traces if is_export(_entries(Path(trace)))]
-    if not exports:
-        with traces_as_views(spark, traces, work):
-            yield
-    elif len(traces) > 1:
+    exports = [trace for trace in args.trace if is_export(_entries(Path(trace)))]
+    if exports and len(args.trace) > 1:
         raise TraceError(f"{exports[0]} is an export: it can only be analysed alone")
-    else:
-        register_views(spark, exports[0])
-        yield
+    here = None if args.master else embedded(args.trace, are_exported=bool(exports))
+    if here is not None:
+        yield here
+        return
+    with session(args.master) as spark:
+        if exports:
+            register_views(spark, exports[0])
+            yield asked(spark)
+        else:
+            with traces_as_views(spark, args.trace, args.work):
+                yield asked(spark)
 
 
 def _entries(path: Path) -> list[str]:
@@ -156,21 +170,23 @@ def _entries(path: Path) -> list[str]:
     return [entry.name for entry in path.iterdir()] if path.is_dir() else []
 
 
-def _summary(spark: SparkSession) -> dict[str, object]:
+def _summary(ask: Ask) -> dict[str, object]:
     """How much was read, and what of it is unknown: counted where the tasks run."""
-    kinds = spark.sql(
+    kinds = ask(
         "SELECT kind, count(*) AS events FROM trace_events WHERE NOT is_known"
         " GROUP BY kind ORDER BY kind"
     )
-    unreadable = spark.sql(
-        "SELECT file, reason, count(*) AS lines, min(text) AS text FROM trace_unreadable"
+    unreadable = ask(
+        "SELECT file, reason, count(*) AS `lines`, min(text) AS text FROM trace_unreadable"
         " GROUP BY file, reason ORDER BY file, reason"
     )
+    (runs,) = ask("SELECT count(*) AS many FROM trace_runs")
+    (events,) = ask("SELECT count(*) AS many FROM trace_events")
     return {
-        "runs": spark.table("trace_runs").count(),
-        "events": spark.table("trace_events").count(),
-        "unknown_kinds": {row.kind: row.events for row in kinds.toLocalIterator()},
-        "unreadable": [_cells(row) for row in unreadable.toLocalIterator()],
+        "runs": runs["many"],
+        "events": events["many"],
+        "unknown_kinds": {row["kind"]: row["events"] for row in kinds},
+        "unreadable": unreadable,
     }
 
 
@@ -201,11 +217,6 @@ def _table(rows: Rows) -> str:
         if row["grouped_by"] == "all":
             line[0] = "all"
     return Table.formatted(filled, lines)
-
-
-def _cells(row: Row) -> dict[str, Cell]:
-    cells: dict[str, Cell] = row.asDict()
-    return cells
 
 
 def _count(text: str) -> int:

@@ -23,7 +23,7 @@ from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim.wire.batch import BatchHeader
 from txnsim.wire.records import RECORD_MIN
 from txnsim_spark.forensics.replica_state import ReplicaState
-from txnsim_spark.questions.positions import leading_states
+from txnsim_spark.questions._positions import leading_states
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_records as kr
 from txnsim_spark.scan.crcs import runs_of

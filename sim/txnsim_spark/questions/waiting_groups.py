@@ -15,7 +15,7 @@ from txnsim.types import TopicPartition
 from txnsim_spark.engine import NewSession, Progress
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, PartitionFigures, Report
-from txnsim_spark.questions.positions import Positions, positions_in
+from txnsim_spark.questions._positions import Positions, positions_in
 
 
 class Waiter(msgspec.Struct, frozen=True, kw_only=True):

@@ -139,6 +139,16 @@ def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
     return next((cut for cut in _indexed(segment, there) if cut.offset == offset), None)
 
 
+def cut_after(segment: SegmentFile, offset: int) -> Cut | None:
+    """The first cut behind an offset, as near as the index tells; None without any."""
+
+    def there(index: SparseIndex) -> Iterable[int]:
+        at = bisect_right(index, offset - segment.base_offset, key=itemgetter(0))
+        return range(at, at + _TRIES)
+
+    return next((cut for cut in _indexed(segment, there) if cut.offset > offset), None)
+
+
 def _indexed(
     segment: SegmentFile, chosen: Callable[[SparseIndex], Iterable[int]]
 ) -> tuple[Cut, ...]:

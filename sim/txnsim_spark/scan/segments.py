@@ -83,6 +83,8 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     is_looked_through: bool = False
     """What it would cut was looked for before: ``cut``."""
     cut: Damage | None = None
+    start: int = 0
+    """Where reading begins: the position of a batch in front of all that are wanted."""
     span: tuple[int, int] | None = None
     """Only batches that begin in this range of offsets are rows; None: all."""
     section: Section | None = None
@@ -100,7 +102,7 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unread_bytes(self) -> int:
-        return self.size if self.section is None else self.size - self.section.start
+        return self.size - (self.start if self.section is None else self.section.start)
 
     @property
     def may_be_cut(self) -> bool:

@@ -44,7 +44,7 @@ CONTROL_TYPES: Final = (
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Ints]:
     """The rows of a segment."""
-    for table in batch_rows(Path(segment.path), until=segment.size):
+    for table in batch_rows(Path(segment.path), until=segment.size, start=segment.start):
         if segment.span is not None:
             table = table[:, in_span(table[kernel.BASE_OFFSET], segment)]
         if job.producer_ids is not None:

@@ -70,7 +70,7 @@ def chosen_runs(
     """
     path = Path(segment.path)
     with pieces_of(path, until=segment.size) as file:
-        for table in batch_rows(path, until=segment.size):
+        for table in batch_rows(path, until=segment.size, start=segment.start):
             chosen = _chosen(segment, table, job)
             for first, last in runs_of(table):
                 run, mine = table[:, first:last], chosen[first:last]

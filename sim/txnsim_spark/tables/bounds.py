@@ -27,12 +27,12 @@ class Bounds:
 
     @staticmethod
     def are_in(options: KafkaLogOptions) -> bool:
-        """Whether there are any."""
+        """Whether the options leave out rows by offset or by time."""
         times = (options.start_ms, options.end_ms)
         return bool(options.starting_offsets or options.ending_offsets) or times != (None, None)
 
     def schema(self, asked: pa.Schema) -> pa.Schema:
-        """With the columns that the bounds go by, behind those that are asked for."""
+        """The asked columns, and behind them those that the bounds go by."""
         table, names = self._options.table, [*asked.names]
         if self.are_by_partition:
             names += ["topic", "partition", *OFFSET_COLUMNS[table]]

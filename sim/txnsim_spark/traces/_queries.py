@@ -1,4 +1,5 @@
-"""How the tables of a trace follow from its lines and its events: plain Spark SQL.
+"""How the tables of a trace follow from its lines and its events: plain SQL, as Spark has it and
+DuckDB after a few words are changed (``_embedded``).
 
 A query reads views of earlier ones (``trace_`` and the table's name), so the order of the tables
 here is that of making them. Every window is over one transactional id or one partition of one run;
@@ -33,7 +34,7 @@ _TXN: Final = """struct<state string, pending string, command string, reason str
     timeout_ms bigint, partitions array<string>, version int, level int, epoch int, pid bigint>"""
 _LOG: Final = """struct<`to` bigint, base bigint, last bigint, `first` bigint, `offset` bigint,
     seq int, txn boolean, opened boolean, reason string, committed boolean, attempt int>"""
-_APIS: Final = ", ".join(f"'{key}', '{name}'" for key, (name, _) in sorted(APIS.items()))
+_APIS: Final = " ".join(f"WHEN '{key}' THEN '{name}'" for key, (name, _) in sorted(APIS.items()))
 
 OTHERS: Final = """
 SELECT named.file
@@ -64,7 +65,8 @@ OF_LINES: Final = {
     "events": f"""
 WITH parsed AS (
   SELECT
-    of_event.run, of_event.line.* EXCEPT (run), -- the header has one of its own: of a scenario
+    of_event.run, of_event.line.i, of_event.line.t, of_event.line.l, of_event.line.k,
+    of_event.line.p, of_event.line.tx, of_event.line.d,
     -- An event stream names the node, a trace counts within its header's list.
     coalesce(of_event.line.node, get(header.line.nodes, of_event.line.n)) AS place,
     from_json(of_event.line.d, 'struct<tp string, pid bigint, epoch int, error string>') AS payload
@@ -78,13 +80,13 @@ SELECT
   t AS at_us,
   l AS lamport,
   place AS node,
-  split_part(place, '/', if(place RLIKE '^broker/[0-9]+/', 3, 1)) AS role,
+  split_part(place, '/', if(regexp_like(place, '^broker/[0-9]+/'), 3, 1)) AS role,
   cast(nullif(regexp_extract(place, '^broker/([0-9]+)', 1), '') AS int) AS broker,
   k AS kind,
   k IN ({", ".join(f"'{kind}'" for kind in KINDS)}) AS is_known,
   get(p, 0) AS cause,
   p AS causes,
-  nullif(if(tx RLIKE '{_TX}', regexp_extract(tx, '{_TX}', 1), tx), '') AS transactional_id,
+  nullif(if(regexp_like(tx, '{_TX}'), regexp_extract(tx, '{_TX}', 1), tx), '') AS transactional_id,
   coalesce(payload.pid, cast(nullif(regexp_extract(tx, '{_TX}', 2), '') AS bigint)) AS producer_id,
   if(
     payload.pid IS NULL, cast(nullif(regexp_extract(tx, '{_TX}', 3), '') AS int), payload.epoch
@@ -168,7 +170,8 @@ SELECT
   sum(
     CASE
       WHEN state = 'Ongoing' AND coalesce(before, '') != 'Ongoing' THEN 1
-      WHEN state LIKE 'Prepare%' AND coalesce(before, '') NOT RLIKE '^(Ongoing|Prepare)' THEN 1
+      WHEN state LIKE 'Prepare%'
+        AND NOT regexp_like(coalesce(before, ''), '^(Ongoing|Prepare)') THEN 1
       WHEN state LIKE 'Complete%' AND before IS NULL THEN 1
       ELSE 0
     END
@@ -432,9 +435,9 @@ SELECT
   parsed.seq AS base_sequence, parsed.base AS base_offset, parsed.last AS last_offset,
   parsed.txn AS transactional,
   coalesce(parsed.opened, false) AS opened,
-  element_at(
-    map('log.append', 'appended', 'log.duplicate', 'duplicate', 'log.reject', 'refused'), kind
-  ) AS outcome,
+  CASE kind
+    WHEN 'log.append' THEN 'appended' WHEN 'log.duplicate' THEN 'duplicate' ELSE 'refused'
+  END AS outcome,
   event.error, parsed.reason
 FROM (
   SELECT *, from_json(details, '{_LOG}') AS parsed
@@ -476,7 +479,7 @@ WITH messages AS (
     -- Of an answer: what it says comes first, the request that it answers last.
     get(causes, size(causes) - 1) AS request,
     -- Between brokers traces of schema 1 have the number of an API.
-    coalesce(element_at(map({_APIS}), parsed.api), parsed.api) AS api,
+    CASE parsed.api {_APIS} ELSE parsed.api END AS api,
     coalesce(parsed.response, false) AS is_response,
     parsed.peer LIKE 'client/%' AS from_client
   FROM (

@@ -58,6 +58,22 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     """The column by which transactional ids are ranked."""
     sql: str
 
+    def worst(self, most: int) -> str:
+        """The query for its answer with at most so many transactional ids, those that stand out."""
+        return f"""
+SELECT * FROM (
+  SELECT *, row_number() OVER (
+    PARTITION BY grouped_by
+    ORDER BY {self.worst_by} DESC NULLS LAST, transactional_id, transaction_version
+  ) AS place
+  FROM ({self.sql})
+)
+-- A bound for every group lets Spark drop ids where they are, before they are gathered.
+WHERE place <= {max(most, GROUPS_MAX)} AND (grouped_by != '{BY_ID}' OR place <= {most})
+ORDER BY grouped_by = '{BY_ID}', grouped_by = '{BY_VERSION}',
+  CASE WHEN grouped_by = '{BY_ID}' THEN place END, transaction_version
+"""
+
     def run(self, spark: SparkSession, *, late_after_ms: int = LATE_AFTER_MS) -> DataFrame:
         """Its answer.
 
@@ -187,26 +203,3 @@ ORDER BY lag_mean DESC, run, topic, partition
 def lso_lag_by_partition(spark: SparkSession) -> DataFrame:
     """How far each partition's last stable offset is behind its high watermark, over time."""
     return spark.sql(LSO_LAG_BY_PARTITION)
-
-
-def worst_ids(frame: DataFrame, analysis: Analysis, most: int) -> DataFrame:
-    """At most ``most`` transactional ids per group, those with the worst values."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as fn
-
-    among = Window.partitionBy("grouped_by").orderBy(
-        fn.col(analysis.worst_by).desc_nulls_last(), "transactional_id", "transaction_version"
-    )
-    return (
-        frame.withColumn("place", fn.row_number().over(among))
-        # A bound for every group lets Spark drop ids where they are, before they are gathered.
-        .where(fn.col("place") <= max(most, GROUPS_MAX))
-        .where((fn.col("grouped_by") != BY_ID) | (fn.col("place") <= most))
-        .orderBy(
-            fn.col("grouped_by") == BY_ID,
-            fn.col("grouped_by") == BY_VERSION,
-            fn.when(fn.col("grouped_by") == BY_ID, fn.col("place")),
-            "transaction_version",
-        )
-        .drop("place")
-    )

@@ -1,4 +1,5 @@
-"""Traces as tables: read from JSON lines by Spark, derived by SQL, kept as Parquet.
+"""Traces as tables: read from JSON lines by Spark, derived by SQL, kept as Parquet. What is small
+is read by this process, and the same SQL is DuckDB's (``_embedded``).
 
 Workers parse the lines, a piece of a file per task. The schema is fixed, so the driver reads names
 of files and none of their contents. What a trace's tables are called and
@@ -10,11 +11,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from txnsim.errors import BadInputError
 from txnsim_spark.targets import written_by_spark
+from txnsim_spark.traces._embedded import Embedded, small_files
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, path_of, run_names
 from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 from txnsim_spark.traces.schemas import TABLES, view_of
@@ -26,6 +29,12 @@ EXPECTED: Final = (
     'no trace: expected JSON lines that begin with {"k":"run",…}, as `scenario run --trace` and GET'
     " /api/v1/trace give them"
 )
+
+
+class Ask(Protocol):
+    """Answers a query over the views of traces; a value stands for ``:name`` in it."""
+
+    def __call__(self, query: str, **values: int) -> list[dict[str, Any]]: ...
 
 
 class TraceError(BadInputError):
@@ -93,6 +102,35 @@ def traces_as_views(
         export_traces(spark, paths, place)
         register_views(spark, place)
         yield
+
+
+def asked(spark: SparkSession) -> Ask:
+    """A session's way to answer queries, row by row."""
+
+    def ask(query: str, **values: int) -> list[dict[str, Any]]:
+        return [row.asDict() for row in spark.sql(query, args=values).toLocalIterator()]
+
+    return ask
+
+
+def embedded(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
+    """What answers the same queries without Spark, over the same views; None where there is much,
+    it lies elsewhere, or DuckDB is not installed.
+
+    Raises:
+        TraceError: It is no trace.
+    """
+    files = small_files([f"{paths[0]}/**/*.parquet"] if are_exported else paths)
+    if not files:
+        return None  # Spark says what is wrong with the paths
+    database = Embedded.started()
+    if are_exported:
+        database.register_export(Path(paths[0]))
+        return database.rows
+    other = database.register_traces(files)
+    if other is not None:
+        raise TraceError(f"{other}: {EXPECTED}")
+    return database.rows
 
 
 def is_export(names: Sequence[str]) -> bool:

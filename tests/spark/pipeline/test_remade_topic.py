@@ -24,7 +24,7 @@ from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
 from txnsim_spark.forensics.collection import collect, write_archive
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
-from txnsim_spark.questions.positions import leading_states
+from txnsim_spark.questions._positions import leading_states
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,22 @@ from tests.spark.pipeline.analysis_page import PAGE, blocks, filled, names
 from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from tests.spark.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
 from txnsim.cli.main import main
-from txnsim_spark.traces.analyses import ANALYSES, lso_lag_by_partition
+from txnsim_spark.traces.analyses import (
+    ANALYSES,
+    LATE_AFTER_MS,
+    LSO_LAG_BY_PARTITION,
+    lso_lag_by_partition,
+)
 from txnsim_spark.traces.schemas import TABLES, view_of
-from txnsim_spark.traces.tables import TraceError, export_traces, register_views, traces_as_views
+from txnsim_spark.traces.tables import (
+    Ask,
+    TraceError,
+    asked,
+    embedded,
+    export_traces,
+    register_views,
+    traces_as_views,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -232,6 +245,44 @@ def test_requests_of_clients_are_answered(
     (row,) = views.sql(f"{peers} trace_requests").toLocalIterator()
     assert row.early == 0
     assert row.answered > asked.total()
+
+
+# DuckDB, which takes what is small
+
+
+def rows_of(ask: Ask, query: str) -> list[str]:
+    """As text, in any order; floats as far as both engines round alike."""
+    return sorted(repr(row) for row in ask(query, late_after_ms=LATE_AFTER_MS))
+
+
+def test_both_engines_make_the_same_tables_and_analyses(views: SparkSession, traces: Path) -> None:
+    here, there = embedded([str(traces)], are_exported=False), asked(views)
+    assert here is not None
+    for name in TABLES:
+        query = f"SELECT * FROM {view_of(name)}"
+        if name == "runs":  # Spark names a file by a URI
+            query = f"SELECT * EXCEPT (file) FROM {view_of(name)}"
+        assert rows_of(here, query.replace("EXCEPT", "EXCLUDE")) == rows_of(there, query), name
+    for analysis in ANALYSES.values():
+        for query in (analysis.sql, analysis.worst(2), LSO_LAG_BY_PARTITION):
+            assert rows_of(here, query) == rows_of(there, query), analysis.title
+
+
+def test_both_engines_read_an_export_and_odd_traces_alike(
+    exported: Exported, odd: Path, spark: SparkSession
+) -> None:
+    of_traces = embedded([str(odd)], are_exported=False)
+    of_export = embedded([str(exported.directory)], are_exported=True)
+    assert of_traces is not None
+    assert of_export is not None
+    for name in TABLES:
+        query = f"SELECT * FROM {view_of(name)}"
+        there = spark.read.schema(TABLES[name].ddl).parquet(str(exported.directory / name))
+        expected = sorted(repr(row.asDict()) for row in there.collect())
+        assert rows_of(of_export, query) == expected, name
+        assert [row.replace(str(odd), "") for row in rows_of(of_traces, query)] == [
+            row.replace(f"{odd}", "") for row in expected
+        ], name
 
 
 # Analyses

@@ -20,9 +20,9 @@ from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Transa
 from txnsim.wire.batch import Record, assign, build_batch
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.questions import growth as asked
+from txnsim_spark.questions._positions import leading_states, positions_in
 from txnsim_spark.questions.growth import Growth, PartitionSize, growth, reasons_of
 from txnsim_spark.questions.lost import Losses, LostLot, lost
-from txnsim_spark.questions.positions import leading_states, positions_in
 
 # What each transactional id takes of ``__transaction_state``.
 

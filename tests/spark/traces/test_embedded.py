@@ -1,0 +1,111 @@
+"""Traces by DuckDB; that Spark says the same is judged in tests/spark/pipeline/test_trace.py."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
+from txnsim.cli.main import main
+from txnsim_spark.traces import _embedded
+from txnsim_spark.traces._embedded import Embedded, for_duckdb, small_files
+from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
+from txnsim_spark.traces.tables import TraceError, embedded
+
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    (tmp_path / "odd.jsonl").write_text(odd_lives())
+    with gzip.open(tmp_path / "brief.jsonl.gz", "wt") as packed:
+        packed.write(brief_lives())
+    (tmp_path / "stream.sse").write_text(STREAM)
+    (tmp_path / ".hidden").write_text("nothing of a trace")
+    return tmp_path
+
+
+def test_what_duckdb_says_otherwise_is_said_so() -> None:
+    query = "SELECT last(CASE WHEN x = get(y, 0) THEN z END) IGNORE NULLS OVER w, max_by(`a`, b)"
+    assert for_duckdb(query) == (
+        "SELECT last_value(CASE WHEN x = get(y, 0) THEN z END IGNORE NULLS) OVER w,"
+        ' arg_max_null("a", b)'
+    )
+    told = for_duckdb("from_json(d, 'struct<`to` bigint, many array<string>, is boolean>')")
+    assert told == """from_json(d, '{"to": "BIGINT", "many": ["VARCHAR"], "is": "BOOLEAN"}')"""
+
+
+def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = small_files([str(odd)])
+    assert everything is not None
+    assert [one.name for one in everything] == ["brief.jsonl.gz", "odd.jsonl", "stream.sse"]
+    assert small_files([f"{odd}/*.jsonl"]) == (odd / "odd.jsonl",)
+    assert small_files([f"file://{odd}/odd.jsonl"]) == (odd / "odd.jsonl",)
+    monkeypatch.chdir(odd)
+    assert small_files(["*.sse"]) == (Path("stream.sse"),)
+    assert small_files(["s3a://bucket/x.jsonl"]) is None
+    monkeypatch.setattr(_embedded, "BYTES_MAX", 10)
+    assert small_files([str(odd)]) is None
+
+
+def test_traces_become_tables(odd: Path) -> None:
+    ask = embedded([str(odd)], are_exported=False)
+    assert ask is not None
+    kinds = ask("SELECT run, outcome, count(*) AS many FROM trace_transactions GROUP BY ALL")
+    assert sorted((one["run"], one["outcome"]) for one in kinds) == [
+        ("brief", "committed"), ("odd", "aborted"), ("odd", "committed"), ("odd", "undecided"),
+    ]  # fmt: skip
+    (lost,) = ask("SELECT reason, text FROM trace_unreadable")
+    assert lost == {
+        "reason": "17 events were lost by a slow listener",
+        "text": '{"lost":17,"next":60}',
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"i":9,"k":"note","d":{"te', "no line of a trace, or one that was cut off while it was"),
+        ('{"i":true,"k":"note"}', "a value of an unexpected type"),
+        ("{}", "no line of a trace, or one that was cut off while it was"),
+    ],
+)
+def test_a_line_that_is_none_is_told(tmp_path: Path, line: str, reason: str) -> None:
+    (tmp_path / "x.jsonl").write_text(odd_lives() + line + "\n")
+    ask = embedded([str(tmp_path)], are_exported=False)
+    assert ask is not None
+    (found,) = ask("SELECT reason, text FROM trace_unreadable")
+    assert found["reason"].startswith(reason)
+    assert found["text"] == line
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing of a trace\n")
+    with pytest.raises(TraceError, match=r"notes\.txt: no trace"):
+        embedded([str(tmp_path)], are_exported=False)
+
+
+def test_ids_that_stand_out_come_behind_their_groups(odd: Path) -> None:
+    database = Embedded.started()
+    files = small_files([str(odd)])
+    assert files is not None
+    assert database.register_traces(files) is None
+    rows = database.rows(ANALYSES["time_to_decide"].worst(1), late_after_ms=LATE_AFTER_MS)
+    assert [row["grouped_by"] for row in rows] == ["all", "transaction_version", "transactional_id"]
+    assert rows[-1]["transactional_id"] == "a"
+    late = database.rows(ANALYSES["late_transactions"].sql, late_after_ms=0)
+    assert late[0]["late"] == 1
+
+
+def test_the_command_starts_no_java(
+    odd: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["trace", "analyse", str(odd), "--only", "epoch_bumps"]) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith("Epoch bumps\n")
+    assert "17 events were lost" in told.err
