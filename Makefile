@@ -91,8 +91,8 @@ $(VENV)/installed-run: $(VENV)/made pyproject.toml
 $(VENV)/installed-dev: $(VENV)/made pyproject.toml
 	@echo 'Installing txnsim and what its tests need ...'
 	@$(PIP) wheel --no-deps --wheel-dir $(VENV)/wheels \
-	  "$$(sed -n 's/^ *"\(pyspark==[0-9.]*\)".*/\1/p' pyproject.toml)" & \
+	  "$$(sed -n 's/.*"\(pyspark==[0-9.]*\)".*/\1/p' pyproject.toml)" & \
 	$(PIP) install --no-compile --editable '.[http,demo,security]' --group dev --group clients; wait
-	@$(PIP) install --no-compile --find-links $(VENV)/wheels --editable '.[http,demo,security,spark]'
+	@$(PIP) install --no-compile --find-links $(VENV)/wheels --editable '.[http,demo,security,spark]' --group pyspark
 	@rm -rf $(VENV)/wheels
 	@touch $@ $(VENV)/installed-run

@@ -567,7 +567,6 @@ WRITERS: Final = {
     "sim/txnsim/cli/_txns/audit.py": "open for `append`",
     "sim/txnsim_lab/http/site/build.py": "in a temporary folder",
     "sim/txnsim_lab/http/site/_pack.py": "the same, in WebAssembly",
-    "sim/txnsim_spark/forensics/collection.py": "a `whole` file",
     "sim/txnsim_lab/cli/_teaching/own_cluster.py": "what its cluster says, in a temporary folder",
     "sim/txnsim_spark/stores/mirror.py": "in a temporary folder",
     "sim/txnsim/runtime/tls.py": "in a temporary folder",

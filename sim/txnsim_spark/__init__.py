@@ -12,6 +12,8 @@ the lab; its commands join by ``txnsim.extensions``.
   only be empty.
 - ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
   to Spark's workers.
+- ``views``: SQL over these tables, each record once among them; ``written`` asks them in DuckDB.
+- ``embedded``: DuckDB, which runs the same SQL where input is small.
 - ``stores``: directories in an object store.
 - ``scan``: from files to columns, the compiled walk over batch headers.
 - ``forensics``: what is open and what becomes of it; the life of a transactional id.
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from txnsim_spark.session import register, spark_session
     from txnsim_spark.streaming.lag_source import LagDataSource
     from txnsim_spark.traces.tables import export_traces, register_views, traces_as_views
+    from txnsim_spark.views import register_log_views
 
 __all__ = [
     "LagDataSource",
@@ -46,6 +49,7 @@ __all__ = [
     "export_traces",
     "find_hanging",
     "register",
+    "register_log_views",
     "register_views",
     "spark_session",
     "traces_as_views",
@@ -56,6 +60,7 @@ _MODULES: Final = {
     "export_traces": "txnsim_spark.traces.tables",
     "find_hanging": "txnsim_spark.forensics.findings_frame",
     "register": "txnsim_spark.session",
+    "register_log_views": "txnsim_spark.views",
     "register_views": "txnsim_spark.traces.tables",
     "spark_session": "txnsim_spark.session",
     "traces_as_views": "txnsim_spark.traces.tables",

@@ -14,10 +14,6 @@ works in the same way, and each worker loads for itself.
 from __future__ import annotations
 
 import os
-import sys
-import traceback
-from types import ModuleType
-from typing import Any
 
 
 def load_kernels() -> None:
@@ -41,46 +37,12 @@ def load_kernels() -> None:
     kernel_crc.check_crcs(piece, numbers, numbers, numbers, np.empty(0, dtype=np.bool_))
 
 
-def end_quietly(daemon: ModuleType | None = None) -> None:
-    """Have PySpark's daemon end without a word where Spark has closed its end of the pipe: Spark
-    has what it wanted, and a worker on a busy machine may still say goodbye then. All other errors
-    are printed.
-
-    Args:
-        daemon: The daemon's module. None: the program that runs, if that is PySpark's daemon. Spark
-            plans a read in that one, whatever the session says.
-    """
-    if daemon is None:
-        daemon = sys.modules["__main__"]
-        if getattr(daemon.__spec__, "name", "") != "pyspark.daemon":
-            return
-    vars(daemon).update(print=_print, traceback=_Tracebacks())
-
-
-def _print(*words: object, **options: Any) -> None:
-    if not any(BrokenPipeError.__name__ in str(word) for word in words):
-        print(*words, **options)  # noqa: T201 - as the daemon does
-
-
-class _Tracebacks:
-    """As far as the daemon needs the module."""
-
-    format_exc = staticmethod(traceback.format_exc)
-
-    @staticmethod
-    def print_exc() -> None:
-        """The exception that is handled now."""
-        if not isinstance(sys.exception(), BrokenPipeError):
-            traceback.print_exc()
-
-
 def main() -> None:
     """Load, then do as PySpark's daemon does until Spark ends it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, which would start threads
     load_kernels()
     from pyspark import daemon
 
-    end_quietly(daemon)
     daemon.manager()
 
 

@@ -184,7 +184,14 @@ _OF_TABLES: Final[Mapping[str, Collection[str]]] = {
     **dict.fromkeys((STARTING_OFFSETS, ENDING_OFFSETS), OFFSET_COLUMNS),
     **dict.fromkeys(("startTimestamp", END_TIMESTAMP), TIME_COLUMNS),
 }
-"""Option -> the tables that have what it goes by; an option that is not here is of all."""
+"""Option -> its tables; an option that is missing here is for every table."""
+
+
+def tables_with(name: str) -> Collection[str]:
+    """Names of the tables that an option is for."""
+    return _OF_TABLES.get(_KNOWN.get(name.lower().replace("_", ""), name), TABLES)
+
+
 _TRUTH: Final = {"true": True, "false": False}
 
 

@@ -26,14 +26,7 @@ if TYPE_CHECKING:
 MASTER: Final = "local[*]"
 APP_NAME: Final = "txnsim"
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
-ARROW_UNCHECKED: Final = (
-    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-)
-"""Spark asks for nulls and lengths itself before it takes a value out of Arrow's columns; that the
-JVM checks both once more costs a sixth of reading a row.
-"""
 CONFIG: Final = {
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "8",
@@ -42,24 +35,18 @@ CONFIG: Final = {
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
     # Workers are forked with numba and the compiled walks loaded, not each for itself.
     "spark.python.daemon.module": "txnsim_spark.daemon",
-    "spark.driver.defaultJavaOptions": ARROW_UNCHECKED,
-    "spark.executor.defaultJavaOptions": ARROW_UNCHECKED,
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 """What a new session is given, unless somebody says otherwise. ``spark-submit`` has settings of its
 own.
 """
 SHORT_LIVED: Final = {
-    "spark.driver.defaultJavaOptions": (
-        f"{ARROW_UNCHECKED} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    ),
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.ui.enabled": "false",
 }
 """For a session of a few queries whose work is done in Python: the JVM does not compile everything
 a second time, better, on the cores that the work needs. A first search takes half its CPU then.
 """
-RUNTIME_CONFIG: Final = {
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-}
-"""What any session needs; can be set while it runs."""
 PYTHON_OF_WORKERS: Final = "PYSPARK_PYTHON"
 """Names the interpreter, in the environment of the driver."""
 NO_JAVA: Final = (
@@ -109,8 +96,9 @@ def is_running() -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``kafka_log`` known to a session of another program. Settings, those of Hadoop,
-    how files are divided and whether filters are handed over, are those that the session has now.
+    """Make ``kafka_log`` known to a session of another program, and change nothing else of it.
+    Settings, those of Hadoop, how files are divided and whether filters are handed over, are those
+    that the session has now. Its workers need a Python that has txnsim (PYSPARK_PYTHON).
 
     Raises:
         MissingExtraError: A library of the extra is missing.
@@ -122,9 +110,6 @@ def register(spark: SparkSession) -> None:
     except ImportError as error:
         raise missing_extra("spark") from error
 
-    _name_this_python(spark)
-    for key, value in RUNTIME_CONFIG.items():
-        spark.conf.set(key, value)
     settings = settings_of(spark)
     division = Division() if settings is None else _division_of(spark)
     takes_filters = stay_apart(spark)
@@ -162,16 +147,6 @@ def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -
         raise MissingExtraError(NO_JAVA) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
-
-
-def _name_this_python(spark: SparkSession) -> None:
-    """Have the workers of a session within this machine run this very interpreter, unless somebody
-    has named one: Spark would take the first ``python3`` on the PATH, where txnsim need not be.
-    """
-    context = getattr(spark, "sparkContext", None)  # Spark Connect has none
-    is_named = PYTHON_OF_WORKERS in os.environ
-    if context is not None and not is_named and context.master.startswith("local"):
-        context.pythonExec = sys.executable
 
 
 def _local_config(master: str) -> dict[str, str]:

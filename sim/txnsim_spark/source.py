@@ -34,7 +34,6 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError
-from txnsim_spark.daemon import end_quietly
 from txnsim_spark.empty_reads import refuse_elsewhere
 from txnsim_spark.filters import taken_over
 from txnsim_spark.following import (
@@ -57,9 +56,6 @@ from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
-
-end_quietly()  # where Spark plans a read, this module is the first of ours
-
 
 LOST_MAX: Final = 5
 """So many logs of which something is lost are named."""

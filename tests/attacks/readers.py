@@ -1,6 +1,6 @@
 """What reads what others made, with a hostile one: ``python -m tests.attacks.readers [NAME ...]``.
 
-The command line reads archives, traces, configuration, and the answers of somebody's cluster; the
+The command line reads traces, configuration, and the answers of somebody's cluster; the
 proxy reads its upstream. Each reader is a process of its own. A line tells how long it took (s),
 its peak of memory (MiB), its exit status, and how much it printed. A limit that it broke is told
 below the line, and ``--strict`` makes it exit status 1.
@@ -18,7 +18,6 @@ import sys
 import tempfile
 import threading
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,7 +31,6 @@ from tests.attacks.target import Attack, Target, serving
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.raw.connection import RawConnection
 from txnsim.wire import codec
-from txnsim_spark.forensics.collection import MANIFEST, REPLICAS, Manifest
 
 TXNSIM: Final = (sys.executable, "-m", "txnsim")
 MEMORY_MIB_MAX: Final = 400.0
@@ -73,34 +71,6 @@ class Reader(NamedTuple):
             yield f"it ended with {ended.status}: {ended.output[-300:]!r}"
         if orders := sorted(set(_ORDER.findall(ended.output))):
             yield f"a terminal would obey {orders}"
-
-
-def archive(folder: Path) -> Iterator[Ended]:
-    """Archives that `logs find-hanging` reads: replicas of 1.5 GiB in 2 MB; a large manifest."""
-    manifest = Manifest(
-        collected_at_ms=0,
-        brokers=(1,),
-        log_dirs=("/logs",),
-        replicas=1,
-        coordinator_logs=0,
-        open_transactions=1,
-        segment_bytes=1,
-        read_bytes=1,
-        read_again=0,
-        newest_ms=0,
-        metadata_age=None,
-        problems=(),
-    )
-    large, wide = folder / "large.zip", folder / "wide.zip"
-    with zipfile.ZipFile(large, "w", zipfile.ZIP_DEFLATED) as written:
-        written.writestr(MANIFEST, msgspec.json.encode(manifest))
-        with written.open(REPLICAS, "w", force_zip64=True) as member:
-            for _ in range(1_536):
-                member.write(bytes(1 << 20))
-    with zipfile.ZipFile(wide, "w", zipfile.ZIP_DEFLATED) as written:
-        written.writestr(MANIFEST, b" " * (17 << 20))
-    for target in (large, wide):
-        yield ran("logs", "find-hanging", str(target))
 
 
 def endless_files(folder: Path) -> Iterator[Ended]:
@@ -381,7 +351,6 @@ def _peak_mib(pid: int) -> float:
 READERS: Final = {
     reader.name: reader
     for reader in (
-        Reader("archive", archive, statuses=(2,), mib_max=1_500.0),
         Reader("endless-files", endless_files, statuses=(1, 2)),
         Reader("wrong-configuration", wrong_configuration, statuses=(2,)),
         Reader("environment", environment, statuses=(2,)),

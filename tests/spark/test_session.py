@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import MagicMock
 
@@ -143,7 +142,8 @@ def test_a_new_session_has_what_tasks_in_python_need(builder: Recorded) -> None:
     assert builder.given["name"] == session.APP_NAME
     assert builder.given["spark.driver.memory"] == "1g"
     assert builder.given["source"] == "kafka_log"
-    assert {**session.CONFIG, **session.RUNTIME_CONFIG}.items() <= builder.given.items()
+    assert session.CONFIG.items() <= builder.given.items()
+    assert "spark.ui.enabled" not in builder.given
 
 
 def test_what_is_submitted_keeps_its_master_and_settings(
@@ -153,7 +153,6 @@ def test_what_is_submitted_keeps_its_master_and_settings(
     spark_session("local[3]")
     assert "master" not in builder.given
     assert not session.CONFIG.keys() & builder.given.keys()
-    assert session.RUNTIME_CONFIG.items() <= builder.given.items()
 
 
 @pytest.mark.parametrize("is_submitted", [False, True])
@@ -169,32 +168,10 @@ def test_workers_run_this_python_unless_another_is_named(
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
-class Context:
-    """Of a session that somebody else has started."""
-
-    def __init__(self, master: str) -> None:
-        self.master = master
-        self.pythonExec = "python3"
-
-
-@pytest.mark.parametrize(
-    ("master", "named", "runs"),
-    [
-        ("local[2]", None, sys.executable),
-        ("local[2]", "python-of-somebody", "python3"),
-        ("spark://host:7077", None, "python3"),
-    ],
-)
-def test_a_session_of_somebody_elses_runs_this_python_on_this_machine(
-    builder: Recorded, monkeypatch: pytest.MonkeyPatch, master: str, named: str | None, runs: str
-) -> None:
-    monkeypatch.delenv("PYSPARK_PYTHON")
-    if named is not None:
-        monkeypatch.setenv("PYSPARK_PYTHON", named)
-    context = Context(master)
-    monkeypatch.setattr(builder, "sparkContext", context)
+def test_a_session_of_another_program_stays_as_it_is(builder: Recorded) -> None:
     register(builder)  # type: ignore[arg-type]
-    assert context.pythonExec == runs
+    assert builder.given == {"source": "kafka_log"}
+    assert not hasattr(builder, "pythonExec")
 
 
 @pytest.mark.parametrize("condition", ["JAVA_GATEWAY_EXITED", "APPLICATION_NAME_NOT_SET"])
@@ -270,59 +247,6 @@ def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     daemon.main()
     assert calls == ["load", "manage"]
-
-
-GOODBYE: Final = """
-import runpy, socket, sys
-from types import ModuleType
-from pyspark import daemon
-import txnsim_spark.daemon as ours
-
-def worker_main(infile, outfile):
-    {doing}
-
-sys.modules["pyspark.worker"] = ModuleType("pyspark.worker")
-sys.modules["pyspark.worker"].main = worker_main
-{hushed}
-near, far = socket.socketpair()
-far.close()
-try:
-    daemon.worker(near, True)
-except Exception:
-    daemon.traceback.print_exc()
-"""
-"""PySpark's loop of one worker, whose other end Spark has closed."""
-
-
-def said(doing: str, hushed: str = "ours.end_quietly(daemon)") -> str:
-    script = GOODBYE.format(doing=doing, hushed=hushed)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    return done.stderr
-
-
-@pytest.mark.slow
-def test_a_worker_ends_quietly_where_spark_has_hung_up() -> None:
-    doing = "outfile.write(b'bye')"
-    assert "BrokenPipeError" in said(doing, hushed=""), "PySpark says nothing itself"
-    assert said(doing) == ""
-    assert "BrokenPipeError" in said("raise BrokenPipeError", hushed="")
-    assert said("raise BrokenPipeError") == ""
-
-
-@pytest.mark.slow
-def test_what_else_goes_wrong_in_a_worker_is_heard() -> None:
-    assert "ValueError: a bug" in said("raise ValueError('a bug')")
-
-
-def test_only_pysparks_own_program_is_hushed(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = ModuleType("__main__")
-    monkeypatch.setitem(sys.modules, "__main__", program)
-    for name, is_hushed in (("pytest", False), ("pyspark.daemon", True)):
-        program.__spec__ = ModuleSpec(name, None)
-        daemon.end_quietly()
-        assert ("print" in vars(program)) is is_hushed
 
 
 # ``active_session``; beside a real stream's session: ``tests/spark/pipeline/test_active.py``.

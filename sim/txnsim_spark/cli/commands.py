@@ -20,10 +20,6 @@ _EXAMPLES: Final = {
         "txnsim logs find-hanging copies/broker-1 copies/broker-2",
         "txnsim logs find-hanging --all --json copies/broker-1",
     ),
-    "logs collect": (
-        "txnsim logs collect /var/lib/kafka/data --to broker-1.zip",
-        "txnsim logs collect /disk-1/kafka /disk-2/kafka --to broker-1.zip --json",
-    ),
     "logs verify": (
         "txnsim logs verify copies/broker-1",
         "txnsim logs verify copies/broker-1 copies/broker-2 --json",

@@ -8,6 +8,4 @@
 - ``_metadata_copies``, ``identity``: which topics exist, which replicas are of one.
 - ``verdicts``, ``_evidence``: what becomes of each, and whether the files are sound.
 - ``timeline``, ``timeline_reading``: one transactional id from both sides.
-- ``collection``, ``collected_reading``: one broker's part in an archive, and archives in place of
-  directories.
 """

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,20 +26,9 @@ from txnsim_spark.forensics.timeline import (
     producer_ids_of,
     timeline_of,
 )
-from txnsim_spark.log_query import Wanted
-from txnsim_spark.tables.arrays import numbers_in, of_numbers, of_values
+from txnsim_spark.tables.arrays import of_values
 from txnsim_spark.tables.read_here import Asked, read_by_replica
-
-PLACE: Final = ("log_dir", "broker", "topic", "partition", "producer_id")
-_NUMBERS: Final = (
-    *("base_offset", "last_offset", "base_timestamp_ms", "max_timestamp_ms"),
-    *("producer_epoch", "records", "coordinator_epoch"),
-)
-COLUMNS: Final = (
-    *PLACE,
-    *_NUMBERS,
-    *("has_delete_horizon", "is_transactional", "is_control", "control_type"),
-)
+from txnsim_spark.written import Written
 
 
 def read_timeline(
@@ -60,7 +48,7 @@ def read_timeline(
     producer_ids = producer_ids_of(records)
     if not producer_ids:
         return timeline_of(transactional_id, records, ())
-    rows = stay_rows(paths, producer_ids, topics, engine=engine)
+    rows = Written(paths, producer_ids, topics, engine=engine).transactions()
     stays, behind = merged_stays(identities.living(rows))
     timeline = timeline_of(transactional_id, records, stays)
     doubts = identities.undecided.values()
@@ -97,111 +85,6 @@ def _of_id(transactional_id: str, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _listed(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist()]
-
-
-def stay_rows(
-    paths: Sequence[Path],
-    producer_ids: Sequence[int],
-    topics: frozenset[str] = frozenset(),
-    *,
-    engine: Engine | None = None,
-) -> Iterator[dict[str, Any]]:
-    """A row per transaction of some producers on each replica.
-
-    Args:
-        paths: Log directories, folders of them, or replicas' folders.
-        producer_ids: Whose.
-        topics: Only these; all where empty.
-        engine: Reads; this process unless given.
-    """
-    found = read_by_replica(
-        engine or alone(),
-        Asked.of(
-            "batches",
-            paths,
-            columns=COLUMNS,
-            topics=topics,
-            wanted=Wanted(producer_ids=frozenset(producer_ids)),
-        ),
-        in_transactions,
-        _stays_of,
-    )
-    return chain.from_iterable(found.values())
-
-
-def _stays_of(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
-    return list(stays_in(pa.Table.from_batches(batches)))
-
-
-def in_transactions(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batches of transactions. An emptied marker has no type, and ends nothing."""
-    is_marker = pc.is_in(
-        batch["control_type"], value_set=of_values(["commit", "abort"], pa.string())
-    )
-    counts = pc.or_(pc.invert(batch["is_control"]), is_marker)
-    return batch.filter(pc.and_(batch["is_transactional"], counts))
-
-
-def stays_in(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Each transaction: batches of data up to a marker, or to the producer's last one.
-
-    Args:
-        table: Batches of transactions, with ``COLUMNS``, in any order.
-
-    Returns:
-        Rows with the place, and the fields of a ``Stay``.
-    """
-    if not table.num_rows:
-        return
-    table = table.sort_by([(name, "ascending") for name in (*PLACE, "base_offset")])
-    numbers = {name: numbers_in(table[name], absent=-1) for name in _NUMBERS}
-    is_marker = numbers_in(table["is_control"], absent=0) != 0
-    begins = np.ones(table.num_rows, dtype=np.bool_)
-    begins[1:] = is_marker[:-1]
-    for name in PLACE:
-        column = table[name].combine_chunks()
-        begins[1:] |= numbers_in(pc.not_equal(column[1:], column[:-1]), absent=0) != 0
-    starts = np.flatnonzero(begins)
-    ends = [*starts[1:], table.num_rows]
-    has_horizon = numbers_in(table["has_delete_horizon"], absent=0) != 0
-    places = table.select(PLACE).take(of_numbers(starts, pa.int64())).to_pylist()
-    for place, start, end in zip(places, starts, ends, strict=True):
-        marker = end - 1 if is_marker[end - 1] else None
-        data = _data(numbers, has_horizon, int(start), end if marker is None else marker)
-        stay = {**place, **data, **_marker(numbers, table, marker)}
-        if stay["producer_epoch"] is None:
-            stay["producer_epoch"] = stay["marker_epoch"]
-        yield stay
-
-
-def _data(numbers: dict[str, Any], has_horizon: Any, start: int, end: int) -> dict[str, int | None]:
-    names = ("first_offset", "last_offset", "first_timestamp_ms", "last_timestamp_ms")
-    if start == end:
-        return {**dict.fromkeys((*names, "producer_epoch")), "records": 0}
-    base_ms = int(numbers["base_timestamp_ms"][start])
-    # An emptied batch has none, and a delete horizon stands in its place.
-    has_start = base_ms >= 0 and not has_horizon[start]
-    return {
-        "first_offset": int(numbers["base_offset"][start]),
-        "last_offset": int(numbers["last_offset"][start:end].max()),
-        "first_timestamp_ms": base_ms if has_start else int(numbers["max_timestamp_ms"][start]),
-        "last_timestamp_ms": int(numbers["max_timestamp_ms"][end - 1]),
-        "producer_epoch": int(numbers["producer_epoch"][start:end].max()),
-        "records": int(numbers["records"][start:end].sum()),
-    }
-
-
-def _marker(numbers: dict[str, Any], table: pa.Table, at: int | None) -> dict[str, Any]:
-    def number(name: str) -> int | None:
-        return None if at is None else int(numbers[name][at])
-
-    return {
-        "marker_offset": number("base_offset"),
-        "marker_epoch": number("producer_epoch"),
-        "marker_timestamp_ms": number("max_timestamp_ms"),
-        "coordinator_epoch": number("coordinator_epoch"),
-        "committed": None if at is None else table["control_type"][at].as_py() == "commit",
-    }
 
 
 # Replicas

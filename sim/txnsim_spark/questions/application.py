@@ -10,7 +10,7 @@ RPCProducerIdManager.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,16 +18,33 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.types import TRANSACTION_STATE_TOPIC
+from txnsim_spark import written as producers
 from txnsim_spark.engine import alone
-from txnsim_spark.extract import Place, farthest
 from txnsim_spark.forensics.timeline import Event
-from txnsim_spark.forensics.timeline_reading import read_timeline, stay_rows
+from txnsim_spark.forensics.timeline_reading import read_timeline
 from txnsim_spark.tables.read_here import read_here
 
 BLOCK: Final = 1_000
 """Producer ids that a broker gets at once (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)."""
 NEIGHBOURS: Final = 2
 """That are listed on each side."""
+
+
+_WRITTEN: Final = """
+SELECT
+  txn.topic, txn.partition,
+  min(first_offset) AS first_offset, max(last_offset) AS last_offset,
+  min_by(first_timestamp_ms, first_offset) AS first_timestamp_ms,
+  max_by(last_timestamp_ms, first_offset) AS last_timestamp_ms,
+  count(*) AS transactions, cast(sum(records) AS bigint) AS records,
+  max_by(marker_offset IS NULL, first_offset) AS is_open
+FROM kafka_partition_transactions AS txn
+JOIN kafka_leaders AS leader
+  ON leader.log_dir = txn.log_dir AND leader.topic = txn.topic AND leader.partition = txn.partition
+WHERE first_offset IS NOT NULL
+GROUP BY txn.topic, txn.partition
+ORDER BY txn.topic, txn.partition
+"""
 
 
 class Bump(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +117,8 @@ def application_of(
     """
     moves, held = moves_in(paths)
     name = _name_of(moves, producer_id)
-    written = tuple(_written(stay_rows(paths, [producer_id], topics)))
+    found = producers.Written(paths, [producer_id], topics).rows(_WRITTEN)
+    written = tuple(Written(**row) for row in found)
     if name is None and not written:
         raise BadInputError(
             f"producer {producer_id}: nothing in these directories is of it; name the directories"
@@ -180,28 +198,6 @@ def _last_bump(rows: Sequence[Mapping[str, Any]]) -> Bump | None:
                 to_epoch=now[1],
             )
     return None
-
-
-def _written(stays: Iterable[Mapping[str, Any]]) -> Iterable[Written]:
-    began = [stay for stay in stays if stay["first_offset"] is not None]
-    best = farthest(began)
-    by_place: defaultdict[Place, list[Mapping[str, Any]]] = defaultdict(list)
-    for stay in began:
-        place = stay["topic"], stay["partition"]
-        if best[place] == stay["log_dir"]:
-            by_place[place].append(stay)
-    for (topic, partition), mine in sorted(by_place.items()):
-        yield Written(
-            topic=topic,
-            partition=partition,
-            first_offset=mine[0]["first_offset"],
-            last_offset=mine[-1]["last_offset"],
-            first_timestamp_ms=mine[0]["first_timestamp_ms"],
-            last_timestamp_ms=mine[-1]["last_timestamp_ms"],
-            transactions=len(mine),
-            records=sum(stay["records"] for stay in mine),
-            is_open=mine[-1]["marker_offset"] is None,
-        )
 
 
 def _neighbours(moves: Moves, producer_id: int, name: str | None) -> tuple[Neighbour, ...]:

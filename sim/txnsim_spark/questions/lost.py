@@ -4,23 +4,22 @@ counts of them per transaction and partition. Read in this process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pyarrow.compute as pc
 
 from txnsim_spark.engine import NewSession, Progress
-from txnsim_spark.extract import ABORTED, OPEN, Lots, records_of, written_to
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
-from txnsim_spark.forensics.findings import Report
-from txnsim_spark.forensics.timeline_reading import stay_rows
 from txnsim_spark.questions.application import ROLES, moves_in
 from txnsim_spark.tables.read_here import read_here
 from txnsim_spark.targets import refuse_existing
+from txnsim_spark.written import Written
 
-LOST: Final = frozenset({ABORTED, OPEN})
+OPEN: Final = "open"
+LOST: Final = ("aborted", OPEN)
 
 
 class LostLot(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +59,7 @@ def lost(
 ) -> Losses:
     """Count and write what was lost.
 
-    Of each partition the replica is taken on which these producers come farthest.
+    Of each partition the leading replica is taken.
 
     Args:
         search: What to look at.
@@ -80,22 +79,26 @@ def lost(
     producer_ids = sorted(
         {one.producer_id for one in report.findings} | set(_aborting(search.paths, search.topics))
     )
-    stays = list(stay_rows(search.paths, producer_ids, search.topics)) if producer_ids else []
     progress(f"reading the records of {len(producer_ids)} producers")
-    lots = Lots()
-    batches = records_of(search.paths, search.topics, producer_ids, stays, only=LOST)
-    if target is None:
-        for batch in batches:
-            lots.take(batch)
-        files = 0
-    else:
-        files = written_to(target, batches, lots)
+    lots = Written(search.paths, producer_ids, search.topics).lots(target, outcomes=LOST)
     moves, _ = moves_in(search.paths)
     ids = {row[role]: name for name, rows in moves.items() for row in rows for role in ROLES}
-    found = _lost_lots(lots, report, ids)
+    verdicts = {
+        (one.topic, one.partition, one.producer_id): one.verdict.value for one in report.findings
+    }
+    found = tuple(
+        LostLot(
+            **lot,
+            transactional_id=ids.get(lot["producer_id"]),
+            verdict=verdicts.get((lot["topic"], lot["partition"], lot["producer_id"]))
+            if lot["outcome"] == OPEN
+            else None,
+        )
+        for lot in lots
+    )
     return Losses(
         directory=None if target is None else str(target),
-        files=files,
+        files=0 if target is None else sum(1 for _ in target.rglob("*.parquet")),
         records=sum(one.records for one in found),
         bytes=sum(one.bytes for one in found),
         transactions=found,
@@ -107,19 +110,3 @@ def _aborting(paths: Sequence[Path], topics: frozenset[str]) -> Iterator[int]:
     columns = ("producer_id", "is_commit")
     for batch in read_here("endings", paths, columns=columns, topics=topics):
         yield from pc.unique(batch.filter(pc.invert(batch["is_commit"]))["producer_id"]).to_pylist()
-
-
-def _lost_lots(lots: Lots, report: Report, ids: Mapping[int, str]) -> tuple[LostLot, ...]:
-    verdicts: dict[tuple[Any, ...], str] = {
-        (one.topic, one.partition, one.producer_id): one.verdict.value for one in report.findings
-    }
-    return tuple(
-        LostLot(
-            **msgspec.structs.asdict(lot),
-            transactional_id=ids.get(lot.producer_id),
-            verdict=verdicts.get((lot.topic, lot.partition, lot.producer_id))
-            if lot.outcome == OPEN
-            else None,
-        )
-        for lot in lots.taken()
-    )

@@ -1,5 +1,5 @@
 """How the tables of a trace follow from its lines and its events: plain SQL, as Spark has it and
-DuckDB after a few words are changed (``_embedded``).
+DuckDB after a few words are changed (``embedded``).
 
 A query reads views of earlier ones (``trace_`` and the table's name), so the order of the tables
 here is that of making them. Every window is over one transactional id or one partition of one run;

@@ -59,7 +59,7 @@ class Analysis(msgspec.Struct, frozen=True, kw_only=True):
     sql: str
 
     def worst(self, most: int) -> str:
-        """The query for its answer with at most so many transactional ids, those that stand out."""
+        """SQL for the groups, and for the transactional ids with the worst values."""
         return f"""
 SELECT * FROM (
   SELECT *, row_number() OVER (

@@ -1,5 +1,5 @@
 """Traces as tables: read from JSON lines by Spark, derived by SQL, kept as Parquet. What is small
-is read by this process, and the same SQL is DuckDB's (``_embedded``).
+is read by this process, and the same SQL is DuckDB's (``embedded``).
 
 Workers parse the lines, a piece of a file per task. The schema is fixed, so the driver reads names
 of files and none of their contents. What a trace's tables are called and
@@ -16,10 +16,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from txnsim.errors import BadInputError
+from txnsim_spark.embedded import Embedded
 from txnsim_spark.targets import written_by_spark
-from txnsim_spark.traces._embedded import Embedded, small_files
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, path_of, run_names
 from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces._small_traces import register_export, register_traces, small_files
 from txnsim_spark.traces.schemas import TABLES, view_of
 
 if TYPE_CHECKING:
@@ -123,11 +124,11 @@ def embedded(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
     files = small_files([f"{paths[0]}/**/*.parquet"] if are_exported else paths)
     if not files:
         return None  # Spark says what is wrong with the paths
-    database = Embedded.started()
+    database = Embedded()
     if are_exported:
-        database.register_export(Path(paths[0]))
+        register_export(database, Path(paths[0]))
         return database.rows
-    other = database.register_traces(files)
+    other = register_traces(database, files)
     if other is not None:
         raise TraceError(f"{other}: {EXPECTED}")
     return database.rows

@@ -1,11 +1,7 @@
-"""Timelines of transactions, and logs that were collected from brokers."""
+"""Timelines of transactions."""
 
 from __future__ import annotations
 
-import json
-import resource
-import sys
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,33 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.spark.pipeline.many_brokers import make
-from tests.support.broker_dirs import BrokerDir, forget_the_end, move
+from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import NOW, PID, LogDriver
-from tests.support.no_spark import no_session
-from txnsim.errors import BadInputError
-from txnsim.log.config import LogConfig
-from txnsim.releases.rules import LATEST
-from txnsim.storage import names
-from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.types import TopicPartition
-from txnsim_spark.forensics import collection
-from txnsim_spark.forensics._evidence import StartBatch, Status
-from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
-from txnsim_spark.forensics.collection import (
-    MANIFEST,
-    REPLICAS,
-    CollectedReplica,
-    Collection,
-    collect,
-    manifest_of,
-    member_of,
-    write_archive,
-)
-from txnsim_spark.forensics.find_hanging import Search, find_hanging
-from txnsim_spark.forensics.findings import Report
 from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
-from txnsim_spark.forensics.timeline_reading import merged_records, merged_stays, stay_rows
+from txnsim_spark.forensics.timeline_reading import merged_records, merged_stays
+from txnsim_spark.written import Written
 
 # The life of a transactional id, from what its coordinator wrote and what lies in partitions.
 
@@ -263,239 +238,6 @@ def test_an_id_that_nobody_knows_has_no_events() -> None:
     assert (found.events, found.coordinator_partition, found.producer_ids) == ((), None, ())
 
 
-# Archives of brokers, judged as their directories are.
-
-
-HOUR = 3_600_000
-LATER = 9_000_000_000_000
-
-
-def search(*paths: Path, topic: str | None = None) -> Search:
-    topics = frozenset() if topic is None else frozenset({topic})
-    return Search(paths=paths, topics=topics, as_of_ms=NOW + HOUR, never_spark=True)
-
-
-def archives(*log_dirs: Path) -> list[Path]:
-    made = []
-    for log_dir in log_dirs:
-        found = collect([log_dir], now_ms=LATER, progress=lambda _: None)
-        made.append(log_dir.with_suffix(".zip"))
-        write_archive(made[-1], found)
-    return made
-
-
-def by_directories(*log_dirs: Path) -> Report:
-    found = find_hanging(
-        search(*log_dirs),
-        new_session=no_session,
-        progress=lambda _: None,
-    )
-    return msgspec.structs.replace(
-        found, source=msgspec.structs.replace(found.source, directories=())
-    )
-
-
-def by_archives(*log_dirs: Path, topic: str | None = None) -> Report:
-    found = find_hanging_in_archives(
-        search(*archives(*log_dirs), topic=topic), progress=lambda _: None
-    )
-    return msgspec.structs.replace(
-        found, source=msgspec.structs.replace(found.source, directories=())
-    )
-
-
-@pytest.mark.costly
-@pytest.mark.slow
-def test_many_brokers_have_one_report_either_way(tmp_path: Path) -> None:
-    make(tmp_path / "all", 5, 120)
-    log_dirs = sorted((tmp_path / "all").iterdir())
-    found = by_archives(*log_dirs)
-    assert found == by_directories(*log_dirs)
-    verdicts = [one.verdict for one in found.findings]
-    assert (verdicts.count(OpenTxnStatus.HANGING), verdicts.count(OpenTxnStatus.ALIVE)) == (2, 2)
-    assert all(one.evidence.is_sound for one in found.findings)
-
-
-def replica(made: BrokerDir, *, ends_in: int | None, roll: int = 1 << 30) -> None:
-    """An open transaction; where it has an end, so many batches behind that."""
-    driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=roll))
-    driver.txn(0)
-    if ends_in is not None:
-        driver.end(committed=True)
-        for number in range(ends_in):
-            driver.txn(number, pid=9)
-    forget_the_end(made.replica(driver))
-
-
-@pytest.fixture
-def apart(tmp_path: Path) -> list[BrokerDir]:
-    made = [BrokerDir(tmp_path / f"broker-{one}", one) for one in (1, 2)]
-    made[0].coordinator(move("Empty"))
-    replica(made[0], ends_in=None)
-    return made
-
-
-def test_a_replica_that_is_behind_contradicts_nobody(apart: list[BrokerDir]) -> None:
-    replica(apart[1], ends_in=0)
-    log_dirs = [one.kill() for one in apart]
-    found = by_archives(*log_dirs)
-    assert found == by_directories(*log_dirs)
-    assert found.findings == ()
-
-
-def test_a_marker_that_is_not_there_is_a_contradiction_here_too(apart: list[BrokerDir]) -> None:
-    driver = LogDriver()
-    driver.txn(0, pid=9)
-    driver.end(committed=True, pid=9)
-    forget_the_end(apart[1].replica(driver))
-    log_dirs = [one.kill() for one in apart]
-    found = by_archives(*log_dirs)
-    assert found == by_directories(*log_dirs)
-    assert OpenTxnStatus.REPLICAS_DISAGREE in {one.verdict for one in found.findings}
-
-
-def test_a_marker_below_what_was_collected_leaves_it_open(apart: list[BrokerDir]) -> None:
-    """Broker 2 has the marker in its first segment, and a later leader's tail without it."""
-    replica(apart[1], ends_in=8, roll=200)
-    log_dirs = [one.kill() for one in apart]
-    (log_dirs[0] / "orders-0" / "leader-epoch-checkpoint").write_text("0\n1\n5 1\n")
-    found = by_archives(*log_dirs).findings
-    app = next(one for one in found if one.producer_id == 7)
-    assert app.evidence.status is Status.INCOMPLETE
-    assert app.abort is None
-    (reason,) = app.evidence.reasons
-    assert "broker 2's markers are collected from offset" in reason
-
-
-def test_only_some_topics(apart: list[BrokerDir]) -> None:
-    replica(apart[1], ends_in=None)
-    log_dirs = [one.kill() for one in apart]
-    assert by_archives(*log_dirs, topic="nothing").findings == ()
-
-
-def test_evidence_is_still_told(apart: list[BrokerDir]) -> None:
-    """The coordinator's partition of the other broker is missing."""
-    replica(apart[1], ends_in=None)
-    found = by_archives(apart[1].kill())
-    assert [one.evidence.status for one in found.findings] == [Status.INCOMPLETE]
-
-
-def test_archives_and_directories_are_not_mixed(apart: list[BrokerDir]) -> None:
-    (archive,) = archives(apart[0].kill())
-    with pytest.raises(BadInputError, match="or directories, not both"):
-        find_hanging_in_archives(search(archive, apart[0].path), progress=lambda _: None)
-
-
-# What is collected of a broker, and the archive it goes into.
-
-
-def broker(tmp_path: Path) -> BrokerDir:
-    driver = LogDriver()
-    driver.txn(0, pid=9)
-    driver.end(committed=True, pid=9)
-    driver.txn(0, count=2)
-    made = BrokerDir(tmp_path / "broker-1")
-    forget_the_end(made.replica(driver))
-    made.coordinator(move("Empty"))
-    return made
-
-
-def collected(log_dir: Path) -> Collection:
-    return collect([log_dir], now_ms=LATER, progress=lambda _: None)
-
-
-def test_what_a_replica_has_open_is_collected_with_its_markers(tmp_path: Path) -> None:
-    found = collected(broker(tmp_path).kill())
-    replica = next(one for one in found.replicas if one.state.replica.topic == "orders")
-    (one,) = replica.opened
-    assert (one.txn.producer_id, one.txn.start_offset, one.txn.start_timestamp_ms) == (PID, 2, NOW)
-    assert (one.start_batch, one.gaps) == (StartBatch.THIS_PRODUCERS, ())
-    assert (replica.markers, replica.markers_from) == ({9: 1}, 0)
-    assert (replica.was_read, replica.state.segments, replica.state.unread) == (True, (), ())
-    (log,) = found.logs
-    assert [entry.newest.transactional_id for entry in log.log.entries] == ["app"]
-
-
-def test_the_manifest_says_what_it_cost(tmp_path: Path) -> None:
-    manifest = collected(broker(tmp_path).kill()).manifest
-    size = sum(one.stat().st_size for one in tmp_path.rglob(f"*{names.Suffix.LOG}"))
-    assert (manifest.brokers, manifest.replicas, manifest.coordinator_logs) == ((1,), 1, 1)
-    assert (manifest.open_transactions, manifest.metadata_age) == (1, None)
-    assert (manifest.segment_bytes, manifest.read_bytes, manifest.read_again) == (size, size, 0)
-
-
-def test_an_end_that_was_caught_in_a_write_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log_dir = broker(tmp_path).kill()
-    segment = log_dir / "orders-0" / names.Suffix.LOG.at(0)
-    whole = segment.read_bytes()
-    segment.write_bytes(whole[:-5])
-    torn = collected(log_dir)
-    assert torn.manifest.read_again == 1
-    assert not next(one for one in torn.replicas if one.state.replica.topic == "orders").opened
-    again = collection._read_again
-
-    def written(*args: object) -> None:
-        segment.write_bytes(whole)
-        again(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(collection, "_read_again", written)
-    found = collected(log_dir)
-    replica = next(one for one in found.replicas if one.state.replica.topic == "orders")
-    assert (found.manifest.read_again, found.manifest.problems) == (1, ())
-    assert (replica.notes.cut_off, len(replica.opened)) == (None, 1)
-
-
-def test_an_archive_brings_back_what_went_in(tmp_path: Path) -> None:
-    found = collected(broker(tmp_path).kill())
-    target = tmp_path / "one.zip"
-    assert write_archive(target, found) == target.stat().st_size
-    assert manifest_of(target) == found.manifest
-    assert member_of(target, REPLICAS, tuple[CollectedReplica, ...]) == found.replicas
-    with pytest.raises(BadInputError, match="is there already"):
-        write_archive(target, found)
-
-
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
-    target = tmp_path / "one.zip"
-    target.write_bytes(b"nothing")
-    with pytest.raises(BadInputError, match="no archive of 'txnsim logs collect'"):
-        manifest_of(target)
-    with pytest.raises(BadInputError, match=REPLICAS):
-        member_of(target, REPLICAS, tuple[CollectedReplica, ...])
-    newer = {**msgspec.to_builtins(collected(broker(tmp_path).kill()).manifest), "version": 2}
-    target.unlink()
-    with zipfile.ZipFile(target, "w") as archive:
-        archive.writestr(MANIFEST, json.dumps(newer))
-    with pytest.raises(BadInputError, match="an archive of version 2, 1 is read"):
-        manifest_of(target)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process has")
-def test_an_archive_may_not_take_all_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Fourteen megabytes took six gigabytes: a million times the same, well packed."""
-    monkeypatch.setattr(collection, "FREE_BYTES", 128 << 20)
-    target = tmp_path / "large.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(REPLICAS, msgspec.msgpack.encode([{"a": [[]] * 100}] * 300_000))
-    assert target.stat().st_size < 1 << 20
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    with pytest.raises(BadInputError, match="far more memory"):
-        member_of(target, REPLICAS, list[dict[str, list[list[int]]]])
-    assert resource.getrlimit(resource.RLIMIT_DATA) == before
-
-
-def test_a_manifest_is_small(tmp_path: Path) -> None:
-    target = tmp_path / "large.zip"
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(MANIFEST, b" " * (collection.MANIFEST_BYTES_MAX + 1))
-    with pytest.raises(BadInputError, match="more than are read"):
-        manifest_of(target)
-
-
 # Transactions cut at markers; replicas that tell the same are told once. Whole timelines are in
 # tests/spark/pipeline/test_timeline.
 
@@ -515,7 +257,7 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
         made = BrokerDir(tmp_path / f"broker-{broker}", broker)
         made.replica(driver)
         made.stop()
-    rows = list(stay_rows([tmp_path], [PID]))
+    rows = Written([tmp_path], [PID]).transactions()
     assert [tuple(row[name] for name in PLACE) for row in rows] == [
         (str(tmp_path / f"broker-{broker}"), broker, "orders", 0, PID)
         for broker in (1, 2)
@@ -539,7 +281,7 @@ def test_nothing_of_a_producer_that_is_not_there(tmp_path: Path) -> None:
     made = BrokerDir(tmp_path / "broker-1", 1)
     made.replica(LogDriver())
     made.stop()
-    assert list(stay_rows([tmp_path], [12345])) == []
+    assert Written([tmp_path], [12345]).transactions() == []
 
 
 def transaction(broker: int, offset: int, **changes: Any) -> dict[str, Any]:

@@ -27,8 +27,6 @@ from txnsim_spark import engine, planning
 from txnsim_spark.forensics._evidence import Status
 from txnsim_spark.forensics._read_compiled import walked
 from txnsim_spark.forensics._read_notes import Note, NoteKind
-from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
-from txnsim_spark.forensics.collection import collect, write_archive
 from txnsim_spark.forensics.find_hanging import NOT_JUDGED, Reading, Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
 from txnsim_spark.scan.sections import in_sections
@@ -270,26 +268,6 @@ def test_places_are_found_alike_in_large_segments(
     here = report_on(log_dir, use_snapshots=False)
     monkeypatch.setattr("txnsim_spark.scan.log_seek.INTERPRETED_BYTES_MAX", -1)
     assert report_on(log_dir, use_snapshots=False) == here
-
-
-# Collected on the broker, judged elsewhere
-
-
-@pytest.mark.costly
-@every_variant
-def test_what_was_collected_says_the_same(log_dir: Path, report: Report, tmp_path: Path) -> None:
-    archive = tmp_path / "broker-1.zip"
-    found = collect([log_dir], now_ms=ASKED_MS, progress=lambda _: None)
-    write_archive(archive, found)
-    search = Search(
-        paths=(archive,),
-        as_of_ms=ASKED_MS,
-        now_ms=ASKED_MS,
-        max_transaction_timeout_ms=MINUTE,
-    )
-    there = find_hanging_in_archives(search, progress=lambda _: None)
-    assert there.findings == report.findings
-    assert (there.partitions, there.owed) == (report.partitions, report.owed)
 
 
 @pytest.mark.spark

@@ -20,8 +20,6 @@ from txnsim.cli.main import main
 from txnsim.storage import names
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim_spark.forensics._evidence import Status
-from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
-from txnsim_spark.forensics.collection import collect, write_archive
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
 from txnsim_spark.questions._positions import leading_states
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HOUR_MS: Final = 3_600_000
-LATER: Final = 9_000_000_000_000
 SEARCH: Final = Search(paths=(), as_of_ms=NOW + HOUR_MS)
 AS_OF: Final = ("--as-of", str(NOW + HOUR_MS))
 Ask = Callable[[Path], Report]
@@ -45,16 +42,7 @@ def everything(path: Path) -> Report:
     return here(path, use_snapshots=False)
 
 
-def archives(path: Path) -> Report:
-    made = []
-    for log_dir in sorted(path.iterdir()):
-        made.append(path.with_name(f"{log_dir.name}.zip"))
-        write_archive(made[-1], collect([log_dir], now_ms=LATER, progress=lambda _: None))
-    search = msgspec.structs.replace(SEARCH, paths=tuple(made))
-    return find_hanging_in_archives(search, progress=lambda _: None)
-
-
-@pytest.fixture(params=[here, everything, archives])
+@pytest.fixture(params=[here, everything])
 def ask(request: pytest.FixtureRequest) -> Ask:
     """A way of reading."""
     return request.param  # type: ignore[no-any-return] # one of the functions above
@@ -143,16 +131,6 @@ def test_two_clusters_are_refused(
 ) -> None:
     assert main(["logs", *command, str(two_clusters)]) == 2
     assert "replicas of two clusters can't be compared" in capsys.readouterr().err
-
-
-def test_archives_of_two_clusters_are_refused(
-    two_clusters: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = [(str(two_clusters / one), str(two_clusters / f"{one}.zip")) for one in ("b1", "b2")]
-    for log_dir, archive in made:
-        assert main(["logs", "collect", log_dir, "--to", archive]) == 0
-    assert main(["logs", "find-hanging", *(archive for _, archive in made)]) == 2
-    assert "of cluster one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("copies", [(1, 2), ()], ids=["told", "untold"])

@@ -15,7 +15,6 @@ from typing import Final
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
-from txnsim_spark.cli.logs import _collect as logs_collect
 from txnsim_spark.cli.logs import _describe as logs_describe
 from txnsim_spark.cli.logs import _export as logs_export
 from txnsim_spark.cli.logs import _extract as logs_extract
@@ -41,10 +40,6 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "find-hanging": (
         logs_find_hanging,
         "transactions that hang, in the directories of stopped brokers, with what to do",
-    ),
-    "collect": (
-        logs_collect,
-        "what a search for hanging transactions needs of a running broker, as one small archive",
     ),
     "verify": (
         logs_verify,

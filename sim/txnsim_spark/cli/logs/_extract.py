@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = (
     "Write every record of one transactional id as Parquet, with the outcome of its transaction:"
-    " committed, aborted or open. Each record is written once, from the replica on which the id"
-    " comes farthest. The table counts records, bytes and keys per transaction and partition:"
+    " committed, aborted or open. Each record is written once, from the leading replica."
+    " The table counts records, bytes and keys per transaction and partition:"
     " what an abort has lost, or would lose. It needs no Spark."
 )
 COLUMNS: Final[Columns[Lot]] = {

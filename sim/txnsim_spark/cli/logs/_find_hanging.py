@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL, Columns, Table
-from txnsim_spark.cli.logs._searching import add_as_of, answering, find, show_progress
+from txnsim_spark.cli.logs._searching import add_as_of, answering, find
 from txnsim_spark.cli.logs.spark import add_directories
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION: Final = (
     "Find hanging transactions in log directories of stopped brokers, or in copies of them: several"
-    " brokers' at once, with their coordinators' logs; or in the archives of 'txnsim logs collect'."
+    " brokers' at once, with their coordinators' logs."
     " Snapshots of producer state are used where"
     " brokers left them; what has to be read is read by Apache Spark where it is much. Exit status"
     " 3: something hangs or replicas disagree; 4: nothing that was seen does, but something is too"
@@ -126,10 +126,6 @@ def _read(args: argparse.Namespace) -> Report:
         since=args.since,
         with_spark=args.master is not None,
     )
-    if any(path.is_file() for path in search.paths):
-        from txnsim_spark.forensics.collected_reading import find_hanging_in_archives
-
-        return find_hanging_in_archives(search, progress=show_progress)
     return find(args.master, find_hanging, search)
 
 

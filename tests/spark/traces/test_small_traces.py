@@ -10,8 +10,8 @@ import pytest
 
 from tests.spark.pipeline.made_trace import STREAM, brief_lives, odd_lives
 from txnsim.cli.main import main
-from txnsim_spark.traces import _embedded
-from txnsim_spark.traces._embedded import Embedded, for_duckdb, small_files
+from txnsim_spark.traces import _small_traces
+from txnsim_spark.traces._small_traces import small_files
 from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
 from txnsim_spark.traces.tables import TraceError, embedded
 
@@ -28,16 +28,6 @@ def odd(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_what_duckdb_says_otherwise_is_said_so() -> None:
-    query = "SELECT last(CASE WHEN x = get(y, 0) THEN z END) IGNORE NULLS OVER w, max_by(`a`, b)"
-    assert for_duckdb(query) == (
-        "SELECT last_value(CASE WHEN x = get(y, 0) THEN z END IGNORE NULLS) OVER w,"
-        ' arg_max_null("a", b)'
-    )
-    told = for_duckdb("from_json(d, 'struct<`to` bigint, many array<string>, is boolean>')")
-    assert told == """from_json(d, '{"to": "BIGINT", "many": ["VARCHAR"], "is": "BOOLEAN"}')"""
-
-
 def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     everything = small_files([str(odd)])
     assert everything is not None
@@ -47,7 +37,7 @@ def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(odd)
     assert small_files(["*.sse"]) == (Path("stream.sse"),)
     assert small_files(["s3a://bucket/x.jsonl"]) is None
-    monkeypatch.setattr(_embedded, "BYTES_MAX", 10)
+    monkeypatch.setattr(_small_traces, "BYTES_MAX", 10)
     assert small_files([str(odd)]) is None
 
 
@@ -89,14 +79,12 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
 
 
 def test_ids_that_stand_out_come_behind_their_groups(odd: Path) -> None:
-    database = Embedded.started()
-    files = small_files([str(odd)])
-    assert files is not None
-    assert database.register_traces(files) is None
-    rows = database.rows(ANALYSES["time_to_decide"].worst(1), late_after_ms=LATE_AFTER_MS)
+    ask = embedded([str(odd)], are_exported=False)
+    assert ask is not None
+    rows = ask(ANALYSES["time_to_decide"].worst(1), late_after_ms=LATE_AFTER_MS)
     assert [row["grouped_by"] for row in rows] == ["all", "transaction_version", "transactional_id"]
     assert rows[-1]["transactional_id"] == "a"
-    late = database.rows(ANALYSES["late_transactions"].sql, late_after_ms=0)
+    late = ask(ANALYSES["late_transactions"].sql, late_after_ms=0)
     assert late[0]["late"] == 1
 
 

@@ -1,0 +1,103 @@
+"""DuckDB in place of Spark, within this process, for what is small: the same queries.
+
+A query is written for Spark. ``for_duckdb`` says the few things that DuckDB says otherwise;
+functions that have another name there are macros.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from duckdb import DuckDBPyConnection
+
+_MACROS: Final = """
+CREATE MACRO get(many, place) AS many[place + 1];
+CREATE MACRO size(many) AS len(many);
+CREATE MACRO startswith(text, start) AS starts_with(text, start);
+CREATE MACRO regexp_like(text, pattern) AS regexp_matches(text, pattern);
+CREATE MACRO percentile_approx(value, share, accuracy) AS quantile_disc(value, share);
+CREATE MACRO collect_set(value) AS list(DISTINCT value) FILTER (value IS NOT NULL);
+CREATE MACRO array_join(many, between) AS coalesce(array_to_string(many, between), '');
+SET default_null_order = 'nulls_first_on_asc_last_on_desc';
+SET TimeZone = 'UTC';
+"""
+_DDL: Final = re.compile(r"'struct<(.*?)>'", re.DOTALL)
+FIELD: Final = re.compile(r"`?(\w+)`? ((?:array|map)<[\w,]+>|\w+)")
+"""A column as Spark declares it."""
+_NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE NULLS")
+
+
+def for_duckdb(query: str) -> str:
+    """A query of Spark's as DuckDB takes it."""
+    query = _DDL.sub(lambda found: f"'{structure(found[1])}'", query)
+    query = re.sub(r"\b(max|min)_by\(", r"arg_\1_null(", query)  # FILTER is not for macros
+    return _NOT_NULL.sub(r"\1_value(\2 IGNORE NULLS)", query).replace("`", '"')
+
+
+class Embedded:
+    """A database in this process."""
+
+    def __init__(self) -> None:
+        import duckdb
+
+        self.connection: DuckDBPyConnection = duckdb.connect()
+        self.connection.execute(_MACROS)
+
+    def rows(self, query: str, **values: int) -> list[dict[str, Any]]:
+        """What a query of Spark's finds; a value stands for ``:name``."""
+        for name, value in values.items():
+            query = query.replace(f":{name}", str(value))
+        found = self.connection.execute(for_duckdb(query))
+        names = [column[0] for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    def create(self, name: str, query: str, *, is_kept: bool = False) -> None:
+        """Make a view of a query of Spark's; or a table, whose rows are kept."""
+        kind = "TABLE" if is_kept else "VIEW"
+        self.connection.execute(f"CREATE {kind} {name} AS {for_duckdb(query)}")
+
+    def copy(self, query: str, folder: Path, *, by: str) -> None:
+        """Write what a query of Spark's finds as Parquet, a folder for each value of a column.
+
+        Raises:
+            OSError: It can't be written.
+        """
+        import duckdb
+
+        place = str(folder).replace("'", "''")
+        try:
+            self.connection.execute(
+                f"COPY ({for_duckdb(query)}) TO '{place}' (FORMAT parquet, PARTITION_BY ({by}),"
+                " OVERWRITE_OR_IGNORE)"
+            )
+        except duckdb.IOException as error:
+            raise OSError(errno.EIO, str(error).partition("\n")[0], str(folder)) from error
+
+    def register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
+        """Name Arrow rows for queries; a reader is consumed by the first query."""
+        self.connection.register(name, rows)
+
+
+def structure(ddl: str) -> str:
+    """Columns as Spark declares them, as DuckDB's functions of JSON take them."""
+    fields = (f'"{name}": {_json_type(kind)}' for name, kind in FIELD.findall(ddl))
+    return "{" + ", ".join(fields) + "}"
+
+
+def _json_type(kind: str) -> str:
+    is_array = kind.startswith("array<")
+    return f'["{type_of(kind[6:-1])}"]' if is_array else f'"{type_of(kind)}"'
+
+
+def type_of(kind: str) -> str:
+    """A type of Spark's as DuckDB names it."""
+    if kind.startswith("array<"):
+        return f"{type_of(kind[6:-1])}[]"
+    if kind.startswith("map<"):
+        return f"MAP({', '.join(map(type_of, kind[4:-1].split(',')))})"
+    return {"string": "VARCHAR"}.get(kind, kind.upper())

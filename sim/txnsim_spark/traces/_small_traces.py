@@ -1,0 +1,133 @@
+"""Traces as tables without a JVM: what one process reads at once, in DuckDB (``embedded``)."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from txnsim_spark.embedded import FIELD, Embedded, for_duckdb, structure, type_of
+from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, run_names
+from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
+from txnsim_spark.traces.schemas import TABLES, view_of
+
+BYTES_MAX: Final = 64 << 20
+"""More is Spark's."""
+_PATTERN: Final = frozenset("*?[")
+_LINE: Final = ("run", "file", "value", "misfit")
+
+
+def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
+    """The files of this machine that traces are in; None where Spark has to read them: they are
+    elsewhere, they are many, or DuckDB is not installed.
+    """
+    if find_spec("duckdb") is None:
+        return None
+    places = [unquote(one).removeprefix("file://") for one in paths]
+    if any(re.match(r"[a-zA-Z][\w+.-]*:/", one) for one in places):
+        return None
+    files = tuple(file for place in places for file in _files_at(Path(place)))
+    is_plain = all(file.suffix != ".zst" for file in files)
+    is_small = sum(file.stat().st_size for file in files) <= BYTES_MAX
+    return files if is_plain and is_small else None
+
+
+def register_export(database: Embedded, directory: Path) -> None:
+    """The tables of an export, as views."""
+    for name, table in TABLES.items():
+        if any(directory.glob(f"{name}/**/*.parquet")):
+            files = f"{directory}/{name}/**/*.parquet".replace("'", "''")
+            source = f"read_parquet('{files}', hive_partitioning = true)"
+        else:  # Spark writes no file where there is no row
+            columns = (f"NULL AS `{column}`" for column in table.names)
+            source = f"(SELECT {', '.join(columns)} WHERE false)"
+        database.create(view_of(name), _shaped(name, source))
+
+
+def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
+    """The tables of traces, made now; the name of a file that holds none, where one is."""
+    import pyarrow as pa
+
+    runs = run_names([str(file) for file in files])
+    lines = [
+        {"run": run, "file": file, "value": line, "misfit": None if _fits(line) else line}
+        for file, run in runs.items()
+        for line in _lines_of(Path(file))
+    ]
+    named = pa.table({"run": list(runs.values()), "file": list(runs)})
+    database.register(view_of("files"), named)
+    text = pa.schema((one, pa.string()) for one in _LINE)
+    database.register("trace_text", pa.Table.from_pylist(lines, text))
+    keys = structure(LINE_DDL.removesuffix(", misfit string"))
+    database.create(
+        view_of("lines"),
+        "SELECT run, file, value, struct_insert("
+        f"CASE WHEN json_valid(value) THEN json_transform(value, '{keys}') END, misfit := misfit"
+        ") AS line FROM trace_text",
+        is_kept=True,
+    )
+    others = database.rows(OTHERS)
+    if others:
+        return str(others[0]["file"])
+    for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
+        database.create(view_of(name), _shaped(name, f"({for_duckdb(query)})"), is_kept=True)
+    return None
+
+
+def _shaped(name: str, source: str) -> str:
+    """The columns that the schema promises, in its order and types."""
+    columns = ", ".join(
+        f"CAST(`{column.name}` AS {type_of(column.type)}) AS `{column.name}`"
+        for column in TABLES[name].columns
+    )
+    return f"SELECT {columns} FROM {source}"
+
+
+def _fits(line: str) -> bool:
+    """Whether a line is JSON whose values have the types that are declared."""
+    try:
+        _decoder().decode(line)
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+    return True
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Any]:
+    kinds = {"bigint": int, "int": int, "boolean": bool, "array<bigint>": list[int]}
+    fields = [(name, kinds.get(kind, Any) | None, None) for name, kind in FIELD.findall(LINE_DDL)]
+    return msgspec.json.Decoder(msgspec.defstruct("Line", fields))
+
+
+def _files_at(place: Path) -> Iterator[Path]:
+    if place.is_dir():
+        yield from (one for one in sorted(place.iterdir()) if _is_shown(one))
+    elif place.exists() or _PATTERN.isdisjoint(str(place)):
+        yield from (place,) if place.is_file() else ()
+    else:
+        yield from (one for one in sorted(Path(place.anchor).glob(_below(place))) if one.is_file())
+
+
+def _below(place: Path) -> str:
+    return str(place.relative_to(place.anchor)) if place.anchor else str(place)
+
+
+def _is_shown(file: Path) -> bool:
+    """Whether Spark would read it, too."""
+    return file.is_file() and file.name[0] not in "._"
+
+
+def _lines_of(file: Path) -> Iterator[str]:
+    opened = gzip.open if file.suffix == ".gz" else open
+    with opened(file, "rt", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            text = line.rstrip("\n")
+            if not re.search(SILENT_LINE, text):
+                yield text.removeprefix(DATA_PREFIX)

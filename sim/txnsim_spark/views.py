@@ -1,0 +1,119 @@
+"""Views in SQL over the tables of ``kafka_log``: of Spark, and of DuckDB (``embedded``).
+
+``kafka_NAME`` is the table NAME. Replicas of a partition may be read side by side: a row that is
+wanted once is taken from the one that an election would choose.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLE_PREFIX: Final = "kafka_"
+LEADERS: Final = """
+-- Of each partition the replica of the newest leader epoch, and of these the longest.
+SELECT topic, partition, log_dir, broker
+FROM (
+  SELECT
+    topic, partition, log_dir, broker,
+    row_number() OVER (
+      PARTITION BY topic, partition
+      ORDER BY max(leader_epoch) DESC, max(last_offset) DESC, broker, log_dir
+    ) AS place
+  FROM kafka_batches
+  GROUP BY topic, partition, log_dir, broker
+) AS ranked
+WHERE place = 1
+"""
+LEADER: Final = """
+-- Every record once, and not once for each replica.
+SELECT record.*
+FROM kafka_records AS record
+JOIN kafka_leaders AS leader
+  ON leader.log_dir = record.log_dir AND leader.topic = record.topic
+  AND leader.partition = record.partition
+"""
+PARTITION_TRANSACTIONS: Final = """
+-- Batches of a producer up to its marker, or to the last one. An emptied marker ends nothing.
+WITH numbered AS (
+  SELECT
+    *,
+    coalesce(sum(CASE WHEN is_control THEN 1 ELSE 0 END) OVER (
+      PARTITION BY log_dir, topic, partition, producer_id ORDER BY base_offset
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), 0) AS number
+  FROM kafka_batches
+  WHERE is_transactional AND (NOT is_control OR control_type IN ('commit', 'abort'))
+)
+SELECT
+  log_dir, broker, topic, partition, producer_id,
+  coalesce(max(producer_epoch) FILTER (WHERE NOT is_control), max(producer_epoch))
+    AS producer_epoch,
+  min(base_offset) FILTER (WHERE NOT is_control) AS first_offset,
+  max(last_offset) FILTER (WHERE NOT is_control) AS last_offset,
+  -- An emptied batch has no first time, and a delete horizon stands in its place.
+  min_by(
+    CASE
+      WHEN base_timestamp_ms >= 0 AND NOT has_delete_horizon THEN base_timestamp_ms
+      ELSE max_timestamp_ms
+    END,
+    base_offset
+  ) FILTER (WHERE NOT is_control) AS first_timestamp_ms,
+  max_by(max_timestamp_ms, base_offset) FILTER (WHERE NOT is_control) AS last_timestamp_ms,
+  cast(coalesce(sum(records) FILTER (WHERE NOT is_control), 0) AS bigint) AS records,
+  max(base_offset) FILTER (WHERE is_control) AS marker_offset,
+  max(producer_epoch) FILTER (WHERE is_control) AS marker_epoch,
+  max(max_timestamp_ms) FILTER (WHERE is_control) AS marker_timestamp_ms,
+  max(coordinator_epoch) FILTER (WHERE is_control) AS coordinator_epoch,
+  bool_or(control_type = 'commit') FILTER (WHERE is_control) AS committed
+FROM numbered
+GROUP BY log_dir, broker, topic, partition, producer_id, number
+"""
+OUTCOMES: Final = """
+-- The data of `leader`, each record with the first offset and the outcome of its transaction.
+SELECT
+  record.*,
+  txn.first_offset AS transaction_offset,
+  CASE
+    WHEN txn.first_offset IS NULL THEN 'none'
+    WHEN txn.committed IS NULL THEN 'open'
+    WHEN txn.committed THEN 'committed'
+    ELSE 'aborted'
+  END AS outcome
+FROM leader AS record
+LEFT JOIN kafka_partition_transactions AS txn
+  ON txn.log_dir = record.log_dir AND txn.topic = record.topic
+  AND txn.partition = record.partition AND txn.producer_id = record.producer_id
+  AND record.`offset` BETWEEN txn.first_offset AND txn.last_offset
+WHERE NOT record.is_control
+"""
+VIEWS: Final = {
+    "kafka_leaders": LEADERS,
+    "kafka_partition_transactions": PARTITION_TRANSACTIONS,
+    "leader": LEADER,
+    "kafka_outcomes": OUTCOMES,
+}
+"""In the order of making them."""
+
+
+def register_log_views(spark: SparkSession, *paths: str, **options: str) -> None:
+    """Make the tables of log directories known to Spark SQL, as ``kafka_batches`` and so on, and
+    the views over them: ``leader``, ``kafka_partition_transactions``, ``kafka_outcomes``.
+
+    Args:
+        spark: The session.
+        paths: Log directories, folders of them, or replicas' folders.
+        options: Of the data source, such as ``topics`` or ``startTimestamp``; each holds for the
+            tables that have it.
+    """
+    from txnsim_spark.options import tables_with
+    from txnsim_spark.schemas import TABLES
+
+    for table in TABLES:
+        asked = {name: value for name, value in options.items() if table in tables_with(name)}
+        rows = spark.read.format("kafka_log").options(table=table, **asked).load([*paths])
+        rows.createOrReplaceTempView(f"{TABLE_PREFIX}{table}")
+    for name, query in VIEWS.items():
+        spark.sql(query).createOrReplaceTempView(name)

@@ -1,0 +1,37 @@
+"""The views of log directories in Spark say what they say in DuckDB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.growing_dirs import PIDS, GrowingDir
+from txnsim_spark import register_log_views
+from txnsim_spark.written import Written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def test_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    growing = GrowingDir(tmp_path / "broker-1")
+    growing.grow(20)
+    growing.stop()
+    register_log_views(spark, str(growing.path), producerIds=",".join(map(str, PIDS)))
+    for view in ("kafka_leaders", "kafka_partition_transactions", "leader", "kafka_outcomes"):
+        here = Written([growing.path], PIDS).rows(f"SELECT * FROM {view}")
+        there = [row.asDict(recursive=True) for row in spark.table(view).collect()]
+        assert here, view
+        assert sorted(map(told, here)) == sorted(map(told, there)), view
+
+
+def told(row: dict[str, object]) -> str:
+    """As text; bytes are of two types."""
+    return repr({
+        name: bytes(value) if isinstance(value, bytes | bytearray) else value
+        for name, value in row.items()
+    })  # fmt: skip

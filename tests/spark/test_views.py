@@ -1,0 +1,50 @@
+"""Views over the tables of log directories, in DuckDB; Spark's answer is in
+tests/spark/pipeline/test_views.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import PID, LogDriver
+from txnsim_spark.options import tables_with
+from txnsim_spark.schemas import TABLES
+from txnsim_spark.written import Written
+
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    """Two brokers; the second one has not come as far."""
+    for broker, is_whole in ((1, True), (2, False)):
+        driver = LogDriver()
+        driver.txn(0, count=2)
+        driver.end(committed=True)
+        driver.txn(2)
+        if is_whole:
+            driver.end(committed=False)
+            driver.txn(3, count=3)
+        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        made.coordinator(move("Empty"))
+        made.replica(driver)
+        made.stop()
+    return tmp_path
+
+
+def test_the_longest_replica_of_the_newest_epoch_leads(disks: Path) -> None:
+    written = Written([disks], [PID])
+    (leader,) = written.rows("SELECT topic, partition, broker FROM kafka_leaders")
+    assert leader == {"topic": "orders", "partition": 0, "broker": 1}
+    records = written.rows("SELECT broker, `offset` FROM leader ORDER BY `offset`")
+    assert {row["broker"] for row in records} == {1}
+    assert [row["offset"] for row in records] == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_an_option_holds_for_the_tables_that_have_what_it_goes_by() -> None:
+    assert set(tables_with("topics")) == set(TABLES)
+    assert set(tables_with("as_of")) == {"findings"}
+    assert "producer_state" not in tables_with("startTimestamp")
