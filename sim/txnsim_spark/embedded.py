@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from txnsim_spark.libraries import require_libraries
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from duckdb import DuckDBPyConnection
@@ -40,9 +42,14 @@ def for_duckdb(query: str) -> str:
 
 
 class Embedded:
-    """A database in this process."""
+    """A database in this process.
+
+    Raises:
+        MissingExtraError: DuckDB is not installed.
+    """
 
     def __init__(self) -> None:
+        require_libraries("duckdb")
         import duckdb
 
         self.connection: DuckDBPyConnection = duckdb.connect()

@@ -35,6 +35,8 @@ from txnsim_spark.scan.segments import Replica, SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogStreamReader, schema_of
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 # ``readStream`` as Spark calls it, without Spark running: each table against a batch read.
 
 

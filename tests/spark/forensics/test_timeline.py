@@ -16,6 +16,8 @@ from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, t
 from txnsim_spark.forensics.timeline_reading import merged_records, merged_stays
 from txnsim_spark.written import Written
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 # The life of a transactional id, from what its coordinator wrote and what lies in partitions.
 
 

@@ -19,6 +19,8 @@ from txnsim_spark.soundness.violations import Invariant, Severity, Violation
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
 LIFE = ("level-0", "level-1", "level-2", "orders-new", "fenced", "timed-out", "undecided")

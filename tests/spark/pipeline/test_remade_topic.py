@@ -27,6 +27,8 @@ from txnsim_spark.questions._positions import leading_states
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 HOUR_MS: Final = 3_600_000
 SEARCH: Final = Search(paths=(), as_of_ms=NOW + HOUR_MS)
 AS_OF: Final = ("--as-of", str(NOW + HOUR_MS))

@@ -17,6 +17,8 @@ from txnsim.types import TopicPartition
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
 

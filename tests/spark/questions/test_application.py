@@ -12,6 +12,8 @@ from txnsim.errors import BadInputError
 from txnsim.types import TopicPartition
 from txnsim_spark.questions.application import Application, Bump, application_of
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 3)
 
 

@@ -24,6 +24,8 @@ from txnsim_spark.questions._positions import leading_states, positions_in
 from txnsim_spark.questions.growth import Growth, PartitionSize, growth, reasons_of
 from txnsim_spark.questions.lost import Losses, LostLot, lost
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 # What each transactional id takes of ``__transaction_state``.
 
 

@@ -12,6 +12,8 @@ from tests.support.logs import LogDriver
 from txnsim.cli.main import main
 from txnsim_spark.extract import Extracted, Lot
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:

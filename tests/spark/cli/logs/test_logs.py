@@ -25,6 +25,8 @@ from txnsim_spark.cli.logs._waiting_groups import COLUMNS
 from txnsim_spark.cli.logs.spark import add_directories, add_master
 from txnsim_spark.questions.waiting_groups import Waiter, Waiting
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 # ``write``: ``txnsim logs write``, against a running simulator.
 
 

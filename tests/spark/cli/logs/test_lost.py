@@ -13,6 +13,8 @@ from txnsim.cli.main import main
 from txnsim_spark.cli.logs._lost import COLUMNS
 from txnsim_spark.questions.lost import Losses, LostLot
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 
 @pytest.fixture
 def words(tmp_path: Path) -> list[str]:

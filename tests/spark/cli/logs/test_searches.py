@@ -37,6 +37,8 @@ from txnsim_spark.engine import Engine, Way
 from txnsim_spark.forensics.findings import json_schema
 from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 # ``txnsim logs find-hanging``.
 
 

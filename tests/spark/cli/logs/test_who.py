@@ -13,6 +13,8 @@ from txnsim.cli.main import main
 from txnsim.types import TopicPartition
 from txnsim_spark.questions.application import Application, Bump, Neighbour, Written
 
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
