@@ -29,7 +29,7 @@ _PLAN: Final = (
 """When, what, and the lesson that is played."""
 _HEAD: Final = """# Teach with it
 
-For teachers who have one or two hours. The class's machines need no installation:
+Lessons for a class, in one or two hours. The class's machines need no installation:
 [one folder of files](site.md) on any file server is enough, and after the first visit it works
 without a network. Or each has `txnsim serve --ui`, or a terminal: `txnsim lesson L1`. Before the
 class play L0, L1 and L4 yourself.

@@ -1,0 +1,256 @@
+"""The documents as a web site with search: ``make site``, or ``python -m tests.docs_site DIR``.
+
+Zensical makes it, from a copy of the documents in which links fit a site: a file that is no page is
+copied beside them as text, a folder is named and not linked, and each story that a page names is a
+link into the simulator that lies in the site (``txnsim site build``). Nothing is fetched from
+another host when it is read; it opens from disk and below any path.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, unquote, urlsplit
+
+from tests.docs import ROOT
+from tests.support.page_readers import KINDS
+from txnsim_lab.http.site import build as simulator
+from txnsim_lab.scenario.catalog import find
+
+FOLDERS: Final = (
+    "*.md", "docs/**/*.md", "helpers/*.md", "helpers/*/*.md", "tests/*.md", "tests/*/*.md",
+    "benchmarks/*.md",
+)  # fmt: skip
+SIMULATOR: Final = "simulator"
+UNSEARCHED: Final = ("tests", "benchmarks", "docs/contributing", "CHANGELOG.md", "ARCHITECTURE.md")
+"""Of pages: a user's search does not find them."""
+AS_TEXT: Final = ".txt"
+"""What a browser would not show gets this behind its name."""
+SHOWN: Final = (".svg", ".png", ".json", ".txt", ".xml", ".ipynb")
+_LINK: Final = re.compile(r"(?<!`)(!?)\[([^\]\n]*(?:\n[^\]\n]*)?)\]\(([^)\s]+)\)")
+_FENCE: Final = re.compile(r"(?ms)^ *```.*?^ *```$")
+_STORY: Final = re.compile(r"\(`(z[\w-]+) ([^`]+)`\)")
+_TOLD: Final = re.compile(r"^\$ txnsim scenario run ([\w-]+)(?: --mode (\S+) --armed)?$", re.M)
+_FOREIGN: Final = re.compile(r'<script src="https://unpkg\.com/iframe-worker/shim"[^>]*></script>')
+"""Zensical's way to search from disk comes from another host; ``from_disk.js`` is ours."""
+FEATURES: Final = (
+    "content.code.copy", "navigation.footer", "navigation.indexes", "navigation.path",
+    "navigation.top", "search.highlight",
+)  # fmt: skip
+"""None of those that fetch: a page that is opened from disk may not."""
+
+
+def pages() -> list[Path]:
+    """Every document, relative to the repository."""
+    found = {path for pattern in FOLDERS for path in ROOT.glob(pattern)}
+    return sorted(path.relative_to(ROOT) for path in found if "node_modules" not in path.parts)
+
+
+def build(target: Path, played: Path | None) -> None:
+    """Write the site.
+
+    Args:
+        target: Its folder, which is made anew.
+        played: What ``txnsim site build`` has written, to be copied in; left out if None.
+    """
+    with tempfile.TemporaryDirectory(prefix="txnsim-docs-") as name:
+        work = Path(name)
+        stage(work / "pages")
+        (work / "zensical.toml").write_text(configuration(), "utf-8")
+        command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
+        subprocess.run(command, cwd=work, check=True, capture_output=True)
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(work / "site", target)
+    for page in target.rglob("*.html"):
+        text = page.read_text("utf-8")
+        ours = os.path.relpath(target / "assets/from_disk.js", page.parent)
+        page.write_text(_FOREIGN.sub(f'<script src="{ours}"></script>', text), "utf-8")
+    if played is not None:
+        shutil.copytree(played, target / SIMULATOR)
+
+
+def stage(folder: Path) -> None:
+    """The documents as the site has them."""
+    known = set(pages())
+    for page in known:
+        text, files = linked(page, (ROOT / page).read_text("utf-8"), known)
+        if page.as_posix().startswith(UNSEARCHED):
+            text = f"---\nsearch:\n  exclude: true\n---\n{text}"
+        _write(folder / page, text)
+        for file, there in files.items():
+            (folder / there).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / file, folder / there)
+    for name, as_name in {"docs_from_disk.js": "from_disk.js", "docs_site.css": "site.css"}.items():
+        (folder / "assets").mkdir(exist_ok=True)
+        shutil.copy(ROOT / "tests/support" / name, folder / "assets" / as_name)
+
+
+def linked(page: Path, text: str, known: set[Path]) -> tuple[str, dict[Path, Path]]:
+    """A page with links that fit the site, and the files that it leads to, by their names there."""
+    files: dict[Path, Path] = {}
+
+    def link(found: re.Match[str]) -> str:
+        picture, label, target = found.groups()
+        name, _, anchor = target.partition("#")
+        if "://" in target or not name:
+            return found[0]
+        there = Path(os.path.relpath((ROOT / page).parent / name, ROOT))
+        if (ROOT / there).is_dir():
+            there = there / "README.md"
+            if there not in known:
+                return label
+        if there not in known:
+            files[there] = there
+            if not picture and there.suffix not in SHOWN:
+                files[there] = there.with_name(there.name + AS_TEXT)
+        name = os.path.relpath(files.get(there, there), page.parent)
+        return f"{picture}[{label}]({name}{'#' if anchor else ''}{anchor})"
+
+    def story(found: re.Match[str]) -> str:
+        return f"([`{found[1]} {found[2]}`]({play(page, found[1], found[2])}))"
+
+    def told(block: str) -> str:
+        plays = [
+            f"[▶ {name}]({play(page, name, mode or next(iter(find(name)[1].runs)))})"
+            for name, mode in _TOLD.findall(block)
+        ]
+        return f"{block}\n\n{' · '.join(plays)}" if plays else block
+
+    parts = []
+    at = 0
+    for fence in _FENCE.finditer(text):
+        parts += [_STORY.sub(story, _LINK.sub(link, text[at : fence.start()])), told(fence[0])]
+        at = fence.end()
+    parts.append(_STORY.sub(story, _LINK.sub(link, text[at:])))
+    return "".join(parts), files
+
+
+def play(page: Path, story: str, run: str) -> str:
+    """A link from a page to a story in the simulator."""
+    to = os.path.relpath(f"{SIMULATOR}/index.html", page.parent)
+    return f"{to}#run={story}&label={quote(run)}&take=armed&view=stage"
+
+
+def configuration() -> str:
+    """Of Zensical: sections of docs/README.md."""
+    sections = []
+    for kind, names in KINDS.items():
+        whole = [page for name in names for page in _with_those_below(Path("docs") / name)]
+        of = ", ".join(f'"{page.as_posix()}"' for page in whole)
+        sections.append(f'  {{ "{kind}" = [{of}] }},')
+    return f"""\
+[project]
+site_name = "txnsim"
+site_description = "A simulator of an Apache Kafka cluster for transactions"
+docs_dir = "pages"
+use_directory_urls = false
+extra_css = ["assets/site.css"]
+nav = [
+  {{ "txnsim" = "README.md" }},
+  {{ "All pages" = "docs/README.md" }},
+{chr(10).join(sections)}
+  {{ "Other languages" = ["helpers/README.md", "helpers/any/README.md", "helpers/go/README.md",
+    "helpers/java/README.md", "helpers/node/README.md"] }},
+  {{ "What differs from Kafka" = "DEVIATIONS.md" }},
+  {{ "What is new" = "CHANGELOG.md" }},
+]
+
+[project.theme]
+font = false
+features = [{", ".join(f'"{one}"' for one in FEATURES)}]
+
+[project.plugins.offline]
+
+[project.markdown_extensions]
+attr_list = {{}}
+tables = {{}}
+md_in_html = {{}}
+pymdownx.highlight = {{}}
+pymdownx.superfences = {{}}
+toc.permalink = true
+toc.slugify = {{ object = "pymdownx.slugs.slugify", kwds = {{ case = "lower" }} }}
+"""
+
+
+# Dead links
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.ids: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.add(value)
+            elif name in ("href", "src") and value:
+                self.targets.append(value)
+
+
+def dead_links(site: Path) -> Iterator[str]:
+    """Links of the site's pages to what is not there, or to another host that loads a part."""
+    parsed = {}
+    for page in sorted(site.rglob("*.html")):
+        if page.relative_to(site).parts[0] not in (SIMULATOR, "404.html"):
+            parsed[page] = _Links()
+            parsed[page].feed(page.read_text("utf-8"))
+    for page, links in parsed.items():
+        for target in links.targets:
+            to = urlsplit(target)
+            if to.scheme or to.netloc or target.startswith("javascript:"):
+                continue
+            there = (page.parent / unquote(to.path)).resolve() if to.path else page
+            place = f"{page.relative_to(site)}: {target}"
+            if there.is_dir():
+                there /= "index.html"
+            if there.relative_to(site.resolve()).parts[0] == SIMULATOR:
+                continue
+            if not there.is_file() or (
+                to.fragment and there in parsed and unquote(to.fragment) not in parsed[there].ids
+            ):
+                yield place
+
+
+def _with_those_below(page: Path) -> list[Path]:
+    """A page; an index brings the pages of its folder along."""
+    below = page.parent.name == "recipes"
+    others = [one for one in pages() if one.parent == page.parent and one != page]
+    return [page, *others] if below else [page]
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Build the site; status 1 if a link of it leads nowhere."""
+    parser = argparse.ArgumentParser(prog="python -m tests.docs_site", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where to write it")
+    parser.add_argument(
+        "--text-only", action="store_true", help="without the simulator, which needs Node.js"
+    )
+    asked = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as name:
+        if not asked.text_only:
+            simulator.build(Path(name))
+        build(asked.folder, None if asked.text_only else Path(name))
+    dead = sorted(set(dead_links(asked.folder.resolve())))
+    for one in dead:
+        print(f"dead link: {one}")
+    return 1 if dead else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

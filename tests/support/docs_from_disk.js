@@ -1,0 +1,47 @@
+// A page that is opened from disk may start no worker from a file: a hidden frame stands for it.
+if (location.protocol === 'file:') {
+  window.Worker = class extends EventTarget {
+    constructor (url) {
+      super()
+      const frame = document.createElement('iframe')
+      frame.hidden = true
+      document.body.append(frame)
+      const inside = frame.contentWindow
+      this.ready = new Promise(resolve => { inside.started = resolve })
+      inside.document.open()
+      inside.document.write('<body><script>postMessage = data => parent.postMessage(data, "*")\n' +
+        'importScripts = (...urls) => urls.reduce((before, url) => before.then(() => new Promise(loaded => {\n' +
+        '  const one = document.createElement("script"); one.src = url; one.onload = loaded; document.body.append(one)\n' +
+        '})), Promise.resolve())<\/script><script src="' + url + '" onload="started()"><\/script>')
+      inside.document.close()
+      this.inside = inside
+      addEventListener('message', event => {
+        if (event.source !== inside) return
+        this.dispatchEvent(new MessageEvent('message', { data: event.data }))
+        this.onmessage?.(event)
+      })
+    }
+
+    async postMessage (data) {
+      await this.ready
+      this.inside.dispatchEvent(new MessageEvent('message', { data: structuredClone(data) }))
+    }
+
+    terminate () { this.inside.frameElement.remove() }
+  }
+  // Python in WebAssembly needs a server: a click on a story says which.
+  document.addEventListener('click', event => {
+    const link = event.target.closest('a[href*="simulator/index.html"]')
+    if (!link) return
+    event.preventDefault()
+    event.stopImmediatePropagation()
+    const note = document.createElement('div')
+    note.className = 'admonition warning from-disk'
+    note.innerHTML = '<p class="admonition-title">Stories play where the site is served</p>' +
+      '<p>In its folder: <code>python -m http.server</code>. Then open <code></code>.</p>'
+    const story = link.href.slice(link.href.indexOf('simulator/'))
+    note.querySelectorAll('code')[1].textContent = 'http://localhost:8000/' + story
+    document.querySelectorAll('.from-disk').forEach(old => old.remove())
+    link.closest('p, table, ul').after(note)
+  }, true)
+}

@@ -1,0 +1,63 @@
+"""The documents as a site: no link of it leads nowhere, and nothing comes from another host."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import docs_site
+from tests.docs import ROOT
+
+
+@pytest.mark.slow
+def test_no_link_of_the_site_is_dead_and_nothing_comes_from_elsewhere(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    docs_site.build(site, played=None)
+    assert sorted(docs_site.dead_links(site)) == []
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 90
+    for page in pages:
+        loaded = re.findall(
+            r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(https?:[^\" >]+)",
+            page.read_text("utf-8"),
+        )
+        assert loaded == [], page
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top"></h1><a href="b.html#gone">b</a><a href="c.html">c</a>'
+    )
+    (tmp_path / "b.html").write_text('<a href="a.html#top">a</a><img src="d.png">')
+    assert list(docs_site.dead_links(tmp_path)) == [
+        "a.html: b.html#gone", "a.html: c.html", "b.html: d.png",
+    ]  # fmt: skip
+
+
+def test_links_fit_the_site() -> None:
+    page = Path("docs/a.md")
+    text = (
+        "[rules](../sim/txnsim/txn/state.py), [x](b.md#c), [dir](../tests/recipes/streams)\n"
+        "A story (`z01 V-`).\n\n```console\n$ txnsim scenario run z05 --mode V+ --armed\n```\n"
+    )
+    told, files = docs_site.linked(page, text, {Path("docs/b.md")})
+    assert told.splitlines() == [
+        "[rules](../sim/txnsim/txn/state.py.txt), [x](b.md#c), dir",
+        "A story ([`z01 V-`](../simulator/index.html#run=z01&label=V-&take=armed&view=stage)).",
+        "",
+        "```console",
+        "$ txnsim scenario run z05 --mode V+ --armed",
+        "```",
+        "",
+        "[▶ z05](../simulator/index.html#run=z05&label=V%2B&take=armed&view=stage)",
+    ]
+    assert files == {Path("sim/txnsim/txn/state.py"): Path("sim/txnsim/txn/state.py.txt")}
+
+
+def test_every_page_for_users_is_in_the_menu() -> None:
+    menu = set(re.findall(r'"((?:docs|helpers)/[\w/.-]+\.md)"', docs_site.configuration()))
+    there = {one.as_posix() for one in docs_site.pages() if one.parts[0] in ("docs", "helpers")}
+    assert there == menu
+    assert all((ROOT / one).exists() for one in menu)
