@@ -7,6 +7,8 @@ there. Nothing is published, and nothing of the checkout is on anybody's path.
 - the Go module, as a copy in front of an empty module;
 - the Maven modules, from a repository of their own, in an empty project.
 
+It refuses as long as a file has the placeholder of the project's public address.
+
 One line per step; the last line counts. Standard library only.
 """
 
@@ -28,6 +30,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+PLACEHOLDER: Final = "https://project.invalid/txnsim"
+"""Stands where the project's public address belongs, until it has one."""
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 TIMEOUT_S: Final = 900.0
 PYTHON_LEAST: Final = (3, 11)
@@ -132,6 +136,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="txnsim-release-") as name:
         place = Place(Path(name), version())
         _step(outcomes, "one version everywhere", lambda: _one_version(place.version))
+        _step(outcomes, "a public address", _has_address)
         for language, steps in LANGUAGES.items():
             # The others start what the first one has installed.
             if language in chosen or language == "python":
@@ -167,6 +172,23 @@ def _one_version(wanted: str) -> None:
         raise StepError(f"pyproject.toml has {wanted}, but {other}")
 
 
+def _has_address() -> None:
+    if found := placeholders():
+        raise StepError(f"put the project's address for {PLACEHOLDER} into {', '.join(found)}")
+
+
+def placeholders() -> list[str]:
+    """Files that still wait for the project's public address."""
+    listed = subprocess.run(
+        ["git", "grep", "-lF", PLACEHOLDER],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [name for name in listed.stdout.split() if not name.startswith("tests/")]
+
+
 def versions() -> dict[str, str]:
     """What the other files say that are published."""
     helpers = REPOSITORY / "helpers"
@@ -176,6 +198,8 @@ def versions() -> dict[str, str]:
         found[name] = re.findall(r"<version>(.*?)</version>", pom)[0]
     told = (REPOSITORY / "sim" / "txnsim" / "__init__.py").read_text("utf-8")
     found["sim/txnsim"] = re.findall(r'VERSION: Final = "(.*)"', told)[0]
+    citation = (REPOSITORY / "CITATION.cff").read_text("utf-8")
+    found["CITATION.cff"] = re.findall(r"^version: (\S+)", citation, re.MULTILINE)[0]
     changes = (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
     found["CHANGELOG.md"] = re.findall(r"^## (\S+)", changes, re.MULTILINE)[0]
     return found

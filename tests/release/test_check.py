@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 
+import pytest
+import yaml
 from packaging.requirements import Requirement
 
-from tests.release.check import REPOSITORY, version, versions
+from tests.release import check
+from tests.release.check import PLACEHOLDER, REPOSITORY, version, versions
 
 
 def test_all_that_is_published_has_one_version() -> None:
@@ -22,3 +26,47 @@ def test_an_older_python_is_not_asked_for_what_it_can_not_have() -> None:
         assert one.marker is not None, one
         assert not one.marker.evaluate({"python_version": "3.10"}), one
         assert one.marker.evaluate({"python_version": "3.11", "sys_platform": "linux"}), one
+
+
+def test_a_release_is_refused_while_the_project_has_no_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting = check.placeholders()
+    assert set(waiting) <= {"CITATION.cff", "SECURITY.md", "CONTRIBUTING.md"}
+    monkeypatch.setattr(check, "placeholders", lambda: ["SECURITY.md"])
+    with pytest.raises(check.StepError, match=f"address for {PLACEHOLDER} into SECURITY.md"):
+        check._has_address()
+    monkeypatch.setattr(check, "placeholders", list)
+    check._has_address()
+
+
+def test_constraints_name_versions_and_no_host() -> None:
+    lines = (REPOSITORY / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = [line for line in lines if not line.startswith("#")]
+    assert [line for line in pinned if not re.fullmatch(r"[\w.-]+==[\w.+]+", line)] == []
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = [one for more in project["optional-dependencies"].values() for one in more]
+    asked = [*project["dependencies"], *extras]
+    versions_by_name = dict(line.lower().split("==") for line in pinned)
+    for one in map(Requirement, asked):
+        if one.name != "txnsim":
+            assert one.specifier.contains(versions_by_name[one.name.lower()]), one
+
+
+def test_publishing_is_trusted_and_stands_on_the_release_check() -> None:
+    text = (REPOSITORY / ".github/workflows/publish.yml").read_text("utf-8")
+    jobs = yaml.safe_load(text)["jobs"]
+    assert "tests.release.check python" in text
+    assert jobs["publish"]["needs"] == "build"
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert "secrets." not in text
+    assert all("timeout-minutes" in job for job in jobs.values())
+
+
+def test_hooks_of_pre_commit_run_what_is_there() -> None:
+    config = yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text("utf-8"))
+    (local,) = config["repos"]
+    assert local["repo"] == "local"
+    entries = {hook["id"]: hook["entry"] for hook in local["hooks"]}
+    assert entries["quick-check"] == "make check"
+    assert re.search(r"^check:", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE)
