@@ -33,7 +33,14 @@ from tests.conformance.casebook import conformance_page, page
 from tests.lab.known_bugs import page as exam
 from tests.peers import page as peers
 from tests.real import verdicts
-from tests.support import dashboard, page_texts, public_api, teaching_page, ten_pictures
+from tests.support import (
+    dashboard,
+    kafka_monitoring,
+    page_texts,
+    public_api,
+    teaching_page,
+    ten_pictures,
+)
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.page_readers import KINDS, QUESTIONS
 from txnsim.api.kip_text.differences import DIFFERENCES
@@ -41,7 +48,7 @@ from txnsim.api.registry import shipped
 from txnsim.config._kafka_names import known, why_without_effect
 from txnsim.faults import meanings, points
 from txnsim.metadata import configs
-from txnsim.metrics.table import METRICS
+from txnsim.metrics.table import METRICS, Metric
 from txnsim.releases._kafka import REFERENCE
 from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.wire.apis import APIS, api_name
@@ -520,7 +527,7 @@ def metrics_page() -> str | None:
                     ", ".join(m.labels),
                     _joined(m.meaning),
                     _joined(m.advice),
-                    _jmx_name(m.kafka, m.draft),
+                    _jmx_name(m),
                 )
                 for m in table.METRICS
             ),
@@ -528,10 +535,11 @@ def metrics_page() -> str | None:
     )
 
 
-def _jmx_name(shipped: str | None, draft: str | None) -> str:
-    if shipped is not None:
-        return f"`{shipped}`"
-    return "none" if draft is None else f"{draft}; not shipped"
+def _jmx_name(metric: Metric) -> str:
+    """Kafka's name, and the one of ``monitoring/kafka/jmx-exporter.yml``."""
+    if metric.kafka is not None:
+        return f"`{metric.kafka}`, exported as `{kafka_monitoring.exported(metric)}`"
+    return "none" if metric.draft is None else f"{metric.draft}; not shipped"
 
 
 def deviations_page() -> str | None:
@@ -730,6 +738,13 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/fault-points.md": fault_points_page,
     "docs/find-hanging.schema.json": find_hanging_schema,
     DASHBOARD: dashboard_page,
+    f"{kafka_monitoring.FOLDER}/jmx-exporter.yml": kafka_monitoring.exporter,
+    f"{kafka_monitoring.FOLDER}/alerts-kafka.yml": lambda: kafka_monitoring.alerts(
+        (ROOT / "monitoring/alerts.yml").read_text("utf-8")
+    ),
+    f"{kafka_monitoring.FOLDER}/grafana-dashboard-kafka.json": lambda: kafka_monitoring.dashboard(
+        dashboard_page()
+    ),
     "docs/kafka-log-tables.md": kafka_log_tables_page,
     "docs/metrics.md": metrics_page,
     "tests/real/RESULTS.md": real_results_page,

@@ -14,6 +14,7 @@ import yaml
 
 from tests.docs import ROOT
 from tests.support.dashboard import ENDINGS, with_all
+from tests.support.kafka_monitoring import exported
 from tests.support.promtool import is_to_be_had, promtool
 from txnsim.metrics.table import METRICS, Kind, Metric
 
@@ -139,6 +140,8 @@ def judge() -> Path:
         ("check", "config", "prometheus-compose.yml"),
         ("check", "rules", "alerts.yml"),
         ("test", "rules", "alerts_test.yml"),
+        ("check", "rules", "kafka/alerts-kafka.yml"),
+        ("test", "rules", "kafka/alerts-kafka_test.yml"),
     ],
     ids="-".join,
 )
@@ -152,3 +155,35 @@ def test_prometheus_accepts_the_files(judge: Path, words: tuple[str, ...]) -> No
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+# For a real Kafka
+
+
+def of_kafka(file: str) -> set[str]:
+    return set(re.findall(r"\bkafka_[a-z_]+", (FOLDER / "kafka" / file).read_text("utf-8")))
+
+
+KAFKAS: Final = {name for one in METRICS if (name := exported(one)) is not None}
+
+
+@pytest.mark.parametrize("file", ["alerts-kafka.yml", "grafana-dashboard-kafka.json"])
+def test_only_what_the_exporter_has_is_asked_of_a_real_kafka(file: str) -> None:
+    asked = {
+        re.sub(r"_count$", "", name) if name not in KAFKAS else name for name in of_kafka(file)
+    }
+    assert asked <= KAFKAS
+
+
+def test_the_exporter_and_its_dashboard_have_every_metric_of_kafkas() -> None:
+    assert of_kafka("jmx-exporter.yml") >= KAFKAS
+    assert of_kafka("grafana-dashboard-kafka.json") >= KAFKAS
+    assert len(KAFKAS) == sum(one.kafka is not None for one in METRICS)
+
+
+def test_each_alert_is_there_for_a_real_kafka_or_named_as_missing() -> None:
+    text = (FOLDER / "kafka/alerts-kafka.yml").read_text("utf-8")
+    theirs = {rule["alert"] for group in yaml.safe_load(text)["groups"] for rule in group["rules"]}
+    (missing,) = re.findall(r"^# Not here, .*: (.*)\.$", text, re.MULTILINE)
+    assert theirs | set(missing.split(", ")) == RULES.keys()
+    assert "$labels.broker" not in text

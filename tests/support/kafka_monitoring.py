@@ -1,0 +1,201 @@
+"""``monitoring/kafka``: rules for Prometheus' JMX exporter, alerts and a dashboard for a real
+Apache Kafka, made of the table of metrics and of the alerts for the simulator.
+
+A metric of ours that names a bean of Kafka's is exported from there, with Kafka's words in its name
+and in Prometheus' units: seconds. What Kafka does not count has no alert there.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+from txnsim.metrics import table
+from txnsim.metrics.table import METRICS, Metric
+
+FOLDER: Final = "monitoring/kafka"
+_PROPERTY: Final = re.compile(r"(\w+)=([^,]*)")
+_CONNECTIONS: Final = "connection-count"
+"""An attribute of a bean of Kafka's own metrics library; the others have ``Value`` or ``Count``."""
+_QUANTILES: Final = ("50", "95", "99")
+
+
+def exported(metric: Metric) -> str | None:
+    """The name under which the exporter's rules have it; of a time or a size, without ending."""
+    if metric.kafka is None:
+        return None
+    domain, _, _ = metric.kafka.partition(":")
+    has = _properties(metric)
+    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", has.get("name", _CONNECTIONS))
+    words = f"{domain}_{has['type']}_{name}".lower()
+    words = re.sub(r"_time_ms$", "_time_seconds", re.sub(r"\W", "_", words))
+    return re.sub(r"_(per_sec|rate)$", "_total", words)
+
+
+def _properties(metric: Metric) -> dict[str, str]:
+    found = dict(_PROPERTY.findall(metric.kafka or ""))
+    if metric.labels == ("topic", "partition"):  # the bean is one partition's
+        found |= {"topic": "*", "partition": "*"}
+    return found
+
+
+def _is_sampled(metric: Metric) -> bool:
+    """Kafka keeps a histogram of it."""
+    return (exported(metric) or "").endswith(("_seconds", "_bytes"))
+
+
+def exporter() -> str:
+    """Rules of the exporter."""
+    rules: list[dict[str, Any]] = []
+    for metric in METRICS:
+        name = exported(metric)
+        if name is None:
+            continue
+        domain, _, _ = (metric.kafka or "").partition(":")
+        has = _properties(metric)
+        asked = [key for key, value in has.items() if value == "*"]
+        bean = ", ".join(f"{key}={'(.+)' if value == '*' else value}" for key, value in has.items())
+        labels = {_snake(key): f"${at}" for at, key in enumerate(asked, 1)}
+        said = {"name": name, "help": metric.meaning[0].upper() + metric.meaning[1:]}
+        in_seconds = {"valueFactor": 0.001} if name.endswith("_seconds") else {}
+        if _is_sampled(metric):
+            quantile = {"quantile": f"0.${len(asked) + 1}"}
+            rules += [
+                {"pattern": f"{domain}<{bean}><>Count"}
+                | said
+                | {"name": f"{name}_count", "type": "UNTYPED", "labels": labels},
+                {"pattern": f"{domain}<{bean}><>({'|'.join(_QUANTILES)})thPercentile"}
+                | said
+                | {"type": "GAUGE", "labels": labels | quantile}
+                | in_seconds,
+            ]
+            continue
+        attribute = _CONNECTIONS if "name" not in has else "Value"
+        kind = "GAUGE"
+        if name.endswith("_total"):
+            attribute, kind = "Count", "COUNTER"
+        rules.append(
+            {"pattern": f"{domain}<{bean}><>{attribute}"} | said | {"type": kind, "labels": labels}
+        )
+    beans = [f"{one.kafka},*" for one in METRICS if one.kafka]
+    whole = {"lowercaseOutputName": True, "includeObjectNames": sorted(set(beans)), "rules": rules}
+    return _yaml(
+        "# Rules of Prometheus' JMX exporter for the brokers of a real Apache Kafka.", whole
+    )
+
+
+def _snake(key: str) -> str:
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", key).lower()
+
+
+def _name(metric: str) -> str:
+    (found,) = (exported(one) for one in METRICS if one.name == metric)
+    assert found is not None, metric
+    return found
+
+
+REQUESTS: Final = "InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|TxnOffsetCommit|EndTxn"
+OTHERWISE: Final[Mapping[str, Mapping[str, str]]] = {
+    "VerificationFails": {
+        "expr": f"rate({_name(table.UNVERIFIED)}[5m]) > "
+        f"0.05 * rate({_name(table.VERIFICATION_MS)}_count[5m])",
+        "summary": "Partitions that {{ $labels.instance }} asks coordinators to verify are refused"
+        " or not answered: {{ $value | humanize }} a second",
+    },
+    "VerificationSlow": {
+        "expr": f'{_name(table.VERIFICATION_MS)}{{quantile="0.50"}} > 0.1',
+        "summary": "Half of the first writes of transactions to {{ $labels.instance }} wait for"
+        " their coordinator for {{ $value | humanizeDuration }} or longer",
+    },
+    "TransactionRequestsSlow": {
+        "expr": f'{_name(table.REQUEST_MS)}{{quantile="0.99",request=~"{REQUESTS}"}} > 1',
+        "summary": "One in a hundred {{ $labels.request }} at {{ $labels.instance }} takes "
+        "{{ $value | humanizeDuration }} or longer",
+        "description": f"See whether it waits ({_name(table.REQUEST_REMOTE_MS)}) or works.",
+    },
+}
+"""Alerts that ask Kafka's histograms otherwise: it has quantiles, and no buckets."""
+
+
+def alerts(ours: str) -> str:
+    """The alerts of ``alerts.yml`` that Kafka's metrics can carry."""
+    names = {one.name: exported(one) for one in METRICS}
+    groups, missing = [], []
+    for group in yaml.safe_load(ours)["groups"]:
+        rules = []
+        for rule in group["rules"]:
+            if rule["alert"] not in OTHERWISE and any(
+                names.get(re.sub(r"_(total|bucket|sum|count)$", "", one)) is None
+                for one in re.findall(r"txnsim_\w+", rule["expr"])
+            ):
+                missing.append(rule["alert"])
+            else:
+                rules.append(_of_kafka(rule, names))
+        if rules:
+            name = group["name"].replace("txnsim-", "kafka-")
+            groups.append({"name": name, "rules": rules})
+    said = (
+        "# Alert rules for a real Apache Kafka with jmx-exporter.yml. What to do: "
+        "docs/monitoring.md.\n"
+        "# Checked by: promtool check rules alerts-kafka.yml && promtool test rules "
+        "alerts-kafka_test.yml\n"
+        f"# Not here, as no release of Apache Kafka counts it: {', '.join(missing)}."
+    )
+    return _yaml(said, {"groups": groups})
+
+
+def _of_kafka(rule: dict[str, Any], names: Mapping[str, str | None]) -> dict[str, Any]:
+    made = copy.deepcopy(rule)
+    words = made["annotations"]
+    for key in ("summary", "description"):
+        words[key] = re.sub(
+            r"(of )?broker {{ \$labels.broker }}", r"\1{{ $labels.instance }}", words[key]
+        )
+        words[key] = words[key].replace("$labels.broker", "$labels.instance")
+    made["expr"] = re.sub(r"txnsim_\w+", lambda one: names.get(one[0]) or one[0], made["expr"])
+    for key, value in OTHERWISE.get(rule["alert"], {}).items():
+        (made if key == "expr" else words)[key] = value
+    return made
+
+
+def dashboard(ours: str) -> str:
+    """A panel for each metric that a real Kafka has."""
+    board = json.loads(ours)
+    like = board["panels"][-1]
+    board |= {"title": "Apache Kafka: transactions", "uid": "kafka-transactions", "panels": []}
+    for at, metric in enumerate(one for one in METRICS if one.kafka):
+        name = _name(metric.name)
+        panel = copy.deepcopy(like)
+        here = 'instance=~"$instance"'
+        if name.endswith("_total"):
+            expression, unit = f"rate({name}{{{here}}}[$__rate_interval])", "ops"
+        elif _is_sampled(metric):
+            expression = f'{name}{{quantile="0.99",{here}}}'
+            unit = "s" if name.endswith("_seconds") else "bytes"
+        else:
+            expression, unit = f"{name}{{{here}}}", "short"
+        panel |= {
+            "id": at + 1,
+            "title": name.removeprefix("kafka_").replace("_", " "),
+            "description": f"{metric.meaning[0].upper()}{metric.meaning[1:]}.",
+            "gridPos": {"x": 12 * (at % 2), "y": 8 * (at // 2), "w": 12, "h": 8},
+        }
+        panel["fieldConfig"]["defaults"]["unit"] = unit
+        keys = [_snake(key) for key, value in _properties(metric).items() if value == "*"]
+        legend = " ".join(f"{{{{{one}}}}}" for one in ("instance", *keys))
+        (target, *_) = panel["targets"]
+        panel["targets"] = [target | {"expr": expression, "legendFormat": legend}]
+        board["panels"].append(panel)
+    text = json.dumps(board, indent=2) + "\n"
+    return text.replace(table.OFFLINE_PARTITIONS, _name(table.UNDER_MIN_ISR))
+
+
+def _yaml(said: str, content: object) -> str:
+    made = "`python -m tests.docs --write`; edit tests/support/kafka_monitoring.py instead."
+    text = yaml.safe_dump(content, sort_keys=False, width=160, allow_unicode=True)
+    return f"# Generated by {made}\n{said}\n{text}"
