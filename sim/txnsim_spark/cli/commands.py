@@ -32,6 +32,10 @@ _EXAMPLES: Final = {
         "txnsim logs waiting copies/broker-1 copies/broker-2",
         "txnsim logs waiting copies/* --json",
     ),
+    "logs dumped": (
+        "txnsim logs dumped orders-0.txt transaction-state.txt",
+        "kafka-dump-log.sh --deep-iteration --files 0.log | txnsim logs dumped -",
+    ),
     "logs who": (
         "txnsim logs who 4001 copies/broker-1 copies/broker-2",
         "txnsim logs who 4001 copies/* --json",

@@ -16,6 +16,7 @@ from typing import Final
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_spark.cli.logs import _describe as logs_describe
+from txnsim_spark.cli.logs import _dumped as logs_dumped
 from txnsim_spark.cli.logs import _export as logs_export
 from txnsim_spark.cli.logs import _extract as logs_extract
 from txnsim_spark.cli.logs import _find_hanging as logs_find_hanging
@@ -54,6 +55,7 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "waiting": (logs_waiting, "which consumer groups wait, behind whose transaction, since when"),
     "who": (logs_who, "which application a producer id belonged to"),
     "lost": (logs_lost, "what aborted and open transactions wrote, and no reader gets"),
+    "dumped": (logs_dumped, "the same from the text of kafka-dump-log, as people post it"),
     "growth": (logs_growth, "why __transaction_state grows: bytes per id, what of it is dead"),
 }
 """Name -> module, and its line of help."""

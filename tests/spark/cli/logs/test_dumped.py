@@ -1,0 +1,48 @@
+"""``txnsim logs dumped``."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.spark.forensics.test_dumped import COORDINATOR, ORDERS, batch, entry, marker
+from txnsim.cli.main import main
+
+
+def test_a_hanging_transaction_is_told_with_its_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partition, coordinator = tmp_path / "orders.txt", tmp_path / "txn.txt"
+    partition.write_text(ORDERS + batch(0))
+    coordinator.write_text(COORDINATOR + entry("Empty"))
+    assert main(["logs", "dumped", str(partition), str(coordinator)]) == 3
+    assert capsys.readouterr().out.splitlines() == [
+        "orders-0: 0 to 0, 1 batches, 0 commits, 0 aborts",
+        "  open since offset 0: producer 7, epoch 3, last write 2026-11-26T22:43:03Z: hanging:"
+        " transactional id shop is Empty without this partition, so its coordinator will send no"
+        " marker here.",
+        "  once the brokers run: txnsim txns repair --topic orders --partition 0 --yes",
+        "transactional id shop: Empty, producer 7, epoch 3, no partition",
+        "missing: High watermarks, and replicas that were not dumped: the text never has them.",
+    ]
+
+
+def test_text_comes_from_the_input_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(ORDERS + batch(0) + marker(1, "COMMIT")))
+    assert main(["logs", "dumped", "--json", "-"]) == 0
+    (partition,) = json.loads(capsys.readouterr().out)["partitions"]
+    assert (partition["commits"], partition["open"]) == (1, [])
+
+
+def test_what_can_not_be_judged_has_its_status_and_a_file_that_is_not_there_is_a_misuse(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "orders.txt"
+    file.write_text(ORDERS + batch(0))
+    assert main(["logs", "dumped", str(file)]) == 4
+    assert main(["logs", "dumped", str(tmp_path / "gone.txt")]) == 2
