@@ -88,11 +88,11 @@ def test_a_hanging_transaction_of_a_real_broker_fires_the_alert(tmp_path: Path) 
         text = read(f"http://127.0.0.1:{at}/metrics")
         missing = [one.name for one in METRICS if one.kafka and f"\n{exported(one)}" not in text]
         assert missing == []
-        command = [promtool().with_name("prometheus"), "--config.file", config]
+        command = [str(promtool().with_name("prometheus")), f"--config.file={config}"]
         listen = f"--web.listen-address=127.0.0.1:{port}"
         with (tmp_path / "prometheus.log").open("wb") as log:
             prometheus = subprocess.Popen(
-                [*command, "--storage.tsdb.path", tmp_path / "data", listen],
+                [*command, f"--storage.tsdb.path={tmp_path / 'data'}", listen],
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
