@@ -10,12 +10,13 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run site demo dev test check nightly conformance random stage recipes bench release-check journeys
+.PHONY: help run site handouts demo dev test check nightly conformance random stage recipes bench release-check journeys
 
 help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
 	@echo 'make demo         watch a transaction hang, be found and be repaired'
 	@echo 'make site         write the documents as a web site with search, the simulator within, to public/ (Node.js)'
+	@echo 'make handouts     write sheets, answers and slides for a class to handouts/, as HTML and PDF (Chromium)'
 	@echo 'make dev          install into .venv what the tests need; then: .venv/bin/python -m pytest PATH'
 	@echo 'make test         the whole check: format, lint, types, layers, all tests, real Python clients'
 	@echo 'make check        the same without slow tests and clients'
@@ -35,6 +36,9 @@ run: $(VENV)/installed-run
 
 site: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.docs_site public $(ARGS)
+
+handouts: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.handouts handouts $(ARGS)
 
 demo: $(VENV)/installed-run
 	@exec $(VENV)/bin/txnsim lesson demo

@@ -1,0 +1,223 @@
+"""What a teacher takes to a class: ``make handouts``, or ``python -m tests.handouts DIR``.
+
+- ``sheets.html``: every lesson for learners, with what it teaches, what it takes for granted and a
+  picture at its end; then the exercises by degree;
+- ``answers.html``: the same with all answers, for the teacher;
+- ``slides.html``: the ten pictures, a slide each, as plain HTML to be edited;
+- each as PDF, where a Chromium is on this machine.
+
+Lessons are those of ``txnsim lesson``, pictures those of docs/ten-pictures.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from markdown import markdown
+
+from tests.docs import ROOT
+from tests.support.ten_pictures import FOLDER, PICTURES
+from txnsim_lab.cli._teaching.sheet import sheet
+from txnsim_lab.scenario.teaching.lessons import Lesson, lessons
+
+CHROMIUM: Final = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+class Aim(NamedTuple):
+    """What a lesson is for."""
+
+    goals: tuple[str, ...]
+    """What a learner can do after it."""
+    needs: tuple[str, ...]
+    """Lessons, or words, that it takes for granted."""
+    picture: str
+    """Of the ten, by its file's name."""
+
+
+AIMS: Final = {
+    "L0": Aim(
+        ("name the steps of a transaction from its begin to its marker",
+         "say where coordinator and partition keep their state"),
+        ("topics, partitions, offsets",), "two-sides",
+    ),
+    "L1": Aim(
+        ("explain how a record that comes late opens a transaction again",
+         "say why no timeout ends it", "find it and end it"),
+        ("L0",), "hang",
+    ),
+    "L2": Aim(
+        ("say what a leader asks the coordinator, and what it does not ask",
+         "show a record of an aborted transaction that is committed"),
+        ("L1",), "verification",
+    ),
+    "L3": Aim(
+        ("tell an answer from what it proves", "say what the epoch of transactions v2 prevents"),
+        ("L0", "L1"), "epoch",
+    ),
+    "L4": Aim(
+        ("tell an open, a decided and a hanging transaction apart",
+         "decide which of them may be aborted by hand"),
+        ("L1",), "marker-owed",
+    ),
+    "L5": Aim(
+        ("say what a marker that comes twice does", "say what strict markers cost"),
+        ("L3", "L4"), "marker-owed",
+    ),
+    "L6": Aim(
+        ("say what a leader remembers of a producer whose records are gone",
+         "say why the cleaner stops at an open transaction"),
+        ("L4",), "last-stable-offset",
+    ),
+    "L7": Aim(
+        ("read INVALID_TXN_STATE and PRODUCER_FENCED", "say who aborts at a timeout"),
+        ("L0",), "two-sides",
+    ),
+    "L8": Aim(
+        ("recover from a commit without an answer", "say why the same identity is not enough"),
+        ("L7",), "implicit-add",
+    ),
+    "L9": Aim(
+        ("explain KAFKA-20734", "end a hanging transaction that was committed, by COMMIT"),
+        ("L4",), "repair",
+    ),
+    "L10": Aim(
+        ("judge the history of an own program",
+         "write a producer that may be killed at any moment"),
+        ("L8", "a program with a Kafka client"), "positions",
+    ),
+    "L11": Aim(
+        ("judge what copies of brokers' disks hold", "repair with the tools that production has"),
+        ("L4", "L9"), "repair",
+    ),
+}  # fmt: skip
+PARTS: Final = ROOT / "tests/support/handouts"
+"""Styles, and what turns slides."""
+
+
+def sheets(*, with_answers: bool) -> str:
+    """All lessons as one page."""
+    chosen = [lessons()[name] for name in AIMS]
+    title = "Transactions in Apache Kafka: " + ("answers" if with_answers else "sheets")
+    parts = [f"<h1>{title}</h1>", "" if with_answers else '<p class="name">Name: ____________</p>']
+    rows = "".join(
+        f"<li>{one.id}: {html.escape(one.title)}, {one.minutes} minutes</li>" for one in chosen
+    )
+    parts.append(f"<ul>{rows}</ul>")
+    parts += [_lesson(one, with_answers=with_answers) for one in chosen]
+    parts.append(_exercises(chosen, with_answers=with_answers))
+    return _page(title, "sheets", "\n".join(parts))
+
+
+def _lesson(one: Lesson, *, with_answers: bool) -> str:
+    aim = AIMS[one.id]
+    text = re.sub(r"(?m)^(\*\*Solution.*)$", r"\1\n", sheet(one, with_answers=with_answers))
+    body = markdown(text, extensions=["fenced_code", "sane_lists"])
+    head, _, rest = body.partition("</h1>")
+    goals = "".join(f"<li>{html.escape(text)}</li>" for text in aim.goals)
+    needs = html.escape(", ".join(aim.needs))
+    told = (
+        f'<div class="aim"><p>After it you can</p><ul>{goals}</ul><p>Before it: {needs}.</p></div>'
+    )
+    return f'<div class="lesson">{head}</h1>{told}{rest}{picture(aim.picture)}</div>'
+
+
+def picture(name: str) -> str:
+    """One of the ten, with names of its own for what it refers to: ids count for a whole page."""
+    text = (ROOT / FOLDER / f"ten-{name}.svg").read_text("utf-8")
+    text = re.sub(r"@media \(prefers-color-scheme:dark\)\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", text)
+    text = re.sub(r'aria-labelledby="[^"]*"', "", text)
+    return re.sub(r' id="[td]"', "", text)
+
+
+def _exercises(chosen: Sequence[Lesson], *, with_answers: bool) -> str:
+    """What learners make themselves, by how many steps it takes."""
+    found = []
+    for one in chosen:
+        for part in one.parts:
+            if part.goal:
+                steps = [part.actions[number - 1].text for number in part.solution]
+                found.append((len(steps), one.id, part.say.strip(), steps))
+    rows = []
+    for count, lesson, say, steps in sorted(found, key=lambda row: (row[0], int(row[1][1:]))):
+        solved = f"<br><em>{html.escape('; '.join(steps))}.</em>" if with_answers else ""
+        degree = "●" * (1 if count == 1 else 2 if count < 5 else 3)
+        rows.append(f"<li>{degree} <strong>{lesson}</strong> {html.escape(say)}{solved}</li>")
+    said = "One dot: a single step. Two: up to four. Three: more."
+    said += " <code>txnsim lesson ID</code> judges."
+    return f'<div class="lesson"><h1>Exercises</h1><p>{said}</p><ul>{"".join(rows)}</ul></div>'
+
+
+def slides() -> str:
+    """The ten pictures as a deck."""
+    title = "Transactions in ten pictures"
+    said = "Each picture is a moment of a run, drawn from its trace."
+    parts = [f"<section><h1>{title}</h1><p>{said}</p></section>"]
+    for number, one in enumerate(PICTURES, 1):
+        told = f"txnsim scenario run {one.told.scenario} --mode '{one.told.run}' --{one.told.take}"
+        parts.append(
+            f"<section><h1>{number}. {html.escape(one.title)}</h1>{picture(one.name)}"
+            f"<p>{html.escape(one.text)}</p><footer>{html.escape(told)}</footer></section>"
+        )
+    moves = (PARTS / "slides.js").read_text("utf-8")
+    return _page(title, "slides", "\n".join(parts) + f"<script>{moves}</script>")
+
+
+def _page(title: str, kind: str, body: str) -> str:
+    style = (PARTS / f"{kind}.css").read_text("utf-8")
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{style}</style></head><body>{body}</body></html>\n"
+    )
+
+
+def print_pdf(page: Path) -> None:
+    """Beside it, by Chromium."""
+    target = page.with_suffix(".pdf").resolve()
+    command = [
+        str(CHROMIUM),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-pdf-header-footer",
+    ]
+    done = subprocess.run(
+        [*command, f"--print-to-pdf={target}", page.resolve().as_uri()],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0 or not target.is_file():
+        raise RuntimeError(f"{CHROMIUM} did not print {page}: {done.stderr[-500:]}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write all of it."""
+    from txnsim.cli.event_log import set_up_logs
+
+    parser = argparse.ArgumentParser(prog="python -m tests.handouts", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where to write")
+    folder = parser.parse_args(argv).folder
+    set_up_logs(level="critical")
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {
+        "sheets.html": sheets(with_answers=False),
+        "answers.html": sheets(with_answers=True),
+        "slides.html": slides(),
+    }
+    for name, text in made.items():
+        (folder / name).write_text(text, "utf-8")
+        if CHROMIUM is not None:
+            print_pdf(folder / name)
+    told = "" if CHROMIUM else "; for PDF print them from a browser: this machine has no Chromium"
+    print(f"{', '.join(sorted(one.name for one in folder.iterdir()))} in {folder}{told}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
