@@ -1,5 +1,6 @@
 """``txnsim practise``: a cluster with a hanging transaction to find and repair, by one command; or
-one that goes on with copies of production's disks.
+one that goes on with copies of production's disks. ``practise upgrade`` rehearses a rolling
+upgrade.
 
 It is ``txnsim serve`` with the right options, a situation (``practise_situation``), and the
 commands of the exercise, printed with the address that they need.
@@ -13,9 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.cli import serve
+from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.errors import ConfigError
+from txnsim.releases import REFERENCE, release_named
 from txnsim.server.cluster import SimCluster
 from txnsim_lab.scenario import practise_situation
 
+UPGRADE: Final = Path("upgrade")
 EPILOG: Final = (
     "What it starts is `txnsim serve`; with DIR it is `txnsim serve --load DIR --clock-at stopped`,"
     " which has more options."
@@ -30,7 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="DIR",
-        help="a copy of a real broker's log directory, one per broker; nothing is written there",
+        help="a copy of a real broker's log directory, one per broker; nothing is written there;"
+        " or the word upgrade",
+    )
+    upgrade = parser.add_argument_group("a rolling upgrade: txnsim practise upgrade")
+    upgrade.add_argument(
+        "--from", dest="old", metavar="RELEASE", help="that the brokers run, such as 3.9"
+    )
+    upgrade.add_argument(
+        "--to", dest="new", metavar="RELEASE", help=f"that they go to (default {REFERENCE.name})"
     )
     parser.add_argument(
         "--port", metavar="PORT", help="first port (default 9092); 0 picks free ones"
@@ -51,7 +65,12 @@ def rewrite(arguments: Sequence[str]) -> list[str]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGINT or SIGTERM; returns the exit status."""
+    """Serve until SIGINT or SIGTERM, or rehearse an upgrade; returns the exit status."""
+    if args.directory == [UPGRADE]:
+        return _rehearse(args)
+    if args.old or args.new:
+        TERMINAL.complain("--from and --to: only with `txnsim practise upgrade`")
+        return MISUSE_STATUS
     words = ["--http", args.http, "--ui", "--log-level", "warning"]
     for flag, value in (("--port", args.port), ("--ready-file", args.ready_file)):
         if value is not None:
@@ -64,6 +83,23 @@ def run(args: argparse.Namespace) -> int:
         for name, partitions in practise_situation.TOPICS.items():
             words += ["--topic", f"{name}:{partitions}"]
     return serve.serve(words, prepare=_loaded if args.directory else _made)
+
+
+def _rehearse(args: argparse.Namespace) -> int:
+    """Status 1 if a record was lost or a transaction hangs."""
+    from txnsim.cli.event_log import set_up_logs
+    from txnsim_lab.cli._upgrade import rehearse
+
+    set_up_logs(level="critical")
+    try:
+        if args.old is None:
+            raise ConfigError("--from is missing: the release that the brokers run, such as 3.9")
+        old, new = release_named(args.old), release_named(args.new or REFERENCE.name)
+        found = rehearse(old, new, TERMINAL.text)
+    except ConfigError as error:
+        TERMINAL.complain(error)
+        return MISUSE_STATUS
+    return 0 if found.is_well else 1
 
 
 async def _made(cluster: SimCluster, http: str | None) -> tuple[str, ...]:

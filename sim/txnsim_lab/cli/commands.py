@@ -28,7 +28,11 @@ _EXAMPLES: Final = {
         "txnsim conformance localhost:9092",
         "txnsim conformance localhost:9092 --release 3.9 --junit conformance.xml",
     ),
-    "practise": ("txnsim practise", "txnsim practise copies/broker-1 copies/broker-2"),
+    "practise": (
+        "txnsim practise",
+        "txnsim practise copies/broker-1 copies/broker-2",
+        "txnsim practise upgrade --from 3.9 --to 4.4",
+    ),
     "lesson": ("txnsim lesson", "txnsim lesson L1"),
     "check": ("txnsim check history.jsonl", "txnsim check --json - < history.jsonl"),
     "exam": (

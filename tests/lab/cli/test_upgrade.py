@@ -1,0 +1,61 @@
+"""A rolling upgrade, rehearsed."""
+
+from __future__ import annotations
+
+import pytest
+
+from txnsim.cli.main import main
+from txnsim.errors import ConfigError
+from txnsim.releases import release_named
+from txnsim.releases.rules import Rules
+from txnsim_lab.cli._upgrade import OF_TRANSACTIONS, rehearse, risks
+
+
+def test_what_is_at_risk_follows_from_the_switches() -> None:
+    mended, brought = risks(release_named("3.9"), release_named("4.4"))
+    assert [one.split(":")[0] for one in brought] == ["KAFKA-20734"]
+    assert any(one.startswith("KAFKA-19446: ") for one in mended)
+    assert all("; without that, " in one and one.endswith(".") for one in (*mended, *brought))
+    assert risks(release_named("4.3"), release_named("4.3")) == ([], [])
+    assert set(OF_TRANSACTIONS) <= Rules.documentation().keys()
+
+
+@pytest.mark.parametrize("old", [pytest.param("3.6", marks=pytest.mark.slow), "3.9", "4.2"])
+def test_a_producer_commits_through_an_upgrade(old: str) -> None:
+    told: list[str] = []
+    found = rehearse(release_named(old), release_named("4.4"), told.append)
+    assert found.is_well
+    assert (found.committed, found.hanging) == (120, 0)
+    text = "\n".join(told)
+    steps = ["1. Stop broker 2", "2. Stop broker 3", "3. Stop broker 1", "4. Raise the features"]
+    assert [text.index(one) for one in steps] == sorted(text.index(one) for one in steps)
+    assert "transaction.version 2" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [("4.4", "4.4", "not newer"), ("4.4", "3.9", "not newer"), ("2.8", "4.4", "ZooKeeper")],
+)
+def test_what_no_cluster_can_do_is_refused(old: str, new: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        rehearse(release_named(old), release_named(new), print)
+
+
+def test_the_command_ends_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["practise", "upgrade", "--from", "4.3"]) == 0
+    told = capsys.readouterr().out
+    assert "three brokers go from 4.3.1 to 4.4.0" in told
+    assert told.rstrip().endswith("without your load and your configs.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["practise", "upgrade"],
+        ["practise", "upgrade", "--from", "1.0"],
+        ["practise", "--from", "3.9"],
+        ["practise", "upgrade", "--from", "4.4", "--to", "4.3"],
+    ],
+)
+def test_a_misuse_has_its_status(words: list[str]) -> None:
+    assert main(words) == 2
