@@ -45,8 +45,8 @@ LEFT: Final = {
     "StreamsGroupDescribe.groups.members.user_endpoint": "of an application, for its own queries",
     "StreamsGroupHeartbeat.partitions_by_user_endpoint.user_endpoint": "of an application, for "
     "its own queries",
-    "DescribeAcls.resources.acls": "whom an ACL lets in",
-    "DeleteAcls.filter_results.matching_acls": "whom an ACL lets in",
+    "DescribeAcls.resources.acls": "the client that an ACL lets in",
+    "DeleteAcls.filter_results.matching_acls": "the client that an ACL lets in",
     "DescribeQuorum.nodes.listeners": "of a controller, which clients of brokers never reach",
     "Vote.node_endpoints": "between controllers",
     "BeginQuorumEpoch.node_endpoints": "between controllers",

@@ -52,7 +52,7 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "a partition is reassigned to one broker, and those that had it stay eligible to lead it",
         (),
     ),
-    SHORT_EXPIRATIONS: ("what somebody still counts on is forgotten", ("z09",)),
+    SHORT_EXPIRATIONS: ("a broker forgets what a client still counts on", ("z09",)),
 }
 """Habit -> what somebody does that no release of Kafka bears, and the scenarios that show it."""
 

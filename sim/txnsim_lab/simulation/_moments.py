@@ -201,6 +201,6 @@ def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
         if place not in replicated and known is not None and known.position == offset:
             yield (
                 EARLY_POSITION,
-                f"{read.who} was told {offset} of {read.group} on {place}, which is not replicated"
+                f"{read.who} got {offset} of {read.group} on {place}, which is not replicated"
                 f" yet: the high watermark of {log.topic_partition} is {log.high_watermark}",
             )

@@ -162,7 +162,7 @@ def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[
     for _, one, pending, place in sorted(found, key=itemgetter(0)):
         yield (
             UNSTABLE_POSITION,
-            f"{one.read.who} was told {one.offset} of {one.read.group} on {place}, while"
+            f"{one.read.who} got {one.offset} of {one.read.group} on {place}, while"
             f" {pending.transaction} had sent {pending.offset} there and was open",
         )
 
@@ -209,7 +209,7 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
             if last is not None:
                 yield (
                     LOST_POSITION,
-                    f"{read.who} was told {position.offset} of {read.group} on {position.place},"
+                    f"{read.who} got {position.offset} of {read.group} on {position.place},"
                     f" though {last.who} had committed {last.offset} and been answered",
                 )
 

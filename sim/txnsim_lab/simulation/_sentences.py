@@ -55,7 +55,7 @@ _OTHERS: Final[Mapping[str, str]] = {
     "hold": "{api} is held at {point}",
     "arm": "{api} meets {action} at {point}",
     "observe": "{observe} is looked at",
-    "ask": "somebody curious asks for {api}",
+    "ask": "a curious client asks for {api}",
 }
 _UNTOLD: Final = frozenset({"who", "do", "error", "background", "id"})
 """Fields that only a file needs."""

@@ -36,8 +36,8 @@ class Ability(StrEnum):
     """What some targets can do, and others can't."""
 
     BROKERS = "brokers end and start, and are known by their numbers"
-    LOGS = "segments end, the cleaner and retention run when they are told to"
-    WHOLE_CLUSTER = "leaders of internal topics move, and features change: nobody else uses it"
+    LOGS = "segments end, the cleaner and retention run on demand"
+    WHOLE_CLUSTER = "leaders of internal topics move, and features change: no other client uses it"
     PEERS = "faults strike requests between brokers"
     CLOCK = "time is moved, not waited for"
     INSIDE = "faults strike inside of a broker, and its state is seen and changed"

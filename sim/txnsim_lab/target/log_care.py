@@ -68,7 +68,7 @@ async def roll(admin: Admin, clock: Clock, place: TopicPartition) -> None:
             return all(one == "1" for one in known)
 
         if not await until(clock, is_known, RETENTION_MAX_MS):
-            raise TargetError(f"brokers have not heard of {name}=1 of {place.topic}")
+            raise TargetError(f"brokers do not know {name}=1 of {place.topic}")
 
 
 async def clean(admin: Admin, clock: Clock, disks: Disks, place: TopicPartition) -> None:

@@ -60,7 +60,7 @@ class SimulatedTarget:
         self._operator = operator
 
     async def admin(self) -> Admin:
-        assert self._operator is not None, "somebody acts"
+        assert self._operator is not None, "an operator acts"
         return await self._operator.admin()
 
     def _say(self, text: str) -> None:

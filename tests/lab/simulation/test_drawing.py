@@ -161,7 +161,7 @@ def test_an_answer_with_the_same_error_is_told_apart() -> None:
         found = difference(plan, other_plan(plan, ["4.3"]))
         assert found.is_none is not is_told
         if is_told:
-            assert "when somebody curious asks for DescribeConfigs" in found.sentence
+            assert "when a curious client asks for DescribeConfigs" in found.sentence
             assert "both answer NONE, and do not say the same." in found.sentence
 
 

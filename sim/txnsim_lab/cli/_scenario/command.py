@@ -411,8 +411,8 @@ TEMPLATE: Final = """\
 # Check it: txnsim scenario check NAME.yaml      Run it: txnsim scenario run NAME.yaml
 name: NAME
 title: The answer to a commit is late
-goal: See that a transaction is decided before its producer hears of it.
-method: The answer to EndTxn is held on its way to the producer until everybody has looked.
+goal: See that a transaction is decided before its producer gets the answer.
+method: The answer to EndTxn is held on its way to the producer until all have looked.
 
 # The cluster: topics with their numbers of partitions. `brokers: 1` makes it smaller.
 topics:
@@ -452,7 +452,7 @@ steps:
   - wait-until: {marker: orders-0}
   - call: {who: reader, do: read, partition: orders-0, reads: [first]}
 
-  - say: Now the shop hears of it.
+  - say: Now the shop gets the answer.
     release: late-answer
   - await: commit
 """
