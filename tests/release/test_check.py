@@ -47,7 +47,7 @@ def test_constraints_name_versions_and_no_host() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]
     extras = [one for more in project["optional-dependencies"].values() for one in more]
     asked = [*project["dependencies"], *extras]
-    versions_by_name = dict(line.lower().split("==") for line in pinned)
+    versions_by_name = dict(line.lower().replace("_", "-").split("==") for line in pinned)
     for one in map(Requirement, asked):
         if one.name != "txnsim":
             assert one.specifier.contains(versions_by_name[one.name.lower()]), one

@@ -41,8 +41,8 @@ _RETRIABLE: Final = (
 )
 _REFUSAL: Final = (
     "EndTxn has not taken effect. The Java client's EndTxnHandler fails the call, and its error"
-    " says whether the application aborts or takes a new producer. A library that obeys must get on, and"
-    " nothing that was refused may be read."
+    " says whether the application aborts or takes a new producer. A library that obeys must go on"
+    ", and nothing that was refused may be read."
 )
 _ASKED: Final[dict[str, Any]] = {"point": "client.request"}
 _ANSWERED: Final[dict[str, Any]] = {"point": "client.response"}
