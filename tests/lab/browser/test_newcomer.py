@@ -83,7 +83,8 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     )
     # Why verification prevents it stood nowhere; then in the middle of a long step.
     me.sees(
-        "when “late” arrives, the leader asks the coordinator, gets the answer that it is over", ".story .now"
+        "when “late” arrives, the leader asks the coordinator, gets the answer that it is over",
+        ".story .now",
     )
     # What the button had done was nowhere told.
     me.sees("The ABORT marker is written", ".story")
