@@ -3,7 +3,8 @@
 People post this text, or have nothing else of a cluster. It knows batches, markers where records
 were printed, and the entries of the transaction log where that was decoded. It does not know high
 watermarks, other replicas or partitions that were not dumped: what is missing for an answer is
-named, and nothing is guessed. Kafka's counterpart: DumpLogSegments.
+named. A verdict holds as far as the text goes: a replica that lags has an old state. Kafka's
+counterpart: DumpLogSegments.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _BATCH: Final = re.compile(
     r"isTransactional: (?P<transactional>true|false) isControl: (?P<control>true|false) .*?"
     r"(?:CreateTime|LogAppendTime): (?P<time>-?\d+)"
 )
-_RECORD: Final = re.compile(r"\|? ?offset: (?P<offset>\d+) ")
+_RECORD: Final = re.compile(
+    r"\|? ?offset: (?P<offset>\d+) (?:isvalid: \w+ )?(?:CreateTime|LogAppendTime): (?P<time>-?\d+)"
+)
 _MARKER: Final = re.compile(r"endTxnMarker: (?P<marker>COMMIT|ABORT)")
 _JSON_ENTRY: Final = re.compile(r" key: (?P<key>\{.*?\}\}) payload: (?P<payload>.*)")
 _OLD_ENTRY: Final = re.compile(
@@ -83,6 +86,7 @@ class DumpedEntry(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     timeout_ms: int
     partitions: frozenset[TopicPartition]
+    written_ms: int
 
 
 class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +155,8 @@ class _Reading:
 
     def __init__(self) -> None:
         self.replicas: dict[str, tuple[TopicPartition, _Replica]] = {}
-        self.entries: dict[str, DumpedEntry] = {}
+        self.entries: dict[str, tuple[int, DumpedEntry | None]] = {}
+        """Transactional id -> the highest offset that speaks of it, and what it says."""
         self.newest_ms = 0
         self.unknown: list[int] = []
         """Numbers of lines."""
@@ -168,8 +173,8 @@ class _Reading:
                 self.unknown.append(number)
             else:
                 self.now[1].add(found)
-        elif _RECORD.match(text):
-            self._record(text)
+        elif found := _RECORD.match(text):
+            self._record(text, int(found["offset"]), int(found["time"]))
         elif not _OTHER.match(text):
             self.unknown.append(number)
 
@@ -181,36 +186,37 @@ class _Reading:
         partition = TopicPartition(named["topic"], int(named["partition"]))
         self.now = self.replicas.setdefault(str(path.parent), (partition, _Replica()))
 
-    def _record(self, text: str) -> None:
+    def _record(self, text: str, offset: int, at_ms: int) -> None:
         if self.now is None:
             return
         partition, replica = self.now
         if found := _MARKER.search(text):
             replica.mark(found["marker"])
         elif partition.topic == TRANSACTION_STATE_TOPIC:
-            entry = _entry(text)
+            entry = _entry(text, at_ms)
             if entry is None:
                 self.undecoded += 1
-            elif isinstance(entry, str):
-                self.entries.pop(entry, None)
-            else:
-                self.entries[entry.transactional_id] = entry
+                return
+            named = entry if isinstance(entry, str) else entry.transactional_id
+            # Of several replicas the longest counts, whichever was dumped last.
+            if offset >= self.entries.get(named, (0, None))[0]:
+                self.entries[named] = (offset, None if isinstance(entry, str) else entry)
 
 
-def _entry(text: str) -> DumpedEntry | str | None:
+def _entry(text: str, at_ms: int) -> DumpedEntry | str | None:
     """What a decoded record says; the transactional id alone where it deletes that."""
     if found := _JSON_ENTRY.search(text):
         transactional_id = msgspec.json.decode(found["key"])["data"]["transactionalId"]
         if not found["payload"].startswith("{"):
             return str(transactional_id)
-        return _of_json(transactional_id, msgspec.json.decode(found["payload"])["data"])
+        return _of_json(transactional_id, msgspec.json.decode(found["payload"])["data"], at_ms)
     if found := _OLD_ENTRY.search(text):
         fields = _OLD_FIELDS.search(found["payload"])
-        return found["id"] if fields is None else _of_old(found["id"], fields)
+        return found["id"] if fields is None else _of_old(found["id"], fields, at_ms)
     return None
 
 
-def _of_json(transactional_id: str, data: Mapping[str, Any]) -> DumpedEntry:
+def _of_json(transactional_id: str, data: Mapping[str, Any], at_ms: int) -> DumpedEntry:
     listed = data["transactionPartitions"] or ()
     return DumpedEntry(
         transactional_id=transactional_id,
@@ -221,10 +227,11 @@ def _of_json(transactional_id: str, data: Mapping[str, Any]) -> DumpedEntry:
         partitions=frozenset(
             TopicPartition(one["topic"], number) for one in listed for number in one["partitionIds"]
         ),
+        written_ms=at_ms,
     )
 
 
-def _of_old(transactional_id: str, fields: re.Match[str]) -> DumpedEntry:
+def _of_old(transactional_id: str, fields: re.Match[str], at_ms: int) -> DumpedEntry:
     names = [one.strip() for one in fields["partitions"].split(",") if one.strip()]
     return DumpedEntry(
         transactional_id=transactional_id,
@@ -236,6 +243,7 @@ def _of_old(transactional_id: str, fields: re.Match[str]) -> DumpedEntry:
             TopicPartition(topic, int(number))
             for topic, _, number in (name.rpartition("-") for name in names)
         ),
+        written_ms=at_ms,
     )
 
 
@@ -247,7 +255,8 @@ def answer(lines: Iterable[str]) -> DumpedAnswer:
     logs: dict[TopicPartition, list[_Replica]] = {}
     for partition, replica in reading.replicas.values():
         logs.setdefault(partition, []).append(replica)
-    owners = {one.producer_id: one for one in reading.entries.values()}
+    entries = [one for _, (_, one) in sorted(reading.entries.items()) if one is not None]
+    owners = {one.producer_id: one for one in entries}
     partitions = tuple(
         _partition(partition, logs[partition], owners, reading.newest_ms)
         for partition in sorted(logs)
@@ -255,7 +264,7 @@ def answer(lines: Iterable[str]) -> DumpedAnswer:
     )
     return DumpedAnswer(
         partitions=partitions,
-        entries=tuple(reading.entries[name] for name in sorted(reading.entries)),
+        entries=tuple(entries),
         missing=tuple(_missing(reading, partitions)),
     )
 
@@ -304,7 +313,10 @@ def _judged(
         ),
     )
     reason = reason.replace(f", broker {UNKNOWN_BROKER},", "")
-    if verdict is OpenTxnStatus.HANGING and (
+    if verdict is OpenTxnStatus.HANGING and one.first_timestamp_ms > entry.written_ms:
+        verdict = OpenTxnStatus.UNKNOWN
+        reason += "; but that was written before the transaction's first record, so it may be old"
+    elif verdict is OpenTxnStatus.HANGING and (
         newest_ms - one.last_timestamp_ms < MAX_TRANSACTION_TIMEOUT_MS
     ):
         verdict = OpenTxnStatus.RECENT
@@ -323,6 +335,11 @@ def _missing(reading: _Reading, partitions: tuple[DumpedPartition, ...]) -> Iter
         yield (
             "What the coordinators know: dump the .log files of __transaction_state-* with"
             " --transaction-log-decoder."
+        )
+    if reading.entries:
+        yield (
+            "Whether the dumped replicas of __transaction_state are whole: one that lags has an"
+            " old state. Dump the leader's, and ask the brokers once they run."
         )
     if reading.undecoded:
         yield (

@@ -40,9 +40,17 @@ def marker(offset: int, which: str) -> str:
     )
 
 
-def entry(state: str, partitions: str = "null", *, producer: int = 7, epoch: int = 3) -> str:
-    return batch(0, producer=-1, at_ms=NOW_MS) + (
-        f"| offset: 0 CreateTime: {NOW_MS} keySize: 11 valueSize: 45 sequence: -1 headerKeys: []"
+def entry(
+    state: str,
+    partitions: str = "null",
+    *,
+    producer: int = 7,
+    epoch: int = 3,
+    offset: int = 0,
+    at_ms: int = NOW_MS,
+) -> str:
+    return batch(offset, producer=-1, at_ms=at_ms) + (
+        f"| offset: {offset} CreateTime: {at_ms} keySize: 11 valueSize: 45 sequence: -1 headerKeys: []"
         ' key: {"type":"0","data":{"transactionalId":"shop"}} payload: {"version":"1","data":{'
         f'"producerId":{producer},"previousProducerId":-1,"producerEpoch":{epoch},'
         f'"transactionTimeoutMs":60000,"transactionStatus":"{state}",'
@@ -104,10 +112,20 @@ def test_an_open_transaction_is_judged_by_the_coordinators_log(
 
 
 def test_the_last_entry_counts_and_a_deleted_one_is_none() -> None:
-    deleted = entry("Empty").partition("payload: ")[0] + "payload: <DELETE>\n"
-    later = COORDINATOR + entry("Ongoing", LISTED) + entry("Empty")
+    deleted = entry("Empty", offset=2).partition("payload: ")[0] + "payload: <DELETE>\n"
+    later = COORDINATOR + entry("Ongoing", LISTED) + entry("Empty", offset=1)
     assert verdict(ORDERS, batch(0), later)[0] is OpenTxnStatus.HANGING
     assert read(ORDERS, batch(0), later, deleted).entries == ()
+
+
+def test_a_replica_of_the_coordinators_log_that_lags_convicts_no_one() -> None:
+    whole = COORDINATOR + entry("Empty") + entry("Ongoing", LISTED, offset=1)
+    lagging = COORDINATOR.replace("/disk/", "/other/") + entry("Empty")
+    assert verdict(ORDERS, batch(0), whole, lagging)[0] is OpenTxnStatus.ALIVE
+    old = COORDINATOR + entry("Empty", at_ms=NOW_MS - 2 * HOUR_MS)
+    found, reason = verdict(ORDERS, batch(0), old)
+    assert found is OpenTxnStatus.UNKNOWN
+    assert "may be old" in reason
 
 
 def test_what_was_written_a_moment_ago_is_not_called_hanging() -> None:
@@ -116,7 +134,7 @@ def test_what_was_written_a_moment_ago_is_not_called_hanging() -> None:
     assert "less than 15 minutes" in reason
 
 
-def test_an_entry_as_older_releases_print_it_is_read() -> None:
+def test_an_entry_as_3_9_prints_it_is_read() -> None:
     old = (
         f"| offset: 0 CreateTime: {NOW_MS} keysize: 8 valuesize: 37 sequence: -1 headerKeys: []"
         " key: transaction_metadata::transactionalId=shop payload: producerId:7,producerEpoch:3,"
@@ -144,6 +162,7 @@ def test_the_longest_replica_counts() -> None:
         (ORDERS + batch(5), "before the first dumped batch of orders-0"),
         (ORDERS + batch(0) + "…\n[…]\n", "2 lines say nothing that is known here: 4, 5"),
         (ORDERS, "High watermarks"),
+        (COORDINATOR + entry("Empty"), "one that lags has an old state"),
     ],
 )
 def test_what_is_missing_is_named(text: str, says: str) -> None:

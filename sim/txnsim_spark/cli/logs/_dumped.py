@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = (
     "Read the text that Kafka's kafka-dump-log printed, as people post it: which transactions are"
     " open, what their coordinator has decided, and what would have to be dumped to know more. It"
-    " needs neither Spark nor the log directories. Exit status 3: something hangs; 4: something is"
-    " open that can't be judged; 0: nothing of these; 2: a misuse."
+    " needs neither Spark nor the log directories. Exit status 3: something hangs, as far as the"
+    " text goes; 4: something is open that can't be judged; 0: nothing of these; 2: a misuse."
 )
 HANGS: Final = 3
 UNJUDGED: Final = 4
@@ -68,14 +68,14 @@ def _print(found: DumpedAnswer) -> None:
             f" {one.aborts} aborts{unread}{copies}"
         )
         for txn in one.open:
+            sure = " as far as the text goes" if txn.verdict is OpenTxnStatus.HANGING else ""
             TERMINAL.line(
                 f"  open since offset {txn.start_offset}: producer {txn.producer_id}, epoch"
                 f" {txn.producer_epoch}, last write {time_text(txn.last_timestamp_ms)}:"
-                f" {txn.verdict}: {txn.reason}."
+                f" {txn.verdict}{sure}: {txn.reason}."
             )
-            command = txn.verdict.repair_command(one.partition)
-            if command is not None:
-                TERMINAL.line(f"  once the brokers run: {command}")
+            if txn.verdict is OpenTxnStatus.HANGING:
+                TERMINAL.line(f"  once the brokers run: txnsim txns why {one.partition}")
     for entry in found.entries:
         listed = ", ".join(sorted(map(str, entry.partitions))) or "no partition"
         TERMINAL.line(

@@ -12,7 +12,7 @@ from tests.spark.forensics.test_dumped import COORDINATOR, ORDERS, batch, entry,
 from txnsim.cli.main import main
 
 
-def test_a_hanging_transaction_is_told_with_its_command(
+def test_a_hanging_transaction_is_told_with_what_to_ask(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     partition, coordinator = tmp_path / "orders.txt", tmp_path / "txn.txt"
@@ -21,11 +21,13 @@ def test_a_hanging_transaction_is_told_with_its_command(
     assert main(["logs", "dumped", str(partition), str(coordinator)]) == 3
     assert capsys.readouterr().out.splitlines() == [
         "orders-0: 0 to 0, 1 batches, 0 commits, 0 aborts",
-        "  open since offset 0: producer 7, epoch 3, last write 2026-11-26T22:43:03Z: hanging:"
-        " transactional id shop is Empty without this partition, so its coordinator will send no"
+        "  open since offset 0: producer 7, epoch 3, last write 2026-11-26T22:43:03Z: hanging as"
+        " far as the text goes: transactional id shop is Empty without this partition, so its coordinator will send no"
         " marker here.",
-        "  once the brokers run: txnsim txns repair --topic orders --partition 0 --yes",
+        "  once the brokers run: txnsim txns why orders-0",
         "transactional id shop: Empty, producer 7, epoch 3, no partition",
+        "missing: Whether the dumped replicas of __transaction_state are whole: one that lags has"
+        " an old state. Dump the leader's, and ask the brokers once they run.",
         "missing: High watermarks, and replicas that were not dumped: the text never has them.",
     ]
 
