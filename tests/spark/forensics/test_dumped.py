@@ -50,8 +50,8 @@ def entry(
     at_ms: int = NOW_MS,
 ) -> str:
     return batch(offset, producer=-1, at_ms=at_ms) + (
-        f"| offset: {offset} CreateTime: {at_ms} keySize: 11 valueSize: 45 sequence: -1 headerKeys: []"
-        ' key: {"type":"0","data":{"transactionalId":"shop"}} payload: {"version":"1","data":{'
+        f"| offset: {offset} CreateTime: {at_ms} keySize: 11 valueSize: 45 sequence: -1"
+        ' headerKeys: [] key: {"type":"0","data":{"transactionalId":"shop"}} payload: {"version":"1","data":{'
         f'"producerId":{producer},"previousProducerId":-1,"producerEpoch":{epoch},'
         f'"transactionTimeoutMs":60000,"transactionStatus":"{state}",'
         f'"transactionPartitions":{partitions},"transactionLastUpdateTimestampMs":{NOW_MS},'
@@ -136,7 +136,7 @@ def test_what_was_written_a_moment_ago_is_not_called_hanging() -> None:
 
 def test_an_entry_as_3_9_prints_it_is_read() -> None:
     old = (
-        f"| offset: 0 CreateTime: {NOW_MS} keysize: 8 valuesize: 37 sequence: -1 headerKeys: []"
+        f"| offset: 0 CreateTime: {NOW_MS} keysize: 8 valuesize: 37 sequence: -1"
         " key: transaction_metadata::transactionalId=shop payload: producerId:7,producerEpoch:3,"
         "state=Ongoing,partitions=[my-orders-0,orders-0],txnLastUpdateTimestamp=1,"
         "txnTimeoutMs=60000\n"
