@@ -49,13 +49,16 @@ def entry(
     offset: int = 0,
     at_ms: int = NOW_MS,
 ) -> str:
+    data = (
+        f'{{"producerId":{producer},"previousProducerId":-1,"producerEpoch":{epoch},'
+        f'"transactionTimeoutMs":60000,"transactionStatus":"{state}",'
+        f'"transactionPartitions":{partitions},"transactionLastUpdateTimestampMs":{at_ms},'
+        '"transactionStartTimestampMs":-1}'
+    )
     return batch(offset, producer=-1, at_ms=at_ms) + (
         f"| offset: {offset} CreateTime: {at_ms} keySize: 11 valueSize: 45 sequence: -1"
-        ' headerKeys: [] key: {"type":"0","data":{"transactionalId":"shop"}} payload: {"version":"1","data":{'
-        f'"producerId":{producer},"previousProducerId":-1,"producerEpoch":{epoch},'
-        f'"transactionTimeoutMs":60000,"transactionStatus":"{state}",'
-        f'"transactionPartitions":{partitions},"transactionLastUpdateTimestampMs":{NOW_MS},'
-        '"transactionStartTimestampMs":-1}}\n'
+        ' headerKeys: [] key: {"type":"0","data":{"transactionalId":"shop"}}'
+        f' payload: {{"version":"1","data":{data}}}\n'
     )
 
 
