@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL, Columns
+from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim_lab.cli._scenario.output import event_of
@@ -56,12 +57,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--answers", action="store_true", help="with --sheet: for the teacher, with all answers"
     )
+    parser.add_argument(
+        "--hand-in",
+        type=Path,
+        metavar="FILE",
+        help="write your predictions and how many goals you have reached, for your teacher",
+    )
+    parser.add_argument(
+        "--handed-in",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="for the teacher: such files as a table",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     from txnsim_lab.scenario.teaching.lessons import lesson, lessons
 
+    if args.handed_in:
+        return _read_handed_in(args)
     if args.id is None:
         known = lessons().values()
         rows = [{"id": one.id, "minutes": str(one.minutes), "title": one.title} for one in known]
@@ -77,13 +93,29 @@ def run(args: argparse.Namespace) -> int:
         return 0
     chosen = lesson(args.id)
     if chosen.cluster is not None:
+        if args.hand_in is not None:
+            TERMINAL.complain(
+                f"--hand-in: {chosen.id} is played on your own cluster: show it there"
+            )
+            return MISUSE_STATUS
         from txnsim_lab.cli._teaching.own_cluster import play
 
         return play(chosen)
-    return _play(chosen)
+    return _play(chosen, args.hand_in)
 
 
-def _play(chosen: Lesson) -> int:
+def _read_handed_in(args: argparse.Namespace) -> int:
+    from txnsim_lab.cli._teaching import handed_in
+
+    try:
+        TERMINAL.tell(args, handed_in.table(args.handed_in), handed_in.COLUMNS)
+    except ConfigError as error:
+        TERMINAL.complain(error)
+        return MISUSE_STATUS
+    return 0
+
+
+def _play(chosen: Lesson, handed_in: Path | None) -> int:
     from txnsim_lab.scenario.runner import run_in_virtual_time
     from txnsim_lab.scenario.teaching.played import PlayedError
 
@@ -100,6 +132,14 @@ def _play(chosen: Lesson) -> int:
         TERMINAL.text("You have left the lesson.")
         return LEFT_STATUS
     print_predictions(player.predictions)
+    if handed_in is not None:
+        from txnsim_lab.cli._teaching.handed_in import hand_in
+
+        try:
+            hand_in(handed_in, chosen.id, player.predictions, player.goals)
+        except ConfigError as error:
+            TERMINAL.complain(error)
+            return MISUSE_STATUS
     return 0
 
 
@@ -121,6 +161,8 @@ class _Player:
         self._begins = 0
         """The first part of the present story."""
         self.predictions: list[bool] = []
+        self.goals = 0
+        """How many were reached."""
         self.scenario_run = self._scenario_run(0)
         """The scenario to play next; None at the end of the lesson."""
 
@@ -237,6 +279,7 @@ class _Player:
                 continue
             if is_reached(part, so_far(stage)):
                 TERMINAL.text("\nGoal reached.")
+                self.goals += 1
                 print_paragraphs(part.then)
                 break
             TERMINAL.text(f"\nNot yet. {chosen.then}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,34 @@ def test_a_lesson_is_printed_as_a_sheet(capsys: pytest.CaptureFixture[str]) -> N
     assert "**Answer:**" not in pupil
     assert teacher.count("**Answer:**") == sum(bool(part.ask) for part in one.parts)
     assert "at 1: behind the marker" in teacher.split("**Answer:**")[1].splitlines()[0]
+
+
+# ``handed_in``
+
+
+def test_a_learner_hands_in_and_the_teacher_reads_a_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO(keys("L0")))
+    assert main(["lesson", "L0", "--hand-in", "ada.json"]) == 0
+    (tmp_path / "bob.json").write_text('{"lesson": "L0", "predictions": [true], "goals": 0}')
+    asked = sum(bool(part.ask) for part in lesson("L0").parts)
+    capsys.readouterr()
+    assert main(["lesson", "--handed-in", "bob.json", "ada.json", "--json"]) == 0
+    ada, bob = sorted(json.loads(capsys.readouterr().out), key=lambda row: row["file"])
+    assert (bob["right"], bob["predictions"], bob["goals"]) == ("1 of 1", "✓", "0")
+    assert ada["right"].endswith(f" of {asked}")
+    assert (len(ada["predictions"]), ada["goals"]) == (asked, "1")
+    assert main(["lesson", "--handed-in", "ada.json"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == [
+        "File", "Lesson", "Right", "Predictions", "Goals",
+    ]  # fmt: skip
+
+
+def test_what_is_no_such_file_and_a_lesson_on_a_cluster_are_a_misuse(tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    assert main(["lesson", "--handed-in", str(other)]) == 2
+    assert main(["lesson", "--handed-in", str(tmp_path / "gone.json")]) == 2
+    assert main(["lesson", "L10", "--hand-in", str(other)]) == 2

@@ -1,0 +1,67 @@
+"""What a learner hands in of a lesson, as a file, and the table that a teacher reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.cli.output import Columns
+from txnsim.errors import ConfigError
+from txnsim.files import write_whole
+
+
+class HandedIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One lesson of one learner, whom the name of the file tells."""
+
+    lesson: str
+    predictions: tuple[bool, ...]
+    """In order: whether each came true."""
+    goals: int
+    """How many were reached."""
+
+
+COLUMNS: Final[Columns[Mapping[str, str]]] = {
+    "File": lambda one: one["file"],
+    "Lesson": lambda one: one["lesson"],
+    "Right": lambda one: one["right"],
+    "Predictions": lambda one: one["predictions"],
+    "Goals": lambda one: one["goals"],
+}
+
+
+def hand_in(path: Path, lesson: str, predictions: Sequence[bool], goals: int) -> None:
+    """Write the file.
+
+    Raises:
+        ConfigError: It can't be written.
+    """
+    made = HandedIn(lesson=lesson, predictions=tuple(predictions), goals=goals)
+    write_whole(path, msgspec.json.encode(made) + b"\n", what="--hand-in")
+
+
+def table(paths: Iterable[Path]) -> list[dict[str, str]]:
+    """A row for each file, by lesson, the weakest first.
+
+    Raises:
+        ConfigError: A file is none of these.
+    """
+    rows = []
+    for path in paths:
+        try:
+            one = msgspec.json.decode(path.read_bytes(), type=HandedIn)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise ConfigError(f"{path}: nothing that a lesson handed in: {error}") from error
+        rows.append((one.lesson, sum(one.predictions), path.name, one))
+    return [
+        {
+            "file": name,
+            "lesson": lesson,
+            "right": f"{right} of {len(one.predictions)}",
+            "predictions": "".join("✓" if came_true else "✕" for came_true in one.predictions),
+            "goals": str(one.goals),
+        }
+        for lesson, right, name, one in sorted(rows, key=lambda row: row[:3])
+    ]
