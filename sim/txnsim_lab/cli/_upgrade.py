@@ -47,7 +47,7 @@ Tell = Callable[[str], object]
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it."""
+    """Result of an upgrade: counts of records, hanging transactions, the slowest commit."""
 
     committed: int
     read: int

@@ -73,7 +73,7 @@ class DumpedPartition(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     aborts: int
     unread_markers: int
-    """Markers of which the text does not say which they are."""
+    """Control batches without a printed record: COMMIT or ABORT, either may be."""
     open: tuple[DumpedOpen, ...]
 
 
@@ -90,7 +90,7 @@ class DumpedEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a text tells, and what it would take to tell more."""
+    """Answer to a dump: partitions, coordinators' entries, and sentences on gaps."""
 
     partitions: tuple[DumpedPartition, ...]
     entries: tuple[DumpedEntry, ...]
@@ -248,7 +248,7 @@ def _of_old(transactional_id: str, fields: re.Match[str], at_ms: int) -> DumpedE
 
 
 def answer(lines: Iterable[str]) -> DumpedAnswer:
-    """Everything that the text tells."""
+    """Read lines of the tool's output and judge each open transaction by the newest entry."""
     reading = _Reading()
     for number, text in enumerate(lines, 1):
         reading.line(number, text.rstrip("\r\n"))

@@ -20,7 +20,7 @@ class HandedIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     predictions: tuple[bool, ...]
     """In order: whether each came true."""
     goals: int
-    """How many were reached."""
+    """Parts of the lesson whose goal the learner reached by deeds."""
 
 
 COLUMNS: Final[Columns[Mapping[str, str]]] = {

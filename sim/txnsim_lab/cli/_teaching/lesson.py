@@ -162,7 +162,6 @@ class _Player:
         """The first part of the present story."""
         self.predictions: list[bool] = []
         self.goals = 0
-        """How many were reached."""
         self.scenario_run = self._scenario_run(0)
         """The scenario to play next; None at the end of the lesson."""
 
