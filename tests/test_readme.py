@@ -32,7 +32,20 @@ from txnsim_lab.scenario.catalog import find, scenarios
 from txnsim_lab.scenario.reading import read
 
 LANGUAGES: Final = frozenset(
-    ("", "console", "go", "java", "js", "json", "mermaid", "properties", "python", "xml", "yaml")
+    (
+        "",
+        "console",
+        "go",
+        "java",
+        "js",
+        "json",
+        "mermaid",
+        "properties",
+        "python",
+        "sql",
+        "xml",
+        "yaml",
+    )
 )
 """Of blocks; plain ones show output, or files that nobody reads. Programs of docs/recipes are files
 that are run (`tests/recipes/test_pages.py`).
