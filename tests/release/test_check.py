@@ -32,7 +32,7 @@ def test_a_release_is_refused_while_the_project_has_no_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waiting = check.placeholders()
-    assert set(waiting) <= {"CITATION.cff", "SECURITY.md", "CONTRIBUTING.md"}
+    assert set(waiting) <= {"CITATION.cff", "SECURITY.md"}
     monkeypatch.setattr(check, "placeholders", lambda: ["SECURITY.md"])
     with pytest.raises(check.StepError, match=f"address for {PLACEHOLDER} into SECURITY.md"):
         check._has_address()
