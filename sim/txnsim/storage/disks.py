@@ -20,6 +20,7 @@ from txnsim.storage import checkpoints, names
 from txnsim.storage.log_file import read_log_file
 from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
 from txnsim.storage.metadata_log import StoredMetadata
+from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import replica_files
 from txnsim.storage.replica_loading import Noted
 from txnsim.types import INTERNAL_TOPICS, BrokerId, TopicPartition
@@ -118,7 +119,7 @@ def _directory(path: Path) -> LogDirectory:
             "copy of one"
         )
     try:
-        meta = MetaProperties.decode(properties.read_text(errors="replace"), place=str(properties))
+        meta = MetaProperties.decode(RegularFile(properties).text(), place=str(properties))
         noted: dict[str, dict[TopicPartition, int]] = {
             name: _offsets(path / name) for name in names.FileName.checkpoints()
         }
@@ -130,7 +131,7 @@ def _directory(path: Path) -> LogDirectory:
 def _offsets(path: Path) -> dict[TopicPartition, int]:
     if not path.exists():
         return {}
-    return checkpoints.decode_offsets(path.read_text(errors="replace"), place=str(path))
+    return checkpoints.decode_offsets(RegularFile(path).text(), place=str(path))
 
 
 def _folders(
@@ -161,7 +162,7 @@ def _topic_id(folder: Path) -> uuid.UUID | None:
     path = folder / names.FileName.PARTITION_METADATA
     if not path.exists():
         return None
-    return decode_partition_metadata(path.read_text(errors="replace"), place=str(path))
+    return decode_partition_metadata(RegularFile(path).text(), place=str(path))
 
 
 def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | None:

@@ -10,6 +10,8 @@ import fcntl
 from pathlib import Path
 from typing import Final
 
+from txnsim.storage.regular_file import RegularFile
+
 LOCK_NAME: Final = ".lock"
 
 
@@ -17,12 +19,12 @@ def is_in_use(log_dir: Path) -> bool:
     """Whether a broker of this machine holds the directory.
 
     Raises:
-        OSError: The file can't be read.
+        OSError: The file can't be read, or is no regular one.
     """
     path = log_dir / LOCK_NAME
     if not path.exists():
         return False
-    with path.open("rb") as file:
+    with RegularFile(path).open() as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

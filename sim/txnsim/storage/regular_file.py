@@ -133,7 +133,16 @@ class RegularFile:
                     f"{size} bytes, no more than {SMALL_BYTES_MAX} are read",
                     str(self.path),
                 )
-            return file.read()
+            # It may grow meanwhile.
+            return file.read(SMALL_BYTES_MAX + 1) if is_small else file.read()
+
+    def text(self) -> str:
+        """All of a small file; bytes that are no UTF-8 are replaced.
+
+        Raises:
+            OSError: It can't be read, is no regular file, or is too large.
+        """
+        return self.read(is_small=True).decode(errors="replace")
 
     def why_unreadable(self) -> str:
         """Why it can't be opened; empty where it can."""

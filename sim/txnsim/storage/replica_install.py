@@ -29,6 +29,7 @@ from txnsim.storage.lock import LOCK_NAME, is_in_use
 from txnsim.storage.log_file import read_log_file
 from txnsim.storage.metadata_files import MetaProperties
 from txnsim.storage.metadata_log import StoredMetadata
+from txnsim.storage.regular_file import RegularFile
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign
 
@@ -110,7 +111,7 @@ def _check_replicas(log_dirs: Sequence[Path], found: Sequence[Target]) -> None:
 
 def _meta(log_dir: Path) -> MetaProperties:
     path = log_dir / names.FileName.META_PROPERTIES
-    return MetaProperties.decode(path.read_text(errors="replace"), place=str(path))
+    return MetaProperties.decode(RegularFile(path).text(), place=str(path))
 
 
 def install(
@@ -155,7 +156,7 @@ def _make(source: StoredFolder, fresh: Path) -> None:
             if path.suffix == names.Suffix.LOG:
                 _write(_of_epoch(path), fresh / path.name)
             elif _NUMBERED.fullmatch(path.name):
-                _write([path.read_bytes()], fresh / path.name)
+                _write([RegularFile(path).read()], fresh / path.name)
         first = names.Suffix.LOG.files_in(source.replica.path)[0][0]
         start = max(first, source.noted.log_start_offset)
         is_written = source.noted.recovery_point > start
@@ -205,7 +206,7 @@ def _note(installed: Sequence[tuple[Target, StoredFolder]], ready: ExitStack) ->
         ):
             values[target.log_dir / name][target.replica.topic_partition] = offset
     for path, several in values.items():
-        text = path.read_text(errors="replace") if path.exists() else ""
+        text = RegularFile(path).text() if path.exists() else ""
         offsets = {**checkpoints.decode_offsets(text, place=str(path)), **several}
         known = {one: offset for one, offset in offsets.items() if offset is not None}
         _write([checkpoints.encode_offsets(known).encode()], ready.enter_context(whole(path)))

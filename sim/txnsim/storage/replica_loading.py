@@ -22,6 +22,7 @@ from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.log_file import TornTail, read_log_file
+from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import ReplicaFiles, SegmentFiles, replica_files
 from txnsim.wire.batch import BatchHeader, read_control_record
 
@@ -196,7 +197,7 @@ def _tail(path: Path, position: int, reason: str) -> TornTail:
 
 def _refuse_old_format(path: Path, tail: TornTail) -> None:
     """Whole messages of before format v2 are no damage."""
-    with path.open("rb") as file:
+    with RegularFile(path).open() as file:
         file.seek(tail.position)
         front = file.read(BatchHeader.MAGIC_POSITION + 1)
     if len(front) <= BatchHeader.MAGIC_POSITION:
@@ -218,7 +219,7 @@ def _aborted(
     """
     if segment.txn_index is None:
         return ()
-    data = segment.txn_index.read_bytes()
+    data = RegularFile(segment.txn_index).read(is_small=True)
     try:
         entries = tuple(txn_index.decode(data, place=str(segment.txn_index)))
     except CorruptLogRecordError as error:
@@ -241,7 +242,7 @@ def _epochs(folder: Path, losses: list[Loss]) -> tuple[tuple[int, int], ...]:
     path = folder / names.FileName.LEADER_EPOCHS
     if not path.exists():
         return ()
-    text = path.read_text(errors="replace")
+    text = RegularFile(path).text()
     try:
         return checkpoints.decode_leader_epochs(text, place=str(path))
     except CorruptLogRecordError as error:
@@ -255,7 +256,7 @@ def _snapshots(
     """Those that can be read; one that can't is thrown away (CorruptSnapshotException)."""
     found = []
     for offset, path in files.snapshots:
-        data = path.read_bytes()
+        data = RegularFile(path).read(is_small=True)
         try:
             found.append((offset, producer_snapshot.decode(data)))
         except CorruptLogRecordError as error:
