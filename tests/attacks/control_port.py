@@ -251,7 +251,30 @@ def _ask(
     return len(path) + len(body or b"")
 
 
+def verdicts(target: Target) -> int:
+    """Histories of 1 MB for the judges: a place for each record, and readers of everything."""
+    places = [
+        {"seen": seen, "at_ms": at, "who": "p", "topic": "a", "partition": at, **more}
+        for at in range(3_000)
+        for seen, more in (
+            ("wrote", {"value": "v", "offset": 0}),
+            ("read", {"asked": 0, "next_offset": 1, "records": [{"offset": 0, "value": "v"}]}),
+        )
+    ]
+    readers = [
+        {"seen": seen, "at_ms": at, "who": "p", "topic": "a", "partition": 0, **more}
+        for at in range(3_000)
+        for seen, more in (
+            ("wrote", {"value": f"v{at}", "offset": at}),
+            ("read", {"asked": 0, "next_offset": 2**40}),
+        )
+    ]
+    bodies = [json.dumps(history).encode() for history in (places, readers)]
+    return sum(_ask(target, "/api/v1/verdicts", body=body, expected=(200, 422)) for body in bodies)
+
+
 ATTACKS: Final = (
+    Attack("verdicts", verdicts),
     Attack("yaml-aliases", aliases),
     Attack("yaml-itself", itself),
     Attack("yaml-wide", wide),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import sys
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, Final, TypeVar
 
 from txnsim.runtime.switch_interval import with_short_switch_interval
@@ -20,6 +21,10 @@ from txnsim.runtime.switch_interval import with_short_switch_interval
 T = TypeVar("T")
 
 HAS_THREADS: Final = sys.platform != "emscripten"
+
+
+class TooLongError(Exception):
+    """Work was ended at its limit of time."""
 
 
 class WorkThread:
@@ -32,6 +37,45 @@ class WorkThread:
             SimpleQueue()
         )
         self._is_closed = False
+        self._lock = Lock()
+        self._limited: object = None
+        """Work with a limit of time that is being done."""
+
+    async def do_within(self, limit_s: float, work: Callable[[], T]) -> T:
+        """What ``work`` returns, or raises; the limit counts from now, also while other work is
+        being done.
+
+        Raises:
+            TooLongError: It took longer, and was ended.
+        """
+        begun = [True]
+        overdue = asyncio.get_running_loop().call_later(limit_s, self._end, begun)
+        try:
+            return await self.do(partial(self._until_ended, begun, work))
+        finally:
+            overdue.cancel()
+
+    def _end(self, begun: list[bool]) -> None:
+        with self._lock:
+            begun.clear()
+            if self._limited is begun and self._thread is not None:
+                thread = ctypes.c_ulong(self._thread.ident or 0)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TooLongError))
+
+    def _until_ended(self, begun: list[bool], work: Callable[[], T]) -> T:
+        try:
+            with self._lock:
+                if not begun:
+                    raise TooLongError
+                self._limited = begun
+            try:
+                return work()
+            finally:
+                with self._lock:
+                    self._limited = None
+        except TooLongError:
+            self._limited = None  # it may have come in between
+            raise
 
     async def do(self, work: Callable[[], T]) -> T:
         """What ``work`` returns, or raises."""

@@ -20,7 +20,7 @@ import msgspec
 from txnsim.types import TopicPartition
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History
-from txnsim_lab.check.observations import Outcome, PositionsRead, Read, SentOffsets
+from txnsim_lab.check.observations import Outcome, PositionsRead, Read, SentOffsets, Wrote
 
 _NAMED: Final = 3
 """Offsets that a sentence names."""
@@ -139,12 +139,20 @@ def _done(
     outputs: set[int] = set()
     told = False
     own = group.transactions | {read.transaction for _, read in reads}
-    for _, wrote in history.writes():
+    for wrote in history.derived(_writes_by_input).get(place, ()):
         inputs = {one.offset for one in wrote.of if one.place == place}
         told |= bool(inputs) and wrote.transaction is not None and wrote.transaction in own
         if wrote.outcome is not Outcome.FAILED and not _is_aborted(history, wrote.transaction):
             outputs |= inputs
     return outputs, told
+
+
+def _writes_by_input(history: History) -> dict[TopicPartition, list[Wrote]]:
+    found: dict[TopicPartition, list[Wrote]] = defaultdict(list)
+    for _, wrote in history.writes():
+        for place in {one.place for one in wrote.of}:
+            found[place].append(wrote)
+    return found
 
 
 def _is_aborted(history: History, transaction: str | None) -> bool:

@@ -92,8 +92,9 @@ class History:
         self, place: TopicPartition | None = None, *, isolation: Isolation | None = None
     ) -> Iterator[tuple[int, Read]]:
         """Every Fetch that brought no error."""
-        for index, read in self.all_of(Read):
-            if read.error or place not in (None, read.place):
+        found = self.derived(_reads).get(place, ()) if place else self.all_of(Read)
+        for index, read in found:
+            if read.error:
                 continue
             if isolation in (None, read.isolation):
                 yield index, read
@@ -136,6 +137,13 @@ class History:
 
 def _only(kind: type[SeenT], seen: Iterable[tuple[int, Seen]]) -> Iterator[tuple[int, SeenT]]:
     return ((index, one) for index, one in seen if isinstance(one, kind))
+
+
+def _reads(history: History) -> dict[TopicPartition, list[tuple[int, Read]]]:
+    found: dict[TopicPartition, list[tuple[int, Read]]] = defaultdict(list)
+    for index, read in history.all_of(Read):
+        found[read.place].append((index, read))
+    return found
 
 
 def _transactions(history: History) -> dict[str, Transaction]:

@@ -7,6 +7,7 @@ stable offset) an onlooker sees for it, over the wire as everybody; the judges k
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,6 +19,7 @@ from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.http.wire_noun import WireNoun
+from txnsim.http.work_thread import TooLongError, WorkThread
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
 from txnsim_lab.scenario.onlooker import ONLOOKER, look
@@ -29,6 +31,8 @@ else:
     judges = OnDemand("txnsim_lab.check.judge")
 
 LOOK_TIMEOUT_MS: Final = 10_000
+JUDGE_S_MAX: Final = 5.0
+"""How long the judges may take, beside the loop."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,6 +64,10 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
 class JudgingRoutes(WireNoun):
     """The routes over one cluster."""
 
+    @cached_property
+    def _judge(self) -> WorkThread:
+        return WorkThread("txnsim-judge")
+
     @Operation("post", f"{PREFIX}/looks", refusals=("404", "422", "503"))
     async def look(self, _request: Request, body: Body[Look]) -> list[Seen]:
         """What an onlooker sees over the wire: open transactions of a partition, every
@@ -83,10 +91,17 @@ class JudgingRoutes(WireNoun):
     @Operation("post", f"{PREFIX}/verdicts", refusals=("413", "422"))
     async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:
         """What the checkers make of a history: an array of observations, in order."""
+        history = History(await body.read())
         try:
-            verdict = judges.judge(History(await body.read()))
+            verdict = await self._judge.do_within(JUDGE_S_MAX, lambda: judges.judge(history))
         except HistoryError as error:
             raise RefusedError(422, str(error)) from None
+        except TooLongError:
+            raise RefusedError(
+                422,
+                f"judging takes more than {JUDGE_S_MAX:g} s; write the history to a file, one "
+                "observation a line, and run `txnsim check FILE`",
+            ) from None
         return VerdictView(
             healthy=verdict.healthy,
             kinds=tuple(kind.value for kind in verdict.kinds),

@@ -42,7 +42,7 @@ from txnsim.http.replies import (
     refused,
 )
 from txnsim.http.server import ControlServer
-from txnsim.http.work_thread import WorkThread
+from txnsim.http.work_thread import TooLongError, WorkThread
 from txnsim.runtime.switch_interval import SWITCH_S
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.turns import Pace, Turns
@@ -636,6 +636,26 @@ async def test_the_token_is_traded_for_a_cookie_that_opens_the_port() -> None:
             assert answer.headers["cache-control"] == "no-store"
             assert (await page.get("/api/v1/clock")).status_code == 200
             assert (await page.get("/openapi.json")).status_code == 200
+
+
+async def test_work_ends_at_its_limit_of_time_and_the_next_one_is_done() -> None:
+    thread = WorkThread("work")
+
+    def endless() -> None:
+        while True:
+            pass
+
+    assert await thread.do_within(60.0, lambda: 1) == 1
+    found = await asyncio.gather(
+        thread.do_within(0.05, endless),
+        thread.do_within(0.01, lambda: 2),
+        return_exceptions=True,
+    )
+    assert [type(one) for one in found] == [TooLongError, TooLongError]
+    assert await thread.do_within(60.0, lambda: 3) == 3
+    with pytest.raises(ZeroDivisionError):
+        await thread.do_within(60.0, lambda: 1 // 0)
+    thread.close()
 
 
 async def test_where_no_token_is_wanted_there_is_no_cookie() -> None:

@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from benchmarks.call_counts import counter, counts
 from tests.support.told import FAILED, UNKNOWN, Told
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.judge import judge
+from txnsim_lab.check.observations import (
+    Began,
+    Ended,
+    Position,
+    Read,
+    Record,
+    SentOffsets,
+    Wrote,
+)
 
 
 def test_nothing_seen_is_healthy() -> None:
@@ -49,3 +60,37 @@ def test_attempts_to_write_one_record_share_its_value() -> None:
     told.wrote("T2", "r1", outcome=FAILED)
     told.wrote("T2", "r1", 7, partition=1)
     assert judge(told.history).healthy
+
+
+WROTE = Wrote(at_ms=0, who="p", topic="a", partition=0, value="v", offset=0)
+SENT = SentOffsets(at_ms=0, who="p", topic="a", partition=0, group="g", position=1)
+READ = Read(
+    at_ms=0,
+    who="p",
+    topic="a",
+    partition=0,
+    asked=0,
+    next_offset=1,
+    records=(Record(offset=0, value="v"),),
+)
+
+
+def test_a_place_for_each_record_takes_no_time_squared() -> None:
+    def steps(count: int) -> int:
+        history = History()
+        for at in range(count):
+            label, was = f"t{at}", msgspec.structs.replace
+            began = Began(at_ms=at, who="p", transaction=label, transactional_id=f"x{at}")
+            history.add(began)
+            here = Position(topic="a", partition=at, offset=0)
+            history.add(was(WROTE, partition=at, transaction=label, of=(here,)))
+            history.add(was(SENT, partition=at, transaction=label))
+            history.add(Ended(at_ms=at, who="p", transaction=label, commit=True))
+            history.add(was(READ, partition=at))
+        profile = counter()
+        profile.enable()
+        judge(history)
+        profile.disable()
+        return sum(counts(profile).values())
+
+    assert steps(400) < 2.5 * steps(200)

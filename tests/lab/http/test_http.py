@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import jsonschema
@@ -26,6 +27,7 @@ from txnsim.http import _app as app
 from txnsim.http import _openapi as openapi
 from txnsim.http._app import ControlApi
 from txnsim.http._guard import AccessRules
+from txnsim.http.work_thread import WorkThread
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.runtime.wall_clock import wall_ms
@@ -33,6 +35,7 @@ from txnsim.security.options import SecureListener, SecurityProtocol
 from txnsim.server.security_demo import demo_security
 from txnsim.trace.reading import Recording
 from txnsim_lab.http import _explaining as explaining
+from txnsim_lab.http import _judging
 from txnsim_lab.http import _practising as practising
 from txnsim_lab.http.proxy import ProxyApi
 from txnsim_lab.proxy.addresses import Endpoint
@@ -230,11 +233,32 @@ async def test_an_onlooker_sees_what_everybody_can(
         committed, uncommitted, _end = seen[4:]
         assert (committed.get("records"), committed["last_stable_offset"]) == (None, 0)
         assert uncommitted["records"] == [{"offset": 0, "value": "v"}]
-        healthy = (await client.post(VERDICTS, json=seen)).json()
+        with patch.object(WorkThread, "do", at_once):
+            healthy = (await client.post(VERDICTS, json=seen)).json()
         assert healthy == {"healthy": True, "kinds": [], "anomalies": []}
         await producer.commit()
 
 
+async def at_once(_: WorkThread, work: Callable[[], Any]) -> Any:
+    """Virtual time has no threads."""
+    return work()
+
+
+async def test_judging_has_a_limit_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(_judging, "JUDGE_S_MAX", 0.1)
+    async with port() as ask:
+        assert (await ask.post(VERDICTS, json=[])).status_code == 200
+        monkeypatch.setattr(_judging.judges, "judge", endless)
+        refused = await ask.post(VERDICTS, json=[])
+        assert refused.status_code == 422
+        assert "txnsim check" in refused.text
+
+
+@patch.object(WorkThread, "do", at_once)
 def test_the_judges_convict_over_the_port_as_everywhere() -> None:
     place = {"topic": "t", "partition": 0}
     history: list[dict[str, Any]] = [
@@ -265,6 +289,7 @@ def test_the_judges_convict_over_the_port_as_everywhere() -> None:
         (VERDICTS, TWICE, 422, "observations 1 and 2: the value 'v' names two records of t-0"),
     ],
 )
+@patch.object(WorkThread, "do", at_once)
 @within(run_story)
 async def test_what_can_not_be_looked_at_or_judged_is_refused(
     cluster: VirtualCluster,
