@@ -122,7 +122,7 @@ class Tally:
                     _count(self.classic_protocols, name, sign)
 
     def resolved(self, regex: str, topics: frozenset[str]) -> None:
-        """An expression stands for these topics from now on; for none where it is forgotten."""
+        """Count the topics that a lookup of a regular expression found; none removes them."""
         self._count_names(self._names_of((), (), {regex: topics}))
         if topics:
             self._resolved[regex] = topics

@@ -144,7 +144,7 @@ class _Takers:
         self._fewest = [each for line in lines.values() for each in line]
         heapify(self._fewest)
         self.steps = 0
-        """Heaps that were asked."""
+        """Heap lookups so far."""
 
     def topics(self) -> list[uuid.UUID]:
         """The topics, those with the fewest takers first."""
@@ -157,7 +157,7 @@ class _Takers:
         return min([self._first(line) for line in lines])[2]
 
     def fewest(self) -> int:
-        """How many partitions the member with the fewest of all has."""
+        """Smallest number of partitions of any member."""
         return self._first(self._fewest)[0]
 
     def give(self, partition: TopicIdPartition, member_id: str) -> None:

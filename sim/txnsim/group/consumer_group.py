@@ -268,7 +268,7 @@ class ConsumerGroup:
         return self.tally.regexes.get(regex, 0)
 
     def last_lookup(self) -> tuple[int, int]:
-        """When the last lookup of an expression was made, and of which metadata; -1 of none."""
+        """Newest timestamp and metadata offset among resolved regular expressions."""
         if self._last_lookup is None:
             found = self.resolved.values()
             self._last_lookup = (

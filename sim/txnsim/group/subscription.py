@@ -62,10 +62,10 @@ class TopicsReader:
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[bytes, frozenset[str] | None]] = {}
-        """By how they begin: topics as they are written, and what that says."""
+        """First bytes of a subscription -> its encoded topics, decoded."""
 
     def of_all(self, subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-        """The topics of all; None where one of them can't be read."""
+        """Union of subscribed topics; None if a subscription is unreadable."""
         known = self._known
         self._known = {}
         lists: dict[int, frozenset[str]] = {}

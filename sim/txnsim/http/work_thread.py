@@ -23,7 +23,7 @@ T = TypeVar("T")
 HAS_THREADS: Final = sys.platform != "emscripten"
 
 
-class TooLongError(Exception):
+class _TooLongError(TimeoutError):
     """Work was ended at its limit of time."""
 
 
@@ -46,7 +46,7 @@ class WorkThread:
         being done.
 
         Raises:
-            TooLongError: It took longer, and was ended.
+            TimeoutError: It took longer, and was ended.
         """
         begun = [True]
         overdue = asyncio.get_running_loop().call_later(limit_s, self._end, begun)
@@ -60,20 +60,20 @@ class WorkThread:
             begun.clear()
             if self._limited is begun and self._thread is not None:
                 thread = ctypes.c_ulong(self._thread.ident or 0)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TooLongError))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_TooLongError))
 
     def _until_ended(self, begun: list[bool], work: Callable[[], T]) -> T:
         try:
             with self._lock:
                 if not begun:
-                    raise TooLongError
+                    raise _TooLongError
                 self._limited = begun
             try:
                 return work()
             finally:
                 with self._lock:
                     self._limited = None
-        except TooLongError:
+        except _TooLongError:
             self._limited = None  # it may have come in between
             raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,13 +14,16 @@ import msgspec
 from txnsim import VERSION
 from txnsim.errors import ConfigError
 from txnsim.trace.reading import Recording
-from txnsim_lab.exam.results import PAGE, ExamRun, Result
+from txnsim_lab.exam.results import PAGE, ExamRun, Result, shown
 from txnsim_lab.http.page.one_file import one_file
 
 TEXT: Final = "README.md"
 DRIVER: Final = "driver"
 """The folder of the driver's own files."""
 SOURCE_BYTES_MAX: Final = 1 << 18
+SAID_MAX: Final = 2_000
+"""Characters of one thing that a driver says."""
+_MARKUP: Final = re.compile(r"[<>&\[\]]")
 _OBEYS: Final = (
     "The application obeys the library. It repeats a call whose error is retriable. It aborts after"
     " an error that is abortable. It closes the producer after every other error, and takes a new"
@@ -58,7 +62,7 @@ def folders(
         again = f"{command} --only {miss.situation} --transaction-version {miss.level}"
         text = "\n".join(_report(run, miss, again, sorted(sources)))
         found[f"{own}/{TEXT}"] = text.encode() + b"\n"
-        found[f"{own}/story.txt"] = "\n".join(miss.story).encode() + b"\n"
+        found[f"{own}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"
         found[f"{own}/versions.json"] = msgspec.json.format(
             msgspec.json.encode(_versions(run, miss)), indent=1
         )
@@ -108,10 +112,11 @@ def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
 
 
 def _report(run: ExamRun, miss: Result, again: str, sources: list[str]) -> Iterator[str]:
-    library = f"{run.library} {run.version}"
+    library = _plain(f"{run.library} {run.version}")
     yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
     yield f"## What was done\n\n{_OBEYS}\n"
-    yield from (f"{number}. `{step}`" for number, step in enumerate(miss.steps, 1))
+    steps = (_one_line(step).replace("`", "'") for step in miss.steps)
+    yield from (f"{number}. `{step}`" for number, step in enumerate(steps, 1))
     yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS}\n"
     yield "## What was seen\n"
     yield from _listed(miss.because)
@@ -127,13 +132,25 @@ def _report(run: ExamRun, miss: Result, again: str, sources: list[str]) -> Itera
     yield "## Versions\n"
     yield from _listed(f"{name}: {value}" for name, value in _versions(run, miss).items())
     yield "\n## What happened in the cluster\n"
-    yield from (f"    {line}" for line in miss.story)
+    yield from (f"    {_one_line(line)}" for line in miss.story)
     if miss.recording:
         yield f"\n[{PAGE}]({PAGE}) shows it step by step."
 
 
 def _listed(lines: Iterable[str]) -> Iterator[str]:
-    return (f"- {' '.join(line.split())}" for line in lines)
+    return (f"- {_plain(line)}" for line in lines)
+
+
+def _one_line(text: str) -> str:
+    """Text of a driver or its library, shortened, control characters escaped."""
+    cut = text if len(text) <= SAID_MAX else f"{text[:SAID_MAX]} … {len(text) - SAID_MAX} more"
+    return shown(cut)
+
+
+def _plain(text: str) -> str:
+    """One line with Markdown and HTML characters escaped."""
+    words = " ".join(_one_line(text).split())
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", words)
 
 
 def _of_driver(sources: list[str]) -> str:

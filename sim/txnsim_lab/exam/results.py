@@ -107,6 +107,13 @@ UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
 """Outcomes that are reported in full."""
 
 
+def shown(text: str) -> str:
+    """What a driver said, in one line, with escapes for characters that terminals obey."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
     """The report as HTML.
 
@@ -115,7 +122,7 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
         misses: Where the folders of misses are, as the page links to them; empty for nowhere.
         known: Misses that have no folder, by id.
     """
-    title = f"The exam of {run.library} {run.version}"
+    title = shown(f"The exam of {run.library} {run.version}")
     counts = ", ".join(f"{run.count(one)} {one}" for one in Outcome)
     return "\n".join(
         (
@@ -143,7 +150,7 @@ def _row(result: Result) -> str:
 def _stories(run: ExamRun, misses: str, known: Collection[str]) -> Iterator[str]:
     for result in (one for one in run.results if one.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
-        yield f"<ul>{''.join(f'<li>{escape(one)}' for one in result.because)}</ul>"
+        yield f"<ul>{''.join(f'<li>{escape(shown(one))}' for one in result.because)}</ul>"
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"
         has_folder = result.outcome is Outcome.MISSED and result.id not in known
         if misses and result.recording and has_folder:
@@ -153,4 +160,5 @@ def _stories(run: ExamRun, misses: str, known: Collection[str]) -> Iterator[str]
             ("What was done", result.steps),
             ("What happened in the cluster", result.story),
         ):
-            yield f"<h3>{heading}</h3><pre>{escape(chr(10).join(lines))}</pre>"
+            told = chr(10).join(map(shown, lines))
+            yield f"<h3>{heading}</h3><pre>{escape(told)}</pre>"

@@ -19,7 +19,7 @@ from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import Body, RefusedError
 from txnsim.http.wire_noun import WireNoun
-from txnsim.http.work_thread import TooLongError, WorkThread
+from txnsim.http.work_thread import WorkThread
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
 from txnsim_lab.scenario.onlooker import ONLOOKER, look
@@ -96,7 +96,7 @@ class JudgingRoutes(WireNoun):
             verdict = await self._judge.do_within(JUDGE_S_MAX, lambda: judges.judge(history))
         except HistoryError as error:
             raise RefusedError(422, str(error)) from None
-        except TooLongError:
+        except TimeoutError:
             raise RefusedError(
                 422,
                 f"judging takes more than {JUDGE_S_MAX:g} s; write the history to a file, one "

@@ -9,12 +9,13 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from tests.lab.exam.test_exam import YES, driver
 from txnsim import VERSION
 from txnsim.errors import ConfigError
-from txnsim_lab.exam.misses import driver_sources, folders
+from txnsim_lab.exam.misses import SAID_MAX, driver_sources, folders
 from txnsim_lab.exam.results import page
 from txnsim_lab.exam.run import chosen, run_exam
 from txnsim_lab.exam.situations import SITUATIONS
@@ -46,6 +47,27 @@ def test_a_miss_can_be_reported_and_opens_in_the_page() -> None:
     assert (versions["transaction.version"], versions["txnsim"]) == (2, VERSION)
     assert b"reads-open@2" in files["reads-open-2/page.html"]
     assert 'href="all/reads-open-2/page.html"' in page(run, misses="all")
+
+
+def test_what_a_driver_says_is_no_order_to_a_terminal_or_a_page() -> None:
+    program = YES.replace('"yes"', '"yes", "runtime": "Yes 1.0"')
+    run = asyncio.run(run_exam(driver(program), chosen(SITUATIONS, ["reads-open"]), levels=(2,)))
+    (miss,) = run.misses()
+    said = "\x1b[2J\u202e<script>alert(1)</script>[x](y)" + "z" * 200_000
+    hostile = msgspec.structs.replace(
+        miss, because=(said,), errors=(said,), story=(said,), steps=(f"`{said}",), recording=b""
+    )
+    run = msgspec.structs.replace(run, library=said[:40], results=(hostile,))
+    for name, data in folders(run, command="txnsim exam run").items():
+        if name.endswith(".json"):
+            continue  # what programs read stays exact
+        text = data.decode()
+        assert not {"\x1b", "\u202e"} & set(text), name
+        assert len(text) < 20 * SAID_MAX, name
+        if name.endswith(".md"):
+            prose = [line for line in text.splitlines() if not re.match(r"    |\d+\. `", line)]
+            assert not [line for line in prose if "<script>" in line or "[x](y)" in line]
+    assert not {"\x1b", "\u202e"} & set(page(run))
 
 
 def test_the_files_of_a_driver_are_those_that_its_command_names(tmp_path: Path) -> None:

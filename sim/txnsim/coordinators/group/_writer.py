@@ -30,7 +30,7 @@ from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 _NONE: Final = ErrorCode.none
 TOO_MUCH: Final = ErrorCode.unknown_server_error
-"""What a client is told of records that are larger than a batch may be."""
+"""Error code for records beyond ``max.message.bytes``."""
 _TRIPPED: Final = ErrorCode.unknown_server_error
 _SIZE: Final = ErrorCode.invalid_commit_offset_size
 _TOO_LARGE: Final = frozenset(
@@ -50,7 +50,7 @@ _WORDS: Final = {
 
 
 MANY_RECORDS: Final = 500
-"""A batch of more is not made to its end where it becomes too large."""
+"""Above this number encoding stops at ``max.message.bytes``."""
 
 
 DecideCommit = Callable[[GroupShard], CommitDecision | Rejection]
@@ -135,9 +135,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     def _within_limit(
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> EncodedRecords | Rejection:
-        """Many records with their bytes; where they are too many for a batch, the rest of them is
-        not made to be refused.
-        """
+        """Encode many records, and stop at the first one beyond ``max.message.bytes``."""
         left = limit = self.log.batch_bytes_max(shard.partition) or sys.maxsize
         pieces: list[bytes] = []
         for number, record in enumerate(records):
