@@ -130,11 +130,12 @@ def positions(target: Target) -> int:
         for number in range(5):
             _create(connection, f"small-{number}", 1)
     with target.socket() as connection:
-        for group in range(60):
-            parts = range(PARTITIONS - 1)
-            exchange(connection, _commit(f"p{group}", WIDE, parts), answers=1)
-        for topic in range(5):
-            exchange(connection, _commit("fifty", f"gone-{topic}", range(9_990)), answers=1)
+        places = [(f"p{group}", WIDE) for group in range(60)]
+        places += [("fifty", f"gone-{topic}") for topic in range(5)]
+        for group_id, topic in places:
+            for start in range(0, 9_900, 330):
+                parts = range(start, start + 330)
+                exchange(connection, _commit(group_id, topic, parts), answers=1)
     target.is_made()
     sent = 0
     with target.connect() as connection:
@@ -263,4 +264,6 @@ ATTACKS: Final = (
     Attack("group-many-names", many_names, serve=(*SERVE, "--topic", "other:1")),
     Attack("group-many-protocols", many_protocols, serve=SERVE),
     Attack("group-static-members", static_members, serve=(*SERVE, "--topic", "other:1")),
+    Attack("group-positions", positions, serve=(*SERVE, *WIDE_TOPICS), limit_s=LIMIT_S),
+    Attack("group-pending-positions", pending, serve=SERVE, limit_s=LIMIT_S),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
@@ -117,7 +118,7 @@ class GroupWorld:
         self.env = env
         self.log = ListLog()
         self.image: ClusterImage = image(orders=3)
-        numbers = iter(range(1, 1_000))
+        numbers = itertools.count(1)
         self.settings = Settings(
             offsets_topic_num_partitions=PARTITIONS,
             **{"group_initial_rebalance_delay_ms": 0, **settings},

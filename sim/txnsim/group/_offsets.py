@@ -53,6 +53,12 @@ class Offsets(msgspec.Struct, eq=False):
     _pending: dict[ProducerId, _Pending] = {}
     _open: dict[str, dict[TopicPartition, set[ProducerId]]] = {}
     """Producers with pending positions by group and partition: ``_pending`` the other way round."""
+    _places: dict[str, dict[tuple[str, TopicPartition], None]] = {}
+    """Topic -> groups and partitions with a position, committed or pending."""
+    pending_counts: dict[ProducerId, int] = {}
+    """Producer -> positions that its next marker decides."""
+    _deleted: dict[str, int] = {}
+    """Topic -> offset below which its positions were another topic's of that name."""
 
     # Replay: living and loading alike
 
@@ -81,9 +87,14 @@ class Offsets(msgspec.Struct, eq=False):
             )
             return
         groups = self._pending.setdefault(producer_id, {})
-        groups.setdefault(record.group_id, {})[record.topic_partition] = (record, record_offset)
+        pending = groups.setdefault(record.group_id, {})
+        place = record.topic_partition
+        if place not in pending:
+            self.pending_counts[producer_id] = self.pending_counts.get(producer_id, 0) + 1
+        pending[place] = (record, record_offset)
         partitions = self._open.setdefault(record.group_id, {})
-        partitions.setdefault(record.topic_partition, set()).add(producer_id)
+        partitions.setdefault(place, set()).add(producer_id)
+        self._places.setdefault(place.topic, {})[record.group_id, place] = None
 
     def apply_delete(self, record: OffsetDeleted, *, record_offset: int, replicated: int) -> None:
         """A tombstone is in the log: it removes the position and the pending ones for it."""
@@ -101,6 +112,7 @@ class Offsets(msgspec.Struct, eq=False):
             self._close(group_id, topic_partition, producer_id)
             groups = self._pending[producer_id]
             del groups[group_id][topic_partition]
+            self.pending_counts[producer_id] -= 1
             if not groups[group_id]:
                 del groups[group_id]
 
@@ -111,6 +123,7 @@ class Offsets(msgspec.Struct, eq=False):
 
         A plain commit that was written after the pending one stays the position.
         """
+        self.pending_counts.pop(producer_id, None)
         for group_id, pending in self._pending.pop(producer_id, {}).items():
             for topic_partition, (record, record_offset) in pending.items():
                 self._close(group_id, topic_partition, producer_id)
@@ -151,7 +164,9 @@ class Offsets(msgspec.Struct, eq=False):
     ) -> OffsetCommitted | None:
         """The group's position as of the records below an offset."""
         position = self._committed.get(group_id, {}).get(topic_partition)
-        return None if position is None else position.below(below)
+        if position is None or (self._deleted and self._is_old(position)):
+            return None
+        return position.below(below)
 
     def groups(self) -> tuple[str, ...]:
         """Groups with a position."""
@@ -161,8 +176,45 @@ class Offsets(msgspec.Struct, eq=False):
         """The group's positions, in the order of their first commit."""
         for position in self._committed.get(group_id, {}).values():
             record = position.below(below)
-            if record is not None:
+            if record is not None and not (self._deleted and self._is_old(position)):
                 yield record
+
+    def count_in(self, group_id: str) -> int:
+        """Committed positions of a group."""
+        return len(self._committed.get(group_id, ()))
+
+    def count_of(self, topic: str) -> int:
+        """Groups and partitions of the topic with a position."""
+        return len(self._places.get(topic, ()))
+
+    def places_of(self, topic: str) -> tuple[tuple[str, TopicPartition], ...]:
+        """Group and partition of each position on a topic, committed or pending."""
+        return tuple(self._places.get(topic, ()))
+
+    # Deleted topics whose tombstones are still being written
+
+    def topic_deleted(self, topic: str, *, end_offset: int) -> None:
+        """Hide the positions of a deleted topic: one of the same name may be created before all
+        tombstones are in the log.
+        """
+        self._deleted[topic] = end_offset
+
+    def is_deleted(self, group_id: str, place: TopicPartition) -> bool:
+        """Whether the position there, and each pending one, belongs to a deleted topic."""
+        end_offset = self._deleted.get(place.topic, -1)
+        position = self._committed.get(group_id, {}).get(place)
+        if position is not None and position.record_offset >= end_offset:
+            return False
+        return all(
+            self._pending[producer_id][group_id][place][1] < end_offset
+            for producer_id in self._open.get(group_id, {}).get(place, ())
+        )
+
+    def _is_old(self, position: _Position) -> bool:
+        if not self._deleted or position.record is None:
+            return False
+        end_offset = self._deleted.get(position.record.topic_partition.topic, -1)
+        return position.record_offset < end_offset
 
     def is_pending(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Some transaction has a position pending there."""
@@ -185,7 +237,9 @@ class Offsets(msgspec.Struct, eq=False):
             held.previous = None
         if visible_from < replicated:
             held = None
-        positions[record.topic_partition] = _Position(
+        place = record.topic_partition
+        self._places.setdefault(place.topic, {})[record.group_id, place] = None
+        positions[place] = _Position(
             record, record_offset=record_offset, visible_from=visible_from, previous=held
         )
 
@@ -194,6 +248,16 @@ class Offsets(msgspec.Struct, eq=False):
         del positions[topic_partition]
         if not positions:
             del self._committed[group_id]
+        self._forget(group_id, topic_partition)
+
+    def _forget(self, group_id: str, place: TopicPartition) -> None:
+        """Take a place off the index where nothing is left there."""
+        if place in self._committed.get(group_id, ()) or place in self._open.get(group_id, ()):
+            return
+        places = self._places.get(place.topic, {})
+        places.pop((group_id, place), None)
+        if not places:
+            self._places.pop(place.topic, None)
 
     def _close(
         self, group_id: str, topic_partition: TopicPartition, producer_id: ProducerId
@@ -205,3 +269,4 @@ class Offsets(msgspec.Struct, eq=False):
             del partitions[topic_partition]
             if not partitions:
                 del self._open[group_id]
+            self._forget(group_id, topic_partition)

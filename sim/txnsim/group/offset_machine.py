@@ -23,6 +23,16 @@ from txnsim.types import Decision, TopicPartition
 
 _NONE: Final = ErrorCode.none
 
+PENDING_MAX: Final = 100_000
+"""Pending positions of a producer on a partition of ``__consumer_offsets``: its marker decides all
+of them in one step.
+"""
+
+DEVIATIONS: Final = (
+    "A transaction has at most 100,000 positions on a partition of __consumer_offsets; a "
+    "TxnOffsetCommit with more is refused (INVALID_COMMIT_OFFSET_SIZE).",
+)
+
 CommitDecision = Decision[OffsetCommitted, PartitionErrors, None]
 DeleteDecision = Decision[GroupRecord, PartitionErrors, None]
 
@@ -187,14 +197,11 @@ def _places_of(shard: GroupShard, group_id: str) -> dict[TopicPartition, None]:
 
 def delete_topic_offsets(shard: GroupShard, topics: frozenset[str]) -> tuple[OffsetDeleted, ...]:
     """Tombstones of every group's positions on topics that were deleted."""
-    found = []
-    for group_id in shard.groups:
-        found += [
-            record
-            for record in delete_all_offsets(shard, group_id)
-            if record.topic_partition.topic in topics
-        ]
-    return tuple(found)
+    return tuple(
+        OffsetDeleted(group_id=group_id, topic_partition=place)
+        for topic in sorted(topics)
+        for group_id, place in shard.offsets.places_of(topic)
+    )
 
 
 def expire_offsets(

@@ -22,7 +22,7 @@ from txnsim.faults.subjects import Subject
 from txnsim.group.log_format import EncodedRecords, encode_batch, encode_in_batch, share_out
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
-from txnsim.group.records import GroupRecord, OffsetCommitted
+from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.runtime.env import Clock
 from txnsim.runtime.turns import Pace
@@ -137,23 +137,39 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     ) -> EncodedRecords | Rejection:
         """Encode many records, and stop at the first one beyond ``max.message.bytes``."""
         left = limit = self.log.batch_bytes_max(shard.partition) or sys.maxsize
+        if sum(map(_bytes_least, records)) > limit:
+            return self._refused(shard, records, f"{len(records)} records", limit)
         pieces: list[bytes] = []
         for number, record in enumerate(records):
             pieces.append(encode_in_batch(record, number))
             left -= len(pieces[-1])
             if left < 0:
-                reason = f"{len(records)} records are larger than the {limit} bytes of a batch"
-                return Rejection(error=self._too_large(shard, records), reason=reason)
+                return self._refused(shard, records, f"{number + 1} records", limit)
         encoded = EncodedRecords(records)
         encoded.pieces = pieces
         return encoded
 
+    def refuse_many(self, shard: GroupShard, group_id: str, tombstones: int) -> Rejection | None:
+        """Refuse so many tombstones of a group before they are made; before 4.0 they take effect
+        whatever the log says.
+        """
+        limit = self.log.batch_bytes_max(shard.partition)
+        if self.shares_out and tombstones * (17 + len(group_id)) > limit > 0:
+            return self._refused(shard, (), f"{tombstones} tombstones", limit)
+        return None
+
+    def _refused(
+        self, shard: GroupShard, records: Sequence[GroupRecord], what: str, limit: int
+    ) -> Rejection:
+        reason = f"{what} are larger than the {limit} bytes of a batch"
+        return Rejection(error=self._too_large(shard, records), reason=reason)
+
     @staticmethod
     def _too_large(shard: GroupShard, records: Sequence[GroupRecord]) -> ErrorCode:
-        is_position = isinstance(records[0], OffsetCommitted)
-        if is_position and not shard.rules.large_positions_are_server_errors:
-            return _SIZE
-        return coordinator_error(ErrorCode.message_too_large)
+        error = coordinator_error(ErrorCode.message_too_large)
+        if records and isinstance(records[0], OffsetCommitted):
+            return error if shard.rules.large_positions_are_server_errors else _SIZE
+        return error
 
     def clean_up(self, shard: GroupShard, records: Sequence[GroupRecord]) -> Rejection | None:
         """Append records that need not go together, each part as soon as the log has it
@@ -201,6 +217,13 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         timeout_ms = self.timeout_ms()
         waiting = self.log.committed(shard.partition, offset, timeout_ms=timeout_ms)
         return _NONE if waiting is None else coordinator_error(await waiting)
+
+
+def _bytes_least(record: GroupRecord) -> int:
+    """Lower bound for the size of a record in a batch."""
+    if isinstance(record, OffsetDeleted | OffsetCommitted):
+        return 17 + len(record.group_id) + len(record.topic_partition.topic)
+    return 17
 
 
 async def prepared(decide: DecideCommit, shard: GroupShard, pace: Pace) -> DecideCommit:

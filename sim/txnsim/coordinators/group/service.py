@@ -53,6 +53,7 @@ from txnsim.group.offset_commands import (
     Position,
 )
 from txnsim.group.offset_machine import (
+    PENDING_MAX,
     CommitDecision,
     DeleteDecision,
     decide_commit,
@@ -62,7 +63,7 @@ from txnsim.group.offset_machine import (
     expire_offsets,
     fetch_offsets,
 )
-from txnsim.group.records import GroupRecord
+from txnsim.group.records import GroupRecord, OffsetDeleted
 from txnsim.group.shard import GroupShard
 from txnsim.group.state import ClassicGroupState, Group
 from txnsim.interbroker.transactions import TxnMarker
@@ -80,6 +81,7 @@ from txnsim.types import (
     NO_PRODUCER_ID,
     BrokerId,
     CoordinatorEpoch,
+    TopicPartition,
 )
 
 _log: Final = Logger("txnsim.group")
@@ -87,6 +89,9 @@ _log: Final = Logger("txnsim.group")
 _NOT_RUNNING: Final = Rejection(
     error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
 )
+
+SLICE_POSITIONS: Final = 200
+"""Positions of deleted topics that go without a break."""
 
 DecisionT = TypeVar("DecisionT", CommitDecision, DeleteDecision)
 
@@ -313,6 +318,12 @@ class GroupCoordinator:
             return Rejection(error=coordinator_error(guard.error), reason=guard.reason)
         if not self._ownership.is_current(shard):
             return self._ownership.refuse(shard.partition)
+        pending = shard.offsets.pending_counts.get(producer.producer_id, 0)
+        if pending + len(command.positions) > PENDING_MAX:
+            return Rejection(
+                error=ErrorCode.invalid_commit_offset_size,
+                reason=f"a transaction has at most {PENDING_MAX} positions",
+            )
         decision = await self._decided(
             shard, partial(self._decide_commit, command), producer=producer, first=first
         )
@@ -389,6 +400,9 @@ class GroupCoordinator:
             group = refused or shard.deletable(group_id)
             if isinstance(group, Rejection):
                 return group
+        refused = self._writer.refuse_many(shard, group_id, shard.offsets.count_in(group_id))
+        if refused is not None:
+            return refused
         records = (*delete_all_offsets(shard, group_id), *group.tombstones())
         self._group_timers.forget(shard, group_id)
         return await self._take_away(shard, records)
@@ -446,7 +460,30 @@ class GroupCoordinator:
     def topics_deleted(self, topics: frozenset[str]) -> None:
         """Delete the positions on deleted topics."""
         for shard in self._ownership:
-            self._clean_up(shard, delete_topic_offsets(shard, topics))
+            if sum(map(shard.offsets.count_of, topics)) <= SLICE_POSITIONS:
+                self._clean_up(shard, delete_topic_offsets(shard, topics))
+                continue
+            for topic in topics:
+                shard.offsets.topic_deleted(topic, end_offset=shard.end_offset)
+            pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
+            places = [place for topic in topics for place in shard.offsets.places_of(topic)]
+            steps = self._cleaned_up(shard, places)
+            self._tasks.drive(pace.run(steps), settled, name="group.topics-deleted")
+
+    def _cleaned_up(
+        self, shard: GroupShard, places: Sequence[tuple[str, TopicPartition]]
+    ) -> Generator[int, None, None]:
+        """Write tombstones in slices; a position that was committed since stays."""
+        for start in range(0, len(places), SLICE_POSITIONS):
+            if not self._ownership.is_current(shard):
+                return
+            part = [
+                OffsetDeleted(group_id=group_id, topic_partition=place)
+                for group_id, place in places[start : start + SLICE_POSITIONS]
+                if shard.offsets.is_deleted(group_id, place)
+            ]
+            self._clean_up(shard, part)
+            yield len(part)
 
     # Parts
 

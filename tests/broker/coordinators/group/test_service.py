@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -11,11 +12,14 @@ from structlog.testing import capture_logs
 from tests.support.group_world import GROUP, HOME, PRODUCER, GroupWorld, commit_of, run_groups
 from tests.support.steps import load_whole, read_whole
 from tests.support.within import within
+from txnsim.coordinators.group import service
+from txnsim.coordinators.group.service import SLICE_POSITIONS
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import (
     CommitOffsets,
     CommittingProducer,
     DeleteOffsets,
+    FetchOffsets,
     NewPosition,
     PartitionErrors,
 )
@@ -538,3 +542,92 @@ def test_a_cleanup_that_is_refused_for_ever_is_told_once() -> None:
             assert len(lines) == 1
 
     run_groups(main)
+
+
+# Very many positions.
+
+
+async def committed(world: GroupWorld, topic: str, count: int, *, group_id: str = GROUP) -> None:
+    positions = tuple(
+        NewPosition(topic_partition=TopicPartition(topic, index), offset=1)
+        for index in range(count)
+    )
+    done = await world.groups.commit(CommitOffsets(group_id=group_id, positions=positions))
+    assert not isinstance(done, Rejection), done
+
+
+async def told(world: GroupWorld, topic: str, index: int) -> int:
+    wanted = FetchOffsets(group_id=GROUP, partitions=(TopicPartition(topic, index),))
+    found = await world.groups.fetch(wanted)
+    assert not isinstance(found, Rejection)
+    return found[0].offset
+
+
+@within(run_groups)
+async def test_positions_of_a_deleted_topic_go_in_slices_and_are_told_of_no_other_topic(
+    world: GroupWorld,
+) -> None:
+    await committed(world, "gone", 3_000)
+    await committed(world, "stays", 2)
+    before = len(world.log.batches)
+    world.groups.topics_deleted(frozenset({"gone", "unknown"}))
+    assert [await told(world, "gone", index) for index in (0, 2_999)] == [-1, -1]
+    new = NewPosition(topic_partition=TopicPartition("gone", 2_999), offset=7)
+    await world.groups.commit(CommitOffsets(group_id=GROUP, positions=(new,)))
+    assert await told(world, "gone", 2_999) == 7, "the new topic of that name has a position"
+    await asyncio.sleep(1)
+    assert len(world.log.batches) - before >= 3_000 // SLICE_POSITIONS
+    assert await told(world, "gone", 2_999) == 7
+    assert await told(world, "stays", 1) == 1
+    world.unload()
+    world.load()
+    assert [await told(world, "gone", index) for index in (0, 2_998, 2_999)] == [-1, -1, 7]
+
+
+@within(run_groups)
+async def test_pending_positions_of_a_deleted_topic_go_too_but_not_those_of_the_next_one(
+    world: GroupWorld,
+) -> None:
+    await committed(world, "orders", 1_000)
+    await pending(world, 9)
+    world.groups.topics_deleted(frozenset({"orders"}))
+    world.groups.marker_written(HOME, marker(committed=True), world.log.end)
+    assert await told(world, "orders", 0) == -1
+    await asyncio.sleep(1)
+    await pending(world, 10)
+    world.groups.marker_written(HOME, marker(committed=True), world.log.end - 1)
+    assert await told(world, "orders", 0) == 10
+
+
+@within(run_groups)
+async def test_a_transaction_has_so_many_positions_and_no_more(world: GroupWorld) -> None:
+    with patch.object(service, "PENDING_MAX", 1):
+        await _one_position_at_most(world)
+
+
+async def _one_position_at_most(world: GroupWorld) -> None:
+    await pending(world, 9)
+    refused = await unverified(world, PRODUCER.producer_id, 0)
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.invalid_commit_offset_size
+    world.groups.marker_written(HOME, marker(committed=False), world.log.end)
+    assert not isinstance(await unverified(world, PRODUCER.producer_id, 0), Rejection)
+
+
+@within(run_groups)
+async def test_a_group_with_too_many_positions_for_a_batch_is_refused_before_they_are_encoded(
+    world: GroupWorld,
+) -> None:
+    await committed(world, "orders", 2_000)
+    world.log.limit = 2_000 * 17
+    refused = await world.groups.delete(GROUP)
+    assert refused is not None
+    assert refused.error is E.unknown_server_error
+    assert "2000 tombstones" in refused.reason
+    assert await told(world, "orders", 0) == 1
+    world.log.limit = 2_000 * 24 + 30
+    refused = await world.groups.delete(GROUP)
+    assert refused is not None
+    assert refused.error is E.unknown_server_error
+    world.log.limit = 1_048_588
+    assert await world.groups.delete(GROUP) is None

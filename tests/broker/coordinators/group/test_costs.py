@@ -1,0 +1,230 @@
+"""What a request or a step of the group coordinator costs, as a function of what is stored.
+
+Costs are calls of functions, so they are the same on every machine. A cost that is not named in
+``GROWING`` stays as it is however much is stored; one that is grows in proportion and no more. A
+new public method of the coordinator has to have a line in ``STEPS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import pytest
+
+from benchmarks.call_counts import counter, counts
+from tests.broker.coordinators.group.test_service import agreed, marker
+from tests.support.group_world import GROUP, HOME, PRODUCER, GroupWorld, commit_of, run_groups
+from txnsim.coordinators.group.service import GroupCoordinator
+from txnsim.errors import Rejection
+from txnsim.group.consumer_group import LEFT
+from txnsim.group.offset_commands import CommitOffsets, DeleteOffsets, NewPosition
+from txnsim.types import CoordinatorEpoch, TopicPartition
+
+SIZES: Final = (10, 100, 1_000)
+STEADY_MAX: Final = 1.3
+"""A steady cost may differ by so much: a dictionary grows, a slice ends."""
+PROPORTION_MAX: Final = 12.0
+"""From one size to the next, ten times larger one."""
+
+Step = Callable[[GroupWorld], Awaitable[Any]]
+
+
+async def members(world: GroupWorld, count: int) -> None:
+    """Members of one group of the consumer protocol, each second with a topic more."""
+    for number in range(count):
+        topics = ("orders", f"t{number % 2}")
+        joined = await world.consume(f"m{number}", topic_names=topics)
+        assert not isinstance(joined, Rejection), joined
+
+
+async def classic(world: GroupWorld, count: int) -> None:
+    """Members of one classic group that have a generation."""
+    joins = [world.later(world.join()) for _ in range(count)]
+    for join in joins:
+        await join
+
+
+async def names(world: GroupWorld, count: int) -> None:
+    """Topics in the subscription of another member."""
+    await world.consume("other", topic_names=tuple(f"n{number}" for number in range(count)))
+
+
+async def regexes(world: GroupWorld, count: int) -> None:
+    """Members that subscribe by one regular expression."""
+    for number in range(count):
+        await world.consume(f"r{number}", topic_names=None, topic_regex="o.*")
+
+
+async def positions(world: GroupWorld, count: int, group_id: str = "other") -> None:
+    """Positions of another group."""
+    places = tuple(
+        NewPosition(topic_partition=TopicPartition("wide", index), offset=1)
+        for index in range(count)
+    )
+    await world.groups.commit(CommitOffsets(group_id=group_id, positions=places))
+
+
+async def own_positions(world: GroupWorld, count: int) -> None:
+    """Positions of the same group."""
+    await positions(world, count, GROUP)
+
+
+async def pending(world: GroupWorld, count: int) -> None:
+    """Positions that wait for the marker of the same producer."""
+    places = tuple(
+        NewPosition(topic_partition=TopicPartition("wide", index), offset=1)
+        for index in range(count)
+    )
+    command = CommitOffsets(group_id=GROUP, positions=places, is_transactional=True)
+    await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
+
+
+STORED: Final = {
+    one.__name__: one
+    for one in (members, classic, names, regexes, positions, own_positions, pending)
+}
+
+
+async def joins(world: GroupWorld) -> None:
+    await world.consume("new", topic_names=("orders", "t0"))
+
+
+async def joins_and_stays(world: GroupWorld) -> None:
+    reply = await world.consume("new")
+    await world.consume("new", 0 if isinstance(reply, Rejection) else reply.member_epoch)
+
+
+async def joins_and_leaves(world: GroupWorld) -> None:
+    await world.consume("new")
+    await world.consume("new", LEFT)
+
+
+async def falls_silent(world: GroupWorld) -> None:
+    await world.consume("new", group_id="silent")
+    await world.pass_ms(46_000)
+
+
+async def own_classic(world: GroupWorld) -> None:
+    """JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a group of one."""
+    more = {"group_id": "small"}
+    joined = await world.join(**more)
+    world.heartbeat(joined.member_id, group_id="small")
+    world.leave(joined.member_id, group_id="small")
+
+
+async def transaction(world: GroupWorld) -> None:
+    command = commit_of(9, is_transactional=True)
+    await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
+
+
+async def delete_offsets(world: GroupWorld) -> None:
+    places = (TopicPartition("orders", 0),)
+    await world.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=places))
+
+
+async def now(step: object) -> None:
+    del step
+
+
+STEPS: Final[Mapping[str, tuple[Step, str]]] = {
+    "join of a consumer": (joins, "consumer_heartbeat"),
+    "heartbeat of a consumer": (joins_and_stays, "consumer_heartbeat"),
+    "leaving of a consumer": (joins_and_leaves, "consumer_heartbeat"),
+    "end of a session": (falls_silent, "consumer_heartbeat"),
+    "join of a small group": (own_classic, "join"),
+    "heartbeat of a small group": (own_classic, "heartbeat"),
+    "leaving of a small group": (own_classic, "leave"),
+    "sync": (lambda world: world.sync("nobody"), "sync"),
+    "commit": (lambda world: world.commit(member_id=""), "commit"),
+    "commit in a transaction": (transaction, "commit_in_transaction"),
+    "fetch": (lambda world: world.fetch(), "fetch"),
+    "deletion of a position": (delete_offsets, "delete_offsets"),
+    "deletion of a group": (lambda world: world.groups.delete("nobody"), "delete"),
+    "marker": (
+        lambda world: now(world.groups.marker_written(HOME, marker(committed=True), 10**6)),
+        "marker_written",
+    ),
+    "deletion of a topic": (
+        lambda world: now(world.groups.topics_deleted(frozenset({"orders"}))),
+        "topics_deleted",
+    ),
+    "list": (lambda world: now(world.groups.list()), "list"),
+    "find": (lambda world: now(world.groups.find(GROUP)), "find"),
+    "shards": (lambda world: now(world.groups.shards()), "shards"),
+    "owns": (lambda world: now(world.groups.owns(HOME)), "owns"),
+    "expiry": (lambda world: now(world.groups.expire()), "expire"),
+    "load": (lambda world: now(world.load()), "read"),
+    "begin of a load": (
+        lambda world: now(world.groups.begin_load(HOME, CoordinatorEpoch(99))),
+        "begin_load",
+    ),
+    "unload": (lambda world: now(world.unload()), "unload"),
+    "stop": (lambda world: now(world.groups.stop()), "stop"),
+}
+GROWING: Final[Mapping[str, frozenset[str]]] = {
+    # Once a second at most: the target is made of all members; records for those that changed.
+    "join of a consumer": frozenset({"members", "names", "regexes"}),
+    "heartbeat of a consumer": frozenset({"members", "names", "regexes"}),
+    "leaving of a consumer": frozenset({"members", "names", "regexes"}),
+    # All of them fall silent, too.
+    "end of a session": frozenset({"members", "classic", "regexes", "names"}),
+    # In slices.
+    "expiry": frozenset({"members", "classic", "positions", "own_positions", "regexes"}),
+    "load": frozenset(STORED),
+    # A producer has 100,000 at most.
+    "marker": frozenset({"pending"}),
+    # The group's own are looked through.
+    "deletion of a position": frozenset({"own_positions", "pending"}),
+    # Those who wait for an answer, and all timers.
+    "begin of a load": frozenset({"members", "classic", "regexes"}),
+    "unload": frozenset({"members", "classic", "regexes"}),
+    "stop": frozenset({"members", "classic", "regexes"}),
+}
+
+
+def cost(step: Step, what: str, count: int) -> int:
+    """Calls that the step takes where so much is stored."""
+    found = 0
+
+    async def story(world: GroupWorld) -> None:
+        nonlocal found
+        await STORED[what](world, count)
+        await world.pass_ms(1_500)  # a target may be made again
+        profile = counter()
+        profile.enable()
+        await step(world)
+        await world.pass_ms(1)
+        profile.disable()
+        found = sum(counts(profile).values())
+
+    run_groups(story)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", STORED)
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_costs_no_more_than_is_declared(name: str, what: str) -> None:
+    step, _ = STEPS[name]
+    few, some, many = (cost(step, what, size) for size in SIZES)
+    grows = what in GROWING.get(name, ())
+    most = PROPORTION_MAX if grows else STEADY_MAX
+    assert many <= most * max(some, 50), (few, some, many)
+    assert some <= most * max(few, 50), (few, some, many)
+
+
+def test_each_step_of_the_coordinator_is_declared() -> None:
+    public = {
+        name
+        for name, value in vars(GroupCoordinator).items()
+        if callable(value) and not name.startswith("_")
+    }
+    # Share groups are declared with the issue that brings them.
+    wanted = {name for name in public if "share" not in name}
+    assert {method for _, method in STEPS.values()} == wanted
+
+
+def test_what_is_declared_is_a_step_and_a_store() -> None:
+    assert GROWING.keys() <= STEPS.keys()
+    assert all(stored <= STORED.keys() for stored in GROWING.values())
