@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Final, TypeVar
 
 import msgspec
 
+from txnsim.broker._share_meters import GroupMeter, ShareMeter
 from txnsim.broker._share_persister import SharePersister
 from txnsim.broker.look_ahead import LookAhead
 from txnsim.errors import ErrorCode, Rejection
@@ -31,12 +33,14 @@ from txnsim.node.purgatory import Purgatory
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AcknowledgementBatch,
     Acquire,
     Acquired,
     DeadLetter,
+    RecordState,
     ShareSettings,
     Write,
 )
@@ -49,6 +53,8 @@ LOCKS_AT_ONCE: Final = 64
 """Share partitions whose locks are looked at without a break."""
 LOADS_AT_ONCE: Final = 64
 """Share partitions that are read from share coordinators at a time; the others wait."""
+TOLD_MAX: Final = 100
+"""Ranges of records that an event of the trace tells."""
 Watched = ShareKey | TopicPartition
 """What a ShareFetch waits for: a change of the share partition, or of the log."""
 Refuse = Callable[[Rejection], object]
@@ -59,6 +65,7 @@ DEVIATIONS: Final = (
     "that are rejected or were delivered too often are archived at once.",
 )
 
+_NO_MORE: Final[Mapping[str, object]] = {}
 _NOT_HERE: Final = Rejection(
     error=ErrorCode.unknown_topic_or_partition,
     reason="This server does not host this topic-partition.",
@@ -70,8 +77,31 @@ class LedShare(msgspec.Struct, eq=False):
 
     core: SharePartition
     place: TopicPartition
+    meter: GroupMeter
+    made_ms: int
+    """This and all times below are of ``Clock.elapsed_ms``."""
     due_ms: int | None = None
-    """When its locks are looked at next, by ``Clock.elapsed_ms``."""
+    """Deadline of its earliest acquisition lock."""
+    lock_timeouts: int = 0
+    """Records whose lock ran out."""
+    fetch_locked_ms: int = 0
+    fetch_idle_ms: int = 0
+    """Idle time of the fetch lock before it was taken."""
+    fetch_released_ms: int | None = None
+
+    def take_fetch_lock(self, fetch: object, now_ms: int) -> bool:
+        """One fetch at a time reads for a share partition."""
+        if not self.core.take_fetch_lock(fetch):
+            return False
+        released_ms = self.fetch_released_ms
+        self.fetch_locked_ms = now_ms
+        self.fetch_idle_ms = 0 if released_ms is None else now_ms - released_ms
+        return True
+
+    def release_fetch_lock(self, fetch: object, now_ms: int) -> None:
+        self.core.release_fetch_lock(fetch)
+        self.fetch_released_ms = now_ms
+        self.meter.fetch_lock_released(now_ms - self.fetch_locked_ms, self.fetch_idle_ms)
 
 
 class SharePartitions:
@@ -87,7 +117,11 @@ class SharePartitions:
         persister: SharePersister,
         purgatory: Purgatory[Watched],
         crossings: Crossings,
+        tracer: Tracer,
+        node: str,
     ) -> None:
+        self._tracer = tracer
+        self._node = node
         self._clock = clock
         self._tasks = tasks
         self._settings = settings
@@ -102,6 +136,7 @@ class SharePartitions:
         self._places: dict[TopicPartition, dict[ShareKey, None]] = {}
         self._due: list[tuple[int, int, LedShare]] = []
         self._numbers = count()
+        self.meter: Final = ShareMeter()
         self._timer: TimerHandle | None = None
         self._timed_ms = 0
         self._is_stopped = False
@@ -109,9 +144,17 @@ class SharePartitions:
     def __len__(self) -> int:
         return len(self._led)
 
+    def __iter__(self) -> Iterator[LedShare]:
+        """A snapshot of the led share partitions."""
+        return iter(tuple(self._led.values()))
+
     def find(self, key: ShareKey) -> SharePartition | None:
         led = self._led.get(key)
         return None if led is None else led.core
+
+    def now_ms(self) -> int:
+        """By the clock that times locks."""
+        return self._clock.elapsed_ms()
 
     def settings_of(self, group_id: str) -> ShareSettings:
         return share_settings(self._replicas.image.group_configs.get(group_id), self._settings())
@@ -131,7 +174,11 @@ class SharePartitions:
             log = self._replicas.leader(place)
             if isinstance(log, Rejection):
                 return log
-            led = LedShare(SharePartition(key, place.topic, log.leader_epoch), place)
+            meter = self.meter.of(key.group_id)
+            core = SharePartition(
+                key, place.topic, log.leader_epoch, added=meter.batch_records.observe
+            )
+            led = LedShare(core, place, meter, self._clock.elapsed_ms())
             self._led[key] = led
             self._groups.setdefault(key.group_id, {})[key] = None
             self._places.setdefault(place, {})[key] = None
@@ -173,12 +220,22 @@ class SharePartitions:
         if not read.error and read.start_offset == UNKNOWN_OFFSET:
             reset = await self._reset_offset(led)
         core = led.core
+        self.meter.load_ms.observe(self._clock.elapsed_ms() - led.made_ms)
         if core.phase is not Phase.INITIALIZING:  # it was fenced meanwhile
             return
         if isinstance(reset, Rejection):
             loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset)
         else:
             loaded = core.load(read, reset, self.settings_of(core.key.group_id))
+        told: dict[str, object] = {
+            "state_epoch": core.state_epoch,
+            "leader_epoch": core.leader_epoch,
+        }
+        if isinstance(loaded, Rejection):
+            told |= _error(loaded)
+        else:
+            told |= {"start": core.start_offset, "end": core.end_offset}
+        self._trace("share.load", led, told)
         if isinstance(loaded, Rejection):
             refuse(loaded)
             self._forget(led)
@@ -224,7 +281,26 @@ class SharePartitions:
         outcome = self._persist(led, write) if isinstance(write, Write) else self._answered(write)
         self._time_locks(led)
         self._purgatory.touch(key)
+        outcome.on_done(partial(self._acknowledged, led, member_id, batches))
         return outcome
+
+    def _acknowledged(
+        self,
+        led: LedShare,
+        member_id: str,
+        batches: Sequence[AcknowledgementBatch],
+        done: Pending[Rejection | None],
+    ) -> None:
+        rejection = done.result()
+        if rejection is None:
+            self.meter.has_acknowledged(batches)
+        if self._tracer.on:
+            said = [
+                f"{one.first_offset}-{one.last_offset}:{','.join(map(str, one.types))}"
+                for one in batches[:TOLD_MAX]
+            ]
+            about = {"member": member_id, "batches": said, **_error(rejection)}
+            self._trace("share.acknowledge", led, about)
 
     def release(self, member_id: str, keys: Iterable[ShareKey]) -> None:
         """A member's session has ended: what it holds becomes available."""
@@ -234,6 +310,7 @@ class SharePartitions:
                 continue
             write = led.core.release(member_id, self.settings_of(key.group_id))
             if write is not None:
+                self._trace_release(led, write, reason="session", member=member_id)
                 self._persist(led, write)
             self._purgatory.touch(key)
 
@@ -242,6 +319,12 @@ class SharePartitions:
         settings = self.settings_of(led.core.key.group_id)
         acquired = led.core.acquire(command, settings, self._clock.elapsed_ms())
         self._time_locks(led)
+        if self._tracer.on and isinstance(acquired, Acquired) and acquired.ranges:
+            ranges = [
+                f"{one.first_offset}-{one.last_offset}:{one.delivery_count}"
+                for one in acquired.ranges[:TOLD_MAX]
+            ]
+            self._trace("share.acquire", led, {"member": command.member_id, "ranges": ranges})
         return acquired
 
     def _answered(self, rejection: Rejection | None) -> Pending[Rejection | None]:
@@ -331,6 +414,10 @@ class SharePartitions:
                 continue
             write = led.core.expire_locks(now_ms, self.settings_of(key.group_id))
             if write is not None:
+                led.lock_timeouts += sum(
+                    one.last_offset - one.first_offset + 1 for one in write.state.batches
+                )
+                self._trace_release(led, write, reason="locks")
                 self._persist(led, write)
                 self._purgatory.touch(key)
             self._time_locks(led)
@@ -374,9 +461,32 @@ class SharePartitions:
         if self._led.get(key) is not led:
             return
         del self._led[key]
+        self._trace("share.unload", led)
         _drop(self._groups, key.group_id, key)
+        if key.group_id not in self._groups:
+            self.meter.groups.pop(key.group_id, None)
         _drop(self._places, led.place, key)
         self._purgatory.touch(key)
+
+    # The trace
+
+    def _trace(self, kind: str, led: LedShare, more: Mapping[str, object] = _NO_MORE) -> None:
+        if self._tracer.on:
+            about = {"group": led.core.key.group_id, "tp": str(led.place), **more}
+            self._tracer.emit(kind, self._node, data=about)
+
+    def _trace_release(self, led: LedShare, write: Write, **more: object) -> None:
+        if self._tracer.on:
+            batches = [
+                f"{one.first_offset}-{one.last_offset}:{RecordState(one.delivery_state).name.lower()}"
+                f":{one.delivery_count}"
+                for one in write.state.batches[:TOLD_MAX]
+            ]
+            self._trace("share.release", led, {"batches": batches, **more})
+
+
+def _error(rejection: Rejection | None) -> dict[str, str]:
+    return {} if rejection is None else {"error": rejection.error.name.upper()}
 
 
 def _drop(index: dict[T, dict[ShareKey, None]], where: T, key: ShareKey) -> None:

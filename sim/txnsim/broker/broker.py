@@ -383,8 +383,8 @@ class Broker:
         self.coordinator.stop()
         self.group_host.stop()
         self.share_persister.stop()
-        if self._shares_made is not None:
-            self._shares_made.stop()
+        if self.shares_made is not None:
+            self.shares_made.stop()
         self.share_host.stop()
         self.isr_changes.stop()
         self.replica_fetchers.stop()
@@ -420,8 +420,8 @@ class Broker:
         self.transaction_host.apply(changes, image)
         self.group_host.apply(changes, image)
         self.share_host.apply(changes, image)
-        if self._shares_made is not None:
-            self._shares_made.apply(changes, image)
+        if self.shares_made is not None:
+            self.shares_made.apply(changes, image)
         for partition in changes.regrouped:
             self.watermarks.advance(partition)
             yield 1
@@ -441,8 +441,8 @@ class Broker:
         self.transaction_host.directory_failed()
         self.group_host.directory_failed()
         self.share_host.directory_failed()
-        if self._shares_made is not None:
-            self._shares_made.shares.forget_places(led)
+        if self.shares_made is not None:
+            self.shares_made.shares.forget_places(led)
         for topic_partition in led:
             self.purgatory.release(topic_partition)
         self.on_directory_failure()
@@ -477,12 +477,14 @@ class Broker:
                 persister=self.share_persister,
                 purgatory=purgatory,
                 crossings=self.crossings,
+                tracer=environment.tracer,
+                node=self.node,
             ),
             draw=environment.rng.stream(f"share-fetch.b{self.broker_id}").randrange,
         )
 
     @property
-    def _shares_made(self) -> ShareFetching | None:
+    def shares_made(self) -> ShareFetching | None:
         """``share_fetching``, or None before the first request of a share group."""
         return self.__dict__.get("share_fetching")
 

@@ -189,6 +189,7 @@ class _Fetch:
         self._known: dict[ShareKey, int] = {}
         """Readable bytes of each share partition with acquirable records, at the last check."""
         self._total = 0
+        self._begun_ms = owner.shares.now_ms()
         self._is_wrong = False
         self._locked: dict[ShareKey, LedShare] = {}
         """Share partitions whose fetch lock it has."""
@@ -273,7 +274,7 @@ class _Fetch:
         key = led.core.key
         if key in self._locked:
             return True
-        if not led.core.take_fetch_lock(self):
+        if not led.take_fetch_lock(self, self._owner.shares.now_ms()):
             return False
         self._locked[key] = led
         if led.core.can_acquire(self._owner.shares.settings_of(key.group_id)):
@@ -283,7 +284,7 @@ class _Fetch:
 
     def _unlock(self, led: LedShare) -> None:
         del self._locked[led.core.key]
-        led.core.release_fetch_lock(self)
+        led.release_fetch_lock(self, self._owner.shares.now_ms())
 
     def release_locks(self) -> None:
         for led in tuple(self._locked.values()):
@@ -299,8 +300,12 @@ class _Fetch:
                 mine[partition] = led.core.next_fetch_offset()
             if pace is not None and pace.has_done(1):
                 await pace.rest()
+        shares = self._owner.shares
+        meter = shares.meter.of(self._command.member.group_id)
+        meter.fetch_ratio.observe(100 * len(mine) // len(self._command.partitions))
         if not mine:
             return {}
+        meter.acquire_ms.observe(shares.now_ms() - self._begun_ms)
         if self._max_bytes < 0:
             return {one: ShareOutcome(error=ErrorCode.unknown_server_error) for one in mine}
         read = await self._read(mine, pace)

@@ -54,7 +54,13 @@ TIME_BITS: Final = range(16, 36)
 TIME_BOUNDS_MS: Final = tuple((1 << bits) / 1_000_000 for bits in TIME_BITS)
 """From 66 µs to 34 s, each twice the one before: powers of two of nanoseconds."""
 
+MS_BOUNDS: Final = tuple(float(1 << bits) for bits in range(16))
+PERCENT_BOUNDS: Final = (0.0, 1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 100.0)
+RECORD_BOUNDS: Final = tuple(float(1 << bits) for bits in range(15))
+
 PER_BROKER: Final = ("broker",)
+PER_GROUP: Final = ("broker", "group")
+PER_SHARE_PARTITION: Final = ("broker", "group", "topic", "partition")
 
 _metrics: Final[list[Metric]] = []
 
@@ -73,6 +79,9 @@ def _metric(kind: Kind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **sa
 _gauge: Final = partial(_metric, Kind.GAUGE)
 _counter: Final = partial(_metric, Kind.COUNTER)
 _histogram: Final = partial(_metric, Kind.HISTOGRAM, bounds=TIME_BOUNDS_MS)
+_of_share_partitions: Final = (
+    "kafka.server:type=SharePartitionMetrics,name={},group=*,topic=*,partition=*"
+)
 
 LATE_TRANSACTIONS: Final = _gauge(
     "txnsim_partitions_with_late_transactions",
@@ -305,6 +314,109 @@ RESPONSE_BYTES: Final = _counter(
     labels=("broker", "api"),
     meaning="size of the bodies of their answers",
     advice="divided by the requests it is the mean: small for Fetch, consumers poll too often",
+)
+SHARE_ACKNOWLEDGEMENTS: Final = _counter(
+    "txnsim_share_acknowledgements",
+    unit="records",
+    labels=("broker", "type"),
+    meaning="records that members of share groups acknowledged, by acknowledge type, once that was "
+    "persisted",
+    advice="Reject rising: consumers meet records that they can't process; Release: they give them "
+    "back, and each delivery counts towards the limit",
+    kafka="kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=*",
+)
+SHARE_LOAD_MS: Final = _histogram(
+    "txnsim_share_partition_load_milliseconds",
+    unit="ms",
+    meaning="from the first fetch of a share partition until its state was read, or could not be",
+    advice="high: the share coordinator is slow or moves; members get no records meanwhile",
+    kafka="kafka.server:type=ShareGroupMetrics,name=PartitionLoadTimeMs",
+    bounds=MS_BOUNDS,
+)
+SHARE_FETCH_RATIO: Final = _histogram(
+    "txnsim_share_fetch_partitions_percent",
+    unit="percent",
+    labels=PER_GROUP,
+    meaning="partitions of a ShareFetch that it could read, of those that it named",
+    advice="low: members wait for one another's fetch locks, or all records are locked",
+    kafka="kafka.server:type=ShareGroupMetrics,name=RequestTopicPartitionsFetchRatio,group=*",
+    bounds=PERCENT_BOUNDS,
+)
+SHARE_ACQUIRE_MS: Final = _histogram(
+    "txnsim_share_acquire_milliseconds",
+    unit="ms",
+    labels=PER_GROUP,
+    meaning="from the arrival of a ShareFetch until it had the fetch locks that it read with",
+    advice="high: there is nothing to acquire, as in a Fetch that waits; see the records in flight",
+    kafka="kafka.server:type=ShareGroupMetrics,name=TopicPartitionsAcquireTimeMs,group=*",
+    bounds=MS_BOUNDS,
+)
+SHARE_IN_FLIGHT: Final = _gauge(
+    "txnsim_share_in_flight_records",
+    unit="records",
+    labels=PER_SHARE_PARTITION,
+    meaning="offsets between start and end offset of a share partition: acquired, or acknowledged "
+    "behind one that is not",
+    advice="at the group's share.partition.max.record.locks nothing new is delivered: a member "
+    "holds records, or an open transaction does not end",
+    kafka=_of_share_partitions.format("InFlightMessageCount"),
+)
+SHARE_IN_FLIGHT_BATCHES: Final = _gauge(
+    "txnsim_share_in_flight_batches",
+    unit="batches",
+    labels=PER_SHARE_PARTITION,
+    meaning="batches in which these are kept",
+    advice="none: the number to compare the records with",
+    kafka=_of_share_partitions.format("InFlightBatchCount"),
+)
+SHARE_LOCK_TIMEOUTS: Final = _counter(
+    "txnsim_share_lock_timeouts",
+    unit="records",
+    labels=PER_SHARE_PARTITION,
+    meaning="records whose acquisition lock ran out",
+    advice="rising: members die, or take longer than the group's share.record.lock.duration.ms",
+    kafka=_of_share_partitions.format("AcquisitionLockTimeoutPerSec"),
+)
+SHARE_BATCH_RECORDS: Final = _histogram(
+    "txnsim_share_in_flight_batch_records",
+    unit="records",
+    labels=PER_GROUP,
+    meaning="records of each batch in flight, when it is made",
+    advice="small: producers send small batches, so that a fetch acquires many",
+    kafka=_of_share_partitions.format("InFlightBatchMessageCount"),
+    bounds=RECORD_BOUNDS,
+)
+SHARE_FETCH_LOCK_MS: Final = _histogram(
+    "txnsim_share_fetch_lock_milliseconds",
+    unit="ms",
+    labels=PER_GROUP,
+    meaning="time for which a fetch had a share partition for itself",
+    advice="high: reading is slow, and the other members wait",
+    kafka=_of_share_partitions.format("FetchLockTimeMs"),
+    bounds=MS_BOUNDS,
+)
+SHARE_FETCH_LOCK_RATIO: Final = _histogram(
+    "txnsim_share_fetch_lock_percent",
+    unit="percent",
+    labels=PER_GROUP,
+    meaning="that time, of the time since the lock was released before",
+    advice="near 100: one member after the other reads, more members get no more",
+    kafka=_of_share_partitions.format("FetchLockRatio"),
+    bounds=PERCENT_BOUNDS,
+)
+SHARE_SESSIONS: Final = _gauge(
+    "txnsim_share_sessions",
+    unit="sessions",
+    meaning="open share sessions, one for each member that fetches from this broker",
+    advice="near group.share.max.share.sessions further members are refused",
+    kafka="kafka.server:type=ShareSessionCache,name=ShareSessionsCount",
+)
+SHARE_SESSION_PARTITIONS: Final = _gauge(
+    "txnsim_share_session_partitions",
+    unit="partitions",
+    meaning="partitions that these name, one that is in two sessions twice",
+    advice="none: the number to compare the sessions with",
+    kafka="kafka.server:type=ShareSessionCache,name=SharePartitionsCount",
 )
 
 METRICS: Final = tuple(_metrics)

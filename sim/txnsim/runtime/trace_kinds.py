@@ -57,6 +57,7 @@ _TXN: Final = "state pending pid epoch last_epoch timeout_ms started_ms partitio
 _RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
 _MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
 _PID: Final = "tp pid epoch first last coordinator_epoch rule"
+_SHARE: Final = "group tp"
 _FAULT: Final = (
     "rule point action matched struck held delay_ms error api source target limit disarmed about"
 )
@@ -154,6 +155,32 @@ _TABLE: Final = (
     _kind("group.offset_pending", 1, "group tp offset pid", "offsets were added to a transaction"),
     _kind("group.offset_commit", 1, "group tp offset pid", "a transaction's offsets took effect"),
     _kind("group.offset_abort", 1, "group tp offset pid", "a transaction's offsets were dropped"),
+    _kind(
+        "share.load",
+        1,
+        _SHARE + " start end state_epoch leader_epoch error",
+        "a leader has read the state of a share partition, or could not",
+    ),
+    _kind(
+        "share.acquire",
+        1,
+        _SHARE + " member ranges",
+        "a member got records, as `first-last:deliveries`",
+    ),
+    _kind(
+        "share.acknowledge",
+        1,
+        _SHARE + " member batches error",
+        "what a member said of records, as `first-last:types`, is persisted, or was refused",
+    ),
+    _kind(
+        "share.release",
+        1,
+        _SHARE + " member batches reason",
+        "records are taken back from a member whose session or whose locks have ended, as "
+        "`first-last:state:deliveries`",
+    ),
+    _kind("share.unload", 1, _SHARE, "a leader forgot a share partition"),
     _kind("timer.fire", 1, "timer waited_ms", "a timer ran out, and there was something to do"),
     _kind("fault.arm", 2, _FAULT, "a fault rule waits for its crossing"),
     _kind(

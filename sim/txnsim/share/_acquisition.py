@@ -245,6 +245,8 @@ class _Acquisition:
                     firsts.append(batch.base_offset)
         ends = [*(offset - 1 for offset in firsts[1:]), last_offset]
         for first, last in zip(firsts, ends, strict=True):
+            if first > last:  # below a batch size of 1, Kafka's answer begins so
+                continue
             state = self._acquired_once(first, last)
             self._records.add(state)
             self._lock(state)

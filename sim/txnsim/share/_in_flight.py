@@ -11,7 +11,7 @@ Kafka's counterpart: the offsets and ``cachedState`` of SharePartition.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -34,6 +34,7 @@ class InFlight:
     """Batches in flight, with the offsets around them."""
 
     __slots__ = (
+        "_added",
         "_batches",
         "_firsts",
         "delivery_complete_count",
@@ -44,7 +45,13 @@ class InFlight:
         "start_offset",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, added: Callable[[int], object] = abs) -> None:
+        """No record is in flight.
+
+        Args:
+            added: Is told the size of each new batch.
+        """
+        self._added = added
         self._firsts: list[int] = []
         self._batches: list[InFlightBatch] = []
         self.start_offset = 0
@@ -71,6 +78,7 @@ class InFlight:
         assert batch.first_offset not in self._firsts[at : at + 1]
         self._firsts.insert(at, batch.first_offset)
         self._batches.insert(at, batch)
+        self._added(batch.size)
 
     @property
     def first(self) -> InFlightBatch:

@@ -9,7 +9,7 @@ Kafka's counterpart: SharePartition (KIP-932, KIP-1206, KIP-1222).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final
 
@@ -87,7 +87,7 @@ class _Cause(Enum):
 
 
 class _OpenWrite(msgspec.Struct, frozen=True, kw_only=True):
-    """A write that is not answered yet."""
+    """A write to the share coordinator that waits for its answer."""
 
     cause: _Cause
     batches: tuple[StateBatch, ...]
@@ -111,13 +111,27 @@ class SharePartition:
         "state_epoch",
     )
 
-    def __init__(self, key: ShareKey, topic: str, leader_epoch: int) -> None:
+    def __init__(
+        self,
+        key: ShareKey,
+        topic: str,
+        leader_epoch: int,
+        added: Callable[[int], object] = abs,
+    ) -> None:
+        """It is not loaded yet.
+
+        Args:
+            key: Whose records, and of what.
+            topic: Its name.
+            leader_epoch: That of the leader that has it.
+            added: Is told the size of each new batch in flight, for metrics.
+        """
         self.key = key
         self.name = f"{key.group_id}-{key.topic_id}:{topic}-{key.partition}"
         self.leader_epoch = leader_epoch
         self.state_epoch = 0
         self.phase = Phase.EMPTY
-        self._records = InFlight()
+        self._records = InFlight(added)
         self._fetch_lock: object | None = None
         self._next_token = 0
         self._writes: dict[int, _OpenWrite] = {}
@@ -225,7 +239,7 @@ class SharePartition:
         self._fetch_lock = None
 
     def next_fetch_offset(self) -> int:
-        """Where to read next."""
+        """The offset that the next fetch reads from."""
         return self._records.next_fetch_offset()
 
     def can_acquire(self, settings: ShareSettings) -> bool:

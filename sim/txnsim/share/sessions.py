@@ -48,7 +48,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
     """What a closed connection leaves behind."""
 
     member: SessionKey | None = None
-    """Its session has ended: what it holds of these partitions is given back."""
+    """Member of the ended session; its acquired records are released."""
     partitions: tuple[SharedPartition, ...] = ()
     empty_group: str | None = None
     """No member of this group has a session here: its share partitions are fenced and forgotten."""
@@ -208,7 +208,7 @@ class ShareSessions:
         return self._sessions.get(key) or _not_found(key)
 
     def end(self, key: SessionKey) -> tuple[SharedPartition, ...] | Rejection:
-        """The partitions of which the member gives back what it holds."""
+        """Partitions whose acquired records the member releases."""
         session = self._end(key)
         return _not_found(key) if session is None else tuple(session.topics)
 

@@ -210,7 +210,6 @@ NOT_DESCRIBED = {
     "group.streams.num.warmup.replicas",
     "group.streams.task.offset.interval.ms",
     "group.consumer.regex.refresh.interval.ms",
-    "group.share.max.share.sessions",
     "producer.id.expiration.check.interval.ms",
     "share.coordinator.cold.partition.snapshot.interval.ms",
     "share.coordinator.state.topic.prune.interval.ms",

@@ -65,6 +65,15 @@ def released(batches: str, count: int, *, limit: int = 5) -> tuple[SharePartitio
             *("0-9 10-19 20-24", 15, 10, BATCHES, "0-9:1 10-19:1"),
             "0-9 acquired a 1, 10-19 acquired a 1",
         ),
+        # Below a batch size of 1, the answer begins with a range of nothing.
+        (
+            "0-9 10-19",
+            500,
+            0,
+            BATCHES,
+            "0--1:1 0-9:1 10-19:1",
+            "0-9 acquired a 1, 10-19 acquired a 1",
+        ),
         # With the limit kept, the rest of the batch is in flight, and available.
         ("0-9 10-19", 5, 2, STRICT, "0-4:1", "0-4 acquired a 1, 5-9 available 0"),
         ("0-9 10-19", 10, 2, STRICT, "0-9:1", "0-9 acquired a 1"),

@@ -116,8 +116,8 @@ class Acknowledging:
             self._empty[partition] = None
 
     async def answers(self) -> Answers:
-        """Wait until all is persisted. Partitions of which nothing was said count as done, but only
-        beside others.
+        """Wait for the share coordinator to persist the acknowledgements. Partitions of which
+        nothing was said count as done, but only beside others.
         """
         if not self._waiting:
             return self._refused

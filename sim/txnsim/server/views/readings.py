@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
@@ -17,9 +17,13 @@ from txnsim.metrics.requests import ApiTotals
 from txnsim.metrics.table import Reading
 from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.server.cluster import SimCluster
+from txnsim.share.commands import AcknowledgeType
 from txnsim.txn.state import TransactionState, TxnMetadata
 from txnsim.types import BrokerId
 from txnsim.wire.apis import api_name
+
+if TYPE_CHECKING:
+    from txnsim.broker.share_fetch import ShareFetching
 
 _ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
 """Kafka's names; a fault may answer with a code that has none."""
@@ -139,6 +143,8 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
             sum(len(log.producers.state.by_id) for log in broker.replicas.hosted.values()),
         ),
     )
+    if broker.shares_made is not None:
+        yield from _shares(labels, broker.shares_made)
     for topic_partition, log in tuple(broker.replicas.led.items()):
         place = (topic_partition.topic, str(topic_partition.partition))
         lag = log.high_watermark - log.last_stable_offset
@@ -147,6 +153,40 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
         if log.config.is_compacted:
             first = first_uncleanable_offset(log, now_ms)
             yield Reading(metric=table.FIRST_UNCLEANABLE, labels=place, value=first)
+
+
+def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Reading]:
+    """Of share groups. Of a share partition without records in flight there is nothing to tell."""
+    meter = fetching.shares.meter
+    yield from _each(
+        labels,
+        (table.SHARE_SESSIONS, len(fetching.sessions)),
+        (table.SHARE_SESSION_PARTITIONS, fetching.sessions.partitions_number),
+    )
+    for kind in AcknowledgeType:
+        count = meter.acknowledged[kind]
+        yield Reading(
+            metric=table.SHARE_ACKNOWLEDGEMENTS, labels=(*labels, kind.name.title()), value=count
+        )
+    yield meter.load_ms.reading(table.SHARE_LOAD_MS, labels)
+    for group_id, group in tuple(meter.groups.items()):
+        for metric, found in (
+            (table.SHARE_FETCH_RATIO, group.fetch_ratio),
+            (table.SHARE_ACQUIRE_MS, group.acquire_ms),
+            (table.SHARE_BATCH_RECORDS, group.batch_records),
+            (table.SHARE_FETCH_LOCK_MS, group.fetch_lock_ms),
+            (table.SHARE_FETCH_LOCK_RATIO, group.fetch_lock_ratio),
+        ):
+            yield found.reading(metric, (*labels, group_id))
+    for led in fetching.shares:
+        place = (*labels, led.core.key.group_id, led.place.topic, str(led.place.partition))
+        for metric, value in (
+            (table.SHARE_IN_FLIGHT, led.core.in_flight_number),
+            (table.SHARE_IN_FLIGHT_BATCHES, led.core.in_flight_batches),
+            (table.SHARE_LOCK_TIMEOUTS, led.lock_timeouts),
+        ):
+            if value:
+                yield Reading(metric=metric, labels=place, value=value)
 
 
 def _each(labels: tuple[str, ...], *values: tuple[str, float]) -> Iterator[Reading]:

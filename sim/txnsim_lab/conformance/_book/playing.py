@@ -35,7 +35,7 @@ from txnsim_lab.conformance._book.values import (
     error_codes,
     resolved,
 )
-from txnsim_lab.conformance._book.verbs import DESCRIBING, TIMEOUT_MS, Request
+from txnsim_lab.conformance._book.verbs import DESCRIBING, TIMEOUT_MS, Request, partition_of
 from txnsim_lab.conformance._book.words import requests_of
 from txnsim_lab.target.cluster import Ability, TargetError, need
 
@@ -442,6 +442,48 @@ class CasePlayer:
         self._target.start(given)
         self._dead.discard(given)
 
+    def _sharing(self, given: Mapping[str, Any]) -> None:
+        """``sharing: {group: ~g, of: [t.0], start: 0, epoch: 0, configs: {name: value}}``: a share
+        group with states and configs, as its coordinator makes them.
+        """
+        group, configs = given["group"], given.get("configs", {})
+        for name in given.get("of", ["t.0"]):
+            topic, partition = partition_of(self._variables, name)
+            key = resolved({"$share": [group, topic.id, partition]}, self._variables, str)
+            self._player.until(
+                lambda answer: answer.coordinators[0].error_code is ErrorCode.none,
+                *("FindCoordinator", 6),
+                key_type=2,
+                coordinator_keys=[key],
+            )
+            state = {"state_epoch": given.get("epoch", 0), "start_offset": given.get("start", 0)}
+            partitions = [{"partition": partition, **state}]
+            self._player.until(
+                lambda answer: answer.results[0].partitions[0].error_code is ErrorCode.none,
+                *("InitializeShareGroupState", 0),
+                group_id=group,
+                topics=[{"topic_id": topic.id, "partitions": partitions}],
+            )
+        if not configs:
+            return
+        about = {"resource_type": 32, "resource_name": group}
+        wanted = [
+            {"name": name, "config_operation": 0, "value": value} for name, value in configs.items()
+        ]
+        self._player.until(
+            lambda answer: answer.responses[0].error_code is ErrorCode.none,
+            *("IncrementalAlterConfigs", 1),
+            resources=[{**about, "configs": wanted}],
+        )
+        self._player.until(
+            lambda answer: (
+                configs.items()
+                <= {one.name: one.value for one in answer.results[0].configs}.items()
+            ),
+            *("DescribeConfigs", 4),
+            resources=[{**about, "configuration_keys": list(configs)}],
+        )
+
     def _pause(self, given: int) -> None:
         """``pause: 300``: so many milliseconds pass; for times that are compared."""
         RawConnection.pause(given / 1000)
@@ -455,6 +497,7 @@ _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
     "topic": CasePlayer._topic,
     "caught-up": CasePlayer._caught_up,
     "pause": CasePlayer._pause,
+    "sharing": CasePlayer._sharing,
     "kill": CasePlayer._kill,
     "stop": CasePlayer._stop,
     "start": CasePlayer._start,

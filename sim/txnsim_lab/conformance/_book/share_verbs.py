@@ -1,5 +1,5 @@
-"""Short words for members of share groups: ``shared`` gives share partitions a state, ``share``
-fetches from them, ``settle`` says what became of records.
+"""Short words for members of share groups: ``share`` fetches, ``settle`` says what became of
+records, ``kept`` reads what is persisted.
 
 ``acks`` are ``"t.0 0-4:1"``: a range of offsets and a type, or one for each offset, ``0-2:1,2,3``.
 """
@@ -15,30 +15,13 @@ from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_
 _MOST: Final = 1 << 20
 
 
-def shared(
-    variables: Variables,
-    group: str,
-    *,
-    of: Sequence[str] = ("t.0",),
-    start: int = 0,
-    epoch: int = 0,
-) -> list[Request]:
-    """InitializeShareGroupState."""
-    values: Values = {"group_id": group, "topics": []}
-    for name in of:
-        topic, partition = partition_of(variables, name)
-        part = {"partition": partition, "state_epoch": epoch, "start_offset": start}
-        values["topics"].append({"topic_id": topic.id, "partitions": [part]})
-    return [Request("InitializeShareGroupState", 0, values)]
-
-
 def share(
     variables: Variables,
     group: str,
     *,
     v: int = 2,
     member: str = "m1",
-    epoch: int = 0,
+    epoch: int | None = None,
     of: Sequence[str] = (),
     acks: Sequence[str] = (),
     forget: Sequence[str] = (),
@@ -54,7 +37,7 @@ def share(
     values: Values = {
         "group_id": group,
         "member_id": member,
-        "share_session_epoch": epoch,
+        "share_session_epoch": _next_epoch(variables, group, member, epoch),
         "max_wait": wait,
         "min_bytes": min_bytes,
         "max_bytes": max_bytes,
@@ -77,7 +60,7 @@ def settle(
     *,
     v: int = 2,
     member: str = "m1",
-    epoch: int = 1,
+    epoch: int | None = None,
     of: Sequence[str] = (),
     acks: Sequence[str] = (),
     renew: bool = False,
@@ -86,12 +69,30 @@ def settle(
     values: Values = {
         "group_id": group,
         "member_id": member,
-        "share_session_epoch": epoch,
+        "share_session_epoch": _next_epoch(variables, group, member, epoch),
         "topics": _topics(variables, of, acks),
     }
     if v >= 2:
         values["is_renew_ack"] = renew
     return [Request("ShareAcknowledge", v, values)]
+
+
+def kept(variables: Variables, group: str, *, of: str = "t.0", epoch: int = 0) -> list[Request]:
+    """ReadShareGroupState, as the leader with that epoch."""
+    topic, partition = partition_of(variables, of)
+    part = {"partition": partition, "leader_epoch": epoch}
+    topics = [{"topic_id": topic.id, "partitions": [part]}]
+    return [Request("ReadShareGroupState", 0, {"group_id": group, "topics": topics})]
+
+
+def _next_epoch(variables: Variables, group: str, member: str, given: int | None) -> int:
+    """Epochs are counted by member where a step gives none, from 0 on."""
+    if given is not None:
+        return given
+    name = f"share session of {member} in {group}"
+    epoch = int(variables.setdefault(name, 0))
+    variables[name] = epoch + 1
+    return epoch
 
 
 def _topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> list[Any]:
@@ -119,4 +120,8 @@ def _acknowledgement(text: str) -> Mapping[str, Any]:
     }
 
 
-VERBS: Final[Mapping[str, Verb]] = {"shared": shared, "share": share, "settle": settle}
+VERBS: Final[Mapping[str, Verb]] = {
+    "share": share,
+    "settle": settle,
+    "kept": kept,
+}

@@ -10,7 +10,9 @@ from typing import Final
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.handlers import Api
 from tests.support.images import B1
+from tests.support.share_members import ShareMember, errors, fill
 from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.producer import Producer
@@ -294,6 +296,37 @@ async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
         assert read(table.REQUEST_ERRORS)[(nobodys, "DescribeTransactions", error)] == 1
 
 
+async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
+    for metric in STORIES[a_share_group]:
+        assert read(metric) == {}
+    cluster.arm(Delay(delay_ms=50), FaultPoint.SHARE_PERSIST, "load", kind="read")
+    cluster.arm(Delay(delay_ms=40), FaultPoint.LOG_READ, "read")
+    leader = cluster.leader(P0)
+    member = ShareMember(Api(cluster.sim, leader))
+    await member.initialize()
+    await fill(member.api, 2)
+    assert await member.get() == "0-1:1"
+    broker, group, place = (str(leader),), (str(leader), "g"), (str(leader), "g", "orders", "0")
+    assert read(table.SHARE_SESSIONS) == read(table.SHARE_SESSION_PARTITIONS) == {broker: 1}
+    assert read(table.SHARE_LOAD_MS)[broker] >= 50
+    assert read(table.SHARE_ACQUIRE_MS)[group] >= 50
+    assert read(table.SHARE_FETCH_RATIO) == {group: 100}
+    assert read(table.SHARE_BATCH_RECORDS) == {group: 2}
+    assert read(table.SHARE_FETCH_LOCK_MS)[group] >= 40
+    assert read(table.SHARE_FETCH_LOCK_RATIO)[group] > 0
+    assert read(table.SHARE_IN_FLIGHT) == {place: 2}
+    assert read(table.SHARE_IN_FLIGHT_BATCHES) == {place: 1}
+    cluster.advance(30_000)
+    await read.until(table.SHARE_LOCK_TIMEOUTS, lambda count: count == 2)
+    assert await member.get() == "0-1:2"
+    assert read(table.SHARE_ACKNOWLEDGEMENTS) == {}
+    assert errors(await member.acknowledge("0-1:2,1")) == {0: "none"}
+    assert read(table.SHARE_ACKNOWLEDGEMENTS) == {
+        (*broker, "Accept"): 1,
+        (*broker, "Release"): 1,
+    }
+
+
 STORIES: Final[Mapping[Story, set[str]]] = {
     a_transaction: {
         table.ACTIVE_MS,
@@ -324,6 +357,7 @@ STORIES: Final[Mapping[Story, set[str]]] = {
         table.REQUEST_BYTES,
         table.RESPONSE_BYTES,
     },
+    a_share_group: {metric.name for metric in METRICS if metric.name.startswith("txnsim_share_")},
 }
 """Which metrics each of them moves."""
 
@@ -338,6 +372,11 @@ async def test_every_reading_is_in_the_table_with_its_labels(cluster: VirtualClu
         producer.begin()
         await producer.send("orders", 0, b"v")
         await Admin(client).describe_transactions(["nobody"])
+        member = ShareMember(Api(cluster.sim, cluster.leader(P0)))
+        await member.initialize()
+        assert await member.get() == "0-0:1"
+        cluster.advance(30_000)
+        await asyncio.sleep(1)
         found = list(readings(cluster.sim))
     known = {metric.name: metric for metric in METRICS}
     assert {one.metric for one in found} == set(known)

@@ -1,0 +1,85 @@
+"""What share partitions of one broker count, for metrics.
+
+Kafka's counterparts: ShareGroupMetrics, SharePartitionMetrics. It has the distributions of the
+latter for each share partition; here they are of the group, whose partitions may be thousands.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from txnsim.metrics.table import MS_BOUNDS, PERCENT_BOUNDS, RECORD_BOUNDS, Reading
+from txnsim.share.commands import AcknowledgementBatch
+
+
+class Distribution:
+    """How many values lie within each bound."""
+
+    __slots__ = ("_bounds", "_counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.total = 0
+
+    def observe(self, value: int) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+    def reading(self, metric: str, labels: tuple[str, ...]) -> Reading:
+        return Reading(
+            metric=metric, labels=labels, value=self.total, counts=tuple(accumulate(self._counts))
+        )
+
+
+class GroupMeter:
+    """One share group at this broker."""
+
+    __slots__ = ("acquire_ms", "batch_records", "fetch_lock_ms", "fetch_lock_ratio", "fetch_ratio")
+
+    def __init__(self) -> None:
+        self.fetch_ratio = Distribution(PERCENT_BOUNDS)
+        self.acquire_ms = Distribution(MS_BOUNDS)
+        self.batch_records = Distribution(RECORD_BOUNDS)
+        self.fetch_lock_ms = Distribution(MS_BOUNDS)
+        self.fetch_lock_ratio = Distribution(PERCENT_BOUNDS)
+
+    def fetch_lock_released(self, held_ms: int, idle_ms: int) -> None:
+        """A fetch lock was held for a time, after it was idle for another.
+
+        Counterpart: SharePartition.recordFetchLockRatioMetric.
+        """
+        self.fetch_lock_ms.observe(held_ms)
+        all_ms = held_ms + idle_ms
+        ratio = 1.0 if not all_ms else max(held_ms, 1) / max(all_ms, 1)
+        self.fetch_lock_ratio.observe(int(ratio * 100))
+
+
+class ShareMeter:
+    """All share groups at this broker."""
+
+    __slots__ = ("acknowledged", "groups", "load_ms")
+
+    def __init__(self) -> None:
+        self.acknowledged: Counter[int] = Counter()
+        """Records by acknowledge type, once they are persisted."""
+        self.load_ms = Distribution(MS_BOUNDS)
+        self.groups: dict[str, GroupMeter] = {}
+        """Those that have share partitions here."""
+
+    def of(self, group_id: str) -> GroupMeter:
+        meter = self.groups.get(group_id)
+        if meter is None:
+            meter = self.groups[group_id] = GroupMeter()
+        return meter
+
+    def has_acknowledged(self, batches: Iterable[AcknowledgementBatch]) -> None:
+        for batch in batches:
+            types = batch.types
+            if len(types) == 1:
+                self.acknowledged[types[0]] += batch.last_offset - batch.first_offset + 1
+            else:
+                self.acknowledged.update(types)
