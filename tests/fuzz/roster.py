@@ -21,6 +21,8 @@ TARGETS: Final[dict[str, tuple[str, str]]] = {
     "indexes": ("disks", "each of the small files of a log directory"),
     "metadata-log": ("disks", "the metadata log of `serve --load`"),
     "coordinator-logs": ("disks", "records of the internal topics"),
+    "groups": ("groups", "members of a group of the consumer protocol, in any order"),
+    "classic-groups": ("groups", "members of a classic group, in any order"),
     "scenarios": ("files", "scenario files"),
     "configs": ("files", "configuration files, YAML and properties"),
     "histories": ("files", "histories, read and judged"),

@@ -55,6 +55,8 @@ class Offsets(msgspec.Struct, eq=False):
     """Producers with pending positions by group and partition: ``_pending`` the other way round."""
     _places: dict[str, dict[tuple[str, TopicPartition], None]] = {}
     """Topic -> groups and partitions with a position, committed or pending."""
+    _tombstones: dict[tuple[str, TopicPartition], None] = {}
+    """Deleted positions that readers below an older high watermark still see."""
     pending_counts: dict[ProducerId, int] = {}
     """Producer -> positions that its next marker decides."""
     _deleted: dict[str, int] = {}
@@ -105,6 +107,7 @@ class Offsets(msgspec.Struct, eq=False):
             if record_offset < replicated or held.below(replicated) is None:
                 self._drop(group_id, topic_partition)
             else:
+                self._tombstones[group_id, topic_partition] = None
                 positions[topic_partition] = _Position(
                     None, record_offset=record_offset, visible_from=record_offset, previous=held
                 )
@@ -148,14 +151,13 @@ class Offsets(msgspec.Struct, eq=False):
 
     def prune(self, *, replicated: int) -> None:
         """Forget the positions that were kept for readers of an older high watermark."""
-        gone = [
-            (group_id, topic_partition)
-            for group_id, positions in self._committed.items()
-            for topic_partition, position in positions.items()
-            if position.record is None and position.visible_from < replicated
-        ]
-        for group_id, topic_partition in gone:
-            self._drop(group_id, topic_partition)
+        for group_id, topic_partition in tuple(self._tombstones):
+            position = self._committed.get(group_id, {}).get(topic_partition)
+            if position is None or position.record is not None:
+                del self._tombstones[group_id, topic_partition]
+            elif position.visible_from < replicated:
+                del self._tombstones[group_id, topic_partition]
+                self._drop(group_id, topic_partition)
 
     # Queries
 
@@ -178,6 +180,10 @@ class Offsets(msgspec.Struct, eq=False):
             record = position.below(below)
             if record is not None and not (self._deleted and self._is_old(position)):
                 yield record
+
+    def places_in(self, group_id: str) -> tuple[TopicPartition, ...]:
+        """Partitions with a committed position of a group, in the order of their first commit."""
+        return tuple(self._committed.get(group_id, ()))
 
     def count_in(self, group_id: str) -> int:
         """Committed positions of a group."""

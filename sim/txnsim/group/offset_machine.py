@@ -5,6 +5,7 @@ Counterpart in Kafka: OffsetMetadataManager, the parts of Group that it asks.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
@@ -205,10 +206,22 @@ def delete_topic_offsets(shard: GroupShard, topics: frozenset[str]) -> tuple[Off
 
 
 def expire_offsets(
-    shard: GroupShard, group: Group, *, retention_ms: int, now_ms: int
+    shard: GroupShard,
+    group: Group,
+    *,
+    retention_ms: int,
+    now_ms: int,
+    places: Iterable[TopicPartition] | None = None,
 ) -> tuple[GroupRecord, ...]:
     """Tombstones of positions whose retention has passed; of the group too when it keeps nothing
     (KIP-211). A position that a transaction may still change stays.
+
+    Args:
+        shard: Where the group is coordinated.
+        group: Whose positions.
+        retention_ms: ``offsets.retention.minutes``.
+        now_ms: The cluster's time.
+        places: Only positions on these partitions, and never the group; None for all.
     """
     group_id = group.group_id
     base = group.offsets_expire_from()
@@ -224,9 +237,14 @@ def expire_offsets(
         return now_ms - base(record.commit_timestamp_ms) >= retention_ms
 
     records: list[GroupRecord] = []
-    left = bool(shard.offsets.pending_partitions(group_id))
-    for record in shard.offsets.all_committed(group_id):
-        if is_expired(record):
+    left = places is not None or bool(shard.offsets.pending_partitions(group_id))
+    found: Iterable[OffsetCommitted | None] = (
+        shard.offsets.all_committed(group_id)
+        if places is None
+        else (shard.offsets.committed(group_id, place) for place in places)
+    )
+    for record in found:
+        if record is not None and is_expired(record):
             records.append(OffsetDeleted(group_id=group_id, topic_partition=record.topic_partition))
         else:
             left = True

@@ -91,7 +91,7 @@ _NOT_RUNNING: Final = Rejection(
 )
 
 SLICE_POSITIONS: Final = 200
-"""Positions of deleted topics that go without a break."""
+"""Positions that expire, or go with their topic, without a break."""
 
 DecisionT = TypeVar("DecisionT", CommitDecision, DeleteDecision)
 
@@ -614,14 +614,34 @@ class GroupCoordinator:
                     break
                 if shard.groups.get(group.group_id) is not group:
                     continue
-                records = expire_offsets(
+                expired = partial(
+                    expire_offsets,
                     shard,
                     group,
                     retention_ms=self._settings.offsets_retention_minutes * 60_000,
                     now_ms=now_ms,
                 )
-                self._clean_up(shard, records)
-                yield 2 + len(records)
+                if shard.offsets.count_in(group.group_id) > SLICE_POSITIONS:
+                    yield from self._expired_in_slices(shard, group, expired)
+                    if shard.groups.get(group.group_id) is not group:
+                        continue
+                if shard.offsets.count_in(group.group_id) <= SLICE_POSITIONS:
+                    records = expired()
+                    self._clean_up(shard, records)
+                    yield 2 + len(records)
+
+    def _expired_in_slices(
+        self, shard: GroupShard, group: Group, expired: Callable[..., tuple[GroupRecord, ...]]
+    ) -> Generator[int, None, None]:
+        """Expire positions of a group that has very many."""
+        places = shard.offsets.places_in(group.group_id)
+        for start in range(0, len(places), SLICE_POSITIONS):
+            if shard.groups.get(group.group_id) is not group or not self._ownership.is_current(
+                shard
+            ):
+                return
+            self._clean_up(shard, expired(places=places[start : start + SLICE_POSITIONS]))
+            yield SLICE_POSITIONS
 
 
 # Positions of transactions in the trace: pending, then the group's or dropped

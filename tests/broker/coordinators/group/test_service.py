@@ -631,3 +631,22 @@ async def test_a_group_with_too_many_positions_for_a_batch_is_refused_before_the
     assert refused.error is E.unknown_server_error
     world.log.limit = 1_048_588
     assert await world.groups.delete(GROUP) is None
+
+
+@within(run_groups)
+async def test_a_group_with_very_many_positions_expires_in_slices_and_goes_with_the_last(
+    world: GroupWorld,
+) -> None:
+    await committed(world, "orders", 1_001)
+    before = len(world.log.batches)
+    world.env.clock.advance(8 * DAY_MS)
+    await committed(world, "stays", 1)
+    world.groups.expire()
+    await asyncio.sleep(1)
+    assert await told(world, "orders", 1_000) == -1
+    assert await told(world, "stays", 0) == 1
+    assert len(world.log.batches) - before > 1_001 // SLICE_POSITIONS
+    world.env.clock.advance(8 * DAY_MS)
+    world.groups.expire()
+    await asyncio.sleep(1)
+    assert isinstance(world.groups.find(GROUP), Rejection)

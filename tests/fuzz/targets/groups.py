@@ -1,0 +1,146 @@
+"""Members of a group that join, stay, leave and fall silent in any order, in either protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tests.fuzz.target import Target, Violation
+from tests.support.consumer_groups import ConsumerDriver, image
+from tests.support.groups import ClassicDriver
+from txnsim.errors import InvariantViolation
+from txnsim.group._topics_hash import topics_hash
+from txnsim.group.commands import TimerKind, TimerSet
+from txnsim.group.state import ClassicGroupState
+
+NAMES: Final = ("a", "b", "c", "gone")
+IMAGE: Final = image(a=1, b=3, c=4)
+REGEXES: Final = ("a.*", "[bc]", "x")
+ASSIGNORS: Final = (None, "uniform", "range")
+PROTOCOLS: Final = (
+    (("range", b"r"),),
+    (("sticky", b"s"), ("range", b"r")),
+    (("sticky", b"s"),),
+    (("range", b"r"), ("range", b"again")),
+)
+_MEMBERS: Final = 4
+
+
+def _pairs(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """(act, member, detail) of each step."""
+    for at in range(0, len(data) - 1, 2):
+        yield data[at] // _MEMBERS, data[at] % _MEMBERS, data[at + 1]
+
+
+def _play_consumers(data: bytes) -> None:
+    driver = ConsumerDriver(IMAGE, max_size=_MEMBERS)
+    for act, number, detail in _pairs(data):
+        member_id = f"m{number}"
+        member = driver.group.members.get(member_id)
+        epoch = 0 if member is None else member.member_epoch
+        instance = f"i{number}" if detail & 128 else None
+        match act % 6:
+            case 0:
+                names = [name for bit, name in enumerate(NAMES) if detail >> bit & 1]
+                more = {"server_assignor": ASSIGNORS[detail // 16 % 3], "instance_id": instance}
+                driver.join(member_id, *names, **more)
+            case 1:
+                driver.join(member_id, topic_regex=REGEXES[detail % 3])
+                driver.look_up()
+            case 2:
+                owned = frozenset(() if member is None else member.assigned)
+                driver.beat(member_id, epoch, owned=owned if detail & 1 else None)
+            case 3:
+                driver.beat(member_id, -2 if detail & 1 else -1, instance_id=instance)
+            case 4:
+                kind = TimerKind.HEARTBEAT if detail & 1 else TimerKind.REVOCATION
+                timers = [
+                    TimerSet(kind=kind, group_id="g", member_id=each, delay_ms=1, generation=epoch)
+                    for each in {member_id, f"m{detail % _MEMBERS}"}
+                ]
+                driver.take(driver.protocol.too_late(driver.group, timers, image=driver.image))
+            case _:
+                driver.now_ms += detail * 1_000
+        _check_consumers(driver)
+
+
+def _check_consumers(driver: ConsumerDriver) -> None:
+    group = driver.group
+    members = group.members.values()
+    consumed = {name for each in members for name in group.topics_of(each)}
+    if group.tally.topics_hash(IMAGE) != topics_hash(consumed, IMAGE):
+        raise Violation("the hash is not that of the topics consumed")
+    if any(group.is_subscribed(name) != (name in consumed) for name in NAMES):
+        raise Violation("topics are counted that nobody consumes, or the other way round")
+    wanted = [each.topic_regex for each in members if each.topic_regex]
+    if group.tally.regexes != {each: wanted.count(each) for each in wanted}:
+        raise Violation("regular expressions are counted otherwise")
+    owners = [place for each in members for place in each.assigned]
+    if len(owners) != len(set(owners)):
+        raise Violation("a partition has two owners")
+    again = driver.replayed()
+    if (again.members, again.target, again.epoch) != (group.members, group.target, group.epoch):
+        raise Violation("the log makes another group")
+
+
+def _play_classic(data: bytes) -> None:
+    driver = ClassicDriver(max_size=_MEMBERS)
+    for act, number, detail in _pairs(data):
+        ids = tuple(driver.group.members)
+        member_id = ids[number % len(ids)] if ids else ""
+        try:
+            _act(driver, act % 7, member_id, detail)
+        except InvariantViolation as error:
+            if "handed out to a dynamic member" not in str(error):
+                raise
+        _check_classic(driver)
+
+
+def _act(driver: ClassicDriver, act: int, member_id: str, detail: int) -> None:
+    protocols = PROTOCOLS[detail % len(PROTOCOLS)]
+    match act:
+        case 0:
+            instance = f"i{detail % 3}" if detail & 128 else None
+            driver.join(instance=instance, protocols=protocols, required=bool(detail & 64))
+        case 1:
+            driver.join(member_id, protocols=protocols)
+        case 2:
+            driver.sync(member_id, assignments={member_id: b"x"})
+        case 3:
+            driver.heartbeat(member_id)
+        case 4:
+            driver.leave((member_id, None), (f"m{detail}", None))
+        case 5:
+            armed = sorted(driver.timers, key=lambda each: (each[0].value, each[1]))
+            if armed:
+                driver.fire(*armed[detail % len(armed)])
+        case _:
+            if driver.writes:
+                driver.write()
+
+
+def _check_classic(driver: ClassicDriver) -> None:
+    group = driver.group
+    waiting = sum(each.awaiting_join is not None for each in group.members.values())
+    if group.awaiting_join_count != waiting:
+        raise Violation(f"{group.awaiting_join_count} members are counted, {waiting} wait")
+    sets = [{name for name, _ in each.protocols} for each in group.members.values()]
+    common = set.intersection(*sets) if sets else set()
+    for name in ("range", "sticky", "none"):
+        if group.state is ClassicGroupState.EMPTY:
+            continue
+        if group.supports("consumer", [(name, b"")]) != (name in common):
+            raise Violation(f"whether all support {name} is counted otherwise")
+
+
+def _seeds() -> Iterator[bytes]:
+    yield bytes((0, 1, 1, 3, 8, 0, 2, 7, 8, 1, 9, 1, 12, 0, 16, 1))
+    yield bytes((4, 0, 5, 1, 0, 129, 12, 129, 0, 129, 20, 20, 4, 2, 17, 0))
+    yield bytes((0, 0, 20, 0, 20, 0, 8, 0, 24, 0, 12, 0, 4, 1, 0, 64, 20, 1, 16, 0))
+    yield bytes((0, 128, 0, 129, 20, 0, 8, 0, 24, 0, 0, 128, 24, 0, 17, 1))
+
+
+TARGETS: Final = {
+    "groups": Target(play=_play_consumers, seeds=_seeds, length_max=256),
+    "classic-groups": Target(play=_play_classic, seeds=_seeds, length_max=256),
+}
