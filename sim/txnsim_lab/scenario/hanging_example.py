@@ -128,11 +128,6 @@ class _Story:
         )
         async with self._outside(READER) as reader:
             await self._read(reader)
-        self._tell(
-            "Verification prevents it (KIP-890; since Kafka 3.6 it is on by default): when “late”"
-            " arrives, the leader asks the coordinator, gets the answer that it is over, and"
-            " refuses it."
-        )
 
     def _tell(self, text: str) -> None:
         if self._tracer.on:

@@ -41,6 +41,10 @@ SHOW: Final = """async ([text, moments]) => {
   const { load } = __page["api.js"];
   await load(new Response(text), { kind: "file", index: 0, title: "a test", moments });
 }"""
+UNFOLDED: Final = """
+try { sessionStorage["txnsim-details"] = "open"; } catch {}
+"""
+"""Details are there: most tests read them."""
 CACHE: Final = Path(__file__).parents[3] / ".cache" / "browser"
 LOCK: Final = CACHE.with_name("browser.lock")
 
@@ -91,6 +95,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         expects: tuple[str, ...] = (),
         asked: list[str] | None = None,
         script: str = "",
+        unfolded: bool = True,
         **options: Any,
     ) -> Page:
         def where(said: Any) -> str:
@@ -106,7 +111,7 @@ def new_page(browser: Browser) -> Iterator[Any]:
         context.set_default_timeout(PATIENCE_MS)
         contexts.append(context)
         page = context.new_page()
-        page.add_init_script(script)
+        page.add_init_script(script + (UNFOLDED if unfolded else ""))
         page.on("console", lambda said: hear(where(said) if said.type == "error" else ""))
         page.on("request", lambda one: None if asked is None else asked.append(one.url))
         page.on("pageerror", lambda error: hear(str(error)))
@@ -129,6 +134,14 @@ def show(page: Page, run: Recording) -> None:
     """Show a recording as a page in a file has it."""
     explained = msgspec.json.decode(msgspec.json.encode(list(moments(run))))
     page.evaluate(SHOW, [run.to_lines().decode(), explained])
+
+
+def make_hang(page: Page) -> None:
+    """By the button of the first screen, or of the story: up to its last step."""
+    page.click("#practise")
+    page.wait_for_selector("#past")  # its first step
+    page.keyboard.press("l")
+    page.wait_for_function("() => !location.hash.includes('at=')")  # a reload stays there
 
 
 def judge_what_is_made(page: Page) -> None:

@@ -100,7 +100,7 @@ def test_a_part_of_a_lesson_has_a_link_and_is_presented(
     page.click("#lesson-show")
     page.wait_for_selector("#lesson .predicted:has-text('two ABORT markers')")
     assert "You said" not in page.inner_text("#lesson")
-    page.click("#lesson-present")
+    page.click("#present")
     page.wait_for_selector(".lesson:not(.presented)")
 
 
@@ -114,7 +114,7 @@ def test_every_lesson_is_played_by_keyboard_to_its_end(
 
 def play_lesson(page: Page, name: str) -> None:
     """By keyboard, to its end; what is predicted first is seldom right."""
-    page.wait_for_selector(f"#lesson-{name}")
+    press(page, "#all-lessons")
     press(page, f"#lesson-{name}")
     parts = lesson(name).parts
     for number, part in enumerate(parts):
@@ -134,6 +134,7 @@ def test_the_program_of_l10_is_killed_mended_and_judged_on_the_page(
     http = fresh_server.http or ""
     bootstrap = fresh_server.bootstrap.split(",")[0]
     shop = Shop(program_of_the_lesson(tmp_path), bootstrap=bootstrap, http=http)
+    press(page, "#all-lessons")
     press(page, "#lesson-L10")
     page.wait_for_selector(f"#lesson-action-0:has-text('{bootstrap} {http} l10-first')")
     assert page.get_attribute("#lesson-code", "download") == "l10_shop.py"

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tests.lab.browser.conftest import judge_what_is_made
+from tests.lab.browser.conftest import judge_what_is_made, make_hang
 from tests.support.page_flood import FLOOD, MADE
 from tests.support.txnsim_server import TxnsimServer
 
@@ -22,7 +22,7 @@ def test_under_load_there_is_a_rate_a_pause_and_only_what_hangs(
 ) -> None:
     page = new_page(fresh_server.http)
     judge_what_is_made(page)
-    page.click("#practise")
+    make_hang(page)
     page.wait_for_selector(".cause.hanging")
     asked = page.evaluate(ASKED)
     page.evaluate(FLOOD)
@@ -72,7 +72,7 @@ def test_what_hangs_far_back_has_its_name_and_numbers_are_whole(
 ) -> None:
     page = new_page(fresh_server.http)
     judge_what_is_made(page)
-    page.click("#practise")
+    make_hang(page)
     page.wait_for_selector("#why:has-text('billing/1 (producer id')")
     page.evaluate(BEHIND)
     page.wait_for_selector(".tape .cell.more:has-text('more')")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.lab.browser.conftest import recorded
+from tests.lab.browser.conftest import make_hang, recorded
 from tests.lab.browser.steady_transactions import steady_transactions
 from tests.lab.browser.test_stage import opened
 from tests.support.txnsim_server import TxnsimServer
@@ -95,7 +95,7 @@ def test_a_reload_of_a_cluster_in_which_one_hangs_never_says_that_all_is_well(
     fresh_server: TxnsimServer, new_page: Any
 ) -> None:
     page = new_page(fresh_server.http, script=SEEN)
-    page.click("#practise")
+    make_hang(page)
     page.wait_for_selector("[data-verdict=hanging]")
     are_of_one_moment(seen(page))
     page.reload()

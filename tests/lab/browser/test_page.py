@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.lab.browser.conftest import make_hang
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
@@ -53,7 +54,7 @@ SAME: Final = """async (positions) => {
 
 
 def make_one_hang(page: Page) -> None:
-    page.click("#practise")
+    make_hang(page)
     page.wait_for_selector(".cause.hanging")
 
 
@@ -78,6 +79,8 @@ def test_the_same_by_keyboard_alone(fresh_server: TxnsimServer, new_page: Any) -
     page.wait_for_selector("#practise")
     press_until(page, "document.activeElement.id === 'practise'")
     page.keyboard.press("Enter")
+    page.wait_for_selector("#past")
+    page.keyboard.press("l")
     page.wait_for_selector(".cause.hanging")
     page.keyboard.press("w")
     page.wait_for_function("() => document.activeElement.id === 'why'")
@@ -114,13 +117,13 @@ def test_a_run_of_the_zoo_opens_and_its_values_lead_back_to_their_causes(
     page.wait_for_selector(".link-state.done")
     page.keyboard.press("Home")
     page.keyboard.press("v")
-    assert "check.violation" in page.inner_text("aside > h2")
+    assert "check.violation" in page.inner_text("#event h2")
     page.keyboard.press("1")
     page.wait_for_selector("#why .cause")
     page.click("button.value")
-    assert "log.lso" in page.inner_text("aside > h2")
+    assert "log.lso" in page.inner_text("#event h2")
     page.keyboard.press("[")
-    assert "marker.written" in page.inner_text("aside > h2")
+    assert "marker.written" in page.inner_text("#event h2")
 
 
 def test_a_run_is_played_step_by_step_driven_and_taken_back(
@@ -159,7 +162,7 @@ def test_what_was_committed_in_a_run_is_ended_with_commit(
         page.wait_for_function(
             "(shown) => document.querySelector('.drive').innerText !== shown", arg=shown
         )
-    page.wait_for_selector("#repair:has-text('End it: write the COMMIT marker')")
+    page.wait_for_selector("#repair:has-text('End it: write COMMIT')")
     page.click("#repair")
     page.wait_for_selector(".cause.nothing")
     markers = page.evaluate("__sim.events.filter((one) => one.k === 'marker.written')")

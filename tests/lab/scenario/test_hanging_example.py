@@ -25,7 +25,7 @@ async def test_it_hangs_and_nothing_else_is_made() -> None:
         assert sim.injector.get(hanging_example.RULE) is None
         run = Recording.of("the trace", b"".join(sim.environment.tracer.pieces()).splitlines())
         narrated = [one.text for one in story(run.events, run.nodes) if one.is_narrated]
-        assert len(narrated) == 7
+        assert len(narrated) == 6
         assert narrated[0].startswith("An application begins the transaction billing/1.")
         # Its reader got nothing, though "paid" is no part of a transaction.
         assert not [one for one in run.events if one.k == "client.deliver"]

@@ -1,11 +1,10 @@
 // @ts-check
 // One table of keys: it feeds the handler, the help and the test. None acts while somebody types.
 
-import { toggle } from "./player.js";
+import { byStep, toggle } from "./player.js";
 import { idOf } from "./reducer.js";
 import { isSite } from "./site.js";
-import { stepAt } from "./stage.js";
-import { at, choose, events, filed, go, help, indexOf, last, live, notes, query, said, sharing, shown } from "./store.js";
+import { at, choose, events, filed, go, help, indexOf, last, live, query, said, sharing, shown } from "./store.js";
 import { failed } from "./words.js";
 
 export const VIEWS = [
@@ -41,12 +40,6 @@ const by = (step) => seek(at.value, step, () => true);
 const isError = (one) => one.k === "log.reject" || one.k === "marker.refused" || failed(one);
 const sameTx = (one) => Boolean(one.tx) && idOf(one.tx) === idOf(shown.value?.tx ?? "");
 
-/** To where a step of the story ends. */
-function step(by_) {
-  const wanted = (stepAt(at.value)?.number ?? 0) + by_;
-  return wanted >= 1 && wanted <= notes().length && go((notes()[wanted] ?? events.length) - 1);
-}
-
 export const KEYS = [
   [" ", "play, or stand still", toggle],
   [".", "next event", () => by(1)],
@@ -63,12 +56,12 @@ export const KEYS = [
   }],
   ["e", "next error", () => seek(at.value, 1, isError)],
   ["v", "next violation", () => seek(at.value, 1, (one) => one.k === "check.violation")],
-  ["ArrowRight", "next step of the story", () => step(1)],
-  ["ArrowLeft", "step of the story before", () => step(-1)],
+  ["ArrowRight", "next step of the story", () => byStep(1)],
+  ["ArrowLeft", "step of the story before", () => byStep(-1)],
   ["Home", "first event", () => go(0)],
   ["End", "last event", () => go(last())],
   ["l", "live: stay at the newest event, also when more come", () => live()],
-  ["w", "why is the last stable offset here?", () => {
+  ["w", "why does the reader wait?", () => {
     choose("stage");
     requestAnimationFrame(() => document.querySelector("#why")?.focus());
   }],

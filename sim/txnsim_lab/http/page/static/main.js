@@ -7,10 +7,11 @@ import { follow } from "./address.js";
 import { explain, leave, listen, open, record, show, unpack } from "./api.js";
 import { html } from "./html.js";
 import { KEYS, onKey, over, views } from "./keys.js";
-import { SPEEDS, playing, speed, toggle } from "./player.js";
+import { SPEEDS, byStep, playing, speed, toggle } from "./player.js";
 import { isSite, keep, start } from "./site.js";
+import { savePng, saveSvg } from "./save.js";
 import { decisive, stepAt } from "./stage.js";
-import { at, busy, choose, count, cursor, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, moment, notes, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
+import { asking, at, busy, choose, count, cursor, detailed, embedded, events, explained, filed, full, go, help, indexOf, info, last, lesson, link, live, lost, moment, notes, presenting, problem, rate, reading, replaced, said, sharing, shown, source, state, view, violations, walk } from "./store.js";
 import { Cluster } from "./views/cluster.js";
 import { Drive } from "./views/drive.js";
 import { Coordinator } from "./views/coordinator.js";
@@ -18,6 +19,7 @@ import { Events } from "./views/events.js";
 import { Faults } from "./views/faults.js";
 import { Lanes } from "./views/lanes.js";
 import { Event } from "./views/event.js";
+import { Folded } from "./views/folded.js";
 import { Lesson, Lessons } from "./views/lesson.js";
 import { Producers } from "./views/producers.js";
 import { Share } from "./views/share.js";
@@ -48,13 +50,15 @@ function App() {
     <header><h1>txnsim</h1><span class="title"><${Title} from=${from} /></span><span class=${`link-state ${link.value}`} role="status">${LINK[link.value]}</span>
       <${Reading} /><${Starting} /><${Past} />
       ${filed.value && html`<span class="remark">${filed.value.remark}</span>`}
+      ${view.value === "stage" && html`<button id="present" aria-pressed=${presenting.value} onClick=${() => (presenting.value = !presenting.value)} title="The picture as large as the screen, for a projector">Present</button>
+        ${(count.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
       <button id="share" onClick=${() => over(sharing)} aria-expanded=${sharing.value}>Share (s)</button>
       <button onClick=${() => over(help)} aria-expanded=${help.value}>Keys and words (?)</button></header>
     <nav aria-label="Views">${views().map(([name, label], n) => html`
       <button aria-current=${view.value === name && !help.value && !sharing.value ? "page" : undefined} onClick=${() => choose(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
-    <section class="notices" aria-label="Notices">${lesson.value ? html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}
+    <section class="notices" aria-label="Notices">${lesson.value ? view.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}
     ${said.value && html`<p class="gap" id="said" role="status">${said.value} <button onClick=${() => (said.value = "")}>Close</button></p>`}
-    <${Found} />
+    ${!asking.value && html`<${Found} />`}
     <${Gaps} /></section>
     <main class=${isPast() ? "past" : ""}>${sharing.value ? html`<${Share} />` : help.value ? html`<${Help} />` : html`<section class="view" tabindex="0" aria-label=${view.value}><${View} /></section>`}<${Inspector} /></main>
     <${Scrubber} />`;
@@ -75,7 +79,7 @@ const isPast = () => cursor.value !== null && at.value < count.value - 1;
 function Past() {
   if (!isPast()) return null;
   const step = stepAt(at.value);
-  return html`<button id="past" class="past-of" onClick=${live}>You look at ${step ? `step ${step.number}, ` : ""}event #${events[at.value].i}; the newest is #${events[count.value - 1].i}. Back to now (l)</button>`;
+  return html`<button id="past" class="past-of" onClick=${live}>You look at ${step ? `step ${step.number}` : `event #${events[at.value].i}`}. Back to now (l)</button>`;
 }
 
 /** What the page can't show, why, and what can be done about it. */
@@ -137,13 +141,14 @@ function Inspector() {
   const [before] = (chain.at(-1) ?? one).p; // it is no longer kept, or is too far back
   const tp = view.value === "stage" && !help.value && !sharing.value ? inFocus(moment.value.now, explained.value?.open ?? []) : null;
   return html`<aside aria-label="Event" class=${sheet.value ? "up" : ""}><button id="sheet" aria-expanded=${sheet.value} onClick=${() => (sheet.value = !sheet.value)}>${tp ? "Why, and this event" : "This event"}</button>${tp && html`<${Why} tp=${tp} />`}
+    ${!asking.value && html`<${Folded} id="event" label=${`Details of event #${one.i}`}>
     <h2>#${one.i} ${one.k}</h2>${KINDS[one.k] && html`<p class="hint">${KINDS[one.k]}</p>`}<p><code>${one.node}</code><br />${ms(one)}${one.tx ? html`<br />${one.tx}` : ""}</p>
     <table><tbody>${Object.entries(one.d ?? {}).sort().map(([name, value]) => html`<tr><th scope="row">${name}</th>
       <td>${typeof value === "object" ? JSON.stringify(value) : String(value)}</td></tr>`)}</tbody></table>
     <h3>Where does it come from?</h3>
     ${chain.length === 0 && before === undefined ? html`<p class="hint">It is a root: nothing in the trace caused it.</p>`
       : html`<ol class="chain">${chain.map((cause) => html`<li><${Event} i=${cause.i} /> <small>${cause.node}</small></li>`)}
-        ${before !== undefined && html`<li>And so on, from <${Event} i=${before} /></li>`}</ol>`}
+        ${before !== undefined && html`<li>And so on, from <${Event} i=${before} /></li>`}</ol>`}<//>`}
   </aside>`;
 }
 
@@ -153,12 +158,16 @@ const STEPS_MAX = 60;
 function Scrubber() {
   const newest = Math.max(0, count.value - 1);
   const one = events[at.value];
+  const steps = notes().length;
+  const where = one ? `#${one.i} / ${events[newest].i} · ${ms(one)}` : "no events";
   return html`<footer>
-    <button onClick=${() => go(0)} aria-label="first event">|◀</button>
+    ${!steps || detailed.value ? html`<button onClick=${() => go(0)} aria-label="first event">|◀</button>
     <button onClick=${() => go(at.value - 1)} aria-label="previous event">◀</button>
     <button onClick=${() => go(at.value + 1)} aria-label="next event">▶</button>
-    <button onClick=${() => go(last())} aria-label="last event">▶|</button>
-    <button id="play" aria-pressed=${playing.value} onClick=${toggle} title="Play, or stand still (Space)">${playing.value ? "❚❚ stop" : "▶ play"}</button>
+    <button onClick=${() => go(last())} aria-label="last event">▶|</button>` : ""}
+    ${steps > 0 && html`<button id="step-back" onClick=${() => byStep(-1)}>◀ step</button>`}
+    <button id="play" class=${steps ? "primary" : ""} aria-pressed=${playing.value} onClick=${toggle} title="Play, or stand still (Space)">${playing.value ? "❚❚ stop" : steps ? "▶ play by steps" : "▶ play"}</button>
+    ${steps > 0 && html`<button id="step-on" onClick=${() => byStep(1)}>step ▶</button>`}
     <label class="speed"><span class="sr">Speed</span><select id="speed" value=${speed.value} onChange=${(e) => (speed.value = Number(e.target.value))}>${SPEEDS.map((one) => html`<option value=${one}>${one}×</option>`)}</select></label>
     <span class="line"><input id="time" type="range" min="0" max=${newest} ref=${(el) => { if (el) el.value = Math.max(0, at.value); }} aria-label="time"
       aria-valuetext=${one ? `event ${one.i}: ${KINDS[one.k] ?? one.k}` : "no event"} onInput=${(e) => go(Number(e.target.value))} />
@@ -166,10 +175,11 @@ function Scrubber() {
         const to = (told[n + 1] ?? count.value) - 1;
         return html`<i aria-hidden="true" class=${`step${to <= at.value ? " passed" : ""}`} title=${events[index].d.text} style=${{ "--part": to / Math.max(1, newest) }} onClick=${() => go(to)}></i>`;
       })}</span>
-    <span class="where">${one ? `#${one.i} / ${events[newest].i} · ${ms(one)}` : "no events"}</span>
+    ${steps > 0 && html`<span class="step-of" title=${where}>step ${stepAt(at.value)?.number ?? 0} of ${steps}</span>`}
+    ${(!steps || detailed.value) && html`<span class="where">${where}</span>`}
     ${rate.value > 0 && html`<span id="rate" class="where">${rate.value.toLocaleString("en")} events/s</span>`}
     ${source.value.kind === "live" && cursor.value === null && html`<button id="pause" onClick=${() => go(at.value)} title="Stand still at this event; more go on coming">Pause</button>`}
-    <button id="live" aria-pressed=${cursor.value === null} onClick=${live} title="Stay at the newest event">${source.value.kind === "live" ? "Live" : "Newest"}</button></footer>`;
+    <button id="live" aria-pressed=${cursor.value === null} onClick=${live} title="Stay at the newest event">Now</button></footer>`;
 }
 
 function Help() {
@@ -214,6 +224,10 @@ function begin() {
   );
 }
 
+effect(() => {
+  document.body.classList.toggle("presented", presenting.value && view.value === "stage");
+});
+document.body.classList.toggle("embedded", embedded);
 addEventListener("keydown", onKey);
 // A page that goes away needs its run no more: the process would wait in vain.
 addEventListener("pagehide", () => {

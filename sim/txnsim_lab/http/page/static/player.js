@@ -2,10 +2,13 @@
 // Play: time moves by itself, from one event that matters to the next, as quickly as is wanted.
 
 import { effect, signal } from "@preact/signals";
-import { at, count, events, go } from "./store.js";
+import { stepAt } from "./stage.js";
+import { at, count, events, go, live, notes, source } from "./store.js";
 
 export const SPEEDS = [0.5, 1, 2, 4];
 const PAUSE_MS = 700;
+/** A step of a story is to be read. */
+export const STEP_MS = 2500;
 /** Kinds that tell something; a sentence of the story is one. */
 const MATTERS = new Set([
   "note", "client.call", "client.deliver", "txn.complete", "txn.append", "log.append", "log.reject", "log.truncate", "marker.owed",
@@ -15,13 +18,33 @@ const MATTERS = new Set([
 export const playing = signal(false);
 export const speed = signal(1);
 
+/** Whether somebody wants nothing to move by itself. */
+export const isStill = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
 /** Begin, or stand still; from the start where the end is reached. */
 export function toggle() {
-  if (!playing.value && at.value >= count.value - 1) go(0);
+  if (!playing.value && at.value >= count.value - 1) {
+    if (notes().length) toStep(1);
+    else go(0);
+  }
   playing.value = !playing.value;
 }
 
+/** To where a step of the story ends; false where there is none. */
+export function toStep(number) {
+  const told = notes();
+  if (number < 1 || number > told.length) return false;
+  if (number === told.length && source.value.kind === "live") live();
+  else go((told[number] ?? events.length) - 1);
+  return true;
+}
+export const byStep = (by) => toStep((stepAt(at.value)?.number ?? 0) + by);
+
 function on() {
+  if (notes().length) {
+    playing.value = byStep(1) && (stepAt(at.value)?.number ?? 0) < notes().length;
+    return;
+  }
   const end = count.value - 1;
   let next = at.value + 1;
   while (next < end && !MATTERS.has(events[next].k)) next += 1;
@@ -32,5 +55,5 @@ function on() {
 let timer = 0;
 effect(() => {
   clearInterval(timer);
-  if (playing.value) timer = setInterval(on, PAUSE_MS / speed.value);
+  if (playing.value) timer = setInterval(on, (notes().length ? STEP_MS : PAUSE_MS) / speed.value);
 });

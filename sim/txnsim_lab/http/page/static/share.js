@@ -4,7 +4,7 @@
 
 import { VIEWS } from "./keys.js";
 import { isSite } from "./site.js";
-import { at, compared, cursor, driven, events, explained, info, lesson, partition, presenting, source, view, violations } from "./store.js";
+import { at, compared, cursor, driven, embedded, events, explained, info, lesson, partition, presenting, source, view, violations } from "./store.js";
 import { line } from "./words.js";
 
 const LAST = 20;
@@ -39,6 +39,8 @@ export function addressed() {
     if (one.step !== undefined) where.set("step", String(one.step));
     if (compared.value) where.set("with", compared.value.about.run);
   }
+  if (embedded) where.set("embed", "1");
+  if (!lesson.value && presenting.value) where.set("present", "1");
   if (one || cursor.value !== null) where.set("at", String(events[at.value]?.i ?? 0));
   where.set("view", view.value);
   if (partition.value) where.set("p", partition.value);

@@ -6,6 +6,16 @@ import { batch, computed, signal } from "@preact/signals";
 import { Book, copy, eventsOf } from "./book.js";
 import { isSite } from "./site.js";
 
+/** What this tab remembers; a browser that keeps nothing, nothing. */
+export function remembered(name, value) {
+  try {
+    if (value !== undefined) sessionStorage.setItem(name, value);
+    return sessionStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
 let book = new Book();
 /** The events of the trace that is shown, by index. No signal: `count` tells of growth. */
 export const events = eventsOf(() => book);
@@ -45,8 +55,18 @@ export const filed = signal(null);
 export const driven = signal(null);
 /** The lesson that is played: its texts, the part, what was answered; null for none. */
 export const lesson = signal(null);
+/** The fact that a question of the lesson is about, while it is open: what would answer it is not shown. */
+export const asking = computed(() => {
+  const now = lesson.value;
+  const part = now?.parts[now.part];
+  return part?.ask && !now.shown ? (part.fact ?? "").split(" ")[0] || "answer" : null;
+});
 /** Whether a lesson is shown to a class: in large type, and answers on demand. */
 export const presenting = signal(/[#&]present=1/.test(globalThis.location?.hash ?? ""));
+/** Whether details are unfolded: fields of events, what is beside the point, commands. A tab remembers it. */
+export const detailed = signal(remembered("txnsim-details") === "open");
+/** Whether the page stands in another one: picture and steps alone. */
+export const embedded = /[#&]embed=1/.test(globalThis.location?.hash ?? "");
 /** Whether a run is on its way. */
 export const busy = signal(false);
 /** Whether the page takes no more events: it has as many as it can bear. */
@@ -102,6 +122,7 @@ let awaiting = [];
 
 /** Take in more events, in order; what is there already is skipped. */
 export function take(some) {
+  cameSo += some.length;
   if (!some.every((event) => book.add(event))) full.value = true;
   draw();
 }
@@ -146,10 +167,11 @@ function rest(tookMs) {
 
 /** Events that came in the last second. */
 export const rate = signal(0);
-let countedSo = 0;
+/** Of those that came by themselves: what the server had kept was read, and is no rate. */
+let cameSo = 0;
 setInterval(() => {
-  rate.value = source.value.kind === "live" ? Math.max(0, events.length - countedSo) : 0;
-  countedSo = events.length;
+  rate.value = source.value.kind === "live" ? cameSo : 0;
+  cameSo = 0;
 }, 1000);
 
 export const indexOf = (position) => book.indexOf(position);

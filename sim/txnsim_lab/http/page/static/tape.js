@@ -27,20 +27,21 @@ function cellsOf(tp, until, lso) {
   const ended = new Map(); // producer id -> how the marker that comes next ends what it has open
   const next = new Map(); // producer id -> the cell of that marker, where nothing of the producer lies between
   let cut = Infinity; // from here on, what a new leader does not have
-  const cellOf = (event) => {
+  const cellOf = (at) => {
+    const event = events[at];
     const { d, i, tx } = event;
     const isMarker = event.k === "marker.written";
     const { first, last } = offsetsOf(event);
     if (isMarker) ended.set(d.pid, d.committed ? "committed" : "aborted");
     const how = isMarker ? (d.committed ? "COMMIT" : "ABORT") : d.txn ? (ended.get(d.pid) ?? "open") : "plain";
-    return { i, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how, event, isMarker, t: transactionOf(event) };
+    return { i, n: at, first, last, pid: d.pid, epoch: d.epoch, txn: d.txn, tx, how, event, isMarker, t: transactionOf(event) };
   };
   let n = upTo(indices, until) - 1;
   for (; n >= 0 && cells.length < CELLS; n -= 1) {
     const event = events[indices[n]];
     if (event.k === "node.role") cut = Math.min(cut, endOfLed(event.d));
     if (event.k === "node.role" || offsetsOf(event).last >= cut) continue;
-    const cell = cellOf(event);
+    const cell = cellOf(indices[n]);
     const later = next.get(cell.pid);
     if (cell.isMarker && later?.how === cell.how && later.epoch === cell.epoch) later.again = againWhy(event, later.event);
     if (cell.isMarker) next.set(cell.pid, cell);
@@ -49,7 +50,7 @@ function cellsOf(tp, until, lso) {
   }
   const at = n >= 0 && cells.at(-1).first > lso ? holding(tp, n, lso, cut) : null;
   // A marker between the two is one that replicas do not have yet: to readers, the transaction is open.
-  const far = at && { cell: cellOf(events[indices[at.n]]), between: at.between };
+  const far = at && { cell: cellOf(indices[at.n]), between: at.between };
   for (const [cell, values] of valuesOf(cells.reverse())) cell.values = values;
   return { cells, far, earlier: at?.n ?? n + 1, spans: brackets(cells) };
 }

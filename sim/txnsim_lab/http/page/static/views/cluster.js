@@ -52,7 +52,7 @@ export function Cluster() {
         const where = { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)) };
         const { replicas: all = [], isr = [] } = replicas.get(tp) ?? {};
         return html`<tr><td>${tp}</td><td>broker ${log.leader}</td><td>${all.join(", ") || "-"}</td><td class=${isr.length < all.length ? "short" : ""}>${isr.join(", ") || "-"}</td><td>${log.epoch}</td><td>${canAct.value
-          ? ids.filter((id) => id !== log.leader).map((id) => html`<button onClick=${move(tp, where, id)}>broker ${id}<span class="sr"> leads ${tp}</span></button> `)
+          ? ids.filter((id) => id !== log.leader && (!all.length || all.includes(id))).map((id) => html`<button onClick=${move(tp, where, id)}>broker ${id}<span class="sr"> leads ${tp}</span></button> `)
           : "-"}</td></tr>`;
       })}</tbody></table>
     ${!isLive && html`<p class="hint">A recording does not tell replicas.</p>`}

@@ -28,16 +28,33 @@ function keep({ id, predictions }) {
   }
 }
 
-/** The lessons there are, as buttons. */
-export function Lessons() {
+/** The lessons that the server has; none, until it has told them. */
+function useLessons() {
   const [known, setKnown] = useState([]);
   useEffect(() => {
     act(async () => setKnown(await ask("/lessons")));
   }, []);
-  const done = progress();
+  return known;
+}
+
+/** What a first lesson is. */
+const FIRST = "L1";
+export function First() {
+  const one = useLessons().find(({ id }) => id === FIRST);
+  return one ? html`<button id=${`lesson-${FIRST}`} onClick=${() => act(() => begin(one))}>Lesson 1: find it and end it (${one.minutes} min) ${doneOf(FIRST)}</button>` : null;
+}
+
+const doneOf = (id) => {
+  const done = progress()[id];
+  return done ? html`<small>done: ${done.join(" of ")} predictions came true</small>` : "";
+};
+
+/** The lessons there are, as buttons; `isRest`: without the first one, which stands by itself. */
+export function Lessons({ isRest = false }) {
+  const known = useLessons().filter(({ id }) => !isRest || id !== FIRST);
   const here = known.filter((one) => !isSite || !one.cluster);
   const others = known.filter((one) => !here.includes(one));
-  return html`${here.map((one) => html`<button class="lesson-choice" id=${`lesson-${one.id}`} onClick=${() => act(() => begin(one))}>${one.id}: ${one.title} <small>${one.minutes} min${done[one.id] ? `, done: ${done[one.id].join(" of ")} predictions came true` : ""}</small></button> `)}
+  return html`${here.map((one) => html`<button class="lesson-choice" id=${`lesson-${one.id}`} onClick=${() => act(() => begin(one))}>${one.id}: ${one.title} <small>${one.minutes} min</small> ${doneOf(one.id)}</button> `)}
     ${others.length > 0 && html`<small id="lessons-elsewhere">${others.map(({ id }) => id).join(" and ")} need a cluster that your own programs can talk to, so they are not here: <code>txnsim lesson ${others[0].id}</code> starts one.</small>`}`;
 }
 
@@ -61,6 +78,18 @@ async function begin(one, part = 0) {
     lesson.value = { ...one, part, at, shown: null, hints: 0, tried: null, predictions: lesson.value?.predictions ?? [] };
     choose("stage");
   });
+  await premise();
+}
+
+/** Facts that are hidden on the stage while they are asked: what leads to them is played before the question. */
+const HIDDEN = new Set(["lso", "cause", "gets", "withheld", "state", "epoch", "known-epoch", "markers"]);
+
+async function premise() {
+  const { part, parts, at } = lesson.value;
+  const { ask: question, fact, until, beside: other } = parts[part];
+  if (!question || other || until <= at || !HIDDEN.has(fact.split(" ")[0])) return;
+  change({ at: until });
+  await command("go", { steps: until - at });
 }
 
 /** On the live cluster: its topics are made anew unless the lesson goes on. */
@@ -84,6 +113,14 @@ async function alter({ arms, disarms = [], advance_ms = 0 }) {
   for (const rule of arms) await post("/faults", rule);
   if (advance_ms) await post("/clock", { advance_ms });
 }
+
+/** What the lesson has put in force on the live cluster goes with it. */
+const leaveIt = () => act(async () => {
+  const { cluster, parts } = lesson.value;
+  const mine = cluster ? parts.flatMap(({ arms = [], actions }) => [...arms, ...actions.flatMap((one) => one.arms ?? [])]).map(({ id }) => id) : [];
+  if (mine.length) await alter({ arms: [], disarms: mine });
+  void listen();
+});
 
 /** What a part comes to on the live cluster. */
 const found = () => ask(`/lessons/${lesson.value.id}/parts/${lesson.value.part}/now`);
@@ -132,7 +169,10 @@ async function following() {
   const part = now.part + 1;
   compared.value = null;
   if (part === now.parts.length) keep(now);
-  if (!now.parts[part]?.story) return change({ part, shown: null, hints: 0, tried: null, met: false });
+  if (!now.parts[part]?.story) {
+    change({ part, shown: null, hints: 0, tried: null, met: false });
+    return now.parts[part] && !now.cluster ? premise() : null;
+  }
   const { predictions } = now;
   await begin(now, part);
   return change({ predictions });
@@ -148,8 +188,7 @@ export function Lesson() {
   const part = now.parts[now.part];
   const View = part?.goal && Object.keys(part.goal).length ? Aim : One;
   return html`<section ref=${box} class=${presenting.value ? "lesson presented" : "lesson"} id="lesson" aria-label=${`Lesson ${now.id}`} aria-live="polite">
-    <h2>${now.id}: ${now.title} <small>${part ? `part ${now.part + 1} of ${now.parts.length}` : "the end"}</small>
-      <button id="lesson-present" aria-pressed=${presenting.value} onClick=${() => (presenting.value = !presenting.value)} title="Large type, and a button that shows the answer">Present</button></h2>
+    <h2>${now.id}: ${now.title} <small>${part ? `part ${now.part + 1} of ${now.parts.length}` : "the end"}</small></h2>
     ${part ? html`<${View} key=${now.part} part=${part} now=${now} />` : html`<${End} now=${now} />`}</section>`;
 }
 
@@ -161,7 +200,7 @@ const Code = ({ part }) => part.code && html`<pre tabindex="0" role="group" aria
 
 const Hints = ({ part, now }) => html`${part.hints.slice(0, now.hints).map((one) => html`<p class="hint">Hint: ${filled(one)}</p>`)}
   ${now.hints < part.hints.length && html`<button id="lesson-hint" onClick=${() => change({ hints: now.hints + 1 })}>Hint</button>`}
-  <button id="lesson-leave" onClick=${() => listen()}>Leave the lesson</button>`;
+  <button id="lesson-leave" onClick=${leaveIt}>Leave the lesson</button>`;
 
 function One({ part, now }) {
   const [guess, setGuess] = useState("");
@@ -169,7 +208,7 @@ function One({ part, now }) {
   if (now.shown) return html`<${Shown} part=${part} now=${now} />`;
   if (now.doing) {
     return html`<p id="lesson-do">${filled(part.do)}</p>
-      <button id="lesson-done" class="primary" disabled=${busy.value} onClick=${() => act(() => look(now.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${() => listen()}>Leave the lesson</button>`;
+      <button id="lesson-done" class="primary" disabled=${busy.value} onClick=${() => act(() => look(now.doing.guess))}>It is done</button> <button id="lesson-leave" onClick=${leaveIt}>Leave the lesson</button>`;
   }
   return html`<p>${filled(part.say)}</p><${Code} part=${part} />
     ${part.ask && html`<fieldset><legend>${part.ask}</legend>${Object.entries(part.choices).map(([key, text]) => html`
@@ -235,5 +274,5 @@ function End({ now }) {
   const right = now.predictions.filter(Boolean).length;
   return html`<p id="lesson-end" class="right"><b>✓ That was ${now.id}.</b> ${now.predictions.length > 0 && `${right} of your ${now.predictions.length} predictions came true.`}</p>
     <p>You can look around in all views, step back, or try something else.</p>
-    <button id="lesson-leave" class="primary" onClick=${() => listen()}>Leave the lesson</button>`;
+    <button id="lesson-leave" class="primary" onClick=${leaveIt}>Leave the lesson</button>`;
 }

@@ -3,16 +3,22 @@
 // partitions believe, and one sentence where they disagree.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, doNow, drive, post } from "../api.js";
+import { effect } from "@preact/signals";
+import { act, ask, beside, doNow, drive, play, post } from "../api.js";
+import { STEP_MS, isStill, playing, toStep } from "../player.js";
 import { html } from "../html.js";
 import { READING, agreements, headline, unread } from "../agreement.js";
 import { application } from "../application.js";
 import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt } from "../stage.js";
-import { begunOf, canAct, choose, compared, driven, events, explained, go, hangsOnly, indexOf, link, moment, notes, partition, source, transaction } from "../store.js";
+import { asking, begunOf, canAct, choose, compared, count, driven, events, explained, go, hangsOnly, indexOf, lesson, link, moment, notes, partition, source, transaction, writes } from "../store.js";
 import { begunUntil, nameOf, outcomeOf, tape } from "../tape.js";
+import { LOGS_MAX, pictureOf } from "../picture.js";
 import { Compare } from "./compare.js";
 import { Event } from "./event.js";
-import { Lessons } from "./lesson.js";
+import { Folded } from "./folded.js";
+import { First as First1, Lesson, Lessons } from "./lesson.js";
+import { HANG } from "../hang.js";
+import { Picture } from "./picture.js";
 import { Coordinated, HOW, gets } from "./strip.js";
 import { Tape } from "./tape.js";
 import { jump } from "./why.js";
@@ -21,26 +27,64 @@ export function Stage() {
   const it = moment.value;
   const { now, index } = it;
   const order = explained.value?.open ?? []; // who was in trouble last comes first, until it is known anew
-  const ids = idsOf(now, order, hangsOnly.value);
-  const all = partitionsOf(now, order, hangsOnly.value);
   const nothing = !hasBegun(now);
   return html`<div class=${`stage${nothing ? " empty" : ""}`} data-event=${it.position}>
-    <${Story} index=${index} />
+    ${lesson.value ? html`<${Lesson} />` : html`<${Story} index=${index} />`}
     <div class="picture">
     ${compared.value ? html`<${Compare} />` : nothing ? html`<${Beginning} it=${it} />` : html`
+      <${Drawn} it=${it} order=${order} />
+      ${asking.value ? html`<p class="agreement reading">What coordinator and partition come to is shown when the question is answered.</p>` : html`
       <${Agreement} said=${sayings(it, order)} it=${it} />
-      ${(hangsOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${hangsOnly.value} onChange=${(e) => (hangsOnly.value = e.target.checked)} /> only what hangs</label></p>`}
-      <section class="believes" id="application"><h2>The application believes</h2>
-        ${chosen(ids, transaction.value).map((id) => html`<${Applied} key=${id} id=${id} index=${index} />`)}</section>
-      <section class="believes"><h2>The coordinator believes</h2>
-        ${ids.length === 0 && html`<p class="hint">${hangsOnly.value ? noHang(it) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
-        ${chosen(ids, transaction.value).map((id) => html`<${Coordinated} key=${id} it=${coordinated(now, id, index)} isShort=${id !== transaction.value && !isBusy(now, order, id) && isBusy(now, order, ids[0])} />`)}
-        <${More} all=${ids} label="Transactional id" id="stage-txn" choice=${transaction} /></section>
-      <${OnItsWay} now=${now} index=${index} />
-      <section class="believes"><h2>The partition believes</h2>
-        ${all.length === 0 && html`<p class="hint">${hangsOnly.value ? noHang(it) : "Nothing is written yet."}</p>`}
-        <${Partitions} it=${it} all=${all} order=${order} /></section>`}
+      <${Due} now=${now} index=${index} />
+      <${Folded} id="details" label="Details: every transaction, message and offset"><${Details} it=${it} order=${order} /><//>`}`}
     </div></div>`;
+}
+
+/** What the picture is of: {id, tps, ids, all}. A transactional id and partitions that were chosen, or those in most trouble. */
+function focusOf({ now, index }, order) {
+  const [ids, all] = [idsOf(now, order), partitionsOf(now, order)];
+  const tp = inFocus(now, order);
+  const writer = (place) => (place && writes(place).length ? tape(place, index, now.logs[place].lso).cells.findLast((cell) => cell.t)?.t.id : undefined);
+  const opens = order.find((one) => one.partition === tp && ids.includes(one.transactional_id));
+  const id = ids.includes(transaction.value) ? transaction.value : (opens?.transactional_id ?? (ids.length && isBusy(now, order, ids[0]) ? ids[0] : (writer(tp) ?? ids[0])));
+  const more = all.filter((place) => place !== tp && writer(place) === id);
+  return { id, tps: tp ? [tp, ...more].slice(0, LOGS_MAX) : [], ids, all };
+}
+
+const CHOICES_MAX = 6;
+
+function Drawn({ it, order }) {
+  const { id, tps, ids, all } = focusOf(it, order);
+  const some = (label, names, now, choose_) => names.length > 1 && html`<span class="choose" role="group" aria-label=${label}>${names.slice(0, CHOICES_MAX).map((name) => html`<button aria-pressed=${now.includes(name)} title=${name} onClick=${() => choose_(name)}>${name}</button> `)}${names.length > CHOICES_MAX ? html`<small>and ${names.length - CHOICES_MAX} more, in the details</small>` : ""}</span>`;
+  return html`${(ids.length > 1 || all.length > 1) && html`<p class="choices">${some("Transactional id", ids, [id], (name) => {
+    transaction.value = name;
+    partition.value = order.find((one) => one.transactional_id === name)?.partition ?? null;
+  })} ${some("Partition", all, tps, (name) => (partition.value = name))}</p>`}
+    <${Picture} it=${pictureOf(it, id, tps, asking.value)} />`;
+}
+
+/** What can be released, or lost, now. */
+function Due({ now, index }) {
+  const some = messages(now, index).filter((one) => one.isDue);
+  return some.length > 0 && html`<section class="way due" aria-label="On its way now"><h2>On its way</h2><ul>${some.map((one) => html`<${Message} key=${one.key} one=${one} now=${now} />`)}</ul></section>`;
+}
+
+function Details({ it, order }) {
+  const { now, index } = it;
+  const ids = idsOf(now, order, hangsOnly.value);
+  const all = partitionsOf(now, order, hangsOnly.value);
+  return html`
+    ${(hangsOnly.value || Object.keys(now.transactions).length > SHOWN_MAX) && html`<p class="hint"><label><input type="checkbox" id="hangs-only" checked=${hangsOnly.value} onChange=${(e) => (hangsOnly.value = e.target.checked)} /> only what hangs</label></p>`}
+    <section class="believes" id="application"><h2>The application believes</h2>
+      ${chosen(ids, transaction.value).map((id) => html`<${Applied} key=${id} id=${id} index=${index} />`)}</section>
+    <section class="believes"><h2>The coordinator believes</h2>
+      ${ids.length === 0 && html`<p class="hint">${hangsOnly.value ? noHang(it) : "No transactional id yet: a client gets one with InitProducerId."}</p>`}
+      ${chosen(ids, transaction.value).map((id) => html`<${Coordinated} key=${id} it=${coordinated(now, id, index)} isShort=${id !== transaction.value && !isBusy(now, order, id) && isBusy(now, order, ids[0])} />`)}
+      <${More} all=${ids} label="Transactional id" id="stage-txn" choice=${transaction} /></section>
+    <${Lately} now=${now} index=${index} />
+    <section class="believes"><h2>The partition believes</h2>
+      ${all.length === 0 && html`<p class="hint">${hangsOnly.value ? noHang(it) : "Nothing is written yet."}</p>`}
+      <${Partitions} it=${it} all=${all} order=${order} /></section>`;
 }
 
 const noHang = ({ said, error }) => (said ? "Nothing hangs." : error || READING);
@@ -85,8 +129,7 @@ function Story({ index }) {
     ${told.map((note, n) => html`<li class=${n + 1 === step ? "now" : n + 1 > step ? "later" : ""} aria-current=${n + 1 === step ? "step" : undefined}>
       <button class="caption" onClick=${() => go((told[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
     ${next && html`<li class="later">${next.text}</li>`}</ol>
-    <p class="hint">Click a sentence, or press <kbd>←</kbd> <kbd>→</kbd>.</p>
-    ${source.value.kind === "live" && html`<p><${Practise} again=${true} /></p>`}</section>`;
+    ${source.value.kind === "live" && html`<p><button id="prevent" onClick=${prevent}>How to prevent it: compare</button></p><p><${Practise} again=${true} /></p>`}</section>`;
 }
 
 // Where they disagree
@@ -113,13 +156,12 @@ function Applied({ id, index }) {
 
 // Between
 
-function OnItsWay({ now, index }) {
-  const some = messages(now, index);
+/** What was delivered, lost or refused a moment ago, and who has asked for something. */
+function Lately({ now, index }) {
+  const some = messages(now, index).filter((one) => !one.isDue);
   const clients = clientsAt(index);
-  const list = (isDue) => html`<ul>${some.filter((one) => Boolean(one.isDue) === isDue).map((one) => html`<${Message} key=${one.key} one=${one} now=${now} />`)}</ul>`;
-  return html`<section class="way" aria-label="On its way"><h2>On its way</h2>
-    ${some.some((one) => one.isDue) ? list(true) : html`<p class="hint">Nothing just now.</p>`}
-    ${some.some((one) => !one.isDue) && html`<h3>A moment ago</h3>${list(false)}`}
+  return html`<section class="way" aria-label="A moment ago"><h2>A moment ago</h2>
+    ${some.length ? html`<ul>${some.map((one) => html`<${Message} key=${one.key} one=${one} now=${now} />`)}</ul>` : html`<p class="hint">Nothing.</p>`}
     ${clients.length > 0 && html`<p class="clients"><small>Clients lately:</small> ${clients.map(([name, api]) => html`<span class="end-of">${name} <small>${api}</small></span> `)}</p>`}</section>`;
 }
 
@@ -186,16 +228,14 @@ function Partition({ tp, it, isFocus }) {
 // Nothing yet
 
 function Beginning({ it }) {
-  if (source.value.kind === "site") return html`<section class="why"><h2>No run is open</h2><p>Open one in the <button class="link" onClick=${() => choose("zoo")}>Zoo</button>, or begin with a lesson:</p><p><${Lessons} /></p></section>`;
-  if (source.value.kind === "live" && link.value !== "live" && !events.length) return html`<section class="why" data-verdict="reading"><h2>${READING}</h2></section>`;
+  const { kind } = source.value;
+  if (kind === "site") return html`<${First} />`;
+  if (kind === "live" && link.value !== "live" && !events.length) return html`<section class="why" data-verdict="reading"><h2>${READING}</h2></section>`;
   const of = headline(it.said ? [] : unread(it), it);
-  if (source.value.kind !== "live") {
+  if (kind !== "live") {
     return html`<section class="why" ...${of}><h2>Nothing is written yet at this event</h2><p>Go on with the key <kbd>.</kbd>, or to the end with <kbd>End</kbd>.</p></section>`;
   }
-  return html`<section class="why" ...${of}><h2>Nothing is written yet</h2>
-    <p>Point a Kafka client at <code>bootstrap.servers=<${Servers} /></code>; whatever it does is shown here. Or begin with a transaction that hangs:</p>
-    <p><${Practise} /></p>
-    <h2>Or learn how it works, in ten minutes</h2><p><${Lessons} /></p></section>`;
+  return html`<div ...${of}><${First} /></div>`;
 }
 
 /** Where clients connect: the value of their bootstrap.servers. */
@@ -207,13 +247,81 @@ export function Servers() {
   return address;
 }
 
+/** The story of a hang has so many steps. */
+const HANG_STEPS = 6;
+
+/** Show the first step of what was made, once all of it is there; then step by step, where that is wanted. */
+function fromStep(number) {
+  const stop = effect(() => {
+    if (!count.value || notes().length < number - 1 + HANG_STEPS) return;
+    queueMicrotask(() => {
+      stop();
+      toStep(number);
+      playing.value = !isStill();
+    });
+  });
+}
+
+/** The same story where the leader verifies, beside the one where it does not. */
+const prevent = () => act(async () => {
+  if (await play("z01", "V-", "armed")) await beside("V+");
+});
+
+/** The same on a site, where no cluster is: its story is played. */
+const watch = () => act(async () => {
+  if (!(await play("z01", "V-", "armed"))) return;
+  toStep(1);
+  playing.value = !isStill();
+});
+
 /** Makes a hanging transaction in the live cluster, and shows it. */
-function Practise({ again = false }) {
+function Practise({ again = false, children }) {
   return html`<button id="practise" class=${again ? "" : "primary"} onClick=${() => {
     choose("stage"); // now, not with the answer: by then somebody may look at something else
+    if (source.value.kind === "site") return void watch();
+    const before = notes().length;
     void doNow(() => post("/practise"), ({ hangs, transactional_id }) => {
       partition.value = hangs;
+      transaction.value = null;
+      fromStep(before + 1);
       return `${transactional_id}/1 hangs on ${hangs}.`;
     });
-  }}>${again ? "Make another one hang" : "Make a transaction hang"}</button>`;
+  }}>${again ? "Make another one hang" : children}</button>`;
+}
+
+/** The first screen: one sentence, the hang as it happens, and where to go on. */
+function First() {
+  const [step, setStep] = useState(0);
+  const [isHeld, hold] = useState(isStill());
+  const [isAll, setAll] = useState(false);
+  useEffect(() => {
+    if (isHeld) return undefined;
+    const timer = setTimeout(() => setStep((step + 1) % HANG.length), STEP_MS);
+    return () => clearTimeout(timer);
+  }, [step, isHeld]);
+  const isHere = source.value.kind === "live";
+  const { says, it } = HANG[step];
+  const [stop, go_] = [() => hold(true), () => hold(isStill())];
+  return html`<div class="first"><div><h2>A committed or aborted transaction can stay open on a partition. Then its readers wait for ever.</h2>
+    <div class="plays" tabindex="0" role="group" aria-label="How it happens" onMouseEnter=${stop} onMouseLeave=${go_} onFocusIn=${stop} onFocusOut=${go_}>
+      <${Picture} it=${it} label="How a transaction hangs" isStill=${true} />
+      <p class="says">Step ${step + 1} of ${HANG.length} · ${says}</p>
+      <p><button onClick=${() => setStep((step + HANG.length - 1) % HANG.length)}>◀<span class="sr"> step before</span></button> <button onClick=${() => setStep((step + 1) % HANG.length)}>▶<span class="sr"> next step</span></button></p></div></div>
+    <div class="ways"><p><${Practise}>Watch it happen, step by step (60 s)<//></p>
+      <p><${First1} /></p>
+      <p><button id="all-lessons" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>All lessons</button> <button id="all-stories" onClick=${() => choose("zoo")}>All stories</button></p>
+      ${isAll && html`<div class="all"><${Lessons} isRest=${true} /></div>`}
+      <hr />
+      ${isHere ? html`<p class="hint">Or point a Kafka client at this cluster:</p><p><code>bootstrap.servers=<${Servers} /></code> <${CopyServers} /></p><p class="hint">What it does appears here.</p>` : html`
+      <p class="hint">A simulator of Apache Kafka's transactions, run by this browser. Nothing is sent anywhere.</p>
+      <p class="hint">Stories are documented anomalies: each is played with its fault, without it, and as Kafka has mended it.</p>
+      <p class="hint">Licence: Apache 2.0.</p>`}</div></div>`;
+}
+
+function CopyServers() {
+  const [isCopied, setCopied] = useState(false);
+  return html`<button onClick=${async ({ target }) => {
+    await navigator.clipboard?.writeText(target.previousElementSibling.textContent).catch(() => null);
+    setCopied(true);
+  }}>${isCopied ? "Copied" : "Copy"}<span class="sr"> bootstrap.servers</span></button>`;
 }

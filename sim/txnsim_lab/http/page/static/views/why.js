@@ -3,10 +3,11 @@
 
 import { doNow, drive, post } from "../api.js";
 import { html } from "../html.js";
-import { canAct, driven, events, explained, go, indexOf, lesson, moment, source } from "../store.js";
+import { asking, canAct, driven, events, explained, go, indexOf, lesson, moment, partition, source } from "../store.js";
 import { READING } from "../agreement.js";
 import { nameOf, openAt } from "../tape.js";
 import { Event } from "./event.js";
+import { Folded } from "./folded.js";
 
 /** What the causes of txnsim.txn.open_txn_verdict are called here. */
 const CAUSES = { nothing: "no transaction holds readers back", "marker outstanding": "the marker is still owed" };
@@ -23,18 +24,23 @@ export function Why({ tp }) {
   const found = known?.partitions.find((one) => one.partition === tp);
   const age = found?.sentences.map((one) => AGE.exec(one)?.[1]).find(Boolean) ?? "";
   const asks = lesson.value && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
+  if (asking.value) return html`<section id="why" class="why stale" tabindex="-1"><h2>Why?</h2><p class="hint">First the question: what do you think?</p></section>`;
+  const waits = isStale || !found || found.cause !== "nothing";
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
-    <h2>Why is the last stable offset here?</h2>
+    <h2>${waits ? "Why does the reader wait?" : "Does a reader wait?"}</h2>
     ${!found && html`<p class="hint">${error || (said ? `The server's answer does not name ${tp}: it has too many partitions.` : READING)}</p>`}
     ${found && html`
       <p class=${isStale ? "" : `cause ${found.cause.split(" ")[0]}`}><b>${isStale ? READING : (CAUSES[found.cause] ?? found.cause)}</b></p>
-      ${told(found, asks, called(tp, found, known.at)).map((one) => html`<p class=${one.startsWith(REMARK) ? "hint" : ""}>${one}</p>`)}
+      ${told(found, asks, called(tp, found, known.at)).filter((one) => !one.startsWith(REMARK)).map((one) => html`<p>${one}</p>`)}
       ${found.repair && !asks && !isStale && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp, found.marker, said.open)}>
-        ${found.marker ? `End it: write the ${found.marker} marker` : "End it: the decision is unknown, write an ABORT marker"}</button> <code>${found.repair}</code></p>`}
+        ${found.marker ? `End it: write ${found.marker}` : "End it: the decision is unknown, write ABORT"}</button></p>`}
       ${found.repair && !asks && !isStale && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
         ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
+      <${Folded} id="why-more" label=${isStale ? "This was said of another event" : "The command, and the evidence"}>
+      ${found.repair && !asks && !isStale && html`<p><code>${found.repair}</code></p>`}
       ${found.evidence.length > 0 && !isStale && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
-      <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${known.at}.${age && ` The newest record of that transaction is stamped ${age}.`}</p>`}
+      ${told(found, asks, "").filter((one) => one.startsWith(REMARK)).map((one) => html`<p class="hint">${one}</p>`)}
+      <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${known.at}.${age && ` The newest record of that transaction is stamped ${age}.`}</p><//>`}
   </section>`;
 }
 
@@ -60,6 +66,7 @@ function repair(tp, marker, open) {
   const hanging = open.filter((one) => one.partition === tp && one.verdict === "hanging");
   const dash = tp.lastIndexOf("-");
   const guess = marker ? null : "abort";
+  partition.value = tp; // once it is healed others may be in more trouble, and it stays in sight
   return doNow(async () => {
     if (source.value.kind === "live") return post("/repairs", { topic: tp.slice(0, dash), partition: Number(tp.slice(dash + 1)), guess });
     for (const one of hanging) {

@@ -1,0 +1,108 @@
+// @ts-check
+// The picture of the stage as plain values: what application, coordinator and partitions believe of the transactions
+// of one id, and what has gone, or goes, from one to the other. How it looks is the view's.
+
+import { application } from "./application.js";
+import { OUTSIDERS, coordinated, messages, readersAt, stepAt } from "./stage.js";
+import { events, holds, nearest } from "./store.js";
+import { begunUntil, nameOf, tape } from "./tape.js";
+
+/** Batches that a log shows at most, and logs. */
+const CELLS_MAX = 5;
+export const LOGS_MAX = 2;
+/** So many events back are new where no story tells steps. */
+const LATELY = 40;
+const SECOND_US = 1_000_000;
+const HOLDS_MAX = 200;
+const MARKERS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
+/** Facts that the batches of a log would tell. */
+const HIDES_LOG = new Set(["markers", "reads", "delivered", "marker-refused"]);
+const ENDED = { committed: "✓", aborted: "✕" };
+
+/** What is drawn of a moment for a transactional id and partitions; what would answer a question is left out while one `asks`. */
+export function pictureOf(it, id, tps, asks = null) {
+  const { now, index } = it;
+  if (HIDES_LOG.has(asks)) tps = [];
+  const newest = begunUntil(id, index);
+  const known = newest ? application(newest, index) : null;
+  const since = stepAt(index)?.from ?? index - LATELY;
+  const logs = tps.map((tp) => logOf(it, tp, asks));
+  const sent = messages(now, index).filter((one) => one.isDue || one.how === "lost" || one.how === "refused" || one.how === "cancelled");
+  const flights = [];
+  const record = last(logs, (cell) => !cell.isMarker && cell.id === id);
+  const onWay = sent.find((one) => one.label === "Produce" && !OUTSIDERS.has(one.from));
+  if (onWay) flights.push({ kind: "record", label: `${onWay.said && onWay.how !== "refused" ? onWay.said : "a record"}, ${howOf(onWay)}${onWay.how === "held" ? forSeconds(onWay.since, events[index]) : ""}`, how: onWay.how, to: null, isNew: true, rule: onWay.how === "held" ? onWay.rule : null });
+  else if (record) flights.push({ kind: "record", label: `${record.cell.text || "a record"}${heldFor(events[record.cell.n])}`, how: "delivered", to: record.to, isNew: record.cell.n >= since });
+  logs.forEach(({ tp }, number) => {
+    const owed = sent.find((one) => one.to === tp && one.label.endsWith(" marker"));
+    const written = last([logs[number]], (cell) => cell.isMarker && cell.id === id);
+    if (owed) flights.push({ kind: "marker", label: `${owed.label}, ${howOf(owed)}`, how: owed.how, to: null, log: number, isNew: true, rule: owed.how === "held" ? owed.rule : null });
+    else if (written) flights.push({ kind: "marker", label: `${written.cell.how} marker`, how: "delivered", to: { ...written.to, log: number }, log: number, isNew: written.cell.n >= since });
+  });
+  const entry = now.transactions[id];
+  return {
+    app: asks === "answer" ? { text: "?", how: "none" } : { text: known ? `${nameOf(newest)} ${known.text}` : "no transaction yet", how: known?.how ?? "none" },
+    coordinator: asks === "state" || asks === "epoch" ? { where: "", states: [], pending: null, text: "?" } : entry ? coordinatorOf(coordinated(now, id, index)) : { where: "", states: [], pending: null, text: "it knows no such id" },
+    logs, flights,
+  };
+}
+
+const howOf = ({ how }) => ({ owed: "on its way", cancelled: "never sent" })[how] ?? how;
+
+function last(logs, isIt) {
+  for (let log = 0; log < logs.length; log += 1) {
+    const cell = logs[log].cells.findLastIndex(isIt);
+    if (cell >= 0) return { cell: logs[log].cells[cell], to: { log, cell } };
+  }
+  return null;
+}
+
+const forSeconds = (from, to) => (to.t - from.t >= SECOND_US / 10 ? ` ${((to.t - from.t) / SECOND_US).toFixed(1)} s` : "");
+
+/** How long the request that has written a batch was held. */
+function heldFor(event) {
+  const received = nearest(event, (one) => one.k === "msg.recv" && one.d.api === "Produce");
+  const some = holds();
+  for (let n = some.length - 1; received && n >= Math.max(0, some.length - HOLDS_MAX); n -= 1) {
+    const hold = events[some[n]];
+    if (hold.i < received.i) return "";
+    if (hold.i < event.i && nearest(hold, (one) => one.i === received.i)) return `, held${forSeconds(hold, event)}`;
+  }
+  return "";
+}
+
+function coordinatorOf({ entry, passed, t, outcome, owed }) {
+  const name = t && nameOf(t);
+  const left = owed.length ? "its marker is owed" : "no marker is owed";
+  const text = !t ? "no transaction yet" : entry.state === "Ongoing" ? `${name} is open` : outcome ? `${name} is over, ${left}` : `${name} is decided, ${left}`;
+  const where = entry.node.startsWith("broker/") ? `broker ${entry.node.split("/")[1]}` : "no broker has it loaded";
+  return { where, states: passed, pending: entry.pending, text };
+}
+
+/** Whose a batch is, and what became of it. */
+const subOf = ({ how, t }, asks) => (asks ? nameOf(t) : how === "open" ? `open: ${nameOf(t)}` : how in ENDED ? `${nameOf(t)} ${how} ${ENDED[how]}` : nameOf(t));
+
+function logOf({ now, index, open }, tp, asks) {
+  const log = now.logs[tp];
+  const { cells, far, earlier } = tape(tp, index, log.lso);
+  const hangs = open.filter((one) => one.partition === tp && one.verdict === "hanging");
+  const all = cells.slice(-CELLS_MAX);
+  const wall = [...(far ? [far.cell] : []), ...cells].find(({ first, last: end }) => first <= log.lso && log.lso <= end);
+  if (wall && !all.includes(wall)) all.splice(0, 1, wall);
+  const isOpen = log.lso < log.end;
+  return {
+    tp, where: `broker ${log.leader}`, end: log.end, earlier: earlier + cells.length - all.length,
+    cells: all.map((cell) => {
+      const hanging = !asks && cell.how === "open" && hangs.some((one) => one.producer_id === cell.pid && cell.last >= one.first);
+      return {
+        at: cell.first === cell.last ? `${cell.first}` : `${cell.first}–${cell.last}`, how: hanging ? "hanging" : asks && !cell.isMarker ? "asked" : cell.how, hue: cell.t?.hue, id: cell.t?.id, isMarker: cell.isMarker, i: cell.i, n: cell.n,
+        text: cell.values?.filter(Boolean).map((one) => `“${one}”`).join(", ") ?? "",
+        title: MARKERS[cell.how] ?? "", sub: cell.t ? subOf(cell, asks) : cell.pid >= 0 && cell.how !== "plain" ? `producer ${cell.pid}` : "",
+        isWall: !asks && isOpen && cell === wall, isUnread: !asks && isOpen && cell.last >= log.lso,
+      };
+    }),
+    isOpen: !asks && isOpen,
+    bracket: !isOpen || asks ? "" : hangs.length ? "open from here · no marker will come" : "open from here",
+    readers: asks ? [] : readersAt(tp, index, log.lso).map(({ name }) => name).filter((name) => !OUTSIDERS.has(name)),
+  };
+}

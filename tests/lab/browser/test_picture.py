@@ -1,0 +1,252 @@
+"""The picture of the stage, and the first screen, which plays one."""
+
+from __future__ import annotations
+
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from PIL import Image
+
+from tests.lab.browser.conftest import make_hang
+from tests.lab.browser.test_page import PICTURES
+from tests.lab.browser.test_stage import opened
+from tests.support.txnsim_server import TxnsimServer
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+TEXTS: Final = "() => [...document.querySelectorAll('.drawn text')].map((one) => one.textContent)"
+SIZES: Final = """() => {
+  const svg = document.querySelector("svg.drawn");
+  const scale = svg.getScreenCTM().a;
+  const found = new Map();
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text = walk.nextNode(); text; text = walk.nextNode()) {
+    const one = text.parentElement;
+    if (!text.data.trim() || !one.checkVisibility()) continue;
+    if (one.closest("script, option, .sr, .skip")) continue;
+    const px = Number.parseFloat(getComputedStyle(one).fontSize);
+    found.set(text.data.trim().slice(0, 40), svg.contains(one) ? px * scale : px);
+  }
+  return Object.fromEntries(found);
+}"""
+WHOLE: Final = """() => {
+  const { top, bottom } = document.querySelector("svg.drawn").getBoundingClientRect();
+  const said = document.querySelector("#agreement").getBoundingClientRect();
+  const foot = document.querySelector("footer").getBoundingClientRect();
+  return top >= 0 && bottom <= said.top + 1 && said.bottom <= foot.top;
+}"""
+
+
+def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_wall(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http, viewport={"width": 1280, "height": 720}, unfolded=False)
+    opened(page, "z01", "V-")
+    assert page.evaluate(TEXTS) == [
+        "THE APPLICATION BELIEVES",
+        "app/1 is aborted ✓",
+        "THE COORDINATOR BELIEVES · broker 2",
+        *("Ongoing", "PrepareAbort", "CompleteAbort", "Empty"),
+        "app/1 is over, no marker is owed",
+        "THE PARTITION BELIEVES · payments-0, broker 1",
+        *("0", "✕ ABORT", "app/1", "1", "“late”", "open: app/1", "2"),
+        *("open from here · no marker will come", "reader waits"),
+        *("“late”, held 1.3 s", "ABORT marker"),
+    ]
+    assert page.locator(".drawn .flight[marker-end]").count() == 2
+    assert page.locator(".drawn .batch.hanging").count() == 1
+    wall = page.locator(".drawn .batch.hanging rect").bounding_box()
+    reader = page.locator(".drawn .figure").bounding_box()
+    assert reader["x"] + reader["width"] <= wall["x"]
+    assert page.evaluate(WHOLE)
+    # Details are folded, and what is unfolded once stays so.
+    assert page.locator(".strip").count() == 0
+    assert page.locator("#event table").count() == 0
+    page.click("#details summary")
+    page.locator(".strip").first.wait_for()
+    page.locator("#event table").wait_for()
+    # What is held has not arrived: no arrow, no batch.
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector(".drawn .goes.held:has-text('“late”, held 1.2 s')")
+    assert page.locator(".drawn .flight[marker-end]").count() == 0
+    assert page.locator(".drawn .batch").count() == 0
+    assert page.locator(".drawn .figure").count() == 0
+
+
+def test_a_transaction_on_two_partitions_is_one_picture_and_a_batch_leads_to_its_event(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http, unfolded=False)
+    opened(page, "z21", "TV2")
+    assert page.locator(".drawn .log").count() == 2
+    assert "app/2 committed ✓" in page.evaluate(TEXTS)
+    assert "app/2 aborted ✕" in page.evaluate(TEXTS)
+    page.locator(".drawn .batch.ABORT").first.click()
+    event = page.evaluate("__sim.events[__sim.at.value]")
+    assert (event["k"], event["d"]["tp"]) == ("marker.written", "t-0")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_presented_no_text_is_too_small_for_the_back_row(
+    theme: str, server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(
+        server.http,
+        viewport={"width": 1920, "height": 1080},
+        color_scheme=theme,
+        unfolded=False,
+    )
+    opened(page, "z01", "V-")
+    page.click("#present")
+    sizes = page.evaluate(SIZES)
+    assert len(sizes) > 20
+    assert {text: px for text, px in sizes.items() if px < 22} == {}
+    assert page.evaluate(WHOLE)
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / f"presented-{theme}.png")
+    page.wait_for_function("() => location.hash.includes('present=1')")
+
+
+def test_the_page_has_few_sizes_of_type(server: TxnsimServer, new_page: Any) -> None:
+    page = new_page(server.http, viewport={"width": 1280, "height": 720})
+    opened(page, "z01", "V-")
+    outside = page.evaluate(SIZES.replace("px * scale", "px"))
+    assert {round(px) for px in outside.values()} <= {12, 14, 16, 20}
+
+
+def test_a_picture_is_saved_as_svg_and_png_and_embedded(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http, color_scheme="light", unfolded=False)
+    opened(page, "z01", "V-")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="SVG").click()
+    drawn = ElementTree.parse(saved.value.path()).getroot()
+    texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert "open from here · no marker will come" in texts
+    fills = {one.get("fill") for one in drawn.iter("{http://www.w3.org/2000/svg}rect")}
+    assert "rgb(255, 255, 255)" in fills
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="PNG").click()
+    image = Image.open(saved.value.path()).convert("RGB")
+    assert image.width == 2 * 664
+    shown = Image.open(io.BytesIO(page.locator("svg.drawn").screenshot())).convert("RGB")
+    assert len(shown.resize((66, 40)).getcolors(2640) or ()) > 100
+    assert len(image.resize((66, 40)).getcolors(2640) or ()) > 100
+    page.wait_for_function("() => location.hash.includes('at=')")
+    inside = new_page(page.url.replace("view=stage", "view=stage&embed=1"), unfolded=False)
+    inside.wait_for_selector(".agreement.hanging")
+    for hidden in ("header", "nav", "aside", ".story"):
+        assert inside.locator(hidden).first.is_hidden()
+    assert inside.locator("svg.drawn").is_visible()
+    inside.keyboard.press("ArrowLeft")
+    inside.wait_for_function("() => location.hash.includes('embed=1')")
+
+
+# The first screen
+
+MADE: Final = """(number) => {
+  const { events, moment, notes } = __page["store.js"];
+  const { pictureOf } = __page["picture.js"];
+  const it = pictureOf(moment.value, "billing", ["orders-0"]);
+  const hidden = ["i", "n", "id", "isMarker"];
+  for (const cell of it.logs.flatMap(({ cells }) => cells)) {
+    for (const name of hidden) delete cell[name];
+  }
+  for (const one of it.flights) delete one.rule;
+  return JSON.parse(JSON.stringify({ says: events[notes()[number - 1]].d.text, it }));
+}"""
+
+
+def test_the_first_screen_shows_what_the_button_makes(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, unfolded=False)
+    shown = page.evaluate("__page['hang.js'].HANG")
+    make_hang(page)
+    page.wait_for_selector("[data-verdict=hanging]")
+    made = []
+    for number in range(1, len(shown) + 1):
+        page.evaluate("(number) => void __page['player.js'].toStep(number)", number)
+        page.wait_for_function("() => __page['store.js'].moment.value.said")
+        made.append(page.evaluate(MADE, number))
+    assert [without_time(one) for one in made] == [without_time(one) for one in shown]
+
+
+def without_time(step: dict[str, Any]) -> str:
+    """How long the request was held is chance here."""
+    return re.sub(r", held [0-9.]+ s", ", held", repr(step))
+
+
+def test_the_first_screen_plays_until_somebody_looks_closely(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http, reduced_motion="no-preference", unfolded=False)
+    page.wait_for_selector(".says:has-text('Step 2 of 6')")
+    page.hover(".plays")
+    at = page.inner_text(".says")
+    page.wait_for_timeout(3_000)  # longer than a step
+    assert page.inner_text(".says") == at
+    still = new_page(server.http, unfolded=False)
+    still.wait_for_selector(".says:has-text('Step 1 of 6')")
+    still.wait_for_timeout(3_000)
+    assert "Step 1 of 6" in still.inner_text(".says")
+    assert still.locator(".lesson-choice").count() == 0  # behind one button
+    still.click("#all-lessons")
+    still.locator(".lesson-choice").first.wait_for()
+
+
+def test_where_motion_is_wanted_the_hang_begins_at_step_1_and_goes_on(
+    fresh_server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(fresh_server.http, reduced_motion="no-preference", unfolded=False)
+    page.click("#practise")
+    for number in range(1, 7):
+        page.wait_for_selector(f"footer:has-text('step {number} of 6')")
+    page.wait_for_selector("[data-verdict=hanging]")
+    page.wait_for_selector("#play[aria-pressed=false]")
+    page.click("#prevent")
+    page.wait_for_selector("#difference:has-text('With V+')")
+
+
+# Lessons
+
+HIDDEN: Final = (
+    *("[data-verdict]", ".cause", ".drawn .open-from", ".drawn .figure", "#details"),
+    *(".drawn .batch.hanging", "#repair"),
+)
+
+
+@pytest.mark.parametrize(("name", "part"), [("L1", 1), ("L1", 4), ("L1", 7), ("quiz", 2)])
+def test_while_a_question_is_open_nothing_on_the_stage_answers_it(
+    server: TxnsimServer, new_page: Any, name: str, part: int
+) -> None:
+    page = new_page(f"{server.http}/#lesson={name}&part={part}")
+    page.wait_for_selector("[name=guess]")
+    page.wait_for_function("() => !__page['store.js'].busy.value")
+    assert shown(page) == []
+    assert page.locator(".stage > .lesson").count() == 1  # beside the picture
+    page.check("[name=guess] >> nth=0")
+    page.click("#lesson-answer")
+    page.wait_for_selector("#lesson-next")
+    page.wait_for_selector("[data-verdict]")
+    page.wait_for_selector(".cause")
+
+
+def shown(page: Page) -> list[str]:
+    return [one for one in HIDDEN if page.locator(one).count()]
+
+
+def test_what_leads_to_a_question_is_played_before_it(server: TxnsimServer, new_page: Any) -> None:
+    """It asked for the offset behind the abort on a picture from before it."""
+    page = new_page(f"{server.http}/#lesson=L1&part=1")
+    page.wait_for_selector(".drawn .batch.ABORT")
+    assert page.locator("[name=guess]").count() == 3
+    assert shown(page) == []
