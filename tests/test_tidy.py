@@ -83,6 +83,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/wire/messages/_*_v?.py": "tests/broker/codec/test_golden.py",
     "sim/txnsim/wire/messages/consumer_group_records.py": ("tests/broker/group/test_records.py"),
     "sim/txnsim/wire/messages/group_records.py": "tests/broker/group/test_records.py",
+    "sim/txnsim/wire/messages/share_group_records.py": "tests/broker/group/test_records.py",
     "sim/txnsim/wire/messages/share_state_records.py": (
         "tests/broker/share_state/test_log_format.py"
     ),

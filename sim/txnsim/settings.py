@@ -218,6 +218,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     # Configs of share and streams groups
+    group_share_max_size: int = said(200, "how many members a share group may have", unit="members")
+    group_share_initialize_retry_interval_ms: int = said(
+        30_000,
+        "share state that is not initialised is asked for again after this, or after "
+        "offsets.commit.timeout.ms where that is longer",
+    )
     group_share_session_timeout_ms: int = said(45_000, "of a share group that does not say")
     group_share_min_session_timeout_ms: int = said(45_000, "the least a group may configure")
     group_share_max_session_timeout_ms: int = said(60_000, "the most a group may configure")

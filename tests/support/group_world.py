@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
+
+import msgspec
 
 from tests.support.consumer_groups import image
 from tests.support.steps import load_whole
@@ -18,10 +20,19 @@ from txnsim.group.offset_commands import (
     FetchOffsets,
     NewPosition,
 )
+from txnsim.group.sharing.share import ShareHeartbeat
 from txnsim.group.state import Group
+from txnsim.interbroker.share_state import (
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareStateError,
+    ShareStateSummary,
+)
 from txnsim.log.answers import Appended
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases import LATEST, Rules
+from txnsim.runtime.tasks import Pending
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
 from txnsim.types import (
@@ -111,6 +122,54 @@ class ListLog:
         self._released.clear()
 
 
+class ShareCoordinators:
+    """Share coordinators that answer at once, or when they are released; what they were asked."""
+
+    def __init__(self, tasks: Any) -> None:
+        self._tasks = tasks
+        self.asked: list[Any] = []
+        self.error = 0
+        """Of each answer."""
+        self.summaries: dict[int, ShareStateSummary] = {}
+        """By partition, where a share partition was begun."""
+        self.is_held = False
+        self._waiting: list[tuple[Pending[Any], Any]] = []
+
+    def initialize(self, commands: Iterable[InitializeShareState]) -> list[Pending[Any]]:
+        return self._ask(commands)
+
+    def delete(self, commands: Iterable[DeleteShareState]) -> list[Pending[Any]]:
+        return self._ask(commands)
+
+    def summarize(self, commands: Iterable[ReadShareState]) -> list[Pending[Any]]:
+        return self._ask(commands)
+
+    def release(self) -> None:
+        """Answer all that waits, and at once from now on."""
+        self.is_held = False
+        waiting, self._waiting = self._waiting, []
+        for pending, command in waiting:
+            pending.resolve(self._answer(command))
+
+    def _ask(self, commands: Iterable[Any]) -> list[Pending[Any]]:
+        found = []
+        for command in commands:
+            self.asked.append(command)
+            pending: Pending[Any] = Pending(self._tasks)
+            self._waiting.append((pending, command))
+            found.append(pending)
+        if not self.is_held:
+            self.release()
+        return found
+
+    def _answer(self, command: Any) -> ShareStateError | ShareStateSummary:
+        if isinstance(command, ReadShareState) and not self.error:
+            summary = self.summaries.get(command.key.partition, ShareStateSummary(key=command.key))
+            return msgspec.structs.replace(summary, key=command.key)
+        kind = ShareStateSummary if isinstance(command, ReadShareState) else ShareStateError
+        return kind(key=command.key, error=self.error, message="no" if self.error else None)
+
+
 class GroupWorld:
     """The coordinator of a broker that leads all partitions."""
 
@@ -118,6 +177,9 @@ class GroupWorld:
         self.env = env
         self.log = ListLog()
         self.image: ClusterImage = image(orders=3)
+        self.shares = ShareCoordinators(env.tasks)
+        self.latest: int | Rejection = 0
+        """Where every log ends, as its leader says."""
         numbers = itertools.count(1)
         self.settings = Settings(
             offsets_topic_num_partitions=PARTITIONS,
@@ -135,11 +197,16 @@ class GroupWorld:
             new_id=lambda: f"id{next(numbers)}",
             new_short_id=lambda: f"short{next(numbers)}",
             tracer=env.tracer,
+            share_coordinators=self.shares,
+            latest_offset=self._latest_offset,
         )
         self.epoch = 0
         self.groups.is_running = True
         for partition in range(PARTITIONS):
             self.load(partition)
+
+    async def _latest_offset(self, _: TopicPartition) -> int | Rejection:
+        return self.latest
 
     # Life
 
@@ -226,6 +293,14 @@ class GroupWorld:
         }
         return await self.groups.consumer_heartbeat(
             ConsumerHeartbeat(member_id=member_id, member_epoch=epoch, **values)
+        )
+
+    async def share(self, member_id: str, epoch: int = 0, *topics: str, **more: Any) -> Any:
+        """ShareGroupHeartbeat."""
+        names = topics or (("orders",) if epoch == 0 else None)
+        values = {"group_id": GROUP, "client_id": "c", "client_host": "/h", **more}
+        return await self.groups.share_heartbeat(
+            ShareHeartbeat(member_id=member_id, member_epoch=epoch, topic_names=names, **values)
         )
 
     async def commit(self, offset: int = 5, **more: Any) -> Any:

@@ -190,11 +190,45 @@ _UNACKED: Final = {
     "topic_data": [topics("orders", "partition_data", index=0, records=plain_batch())],
 }
 
+_READ_S: Final = acl(GROUP, "s", Operation.READ)
+_SHARED: Final = {
+    "groups": [
+        {
+            "group_id": group_id,
+            "topics": [{"topic_name": name, "partitions": [0]} for name in ("orders", "missing")],
+        }
+        for group_id in ("s", "x")
+    ]
+}
+_STARTS: Final = [
+    {"topic_name": name, "partitions": [{"partition_index": 0, "start_offset": 1}]}
+    for name in ("orders", "missing")
+]
+
 MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
     ("", "DeleteGroups", 2, {"groups_names": ["g", "x"]}, []),
     ("", "DescribeGroups", 5, {"groups": ["g", "x"]}, []),
     ("", "DescribeGroups", 6, {"groups": ["g", "x"]}, []),
     ("", "ConsumerGroupDescribe", 1, {"group_ids": ["g", "x"]}, []),
+    ("", "ShareGroupDescribe", 1, {"group_ids": ["s", "x"]}, []),
+    (
+        "of topics",
+        "ShareGroupHeartbeat",
+        1,
+        {"group_id": "s", "member_id": "m", "subscribed_topic_names": ["orders", "hidden"]},
+        [_READ_S, DESCRIBE_ORDERS],
+    ),
+    ("", "DescribeShareGroupOffsets", 0, _SHARED, []),
+    ("", "DescribeShareGroupOffsets", 1, _SHARED, []),
+    ("", "DescribeShareGroupOffsets", 1, _SHARED, [acl(GROUP, "s", Operation.DESCRIBE)]),
+    ("of topics", "AlterShareGroupOffsets", 0, {"group_id": "s", "topics": _STARTS}, [_READ_S]),
+    (
+        "of topics",
+        "DeleteShareGroupOffsets",
+        0,
+        {"group_id": "s", "topics": [{"topic_name": "orders"}, {"topic_name": "missing"}]},
+        [acl(GROUP, "s", Operation.DELETE)],
+    ),
     ("", "ListGroups", 4, {}, []),
     ("", "ListGroups", 4, {}, [DESCRIBE_G]),
     ("", "ListGroups", 4, {}, [acl(CLUSTER, CLUSTER_NAME, Operation.DESCRIBE)]),

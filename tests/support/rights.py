@@ -148,6 +148,9 @@ WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]
     ("UnregisterBroker", 0, {}, [(CLUSTER, Operation.ALTER)]),
     ("ConsumerGroupHeartbeat", 0, OF_GROUP, [(GROUP, Operation.READ)]),
     ("ListConfigResources", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),
+    ("ShareGroupHeartbeat", 1, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("AlterShareGroupOffsets", 0, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("DeleteShareGroupOffsets", 0, OF_GROUP, [(GROUP, Operation.DELETE)]),
     ("ShareFetch", 1, OF_MEMBER, [(GROUP, Operation.READ)]),
     ("ShareAcknowledge", 1, OF_MEMBER, [(GROUP, Operation.READ)]),
     *(

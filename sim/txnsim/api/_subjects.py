@@ -7,12 +7,15 @@ counts under an empty name.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from txnsim.api._topics import partitions_below
 from txnsim.api.request import Request
 from txnsim.faults.subjects import NO_SUBJECT, Subject
 from txnsim.types import TopicPartition
+
+_NAMES: Final = ("topic", "name", "topic_name")
+"""What requests call the name of a topic."""
 
 
 def of_transactions(transactional_ids: Iterable[str]) -> Subject:
@@ -42,7 +45,7 @@ def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[To
 def _name(request: Request, topic: Any) -> str:
     topic_id = getattr(topic, "topic_id", None)
     if topic_id is None:
-        return str(topic.topic if hasattr(topic, "topic") else topic.name)
+        return str(next(getattr(topic, one) for one in _NAMES if hasattr(topic, one)))
     return request.broker.image.topic_names.get(topic_id, "")
 
 

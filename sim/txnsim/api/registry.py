@@ -78,6 +78,8 @@ _MODULES: Final[Mapping[int, str]] = {
     72: "nodes._push_telemetry",
     74: "_configs.list_config_resources",
     75: "_partitions.describe_topic_partitions",
+    76: "_groups.share_group_heartbeat",
+    77: "_groups.share_group_describe",
     78: "_records.share_fetch",
     79: "_records.share_acknowledge",
     83: "_share_states.initialize_share_group_state",
@@ -85,6 +87,9 @@ _MODULES: Final[Mapping[int, str]] = {
     85: "_share_states.write_share_group_state",
     86: "_share_states.delete_share_group_state",
     87: "_share_states.read_share_group_state_summary",
+    90: "_groups.describe_share_group_offsets",
+    91: "_groups.alter_share_group_offsets",
+    92: "_groups.delete_share_group_offsets",
 }
 """API key -> the module of its handler."""
 

@@ -44,6 +44,7 @@ from txnsim.types import (
 )
 
 if TYPE_CHECKING:
+    from txnsim.broker._share_persister import SharePersister
     from txnsim.coordinators.group.service import GroupCoordinator
     from txnsim.group.offset_commands import CommittingProducer
 
@@ -327,6 +328,8 @@ class GroupHost(CoordinatorHost):
         verification: VerificationQueues,
         loading: CoordinatorLoading,
         crossings: Crossings,
+        share_coordinators: Callable[[], SharePersister],
+        latest_offset: Callable[[TopicPartition], Awaitable[int | Rejection]],
         partitions: int | None = None,
     ) -> None:
         super().__init__(
@@ -353,6 +356,8 @@ class GroupHost(CoordinatorHost):
         self._clock = environment.clock
         self._settings = settings
         self._verification = verification
+        self._share_coordinators = share_coordinators
+        self._latest_offset = latest_offset
         self._image = replicas.image
 
     def _make(self) -> GroupCoordinator:
@@ -376,6 +381,8 @@ class GroupHost(CoordinatorHost):
             new_short_id=lambda: short_id(new_id),
             partitions=self._partitions,
             tracer=environment.tracer,
+            share_coordinators=self._share_coordinators(),
+            latest_offset=self._latest_offset,
         )
         made.is_running = self._is_running
         return made
@@ -414,10 +421,10 @@ class GroupHost(CoordinatorHost):
     # Leadership
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
-        """The same, and the positions of deleted topics are forgotten."""
+        """The same, and what groups know of deleted topics is forgotten."""
         super().apply(changes, image)
         before, self._image = self._image, image
-        gone = frozenset(topic.name for topic in image.deleted_topics(before))
+        gone = {topic.name: topic.topic_id for topic in image.deleted_topics(before)}
         if gone and self._made is not None:
             self._made.topics_deleted(gone)
 

@@ -23,7 +23,7 @@ from txnsim.broker.fetch import Fetching
 from txnsim.broker.produce import Producing
 from txnsim.broker.verification import VerificationQueues
 from txnsim.coordinators.txn.service import TransactionCoordinator
-from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.errors import ErrorCode, InvariantViolation, PeerError, PeerTimeoutError, Rejection
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.replication import ReplicaFetchCommand, ReplicaOffsetCommand
 from txnsim.interbroker.transactions import (
@@ -276,6 +276,8 @@ class Broker:
             verification=self.verification,
             loading=self.loading,
             crossings=self.crossings,
+            share_coordinators=lambda: self.share_persister,
+            latest_offset=self._latest_offset,
             partitions=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
         )
         self.coordinator = TransactionCoordinator(
@@ -622,6 +624,23 @@ class Broker:
                 broker_id=self.broker_id, broker_epoch=self.image.brokers[self.broker_id].epoch
             )
         )
+
+    async def _latest_offset(self, topic_partition: TopicPartition) -> int | Rejection:
+        """The end of a log as its leader tells a consumer (NetworkPartitionMetadataClient)."""
+        leader = self._leader_of(topic_partition)
+        if isinstance(leader, NoLeader):
+            return Rejection(
+                error=ErrorCode.leader_not_available, reason=f"{topic_partition} has no leader"
+            )
+        try:
+            answer = await self.peers.latest_offset(leader, topic_partition)
+        except PeerTimeoutError as error:
+            return Rejection(error=ErrorCode.request_timed_out, reason=str(error))
+        except PeerError as error:
+            return Rejection(error=ErrorCode.network_exception, reason=str(error))
+        if answer.error:
+            return Rejection(error=ErrorCode(answer.error), reason=f"broker {leader} refused")
+        return answer.offset
 
     # Parts: housekeeping
 

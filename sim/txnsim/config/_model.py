@@ -95,6 +95,7 @@ _HIGHEST: Final = {
     "group_share_max_delivery_count_limit": 25,
     "group_share_max_partition_max_record_locks": 10_000,
     "group_share_max_record_lock_duration_ms": 3_600_000,
+    "group_share_max_size": 1_000,
     "group_share_min_delivery_count_limit": 5,
     "group_share_min_partition_max_record_locks": 2_000,
     "group_share_min_record_lock_duration_ms": 30_000,

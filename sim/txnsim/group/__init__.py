@@ -20,7 +20,9 @@ The classic protocol:
 - ``rebalance``: the steps of a rebalance.
 - ``classic``: decisions: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, timers.
 - ``subscription``: the data of consumers in JoinGroup and SyncGroup.
-- ``records``: what ``__consumer_offsets`` remembers.
+- ``records``: what ``__consumer_offsets`` remembers, of share groups too.
+
+Share groups (KIP-932) are in the package ``sharing``.
 
 The consumer protocol (KIP-848):
 
@@ -29,7 +31,7 @@ The consumer protocol (KIP-848):
 - ``_consumer_members``: who sends a heartbeat, and whether it may.
 - ``consumer_regex``: subscriptions by regular expression.
 - ``consumer_classic``: its members that speak the classic protocol.
-- ``assignors``: uniform and range.
+- ``assignors``: uniform and range, and the one of share groups.
 - ``_tally``: what is counted of the members as they come and go.
 - ``_topics_hash``: a number that changes with the topics consumed.
 - ``consumer_records``: what ``__consumer_offsets`` remembers.

@@ -1,7 +1,8 @@
-"""Assign partitions to the members of a group of the consumer protocol: pure functions.
+"""Assign partitions to the members of a group: pure functions.
 
-Kafka's two assignors. *uniform* balances over all topics together and moves as little as it can;
-*range* gives each member neighbouring partitions, the same ones of topics with equal numbers.
+Kafka's three assignors. *uniform* balances over all topics together and moves as little as it can;
+*range* gives each member neighbouring partitions, the same ones of topics with equal numbers. The
+third one is of share groups (KIP-932), where several members may get the same partition.
 
 Counterpart in Kafka: UniformAssignor, RangeAssignor. Where Kafka goes through hash maps, members
 here are taken in the order in which they joined, topics by id.
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush, merge
 from itertools import islice
+from math import ceil
 from typing import Final
 
 import msgspec
@@ -242,3 +244,101 @@ def assign_range(members: list[Subscriber], partitions: Mapping[uuid.UUID, int])
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: assign_uniform, RANGE: assign_range}
 """Client-side name -> assignor; the first is the default."""
+
+
+# Share groups (KIP-932): several members may get the same partition.
+#
+# Counterpart in Kafka: SimpleAssignor and its two builders. Where Kafka goes through hash maps,
+# here partitions are taken by topic id and number.
+
+SIMPLE: Final = "simple"
+"""The name of the only assignor of share groups."""
+
+
+def assign_simple(
+    members: Sequence[Subscriber], assignable: Mapping[uuid.UUID, Sequence[int]]
+) -> Target:
+    """Balance, and move little.
+
+    Args:
+        members: In the order in which they joined.
+        assignable: Topic -> its initialised partitions.
+    """
+    topics = sorted({topic for member in members for topic in member.topics})
+    owned = {member.member_id: set(member.owned) for member in members}
+    wanted = {topic: [(topic, index) for index in assignable.get(topic, ())] for topic in topics}
+    if not topics:
+        return {member_id: frozenset() for member_id in owned}
+    if all(member.topics == members[0].topics for member in members):
+        kept = {
+            member_id: {each for each in mine if each[0] in wanted}
+            for member_id, mine in owned.items()
+        }
+        _share([each for topic in topics for each in wanted[topic]], list(owned), kept)
+        return {member_id: frozenset(mine) for member_id, mine in kept.items()}
+    for topic in topics:
+        of_topic = {
+            member_id: {each for each in mine if each[0] == topic}
+            for member_id, mine in owned.items()
+        }
+        before = {member_id: frozenset(mine) for member_id, mine in of_topic.items()}
+        subscribed = [member.member_id for member in members if topic in member.topics]
+        _share(wanted[topic], subscribed, of_topic)
+        for member_id, mine in of_topic.items():
+            owned[member_id] = (owned[member_id] - before[member_id]) | mine
+    return {member_id: frozenset(mine) for member_id, mine in owned.items()}
+
+
+def _share(
+    partitions: Sequence[TopicIdPartition],
+    subscribed: Sequence[str],
+    owned: Mapping[str, set[TopicIdPartition]],
+) -> None:
+    """Fill up members evenly, sharing each partition between ``sharing`` members."""
+    sharing = -(-len(subscribed) // len(partitions)) if partitions else 0
+    share = sharing * len(partitions) / len(subscribed)
+    due = dict.fromkeys(owned, 0)
+    for number, member_id in enumerate(subscribed):
+        due[member_id] = ceil(share * (number + 1)) - ceil(share * number)
+    for member_id, mine in owned.items():
+        for partition in sorted(mine)[: max(0, len(mine) - due[member_id])]:
+            mine.discard(partition)
+    holders: dict[TopicIdPartition, list[str]] = {partition: [] for partition in partitions}
+    for member_id, mine in owned.items():
+        for partition in mine:
+            holders.setdefault(partition, []).append(member_id)
+    for partition, having in holders.items():
+        surplus = max(0, len(having) - sharing)
+        for member_id in having[:surplus]:
+            owned[member_id].discard(partition)
+        del having[:surplus]
+    _fill(holders, sharing, due, [one for one in subscribed if len(owned[one]) < due[one]], owned)
+
+
+def _fill(
+    holders: Mapping[TopicIdPartition, list[str]],
+    sharing: int,
+    due: Mapping[str, int],
+    unfilled: list[str],
+    owned: Mapping[str, set[TopicIdPartition]],
+) -> None:
+    """Go round the members that lack something. A round in which nobody takes anything ends it all:
+    what comes later goes to nobody (assignRemainingPartitions).
+    """
+    at, has_given = 0, False
+    for partition, having in sorted(holders.items()):
+        while unfilled and len(having) < sharing:
+            if at == len(unfilled):
+                if not has_given:
+                    return
+                at, has_given = 0, False
+            member_id = unfilled[at]
+            at += 1
+            if partition in owned[member_id]:
+                continue
+            owned[member_id].add(partition)
+            having.append(member_id)
+            has_given = True
+            if len(owned[member_id]) >= due[member_id]:
+                at -= 1
+                del unfilled[at]

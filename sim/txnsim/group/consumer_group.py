@@ -108,6 +108,11 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_ms: int
 
 
+def first_epoch(rules: Rules) -> int:
+    """The epoch of a group, of members or of shares, that nobody has joined."""
+    return 1 if rules.consumer_groups_begin_at_one else 0
+
+
 class ConsumerGroup:
     """A group that assigns partitions on the side of the coordinator."""
 
@@ -116,7 +121,7 @@ class ConsumerGroup:
     def __init__(self, group_id: str, rules: Rules = LATEST) -> None:
         self.group_id = group_id
         self._rules = rules
-        self.first_epoch: Final = 1 if rules.consumer_groups_begin_at_one else 0
+        self.first_epoch: Final = first_epoch(rules)
         self.epoch = self.first_epoch
         """No member is at this epoch before the first target assignment (ModernGroup)."""
         self.metadata_hash = 0

@@ -1,4 +1,5 @@
-"""What ``__consumer_offsets`` remembers of groups that speak the consumer protocol (KIP-848).
+"""What ``__consumer_offsets`` remembers of groups that speak the consumer protocol (KIP-848), and
+of share groups (KIP-932).
 
 Unlike a classic group, such a group is nothing but its records: every heartbeat that changes
 something writes them, and a coordinator that loads knows all that the last one knew.
@@ -138,4 +139,127 @@ ConsumerRecord = (
     | CurrentStored
     | RegexStored
     | ConsumerTombstone
+)
+
+
+# Share groups (KIP-932): kinds 10 to 15
+
+
+class _OfShareGroup(msgspec.Struct, frozen=True, kw_only=True):
+    group_id: str
+
+
+class _OfShareMember(_OfShareGroup, frozen=True, kw_only=True):
+    member_id: str
+
+
+class ShareTopic(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Partitions of a topic whose share state is being initialised, or is."""
+
+    topic_id: uuid.UUID
+    topic_name: str
+    partitions: tuple[int, ...]
+    """Sorted."""
+
+
+class DeletingTopic(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """A topic whose share state is being deleted."""
+
+    topic_id: uuid.UUID
+    topic_name: str
+
+
+class ShareMemberStored(_OfShareMember, frozen=True, kw_only=True):
+    """A member and its subscription."""
+
+    rack_id: str | None = None
+    client_id: str
+    client_host: str
+    topic_names: tuple[str, ...] = ()
+    """Sorted."""
+
+
+class ShareMemberDeleted(_OfShareMember, frozen=True, kw_only=True):
+    """The tombstone of a member."""
+
+
+class ShareEpochStored(_OfShareGroup, frozen=True, kw_only=True):
+    """The group's epoch, and the hash of the topic metadata behind it."""
+
+    group_epoch: int
+    metadata_hash: int = 0
+
+
+class ShareEpochDeleted(_OfShareGroup, frozen=True, kw_only=True):
+    """The tombstone of a group."""
+
+
+class ShareTargetEpochStored(_OfShareGroup, frozen=True, kw_only=True):
+    """The target assignment is complete for this epoch."""
+
+    assignment_epoch: int
+    timestamp_ms: int = 0
+
+
+class ShareTargetEpochDeleted(_OfShareGroup, frozen=True, kw_only=True):
+    """The tombstone of a target assignment's epoch."""
+
+
+class ShareTargetStored(_OfShareMember, frozen=True, kw_only=True):
+    """The target assignment of a member."""
+
+    partitions: tuple[TopicIdPartition, ...] = ()
+    """Sorted."""
+
+
+class ShareTargetDeleted(_OfShareMember, frozen=True, kw_only=True):
+    """The tombstone of a member's target assignment."""
+
+
+class ShareCurrentStored(_OfShareMember, frozen=True, kw_only=True):
+    """A member's current assignment."""
+
+    member_epoch: int
+    previous_member_epoch: int
+    state: int = 0
+    """Of MemberState; a member of a share group is always stable."""
+    partitions: tuple[TopicIdPartition, ...] = ()
+    """Sorted."""
+
+
+class ShareCurrentDeleted(_OfShareMember, frozen=True, kw_only=True):
+    """The tombstone of a member's current assignment."""
+
+
+class ShareTopicsStored(_OfShareGroup, frozen=True, kw_only=True):
+    """Topics whose share state is on its way to the share coordinator, is there, or goes."""
+
+    initializing: tuple[ShareTopic, ...] = ()
+    """Sorted by topic id, like the two other kinds."""
+    initialized: tuple[ShareTopic, ...] = ()
+    deleting: tuple[DeletingTopic, ...] = ()
+    stored_at_ms: int = 0
+    """Stands in no log: after a load, the time of the load (ShareProtocol.resumed)."""
+
+
+class ShareTopicsDeleted(_OfShareGroup, frozen=True, kw_only=True):
+    """The tombstone of what is initialised."""
+
+
+ShareTombstone = (
+    ShareMemberDeleted
+    | ShareEpochDeleted
+    | ShareTargetEpochDeleted
+    | ShareTargetDeleted
+    | ShareCurrentDeleted
+    | ShareTopicsDeleted
+)
+ShareRecord = (
+    ShareMemberStored
+    | ShareEpochStored
+    | ShareTargetEpochStored
+    | ShareTargetStored
+    | ShareCurrentStored
+    | ShareTopicsStored
+    | ShareTombstone
 )

@@ -19,7 +19,7 @@ from txnsim.group.offset_commands import (
 )
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
-from txnsim.group.state import Group
+from txnsim.group.state import Group, GroupType
 from txnsim.types import Decision, TopicPartition
 
 _NONE: Final = ErrorCode.none
@@ -248,6 +248,6 @@ def expire_offsets(
             records.append(OffsetDeleted(group_id=group_id, topic_partition=record.topic_partition))
         else:
             left = True
-    if not left and group.is_empty:
+    if not left and group.is_empty and group.type is not GroupType.SHARE:  # it never expires
         records += group.tombstones()
     return tuple(records)

@@ -21,11 +21,25 @@ from txnsim.group.consumer_records import (
     ClassicMetadata,
     CurrentDeleted,
     CurrentStored,
+    DeletingTopic,
     EpochDeleted,
     Epochs,
     EpochStored,
     RegexDeleted,
     RegexStored,
+    ShareCurrentDeleted,
+    ShareCurrentStored,
+    ShareEpochDeleted,
+    ShareEpochStored,
+    ShareMemberDeleted,
+    ShareMemberStored,
+    ShareTargetDeleted,
+    ShareTargetEpochDeleted,
+    ShareTargetEpochStored,
+    ShareTargetStored,
+    ShareTopic,
+    ShareTopicsDeleted,
+    ShareTopicsStored,
     SubscriptionDeleted,
     SubscriptionStored,
     TargetDeleted,
@@ -40,9 +54,11 @@ from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, Stored
 if TYPE_CHECKING:
     from txnsim.wire.messages import consumer_group_records as schema
     from txnsim.wire.messages import group_records
+    from txnsim.wire.messages import share_group_records as share
 else:
     schema = OnDemand("txnsim.wire.messages.consumer_group_records")
     group_records = OnDemand("txnsim.wire.messages.group_records")
+    share = OnDemand("txnsim.wire.messages.share_group_records")
 
 GROUP_METADATA: Final = 2
 PARTITION_METADATA: Final = 4
@@ -77,6 +93,12 @@ def kinds() -> Mapping[int, Kind]:
         6: Kind(group, (schema.TargetMetadataValue,), *_RECORDS[6]),
         7: Kind(member, (schema.TargetMemberValue,), *_RECORDS[7]),
         8: Kind(member, (schema.CurrentAssignmentValue,), *_RECORDS[8]),
+        10: Kind(member, (share.MemberMetadataValue,), *_RECORDS[10]),
+        11: Kind(group, (share.GroupMetadataValue,), *_RECORDS[11]),
+        12: Kind(group, (schema.TargetMetadataValue,), *_RECORDS[12]),
+        13: Kind(member, (schema.TargetMemberValue,), *_RECORDS[13]),
+        14: Kind(member, (share.CurrentAssignmentValue,), *_RECORDS[14]),
+        15: Kind(group, (share.StatePartitionMetadataValue,), *_RECORDS[15]),
         16: Kind(schema.RegularExpressionKey, (schema.RegularExpressionValue,), *_RECORDS[16]),
     }
 
@@ -90,6 +112,12 @@ _RECORDS: Final[Mapping[int, tuple[Any, Any]]] = {
     6: (TargetEpochStored, TargetEpochDeleted),
     7: (TargetStored, TargetDeleted),
     8: (CurrentStored, CurrentDeleted),
+    10: (ShareMemberStored, ShareMemberDeleted),
+    11: (ShareEpochStored, ShareEpochDeleted),
+    12: (ShareTargetEpochStored, ShareTargetEpochDeleted),
+    13: (ShareTargetStored, ShareTargetDeleted),
+    14: (ShareCurrentStored, ShareCurrentDeleted),
+    15: (ShareTopicsStored, ShareTopicsDeleted),
     16: (RegexStored, RegexDeleted),
 }
 """What is stored and deleted, by kind."""
@@ -103,8 +131,11 @@ _OURS: Final = {
     "assignment_timestamp": "timestamp_ms",
     "classic_member_metadata": "classic",
     "current_state_timestamp": "state_timestamp_ms",
+    "deleting_topics": "deleting",
     "epoch": "group_epoch",
     "group": "group_id",
+    "initialized_topics": "initialized",
+    "initializing_topics": "initializing",
     "partitions_pending_revocation": "pending_revocation",
     "rebalance_timeout": "rebalance_timeout_ms",
     "regular_expression": "regex",
@@ -146,6 +177,13 @@ def _classic_message(classic: ClassicMetadata | None) -> Any:
     return None if classic is None else message_of(schema.ClassicMemberMetadata, classic)
 
 
+def _messages(cls: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
+    """Topics with an id and a name; a message with ``partitions`` says which."""
+    return tuple(
+        cls(**{each.name: getattr(topic, each.name) for each in fields(cls)}) for topic in topics
+    )
+
+
 def _target(partitions: Iterable[TopicIdPartition]) -> tuple[Any, ...]:
     return tuple(
         schema.TopicPartitions(topic_id=topic, partitions=tuple(index for _, index in each))
@@ -170,6 +208,9 @@ def _assigned(epochs: Epochs) -> tuple[Any, ...]:
 _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
     "assigned_partitions": _assigned,
     "classic_member_metadata": _classic_message,
+    "deleting_topics": lambda topics: _messages(share.TopicInfo, topics),
+    "initialized_topics": lambda topics: _messages(share.TopicPartitionsInfo, topics),
+    "initializing_topics": lambda topics: _messages(share.TopicPartitionsInfo, topics),
     "members": lambda members: tuple(
         message_of(group_records.MEMBERS[3], each) for each in members
     ),
@@ -205,9 +246,21 @@ def _epochs_of(topics: Iterable[Any], member_epoch: int) -> Epochs:
     )
 
 
+def _share_topics(cls: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(
+        sorted(
+            cls(**{name: getattr(topic, name) for name in cls.__struct_fields__})
+            for topic in topics
+        )
+    )
+
+
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "assigned_partitions": lambda value: _epochs_of(value.assigned_partitions, value.member_epoch),
     "classic_member_metadata": _classic,
+    "deleting_topics": lambda value: _share_topics(DeletingTopic, value.deleting_topics),
+    "initialized_topics": lambda value: _share_topics(ShareTopic, value.initialized_topics),
+    "initializing_topics": lambda value: _share_topics(ShareTopic, value.initializing_topics),
     "members": lambda value: tuple(record_of(StoredMember, each) for each in value.members),
     "partitions_pending_revocation": lambda value: _epochs_of(
         value.partitions_pending_revocation, value.member_epoch

@@ -13,7 +13,7 @@ import uuid
 
 import msgspec
 
-from txnsim.group.consumer_records import ConsumerRecord
+from txnsim.group.consumer_records import ConsumerRecord, ShareRecord
 from txnsim.types import TopicPartition
 
 
@@ -74,5 +74,10 @@ class ClassicGroupDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 GroupRecord = (
-    OffsetCommitted | OffsetDeleted | ClassicGroupStored | ClassicGroupDeleted | ConsumerRecord
+    OffsetCommitted
+    | OffsetDeleted
+    | ClassicGroupStored
+    | ClassicGroupDeleted
+    | ConsumerRecord
+    | ShareRecord
 )

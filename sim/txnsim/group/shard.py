@@ -17,7 +17,14 @@ from txnsim.errors import CorruptBatchError, CorruptLogRecordError, ErrorCode, R
 from txnsim.group._offsets import LATEST, Offsets
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
-from txnsim.group.consumer_records import ConsumerRecord, ConsumerTombstone, EpochDeleted
+from txnsim.group.consumer_records import (
+    ConsumerRecord,
+    ConsumerTombstone,
+    EpochDeleted,
+    ShareEpochDeleted,
+    ShareRecord,
+    ShareTombstone,
+)
 from txnsim.group.log_format import decode_record
 from txnsim.group.records import (
     ClassicGroupDeleted,
@@ -26,6 +33,7 @@ from txnsim.group.records import (
     OffsetCommitted,
     OffsetDeleted,
 )
+from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.state import Group
 from txnsim.releases.rules import LATEST as LATEST_RULES
 from txnsim.releases.rules import Rules
@@ -88,7 +96,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
             case ClassicGroupDeleted():
                 self.groups.pop(record.group_id, None)
             case _:
-                self._apply_consumer(record)
+                self._apply_modern(record)
         self.end_offset = record_offset + 1
 
     def apply_marker(
@@ -145,18 +153,26 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts
 
-    def _apply_consumer(self, record: ConsumerRecord) -> None:
-        """A record of the consumer protocol makes its group, or turns an empty classic one into it;
-        a tombstone of a group that is not there means nothing.
+    def _apply_modern(self, record: ConsumerRecord | ShareRecord) -> None:
+        """A record of the consumer protocol, or of a share group, makes its group, or turns an
+        empty classic one into it; a tombstone of a group that is not there means nothing.
         """
         group = self.groups.get(record.group_id)
-        if not isinstance(group, ConsumerGroup):
-            if isinstance(record, ConsumerTombstone):
-                return
-            group = self.groups[record.group_id] = ConsumerGroup(record.group_id, self.rules)
-        if isinstance(record, EpochDeleted):
-            del self.groups[record.group_id]
+        if isinstance(record, EpochDeleted | ShareEpochDeleted):
+            kind = ConsumerGroup if isinstance(record, EpochDeleted) else ShareGroup
+            if isinstance(group, kind):
+                del self.groups[record.group_id]
+        elif isinstance(record, ShareRecord):
+            if not isinstance(group, ShareGroup):
+                if isinstance(record, ShareTombstone):
+                    return
+                group = self.groups[record.group_id] = ShareGroup(record.group_id, self.rules)
+            group.apply(record)
         else:
+            if not isinstance(group, ConsumerGroup):
+                if isinstance(record, ConsumerTombstone):
+                    return
+                group = self.groups[record.group_id] = ConsumerGroup(record.group_id, self.rules)
             group.apply(record)
 
     def _load_marker(self, chunk: bytes, position: int, producer_id: int, base_offset: int) -> None:

@@ -5,6 +5,7 @@ answers (KIP-227, KIP-497, KIP-595, KIP-903).
 from __future__ import annotations
 
 import uuid
+from typing import Final
 
 import msgspec
 
@@ -93,8 +94,14 @@ class ReplicaFetchReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[ReplicaFetchedPartition, ...] = ()
 
 
+NO_REPLICA: Final = BrokerId(-1)
+"""The replica id of a consumer, which sees a log up to its high watermark."""
+
+
 class ReplicaOffsetCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """ListOffsets from a follower that finds itself outside of its leader's log."""
+    """ListOffsets from a follower that finds itself outside of its leader's log, or from a group
+    coordinator that asks as a consumer does.
+    """
 
     replica_id: BrokerId
     topic_partition: TopicPartition

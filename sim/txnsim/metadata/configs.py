@@ -97,6 +97,7 @@ _KINDS: Final[Mapping[str, ConfigType]] = {
 INTERNAL_BROKER_CONFIGS: Final = frozenset(
     {
         "group.consumer.regex.refresh.interval.ms",
+        "group.share.initialize.retry.interval.ms",
         "group.streams.acceptable.recovery.lag",
         "group.streams.max.warmup.replicas",
         "group.streams.min.task.offset.interval.ms",

@@ -42,8 +42,8 @@ from txnsim.share.commands import ShareSettings
 from txnsim.types import BrokerId, IsolationLevel
 
 DEVIATIONS: Final = (
-    "Configs of share and streams groups (share.*, streams.*) are kept, judged by the broker's "
-    "bounds and described, but there are no such groups.",
+    "Configs of streams groups (streams.*) are kept, judged by the broker's bounds and described, "
+    "but there are no such groups.",
 )
 
 
@@ -158,7 +158,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
 
 
 class GroupIntervals(msgspec.Struct, frozen=True):
-    """Intervals and timeouts for the members of a group of the consumer protocol."""
+    """Intervals and timeouts for the members of a consumer or share group."""
 
     session_timeout_ms: int
     heartbeat_interval_ms: int
@@ -166,18 +166,30 @@ class GroupIntervals(msgspec.Struct, frozen=True):
 
 
 def group_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
-    """The intervals of a group with these configs, if it has any (GroupConfigManager)."""
+    """The intervals of a consumer group with these configs, if it has any (GroupConfigManager)."""
     intervals = GroupIntervals(
         settings.group_consumer_session_timeout_ms,
         settings.group_consumer_heartbeat_interval_ms,
         settings.group_consumer_assignment_interval_ms,
     )
-    if own is None:
-        return intervals
+    return intervals if own is None else _with_own(intervals, own, "consumer")
+
+
+def share_intervals(own: Configs | None, settings: Settings) -> GroupIntervals:
+    """The same of a share group."""
+    intervals = GroupIntervals(
+        settings.group_share_session_timeout_ms,
+        settings.group_share_heartbeat_interval_ms,
+        settings.group_share_assignment_interval_ms,
+    )
+    return intervals if own is None else _with_own(intervals, own, "share")
+
+
+def _with_own(intervals: GroupIntervals, own: Configs, kind: str) -> GroupIntervals:
     return GroupIntervals(
-        int(own.get("consumer.session.timeout.ms", intervals.session_timeout_ms)),
-        int(own.get("consumer.heartbeat.interval.ms", intervals.heartbeat_interval_ms)),
-        int(own.get("consumer.assignment.interval.ms", intervals.assignment_interval_ms)),
+        int(own.get(f"{kind}.session.timeout.ms", intervals.session_timeout_ms)),
+        int(own.get(f"{kind}.heartbeat.interval.ms", intervals.heartbeat_interval_ms)),
+        int(own.get(f"{kind}.assignment.interval.ms", intervals.assignment_interval_ms)),
     )
 
 

@@ -20,6 +20,7 @@ from txnsim.interbroker.lifecycle import (
     BrokerRegistrationReply,
 )
 from txnsim.interbroker.replication import (
+    NO_REPLICA,
     AlterPartitionCommand,
     AlterPartitionReply,
     ReplicaFetchCommand,
@@ -48,7 +49,7 @@ from txnsim.releases import Fleet, exchanges
 from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
 from txnsim.runtime.env import Network
 from txnsim.runtime.tasks import Pending
-from txnsim.types import BrokerId
+from txnsim.types import BrokerId, TopicPartition
 
 FETCH: Final = FOLLOWER_FETCH.api_key
 LIST_OFFSETS: Final = FOLLOWER_LIST_OFFSETS.api_key
@@ -198,6 +199,25 @@ class Peers:
             target,
             LIST_OFFSETS,
             self._list_offsets_version,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def latest_offset(
+        self, target: BrokerId, topic_partition: TopicPartition
+    ) -> Pending[ReplicaOffsetReply]:
+        """Ask the leader on ``target`` where its log ends, as a consumer does."""
+        command = ReplicaOffsetCommand(
+            replica_id=NO_REPLICA,
+            topic_partition=topic_partition,
+            current_leader_epoch=-1,
+            timestamp_ms=-1,
+        )
+        return self._network.ask(
+            self._broker_id,
+            target,
+            LIST_OFFSETS,
+            self.version(target, LIST_OFFSETS),
             command,
             timeout_ms=self._timeout_ms,
         )

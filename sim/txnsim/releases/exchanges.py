@@ -62,6 +62,7 @@ FOLLOWER_LIST_OFFSETS: Final = Exchange(
     levels=((0, 6), (1, 7), (9, 8), (21, 9), (25, 10), (29, 11)),
 )
 """MetadataVersion.listOffsetRequestVersion."""
+LIST_OFFSETS: Final = Exchange(api_key=2, what="ListOffsets of a group coordinator")
 ADD_PARTITIONS_TO_TXN: Final = Exchange(
     api_key=24, what="AddPartitionsToTxn of a leader", unless="verification_follows_peer_version"
 )
@@ -84,7 +85,8 @@ SHARE_STATE: Final = tuple(
 )
 
 EXCHANGES: Final = (
-    *(FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS),
+    *(FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, LIST_OFFSETS),
+    *(ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS),
     *(ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT, ALLOCATE_PRODUCER_IDS),
     *SHARE_STATE,
 )

@@ -22,6 +22,7 @@ import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.replication import (
+    NO_REPLICA,
     ReplicaFetchCommand,
     ReplicaFetchedPartition,
     ReplicaFetchPartition,
@@ -133,14 +134,17 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         return parked
 
     def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
-        """Where the log ends or begins, for a follower (Partition.fetchOffsetForTimestamp)."""
+        """Where the log begins or ends: for a consumer at the high watermark
+        (Partition.fetchOffsetForTimestamp).
+        """
         topic_partition = command.topic_partition
         log = self.replicas.leader(
             topic_partition, current_leader_epoch=command.current_leader_epoch
         )
         if isinstance(log, Rejection):
             return ReplicaOffsetReply(topic_partition=topic_partition, error=log.error)
-        offset = log.log_end_offset if command.timestamp_ms == LATEST else log.log_start_offset
+        end = log.high_watermark if command.replica_id == NO_REPLICA else log.log_end_offset
+        offset = end if command.timestamp_ms == LATEST else log.log_start_offset
         return ReplicaOffsetReply(topic_partition=topic_partition, offset=offset)
 
     def stop(self) -> None:

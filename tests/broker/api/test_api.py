@@ -36,6 +36,7 @@ from txnsim.api import _share_states as share_states
 from txnsim.api import _transactions as transactions
 from txnsim.api import nodes
 from txnsim.api._access import Access
+from txnsim.api._error_texts import text_of
 from txnsim.api._leaders import CurrentLeaders
 from txnsim.api._subjects import of_transactions
 from txnsim.api._topics import by_topic
@@ -394,6 +395,12 @@ async def test_a_refusal_is_an_error_at_the_top_and_nothing_else_or_one_in_each_
 @pytest.mark.parametrize("name", LOGIN)
 async def test_a_login_does_not_belong_behind_the_login(api: Api, name: str) -> None:
     assert (await api.ask(name, 1)).error_code is E.illegal_sasl_state
+
+
+def test_an_error_has_its_text_or_else_its_name() -> None:
+    assert text_of(ErrorCode.none) is None
+    assert text_of(ErrorCode.non_empty_group) == "The group is not empty."
+    assert text_of(ErrorCode.stale_broker_epoch) == "stale_broker_epoch"
 
 
 # Whom requests are about: nothing that a request names may be lost to fault plans.

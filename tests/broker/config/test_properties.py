@@ -210,6 +210,7 @@ NOT_DESCRIBED = {
     "group.streams.num.warmup.replicas",
     "group.streams.task.offset.interval.ms",
     "group.consumer.regex.refresh.interval.ms",
+    "group.share.initialize.retry.interval.ms",
     "producer.id.expiration.check.interval.ms",
     "share.coordinator.cold.partition.snapshot.interval.ms",
     "share.coordinator.state.topic.prune.interval.ms",

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from benchmarks.call_counts import counter
 from benchmarks.call_counts import counts as counts_of
-from txnsim.group.assignors import ASSIGNORS, RANGE, UNIFORM, Subscriber, Target
+from txnsim.group.assignors import (
+    ASSIGNORS,
+    RANGE,
+    UNIFORM,
+    Subscriber,
+    Target,
+    assign_simple,
+)
 
 A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
 PARTITIONS = {A: 3, B: 3, C: 2}
@@ -185,3 +192,69 @@ def by_looking_at_all(members: list[Subscriber], partitions: dict[uuid.UUID, int
                     target[taker].add(one)
                     moved = True
     return {member_id: frozenset(kept) for member_id, kept in target.items()}
+
+
+# The assignor of share groups: balance, sharing, stickiness.
+
+ALL = {A: (0, 1, 2), B: (0, 1)}
+Part = tuple[uuid.UUID, int]
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ([], {}),
+        ([member("x", owned={(A, 0)})], {"x": set()}),
+        ([member("x", A)], {"x": {(A, 0), (A, 1), (A, 2)}}),
+        ([member("x", A, owned={(B, 0)})], {"x": {(A, 0), (A, 1), (A, 2)}}),
+        ([member("x", A), member("y", A)], {"x": {(A, 0), (A, 2)}, "y": {(A, 1)}}),
+        (
+            [member(each, B) for each in "xyz"],
+            {"x": {(B, 0), (B, 1)}, "y": {(B, 0)}, "z": {(B, 1)}},
+        ),
+        (
+            [member("x", A, owned={(A, 0), (A, 1), (A, 2)}), member("y", A)],
+            {"x": {(A, 1), (A, 2)}, "y": {(A, 0)}},
+        ),
+        (
+            [member(each, B, owned={(B, 0)}) for each in "wxyz"],
+            {"w": {(B, 1)}, "x": {(B, 1)}, "y": {(B, 0)}, "z": {(B, 0)}},
+        ),
+        (
+            [member("x", A, owned={(B, 1)}), member("y", A, B)],
+            {"x": {(A, 0), (A, 2)}, "y": {(A, 1), (B, 0), (B, 1)}},
+        ),
+        (
+            [member("x", A, owned={(uuid.UUID(int=9), 1)}), member("y", B)],
+            {
+                "x": {(A, 0), (A, 1), (A, 2), (uuid.UUID(int=9), 1)},
+                "y": {(B, 0), (B, 1)},
+            },
+        ),
+    ],
+)
+def test_who_gets_what(members: list[Subscriber], expected: dict[str, set[Part]]) -> None:
+    assert assign_simple(members, ALL) == expected
+
+
+def test_what_is_not_initialised_goes_to_nobody() -> None:
+    assert assign_simple([member("x", A, B)], {A: (1,)}) == {"x": {(A, 1)}}
+
+
+def test_what_is_kept_counts_though_it_is_not_initialised() -> None:
+    target = assign_simple([member("x", A), member("y", A, owned={(A, 1)})], {A: (0,)})
+    assert target == {"x": {(A, 0)}, "y": {(A, 1)}}
+
+
+@given(
+    st.lists(
+        st.frozensets(st.tuples(st.just(A), st.integers(0, 2)), max_size=3), min_size=1, max_size=7
+    )
+)
+def test_every_partition_is_shared_by_about_as_many(owned: list[frozenset[Part]]) -> None:
+    members = [member(f"m{number}", A, owned=mine) for number, mine in enumerate(owned)]
+    target = assign_simple(members, ALL)
+    sizes = [len(mine) for mine in target.values()]
+    assert max(sizes) - min(sizes) <= 1
+    holders = [sum((A, index) in mine for mine in target.values()) for index in range(3)]
+    assert max(holders) <= -(-len(members) // 3)

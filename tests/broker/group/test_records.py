@@ -16,10 +16,25 @@ from txnsim.group.consumer_records import (
     ConsumerRecord,
     CurrentDeleted,
     CurrentStored,
+    DeletingTopic,
     EpochDeleted,
     EpochStored,
     RegexDeleted,
     RegexStored,
+    ShareCurrentDeleted,
+    ShareCurrentStored,
+    ShareEpochDeleted,
+    ShareEpochStored,
+    ShareMemberDeleted,
+    ShareMemberStored,
+    ShareRecord,
+    ShareTargetDeleted,
+    ShareTargetEpochDeleted,
+    ShareTargetEpochStored,
+    ShareTargetStored,
+    ShareTopic,
+    ShareTopicsDeleted,
+    ShareTopicsStored,
     SubscriptionDeleted,
     SubscriptionStored,
     TargetDeleted,
@@ -326,3 +341,82 @@ def test_it_changes_with_topics_and_their_partitions_only() -> None:
 
 def test_no_topics_are_0() -> None:
     assert topics_hash({"gone"}, image(t=1)) == 0
+
+
+# Records of share groups, with the bytes that GroupCoordinatorRecordSerde of Kafka 4.4.0 gave.
+
+
+SHARE_RECORDS: list[tuple[ShareRecord, str, str | None]] = [
+    (
+        ShareMemberStored(
+            group_id="g",
+            member_id="m",
+            rack_id="r",
+            client_id="c",
+            client_host="/h",
+            topic_names=("a", "b"),
+        ),
+        "000a 0001 67 0001 6d",
+        "0000 02 72 02 63 03 2f68 03 02 61 02 62 00",
+    ),
+    (
+        ShareMemberStored(group_id="g", member_id="m", client_id="", client_host=""),
+        "000a 0001 67 0001 6d",
+        "0000 00 01 01 01 00",
+    ),
+    (ShareMemberDeleted(group_id="g", member_id="m"), "000a 0001 67 0001 6d", None),
+    (
+        ShareEpochStored(group_id="g", group_epoch=3, metadata_hash=-7),
+        "000b 0001 67",
+        "0000 00000003 fffffffffffffff9 00",
+    ),
+    (ShareEpochDeleted(group_id="g"), "000b 0001 67", None),
+    (
+        ShareTargetEpochStored(group_id="g", assignment_epoch=4, timestamp_ms=9),
+        "000c 0001 67",
+        "0000 00000004 01 00 08 0000000000000009",
+    ),
+    (
+        ShareTargetEpochStored(group_id="g", assignment_epoch=4),
+        "000c 0001 67",
+        "0000 00000004 00",
+    ),
+    (ShareTargetEpochDeleted(group_id="g"), "000c 0001 67", None),
+    (
+        ShareTargetStored(group_id="g", member_id="m", partitions=((T, 0), (T, 2))),
+        "000d 0001 67 0001 6d",
+        f"0000 02 {T.hex} 03 00000000 00000002 00 00",
+    ),
+    (ShareTargetDeleted(group_id="g", member_id="m"), "000d 0001 67 0001 6d", None),
+    (
+        ShareCurrentStored(
+            group_id="g",
+            member_id="m",
+            member_epoch=5,
+            previous_member_epoch=4,
+            partitions=((T, 0), (T, 2)),
+        ),
+        "000e 0001 67 0001 6d",
+        f"0000 00000005 00000004 00 02 {T.hex} 03 00000000 00000002 00 00",
+    ),
+    (ShareCurrentDeleted(group_id="g", member_id="m"), "000e 0001 67 0001 6d", None),
+    (
+        ShareTopicsStored(
+            group_id="g",
+            initializing=(ShareTopic(topic_id=T, topic_name="t", partitions=(1,)),),
+            initialized=(ShareTopic(topic_id=T, topic_name="t", partitions=(0, 2)),),
+            deleting=(DeletingTopic(topic_id=U, topic_name="u"),),
+        ),
+        "000f 0001 67",
+        f"0000 02 {T.hex} 02 74 02 00000001 00 02 {T.hex} 02 74 03 00000000 00000002 00"
+        f" 02 {U.hex} 02 75 00 00",
+    ),
+    (ShareTopicsDeleted(group_id="g"), "000f 0001 67", None),
+]
+
+
+@pytest.mark.parametrize(("record", "key", "value"), SHARE_RECORDS)
+def test_bytes_of_share_groups(record: ShareRecord, key: str, value: str | None) -> None:
+    written = bytes.fromhex(key), None if value is None else bytes.fromhex(value)
+    assert encode_record(record) == written
+    assert decode_record(*written) == record

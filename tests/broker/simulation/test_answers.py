@@ -73,11 +73,15 @@ ASKED: Final[dict[int, tuple[int, dict[str, Any]]]] = {
     66: (1, {"duration_filter": -1}),
     69: (1, {"group_ids": ["consumers"] * TIMES}),
     74: (1, {}),
+    77: (1, {"group_ids": ["sharers"] * TIMES}),
     75: (0, {"topics": [{"name": "wide"}] * TIMES, "response_partition_limit": 2_000}),
     87: (1, {"group_id": "consumers", "topics": [{"topic_id": UUID(int=7), "partitions": [
         {"partition": 0, "leader_epoch": 0}] * TIMES}]}),
+    90: (1, {"groups": [{"group_id": "sharers", "topics": [
+        {"topic_name": "wide", "partitions": [0] * TIMES}]}]}),
 }  # fmt: skip
-TOO_LARGE: Final = {9, 32, 55, 65, 69}
+SHARE_GROUP_DESCRIBE: Final = 77
+TOO_LARGE: Final = {9, 32, 55, 65, 69, SHARE_GROUP_DESCRIBE, 90}
 """Those of which so much is more than the budget."""
 
 
@@ -94,6 +98,8 @@ def test_an_answer_is_within_its_budget(api_key: int) -> None:
         (broker,) = cluster.sim.metadata.image.brokers.values()
         wire = await Wire.open(broker.host, broker.port)
         await _fill(wire)
+        if api_key == SHARE_GROUP_DESCRIBE:
+            await _share(wire)
         size, message = await _sized(wire, api_key, version, values)
         assert 0 < size <= BUDGET, f"{size} bytes"
         is_refused = b"POLICY_VIOLATION" in repr(message).upper().encode() or (
@@ -147,6 +153,13 @@ async def _fill(wire: Wire) -> None:
     beat |= {"subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": []}  # type: ignore[dict-item]
     await _until(wire, 68, 1, beat, lambda told: not told.error_code)
     await _sized(wire, 68, 1, beat)
+
+
+async def _share(wire: Wire) -> None:
+    """A share group with a member; what it makes would be heavy in other answers."""
+    beat = {"group_id": "sharers", "member_id": "m" * 60, "member_epoch": 0, "rack_id": None}
+    beat["subscribed_topic_names"] = ["wide"]
+    await _until(wire, 76, 1, beat, lambda told: not told.error_code)
 
 
 HEAVY_BYTES: Final = 10_000

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
+from txnsim.api._error_texts import reason_of
 from txnsim.api._groups.consumer_group_heartbeat import is_enabled
 from txnsim.api._groups.describe_groups import group_operations
 from txnsim.api.request import NOT_ASKED, Reply, Request
@@ -45,7 +46,7 @@ async def _describe(request: Request, group_id: str) -> Any:
         return _group(request, "", error_code=ErrorCode.invalid_group_id)
     group = request.broker.groups.find(group_id)
     if isinstance(group, Rejection):
-        return _group(request, group_id, error_code=group.error, error_message=group.reason)
+        return _group(request, group_id, error_code=group.error, error_message=reason_of(group))
     if not isinstance(group, ConsumerGroup):
         return _group(
             request,

@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any, Final
 
+from txnsim.api._error_texts import reason_of
 from txnsim.api.request import NO_THROTTLE, Reply, Request, may_describe
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import ConsumerHeartbeat
@@ -48,7 +49,7 @@ async def handle(request: Request) -> Reply:
         )
     )
     if isinstance(outcome, Rejection):
-        return _failed(request, outcome.error, outcome.reason)
+        return _failed(request, outcome.error, reason_of(outcome))
     schema = request.schema
     assignment = outcome.assignment
     return request.answer(

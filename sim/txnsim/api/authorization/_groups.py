@@ -12,7 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.api._access import Access
+from txnsim.api._access import TEXTS, Access
+from txnsim.api._groups import alter_share_group_offsets as alter_offsets_api
+from txnsim.api._groups import delete_share_group_offsets as delete_offsets_api
+from txnsim.api._groups import describe_share_group_offsets as share_offsets_api
 from txnsim.api._groups import offset_delete as offset_delete_api
 from txnsim.api._groups.describe_groups import group_operations
 from txnsim.api.authorization._parts import (
@@ -26,6 +29,7 @@ from txnsim.api.authorization._parts import (
 )
 from txnsim.api.request import Handler, Reply, Request
 from txnsim.errors import ErrorCode
+from txnsim.group.sharing.share_topics import Outcome, TopicOutcome
 from txnsim.security.acls import Operation, ResourceType
 
 _TOPICS_HIDDEN: Final = (
@@ -55,12 +59,15 @@ def _described(request: Request, access: Access, group: Any) -> Any:
     return dataclasses.replace(group, authorized_operations=bits)
 
 
-def _described_consumer_group(request: Request, access: Access, group: Any) -> Any:
+def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
     """A group that has topics which may not be described is an error as well."""
     names = {
         topic.topic_name
         for member in group.members
-        for assignment in (member.assignment, member.target_assignment)
+        for assignment in (
+            member.assignment,
+            getattr(member, "target_assignment", member.assignment),  # share groups have none
+        )
         for topic in assignment.topic_partitions
     }
     if all(access.may_topic(Operation.DESCRIBE, name) for name in names):
@@ -108,6 +115,85 @@ async def offset_delete(request: Request, access: Access, handler: Handler) -> R
     return joined(answer, "topics", offset_delete_api.topics_of(request, refused))
 
 
+async def share_group_offsets(request: Request, access: Access, handler: Handler) -> Reply:
+    """DESCRIBE on each group and each topic; where a group does not name its topics, those that may
+    not be described are left out.
+    """
+    groups = request.message.groups
+    may = await request.each(
+        lambda group: access.may_group(Operation.DESCRIBE, group.group_id), groups, weight=4
+    )
+    allowed = [
+        group if group.topics is None else dataclasses.replace(group, topics=_seen(access, group))
+        for group in compress(groups, may)
+    ]
+    answer: Any = await handler.handle(narrowed(request, "groups", allowed))
+    described = iter(answer.groups)
+    no_group = ErrorCode.group_authorization_failed
+    found = [
+        _visible_offsets(request, access, group, next(described))
+        if is_allowed
+        else share_offsets_api.failed(request, group.group_id, no_group, None)
+        for group, is_allowed in zip(groups, may, strict=True)
+    ]
+    return dataclasses.replace(answer, groups=tuple(found))
+
+
+def _seen(access: Access, group: Any) -> tuple[Any, ...]:
+    """The topics of a group that may be described."""
+    return tuple(
+        topic for topic in group.topics if access.may_topic(Operation.DESCRIBE, topic.topic_name)
+    )
+
+
+def _visible_offsets(request: Request, access: Access, asked: Any, group: Any) -> Any:
+    """Drop forbidden topics from a described group, or put an error on those asked by name."""
+    if group.error_code is not ErrorCode.none:
+        return group
+    if asked.topics is None:
+        return dataclasses.replace(group, topics=_seen(access, group))
+    refused = tuple(
+        share_offsets_api.refused_topic(request, topic, _FORBIDDEN)
+        for topic in asked.topics
+        if not access.may_topic(Operation.DESCRIBE, topic.topic_name)
+    )
+    return dataclasses.replace(group, topics=(*group.topics, *refused))
+
+
+async def alter_share_offsets(request: Request, access: Access, handler: Handler) -> Reply:
+    """READ on each topic. A refused topic does not fail the whole request."""
+    allowed, denied = await divided(
+        request, partial(_unreadable_topic, access), request.message.topics
+    )
+    answer: Any = await handler.handle(narrowed(request, "topics", allowed))
+    if answer.error_code is not ErrorCode.none:
+        return answer
+    refused = alter_offsets_api.refused_topics(request, [topic for topic, _ in denied], _FORBIDDEN)
+    return dataclasses.replace(answer, responses=(*refused, *answer.responses))
+
+
+async def delete_share_offsets(request: Request, access: Access, handler: Handler) -> Reply:
+    """READ on each topic. The coordinator answers even a request with none: group not found."""
+    allowed, denied = await divided(
+        request, partial(_unreadable_topic, access), request.message.topics
+    )
+    answer: Any = await handler.handle(narrowed(request, "topics", allowed))
+    if answer.error_code is not ErrorCode.none:
+        return answer
+    outcome = Outcome(error=_FORBIDDEN, message=TEXTS[_FORBIDDEN])
+    refused = (
+        delete_offsets_api.topic_of(
+            request, TopicOutcome(topic_name=topic.topic_name, outcome=outcome)
+        )
+        for topic, _ in denied
+    )
+    return dataclasses.replace(answer, responses=(*refused, *answer.responses))
+
+
+def _unreadable_topic(access: Access, topic: Any) -> ErrorCode | None:
+    return None if access.may_topic(Operation.READ, topic.topic_name) else _FORBIDDEN
+
+
 _DESCRIBED: Final = Part(
     asked="groups",
     answered="groups",
@@ -115,13 +201,18 @@ _DESCRIBED: Final = Part(
     has_entries=True,
     shown=_described,
 )
-_DESCRIBED_CONSUMER_GROUPS: Final = msgspec.structs.replace(
-    _DESCRIBED, asked="group_ids", shown=_described_consumer_group
+_DESCRIBED_BY_COORDINATOR: Final = msgspec.structs.replace(
+    _DESCRIBED, asked="group_ids", shown=_described_with_topics
 )
 GUARDS: Final[Mapping[int, Guard]] = {
     15: partial(shown_parts, part=_DESCRIBED),  # DescribeGroups
     16: list_groups,
     47: offset_delete,
     68: consumer_group_heartbeat,
-    69: partial(shown_parts, part=_DESCRIBED_CONSUMER_GROUPS),  # ConsumerGroupDescribe
+    69: partial(shown_parts, part=_DESCRIBED_BY_COORDINATOR),  # ConsumerGroupDescribe
+    76: consumer_group_heartbeat,  # ShareGroupHeartbeat
+    77: partial(shown_parts, part=_DESCRIBED_BY_COORDINATOR),  # ShareGroupDescribe
+    90: share_group_offsets,  # DescribeShareGroupOffsets
+    91: alter_share_offsets,  # AlterShareGroupOffsets
+    92: delete_share_offsets,  # DeleteShareGroupOffsets
 }

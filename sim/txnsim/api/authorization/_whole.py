@@ -129,6 +129,7 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     64: _cluster(Operation.ALTER),  # UnregisterBroker
     68: (_READ_GROUP,),  # ConsumerGroupHeartbeat
     74: _cluster(Operation.DESCRIBE_CONFIGS),  # ListConfigResources
+    76: (_READ_GROUP,),  # ShareGroupHeartbeat
     78: (_share,),  # ShareFetch
     79: (_share,),  # ShareAcknowledge
     83: _cluster(Operation.CLUSTER_ACTION),  # InitializeShareGroupState
@@ -136,5 +137,7 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     85: _cluster(Operation.CLUSTER_ACTION),  # WriteShareGroupState
     86: _cluster(Operation.CLUSTER_ACTION),  # DeleteShareGroupState
     87: _cluster(Operation.CLUSTER_ACTION),  # ReadShareGroupStateSummary
+    91: (_READ_GROUP,),  # AlterShareGroupOffsets
+    92: (_group(Operation.DELETE),),  # DeleteShareGroupOffsets
 }
 """API key -> the check that comes before all others."""

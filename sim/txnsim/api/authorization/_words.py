@@ -29,6 +29,8 @@ _SILENT: Final = frozenset(
         50,  # DescribeUserScramCredentials
         68,  # ConsumerGroupHeartbeat
         69,  # ConsumerGroupDescribe
+        76,  # ShareGroupHeartbeat
+        77,  # ShareGroupDescribe
         78,  # ShareFetch
         79,  # ShareAcknowledge
     }

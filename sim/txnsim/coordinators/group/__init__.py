@@ -3,5 +3,7 @@
 - ``service``: commands, administration, markers, load and unload.
 - ``_membership``: classic members: requests that wait; members of the consumer protocol:
   heartbeats, lookups; sessions, rebalances and revocations that end by themselves.
+- ``_share_membership``: share groups (KIP-932): heartbeats, sessions, offsets, and what share
+  coordinators are asked for.
 - ``_writer``: append, apply, wait for replication.
 """

@@ -55,6 +55,7 @@ from txnsim.group.migration import downgrade, not_upgraded, upgrade
 from txnsim.group.rebalance import Effects
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
+from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
@@ -525,7 +526,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         group = shard.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        if command.member_epoch != 0:
+        if command.member_epoch != 0 or isinstance(group, ShareGroup):
             return _missing(command.group_id, exists=group is not None)
         made = ConsumerGroup(command.group_id, self.protocol.rules)
         if not isinstance(group, ClassicGroup):

@@ -7,7 +7,8 @@ to verify and a clock: it knows no broker. Kafka's counterpart: GroupCoordinator
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -20,6 +21,12 @@ from txnsim.coordinators.group._membership import (
     GroupTimers,
     Membership,
     consumer_settings,
+)
+from txnsim.coordinators.group._share_membership import (
+    LatestOffset,
+    ShareCoordinators,
+    ShareMembership,
+    share_settings,
 )
 from txnsim.coordinators.group._writer import (
     DecideCommit,
@@ -65,10 +72,13 @@ from txnsim.group.offset_machine import (
 )
 from txnsim.group.records import GroupRecord, OffsetDeleted
 from txnsim.group.shard import GroupShard
+from txnsim.group.sharing.share import ShareHeartbeat, ShareProtocol
+from txnsim.group.sharing.share_group import ShareGroup
+from txnsim.group.sharing.share_topics import NewOffsets, TopicOffsets, TopicOutcome
 from txnsim.group.state import ClassicGroupState, Group
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.loggers import Logger, Retries
-from txnsim.metadata.group_configs import group_intervals
+from txnsim.metadata.group_configs import group_intervals, share_intervals
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
@@ -118,6 +128,8 @@ class GroupCoordinator:
         new_id: Callable[[], str],
         new_short_id: Callable[[], str],
         tracer: Tracer,
+        share_coordinators: ShareCoordinators,
+        latest_offset: LatestOffset,
         partitions: int | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
@@ -134,6 +146,8 @@ class GroupCoordinator:
             new_id: A random UUID as text, for members of classic groups.
             new_short_id: The same in Kafka's short form, for members of the consumer protocol.
             tracer: Gets an event for each position of a transaction.
+            share_coordinators: Asks those of share partitions.
+            latest_offset: Asks the leader of a partition where it ends.
             partitions: Partitions of ``__consumer_offsets``, where the topic exists already.
         """
         self._clock = clock
@@ -169,6 +183,34 @@ class GroupCoordinator:
             is_current=self._ownership.is_current,
         )
         self.consumers = self._consumers(dynamic_settings, image, new_short_id)
+        self.shares = self._shares(dynamic_settings, image, share_coordinators, latest_offset)
+
+    def _shares(
+        self,
+        dynamic_settings: Callable[[], Settings],
+        image: Callable[[], ClusterImage],
+        coordinators: ShareCoordinators,
+        latest_offset: LatestOffset,
+    ) -> ShareMembership:
+        """The share groups."""
+        return ShareMembership(
+            clock=self._clock,
+            tasks=self._tasks,
+            writer=self._writer,
+            protocol=ShareProtocol(
+                settings=share_settings(self._settings),
+                intervals_of=lambda group_id: share_intervals(
+                    image().group_configs.get(group_id), dynamic_settings()
+                ),
+            ),
+            timers=self._group_timers,
+            image=image,
+            is_current=self._ownership.is_current,
+            shard_of=self._shard_of,
+            coordinators=coordinators,
+            latest_offset=latest_offset,
+            new_group=lambda group_id: ShareGroup(group_id, self._rules),
+        )
 
     def _consumers(
         self,
@@ -269,6 +311,37 @@ class GroupCoordinator:
         if isinstance(shard, Rejection):
             return shard
         return await self.consumers.heartbeat(shard, command)
+
+    async def share_heartbeat(self, command: ShareHeartbeat) -> HeartbeatReply | Rejection:
+        """ShareGroupHeartbeat."""
+        if not self.is_running:
+            return _NOT_RUNNING
+        shard = self.shares.protocol.check(command) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        return await self.shares.heartbeat(shard, command)
+
+    # Offsets of share groups
+
+    async def alter_share_offsets(
+        self, group_id: str, topics: Sequence[NewOffsets]
+    ) -> tuple[TopicOutcome, ...] | Rejection:
+        """AlterShareGroupOffsets."""
+        return self._refuse_id(group_id) or await self.shares.alter(group_id, topics)
+
+    async def delete_share_offsets(
+        self, group_id: str, names: Sequence[str]
+    ) -> tuple[TopicOutcome, ...] | Rejection:
+        """DeleteShareGroupOffsets."""
+        return self._refuse_id(group_id) or await self.shares.delete_offsets(group_id, names)
+
+    async def describe_share_offsets(
+        self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> tuple[TopicOffsets, ...] | Rejection:
+        """DescribeShareGroupOffsets; None: of all topics that are initialised."""
+        if not self.is_running:
+            return _NOT_RUNNING
+        return await self.shares.describe_offsets(group_id, topics)
 
     # Positions
 
@@ -394,6 +467,11 @@ class GroupCoordinator:
         group = shard.deletable(group_id)
         if isinstance(group, Rejection):
             return group
+        if isinstance(group, ShareGroup):
+            refused = await self._admitted(shard, self.shares.delete_state(shard, group_id))
+            group = refused or shard.deletable(group_id)
+            if isinstance(group, Rejection):
+                return group
         waiting = self._writer.admit(shard, None)
         if waiting is not None:
             refused = await self._admitted(shard, waiting)
@@ -451,17 +529,19 @@ class GroupCoordinator:
             _log.error("group.load-stopped", partition=partition, problem=shard.problem)
         yield from self.members.loaded(shard)
         yield from self.consumers.loaded(shard)
+        yield from self.shares.loaded(shard)
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
         """Let a partition go; arguments as for ``Ownership.unload``."""
         self._let_go(self._ownership.unload(partition, epoch))
 
-    def topics_deleted(self, topics: frozenset[str]) -> None:
-        """Delete the positions on deleted topics."""
+    def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
+        """Forget the positions on deleted topics (name -> id), and their share state."""
         for shard in self._ownership:
+            self.shares.topics_gone(shard, frozenset(topics.values()))
             if sum(map(shard.offsets.count_of, topics)) <= SLICE_POSITIONS:
-                self._clean_up(shard, delete_topic_offsets(shard, topics))
+                self._clean_up(shard, delete_topic_offsets(shard, frozenset(topics)))
                 continue
             for topic in topics:
                 shard.offsets.topic_deleted(topic, end_offset=shard.end_offset)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 from tests.support.security import GuardedApi, acl
 from txnsim.errors import ErrorCode
+from txnsim.interbroker.share_state import ShareKey
 from txnsim.security.acls import Operation, ResourceType
+from txnsim.types import uuid_text
 
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 ALL_TOPICS = acl(TOPIC, "*", Operation.READ)
@@ -17,3 +22,181 @@ async def test_positions_of_a_group_that_is_gone_are_not_deleted_by_topic(api: G
     )
     assert answer.error_code is not ErrorCode.none
     assert answer.topics == ()
+
+
+# Share groups
+
+
+FORBIDDEN = ErrorCode.topic_authorization_failed
+NO_GROUP = ErrorCode.group_authorization_failed
+GROUP = ResourceType.GROUP
+NAMES = ("orders", "hidden")
+
+
+async def heartbeat(api: GuardedApi, *names: str, group_id: str = "g") -> Any:
+    return await api.ask(
+        "ShareGroupHeartbeat",
+        1,
+        group_id=group_id,
+        member_id="m",
+        member_epoch=0,
+        rack_id=None,
+        subscribed_topic_names=names,
+    )
+
+
+async def has_coordinators(api: GuardedApi) -> None:
+    """The group's coordinator is there, and those of its share partitions."""
+    for kind, asked in (
+        (0, "g"),
+        *(
+            (2, ShareKey("g", uuid_text(api.api.topic_id(each)), 0).coordinator_key)
+            for each in NAMES
+        ),
+    ):
+        await api.api.until(
+            lambda answer: answer.coordinators[0].error_code is ErrorCode.none,
+            "FindCoordinator",
+            6,
+            key_type=kind,
+            coordinator_keys=[asked],
+        )
+
+
+async def has_members_and_offsets(api: GuardedApi) -> None:
+    """A share group of all topics, whose first member has a partition of each."""
+    everything = (
+        acl(GROUP, "g", Operation.READ),
+        acl(TOPIC, "*", Operation.DESCRIBE),
+    )
+    api.grant(*everything)
+    await has_coordinators(api)
+    for _ in range(5_000):
+        answer = await heartbeat(api, *NAMES)
+        if answer.assignment is not None and len(answer.assignment.topic_partitions) == 2:
+            break
+        await asyncio.sleep(0.001)
+    else:
+        raise AssertionError(answer)
+    api.revoke_all()
+
+
+async def test_a_share_group_is_joined_for_topics_that_may_be_described(api: GuardedApi) -> None:
+    api.grant(acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
+    refused = await heartbeat(api, *NAMES)
+    assert (refused.error_code, refused.error_message) == (FORBIDDEN, None)
+    assert (await heartbeat(api, "orders")).error_code not in (FORBIDDEN, NO_GROUP)
+
+
+async def test_a_share_group_is_described_with_topics_that_may_be(api: GuardedApi) -> None:
+    await has_members_and_offsets(api)
+
+    async def described() -> Any:
+        answer = await api.ask(
+            "ShareGroupDescribe", 1, group_ids=["g"], include_authorized_operations=True
+        )
+        return answer.groups[0]
+
+    refused = await described()
+    assert (refused.error_code, refused.error_message) == (NO_GROUP, None)
+    api.grant(acl(GROUP, "g", Operation.DESCRIBE), acl(TOPIC, "orders", Operation.DESCRIBE))
+    refused = await described()
+    assert (refused.error_code, refused.members) == (FORBIDDEN, ())
+    assert refused.error_message == (
+        "The group has described topic(s) that the client is not authorized to describe."
+    )
+    api.grant(acl(TOPIC, "hidden", Operation.DESCRIBE))
+    group = await described()
+    assert (group.error_code, len(group.members)) == (ErrorCode.none, 1)
+    assert group.authorized_operations == 1 << Operation.DESCRIBE
+
+
+async def test_offsets_of_share_groups_are_those_of_topics_that_may_be_described(
+    api: GuardedApi,
+) -> None:
+    await has_members_and_offsets(api)
+    named = [{"topic_name": name, "partitions": (0,)} for name in NAMES]
+
+    async def groups() -> list[tuple[ErrorCode, dict[str, ErrorCode]]]:
+        answer = await api.ask(
+            "DescribeShareGroupOffsets",
+            1,
+            groups=[
+                {"group_id": group_id, "topics": topics}
+                for group_id, topics in (("other", None), ("g", named), ("g", None))
+            ],
+        )
+        return [
+            (
+                group.error_code,
+                {topic.topic_name: topic.partitions[0].error_code for topic in group.topics},
+            )
+            for group in answer.groups
+        ]
+
+    assert await groups() == [(NO_GROUP, {})] * 3
+    api.grant(acl(GROUP, "g", Operation.DESCRIBE), acl(TOPIC, "orders", Operation.DESCRIBE))
+    none = ErrorCode.none
+    assert await groups() == [
+        (NO_GROUP, {}),
+        (none, {"orders": none, "hidden": FORBIDDEN}),
+        (none, {"orders": none}),
+    ]
+
+
+async def test_offsets_of_a_share_group_elsewhere_name_no_topics(api: GuardedApi) -> None:
+    api.grant(acl(GROUP, "g", Operation.DESCRIBE))
+    answer = await api.ask(
+        "DescribeShareGroupOffsets", 1, groups=[{"group_id": "g", "topics": None}]
+    )
+    assert answer.groups[0].error_code in (
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    )
+
+
+async def test_offsets_of_a_share_group_are_altered_by_who_may_read(api: GuardedApi) -> None:
+    api.grant(acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
+    await has_coordinators(api)
+
+    async def altered() -> Any:
+        partitions = [{"partition_index": 0, "start_offset": 3}]
+        return await api.ask(
+            "AlterShareGroupOffsets",
+            0,
+            group_id="g",
+            topics=[{"topic_name": name, "partitions": partitions} for name in NAMES],
+        )
+
+    answer = await altered()
+    assert [topic.partitions[0].error_code for topic in answer.responses] == [FORBIDDEN] * 2
+    api.grant(acl(TOPIC, "orders", Operation.READ))
+    answer = await altered()
+    errors = {topic.topic_name: topic.partitions[0].error_code for topic in answer.responses}
+    assert errors == {"orders": ErrorCode.none, "hidden": FORBIDDEN}
+    api.api.broker.groups.is_running = False
+    assert (await altered()).responses == ()
+
+
+async def test_offsets_of_a_share_group_are_deleted_by_who_may_read(api: GuardedApi) -> None:
+    await has_coordinators(api)
+
+    async def deleted() -> Any:
+        topics = [{"topic_name": name} for name in NAMES]
+        return await api.ask("DeleteShareGroupOffsets", 0, group_id="g", topics=topics)
+
+    api.grant(acl(GROUP, "g", Operation.DELETE))
+    answer = await deleted()
+    assert (answer.error_code, answer.responses) == (ErrorCode.group_id_not_found, ())
+    api.grant(acl(GROUP, "g", Operation.READ), ALL_TOPICS)
+    partitions = [{"partition_index": 0, "start_offset": 3}]
+    topics = [{"topic_name": "orders", "partitions": partitions}]
+    await api.ask("AlterShareGroupOffsets", 0, group_id="g", topics=topics)
+    api.revoke_all()
+    api.grant(acl(GROUP, "g", Operation.DELETE), acl(TOPIC, "orders", Operation.READ))
+    answer = await deleted()
+    assert answer.error_code is ErrorCode.none
+    assert {topic.topic_name: topic.error_code for topic in answer.responses} == {
+        "orders": ErrorCode.none,
+        "hidden": FORBIDDEN,
+    }

@@ -7,6 +7,7 @@ new public method of the coordinator has to have a line in ``STEPS``.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -146,7 +147,7 @@ STEPS: Final[Mapping[str, tuple[Step, str]]] = {
         "marker_written",
     ),
     "deletion of a topic": (
-        lambda world: now(world.groups.topics_deleted(frozenset({"orders"}))),
+        lambda world: now(world.groups.topics_deleted({"orders": uuid.UUID(int=7)})),
         "topics_deleted",
     ),
     "list": (lambda world: now(world.groups.list()), "list"),

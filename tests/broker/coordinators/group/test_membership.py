@@ -21,9 +21,11 @@ from txnsim.group._offsets import LATEST
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import LeaveGroup, TimerCancelled, TimerKind, TimerSet
 from txnsim.group.consumer_group import LEFT, ConsumerGroup
+from txnsim.group.consumer_records import ShareEpochStored
 from txnsim.group.offset_commands import CommitOffsets, CommittingProducer, NewPosition
 from txnsim.group.records import OffsetCommitted
 from txnsim.group.shard import GroupShard
+from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.subscription import write_assignment
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.runtime.trace import TraceLevel, Tracer
@@ -185,6 +187,18 @@ async def test_new_partitions_are_assigned_with_a_new_epoch(world: GroupWorld) -
 def configured(world: GroupWorld, **configs: str) -> None:
     own = {name.replace("_", "."): value for name, value in configs.items()}
     world.image = world.image.with_group_configs(GROUP, own)
+
+
+@within(run_groups)
+async def test_a_share_group_takes_no_member_of_another_protocol(world: GroupWorld) -> None:
+    (shard,) = (one for one in world.groups.shards() if one.partition == HOME)
+    stored = ShareEpochStored(group_id=GROUP, group_epoch=3)
+    shard.apply(stored, record_offset=shard.end_offset)
+    assert await world.consume("a") == Rejection(
+        error=ErrorCode.group_id_not_found, reason=f"Group {GROUP} is not a consumer group."
+    )
+    assert (await world.join()).error is ErrorCode.inconsistent_group_protocol
+    assert isinstance(world.group(), ShareGroup)
 
 
 @within(run_groups)

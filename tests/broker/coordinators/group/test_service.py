@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from unittest.mock import patch
 
 import msgspec
@@ -376,9 +377,9 @@ async def test_what_can_not_be_expired_now_is_tried_again(world: GroupWorld) -> 
 @within(run_groups)
 async def test_positions_go_with_their_topic(world: GroupWorld) -> None:
     await world.commit(5)
-    world.groups.topics_deleted(frozenset({"other"}))
+    world.groups.topics_deleted({"other": uuid.UUID(int=7)})
     assert await world.fetch() == 5
-    world.groups.topics_deleted(frozenset({"orders"}))
+    world.groups.topics_deleted({"orders": uuid.UUID(int=7)})
     assert await world.fetch() == -1
 
 
@@ -446,7 +447,7 @@ async def test_positions_of_a_topic_go_in_as_many_batches_as_it_takes(world: Gro
     """Else they would be told of the next topic of that name."""
     await commit_many(world)
     world.log.limit = LIMIT
-    world.groups.topics_deleted(frozenset({"orders"}))
+    world.groups.topics_deleted({"orders": uuid.UUID(int=7)})
     assert kept(world) == 0
     world.load()
     assert kept(world) == 0
@@ -506,7 +507,7 @@ def test_before_4_0_memory_forgets_what_the_log_still_has() -> None:
             assert await world.groups.delete(GROUP) is None
 
         async def delete_topic() -> None:
-            world.groups.topics_deleted(frozenset({"orders"}))
+            world.groups.topics_deleted({"orders": uuid.UUID(int=7)})
 
         async def expire() -> None:
             world.env.clock.advance(8 * DAY_MS)
@@ -570,7 +571,7 @@ async def test_positions_of_a_deleted_topic_go_in_slices_and_are_told_of_no_othe
     await committed(world, "gone", 3_000)
     await committed(world, "stays", 2)
     before = len(world.log.batches)
-    world.groups.topics_deleted(frozenset({"gone", "unknown"}))
+    world.groups.topics_deleted(dict.fromkeys(("gone", "unknown"), uuid.UUID(int=7)))
     assert [await told(world, "gone", index) for index in (0, 2_999)] == [-1, -1]
     new = NewPosition(topic_partition=TopicPartition("gone", 2_999), offset=7)
     await world.groups.commit(CommitOffsets(group_id=GROUP, positions=(new,)))
@@ -590,7 +591,7 @@ async def test_pending_positions_of_a_deleted_topic_go_too_but_not_those_of_the_
 ) -> None:
     await committed(world, "orders", 1_000)
     await pending(world, 9)
-    world.groups.topics_deleted(frozenset({"orders"}))
+    world.groups.topics_deleted({"orders": uuid.UUID(int=7)})
     world.groups.marker_written(HOME, marker(committed=True), world.log.end)
     assert await told(world, "orders", 0) == -1
     await asyncio.sleep(1)

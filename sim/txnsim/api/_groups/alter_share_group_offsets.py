@@ -1,0 +1,92 @@
+"""AlterShareGroupOffsets (key 91): a share group without members goes on elsewhere (KIP-932).
+
+Version 0 alone. Answered when the share coordinators of the partitions have. Kafka's counterpart:
+KafkaApis.handleAlterShareGroupOffsetsRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from txnsim.api._error_texts import reason_of, text_of
+from txnsim.api._groups.share_group_heartbeat import has_share_groups
+from txnsim.api._subjects import of_topics
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.sharing.share_topics import Outcome, TopicOutcome
+
+KEY: Final = 91
+
+subject = of_topics
+
+
+async def handle(request: Request) -> Reply:
+    """Alter existing topics; unknown ones get an error without a question to the coordinator."""
+    if not has_share_groups(request):
+        return refuse(request, ErrorCode.unsupported_version)
+    message, image = request.message, request.broker.image
+    request.expect(sum(1 + len(topic.partitions) for topic in message.topics))
+    there = [topic for topic in message.topics if topic.topic_name in image.topics]
+    outcome = await request.broker.groups.alter_share_offsets(
+        message.group_id,
+        [(topic.topic_name, _offsets(topic)) for topic in there],
+    )
+    if isinstance(outcome, Rejection):
+        return _failed(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
+    unknown = ErrorCode.unknown_topic_or_partition
+    missing = [topic for topic in message.topics if topic.topic_name not in image.topics]
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message=None,
+        responses=(
+            *refused_topics(request, missing, unknown),
+            *(_topic(request, topic) for topic in outcome),
+        ),
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for the whole request."""
+    return _failed(request, error, text_of(error))
+
+
+def refused_topics(request: Request, topics: Iterable[Any], error: ErrorCode) -> tuple[Any, ...]:
+    """Topics of the request, each of their partitions with that error."""
+    image = request.broker.image
+    outcome = Outcome(error=error, message=text_of(error))
+    return tuple(
+        _topic(
+            request,
+            TopicOutcome(
+                topic_name=topic.topic_name,
+                topic_id=known.topic_id if (known := image.topics.get(topic.topic_name)) else None,
+                partitions=tuple((one.partition_index, outcome) for one in topic.partitions),
+            ),
+        )
+        for topic in topics
+    )
+
+
+def _offsets(topic: Any) -> list[tuple[int, int]]:
+    return [(one.partition_index, one.start_offset) for one in topic.partitions]
+
+
+def _failed(request: Request, error: ErrorCode, message: str | None) -> Reply:
+    return request.answer(error_code=error, error_message=message, responses=())
+
+
+def _topic(request: Request, topic: TopicOutcome) -> Any:
+    schema = request.schema
+    return schema.AlterShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            schema.AlterShareGroupOffsetsResponsePartition(
+                partition_index=index,
+                error_code=outcome.error,
+                error_message=outcome.message,
+            )
+            for index, outcome in topic.partitions
+        ),
+    )

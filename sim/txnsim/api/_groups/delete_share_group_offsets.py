@@ -1,0 +1,55 @@
+"""DeleteShareGroupOffsets (key 92): a share group without members forgets topics (KIP-932).
+
+Version 0 alone. Answered when the share coordinators of the partitions have. Kafka's counterpart:
+KafkaApis.handleDeleteShareGroupOffsetsRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api._error_texts import reason_of, text_of
+from txnsim.api._groups.share_group_heartbeat import has_share_groups
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.sharing.share_topics import TopicOutcome
+
+KEY: Final = 92
+
+
+async def handle(request: Request) -> Reply:
+    """Delete the state of each topic."""
+    if not has_share_groups(request):
+        return refuse(request, ErrorCode.unsupported_version)
+    message = request.message
+    request.expect(len(message.topics) * 4)
+    outcome = await request.broker.groups.delete_share_offsets(
+        message.group_id, [topic.topic_name for topic in message.topics]
+    )
+    if isinstance(outcome, Rejection):
+        return _failed(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message=None,
+        responses=tuple(topic_of(request, topic) for topic in outcome),
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for the whole request."""
+    return _failed(request, error, text_of(error))
+
+
+def topic_of(request: Request, topic: TopicOutcome) -> Any:
+    """A topic with its error and the text of that."""
+    outcome = topic.outcome
+    return request.schema.DeleteShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        topic_id=topic.topic_id,
+        error_code=outcome.error,
+        error_message=outcome.message or text_of(outcome.error),
+    )
+
+
+def _failed(request: Request, error: ErrorCode, message: str | None) -> Reply:
+    return request.answer(error_code=error, error_message=message, responses=())

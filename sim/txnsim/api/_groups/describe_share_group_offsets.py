@@ -1,0 +1,115 @@
+"""DescribeShareGroupOffsets (key 90): where share groups are (KIP-932).
+
+Versions: 1 has the lag (KIP-1226). What share coordinators say of a partition is asked of them
+anew, and the end of its log of its leader. Kafka's counterpart:
+KafkaApis.handleDescribeShareGroupOffsetsRequest.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._error_texts import text_of
+from txnsim.api._groups.share_group_heartbeat import has_share_groups
+from txnsim.api._subjects import partitions_named
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.subjects import Subject
+from txnsim.group.sharing.share_topics import ShareOffset
+from txnsim.wire.codec import build
+
+KEY: Final = 90
+
+DEVIATIONS: Final = (
+    "DescribeShareGroupOffsets asks a leader for the end of a log once; Apache Kafka tries again "
+    "where no answer comes.",
+)
+
+
+def subject(request: Request) -> Subject:
+    """The partitions that are named; empty for a group that asks for all."""
+    groups = request.message.groups
+    return Subject(
+        partitions=tuple(
+            [one for group in groups for one in partitions_named(request, group.topics)]
+        )
+    )
+
+
+async def handle(request: Request) -> Reply:
+    """Describe each group."""
+    groups = request.message.groups
+    request.expect(len(groups))
+    found = []
+    for group in groups:
+        found.append(await _describe(request, group))
+        await request.have_done(1)
+    return request.answer(groups=tuple(found))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every group."""
+    groups = request.message.groups
+    return request.answer(
+        groups=tuple(failed(request, group.group_id, error, text_of(error)) for group in groups)
+    )
+
+
+def failed(request: Request, group_id: str, error: ErrorCode, message: str | None) -> Any:
+    """The error of a group."""
+    return request.schema.DescribeShareGroupOffsetsResponseGroup(
+        group_id=group_id, topics=(), error_code=error, error_message=message
+    )
+
+
+def refused_topic(request: Request, topic: Any, error: ErrorCode) -> Any:
+    """A topic of the request, with the error on each partition."""
+    return request.schema.DescribeShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name,
+        topic_id=None,
+        partitions=tuple(
+            _partition(request, ShareOffset(partition=index, error=error))
+            for index in topic.partitions
+        ),
+    )
+
+
+async def _describe(request: Request, group: Any) -> Any:
+    if not has_share_groups(request):
+        return failed(request, group.group_id, ErrorCode.unsupported_version, None)
+    asked = None
+    if group.topics is not None:
+        asked = [(topic.topic_name, topic.partitions) for topic in group.topics]
+        request.expect(sum(len(partitions) for _, partitions in asked))
+    found = await request.broker.groups.describe_share_offsets(group.group_id, asked)
+    if isinstance(found, Rejection):
+        return failed(request, group.group_id, found.error, text_of(found.error))
+    schema = request.schema
+    topics = []
+    for name, topic_id, offsets in found:
+        request.answers(1 + len(offsets))
+        partitions = await request.each(partial(_partition, request), offsets)
+        topics.append(
+            schema.DescribeShareGroupOffsetsResponseTopic(
+                topic_name=name, topic_id=topic_id, partitions=tuple(partitions)
+            )
+        )
+    return schema.DescribeShareGroupOffsetsResponseGroup(
+        group_id=group.group_id,
+        topics=tuple(topics),
+        error_code=ErrorCode.none,
+        error_message=None,
+    )
+
+
+def _partition(request: Request, offset: ShareOffset) -> Any:
+    return build(
+        request.schema.DescribeShareGroupOffsetsResponsePartition,
+        partition_index=offset.partition,
+        start_offset=offset.start_offset,
+        leader_epoch=offset.leader_epoch,
+        lag=offset.lag,
+        error_code=offset.error,
+        error_message=text_of(offset.error),
+    )

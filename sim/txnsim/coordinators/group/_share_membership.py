@@ -1,0 +1,473 @@
+"""Share groups, from the outside: heartbeats, sessions, and what share coordinators are asked for.
+
+The shell around ``group.sharing``: it writes what a decision says, answers when that is replicated,
+and asks share coordinators then. Their answers lead to the next write.
+
+Counterpart in Kafka: the share half of GroupCoordinatorService.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from txnsim.coordinators.group._membership import GroupTimers
+from txnsim.coordinators.group._writer import GroupWriter
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.commands import HeartbeatReply, TimerSet
+from txnsim.group.consumer_group import LEFT
+from txnsim.group.consumer_records import ShareRecord
+from txnsim.group.shard import GroupShard
+from txnsim.group.sharing.share import ShareHeartbeat, ShareOutcome, ShareProtocol, ShareSettings
+from txnsim.group.sharing.share_group import ShareGroup
+from txnsim.group.sharing.share_topics import (
+    NewOffsets,
+    Outcome,
+    Partitions,
+    ShareAlteration,
+    ShareDeletion,
+    ShareOffset,
+    TopicOffsets,
+    TopicOutcome,
+    alter_offsets,
+    delete_all,
+    delete_offsets,
+    initialized,
+    offsets_deleted,
+    topics_gone,
+    uninitialized,
+)
+from txnsim.group.state import Group
+from txnsim.interbroker.share_state import (
+    UNKNOWN_OFFSET,
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareKey,
+    ShareStateError,
+    ShareStateSummary,
+)
+from txnsim.loggers import Logger
+from txnsim.metadata.image import ClusterImage
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.tasks import Pending, settled
+from txnsim.settings import Settings
+from txnsim.types import TopicPartition, uuid_from, uuid_text
+
+_log: Final = Logger("txnsim.group")
+_MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
+
+LatestOffset = Callable[[TopicPartition], Awaitable[int | Rejection]]
+"""Partition -> the end of its log as a consumer sees it, or why its leader does not say."""
+
+
+class _Answered(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answers of share coordinators lead to."""
+
+    records: tuple[ShareRecord, ...] = ()
+
+
+DecisionT = TypeVar("DecisionT", ShareOutcome, ShareAlteration, ShareDeletion, _Answered)
+
+
+class ShareCoordinators(Protocol):
+    """Asks share coordinators: one answer for each command, in their order."""
+
+    def initialize(
+        self, commands: Iterable[InitializeShareState]
+    ) -> list[Pending[ShareStateError]]:
+        """Share partitions begin at a start offset, under a state epoch."""
+
+    def delete(self, commands: Iterable[DeleteShareState]) -> list[Pending[ShareStateError]]:
+        """The state of share partitions is deleted."""
+
+    def summarize(self, commands: Iterable[ReadShareState]) -> list[Pending[ShareStateSummary]]:
+        """The start offset of share partitions, and how many records are done beyond it."""
+
+
+class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
+    """The share groups of one broker."""
+
+    clock: Clock
+    tasks: Tasks
+    writer: GroupWriter
+    protocol: ShareProtocol
+    timers: GroupTimers
+    image: Callable[[], ClusterImage]
+    is_current: Callable[[GroupShard], bool]
+    shard_of: Callable[[str], GroupShard | Rejection]
+    """Group id -> its shard, where this broker coordinates it."""
+    coordinators: ShareCoordinators
+    latest_offset: LatestOffset
+    new_group: Callable[[str], ShareGroup]
+
+    # Members
+
+    async def heartbeat(
+        self, shard: GroupShard, command: ShareHeartbeat
+    ) -> HeartbeatReply | Rejection:
+        """Decide, write, answer when that is replicated; then have share state initialised."""
+        decided = await self._write(shard, lambda: self._decided(shard, command))
+        if isinstance(decided, Rejection):
+            return decided
+        if decided.initialize:
+            self.tasks.soon(partial(self._initialize, command.group_id, decided.initialize))
+        assert decided.reply is not None
+        return decided.reply
+
+    def _decided(self, shard: GroupShard, command: ShareHeartbeat) -> ShareOutcome | Rejection:
+        if command.member_epoch == LEFT:
+            found = _share_group(shard.find(command.group_id))
+            if isinstance(found, Rejection):
+                return found
+            return self.protocol.leave(found, command, image=self.image())
+        group = shard.groups.get(command.group_id)
+        if group is None:
+            if command.member_epoch != 0:
+                return Rejection(
+                    error=ErrorCode.group_id_not_found,
+                    reason=f"Share group {command.group_id} not found.",
+                )
+            group = self.new_group(command.group_id)
+        found = _share_group(group)
+        if isinstance(found, Rejection):
+            return found
+        now_ms = self.clock.now_ms()
+        return self.protocol.heartbeat(found, command, image=self.image(), now_ms=now_ms)
+
+    def _carry_out(self, shard: GroupShard, outcome: ShareOutcome) -> None:
+        for effect in outcome.effects:
+            if isinstance(effect, TimerSet):
+                self.timers.arm(shard, effect, self._silent)
+            else:
+                self.timers.disarm(shard, effect)
+
+    def _silent(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
+        """Sessions of members are over. After an error of the log a coordinator that loads gives
+        them others.
+        """
+        for timer in timers:
+            group = shard.groups.get(timer.group_id)
+            if not self.is_current(shard) or not isinstance(group, ShareGroup):
+                return
+            outcome = self.protocol.too_late(group, timer.member_id, image=self.image())
+            if not outcome.records:
+                continue
+            written = self.writer.append(shard, outcome.records)
+            if isinstance(written, Rejection):
+                _log.warning("group.write-refused", group=timer.group_id, reason=written.reason)
+
+    def loaded(self, shard: GroupShard) -> Iterator[int]:
+        """Give every member that the log knows the time of a session to show itself, and wait anew
+        for what is initialising; yields after each.
+        """
+        for group in tuple(shard.groups.values()):
+            if isinstance(group, ShareGroup):
+                group.loaded(now_ms=self.clock.now_ms())
+                for member_id in tuple(group.members):
+                    if member_id in group.members:
+                        timer = self.protocol.resumed(group, member_id)
+                        self._carry_out(shard, ShareOutcome(effects=(timer,)))
+                    yield 1
+
+    # Initialising
+
+    def _initialize(self, group_id: str, commands: Sequence[InitializeShareState]) -> None:
+        self.tasks.drive(
+            self._initialized(group_id, self.coordinators.initialize(commands)),
+            settled,
+            name="group.share-state",
+        )
+
+    async def _initialized(self, group_id: str, asked: list[Pending[ShareStateError]]) -> None:
+        """Write that all is initialised; where share coordinators refuse one partition, or the log
+        refuses that, it is as if nobody had been asked.
+        """
+        answers = [await each for each in asked]
+        partitions = _partitions(answers)
+        error = next((answer.error for answer in answers if answer.error), 0)
+        if not error:
+            refused = await self._write_apart(
+                group_id,
+                lambda group: initialized(
+                    group, partitions, image=self.image(), now_ms=self.clock.now_ms()
+                ),
+            )
+            if refused is None:
+                return
+            error = refused.error
+        _log.warning("group.share-state-refused", group=group_id, error=ErrorCode(error).name)
+        await self._write_apart(
+            group_id,
+            lambda group: uninitialized(group, partitions, now_ms=self.clock.now_ms()),
+        )
+
+    # Offsets
+
+    async def alter(
+        self, group_id: str, topics: Sequence[NewOffsets]
+    ) -> tuple[TopicOutcome, ...] | Rejection:
+        """AlterShareGroupOffsets: answered when share coordinators have."""
+        shard = self.shard_of(group_id)
+        if isinstance(shard, Rejection):
+            return shard
+
+        def decide() -> ShareAlteration | Rejection:
+            group = _share_group(shard.groups.get(group_id) or self.new_group(group_id))
+            if isinstance(group, Rejection):
+                return group
+            return alter_offsets(group, topics, image=self.image(), now_ms=self.clock.now_ms())
+
+        decided = await self._write(shard, decide)
+        if isinstance(decided, Rejection):
+            return decided
+        negative = next((each.key for each in decided.initialize if each.key.partition < 0), None)
+        if negative is not None:  # the record is written all the same (DefaultStatePersister)
+            return Rejection(
+                error=ErrorCode.unknown_server_error,
+                reason="Initialize share group parameters has invalid partitionId - "
+                f"{negative.group_id} {negative.topic_id} {negative.partition}",
+            )
+        asked = self.coordinators.initialize(decided.initialize)
+        errors = {
+            (answer.key.topic_id, answer.key.partition): Outcome(
+                error=ErrorCode(answer.error), message=answer.message
+            )
+            for answer in [await each for each in asked]
+            if answer.error
+        }
+        if asked and not errors:
+            self.tasks.drive(self._initialized(group_id, asked), settled, name="group.share-state")
+        return tuple(_with_errors(topic, errors) for topic in decided.topics)
+
+    async def delete_offsets(
+        self, group_id: str, names: Sequence[str]
+    ) -> tuple[TopicOutcome, ...] | Rejection:
+        """DeleteShareGroupOffsets: answered when share coordinators have."""
+        shard = self.shard_of(group_id)
+        if isinstance(shard, Rejection):
+            return shard
+
+        def decide() -> ShareDeletion | Rejection:
+            group = _share_group(shard.find(group_id))
+            if isinstance(group, Rejection):
+                return group
+            return delete_offsets(group, names, image=self.image(), now_ms=self.clock.now_ms())
+
+        decided = await self._write(shard, decide)
+        if isinstance(decided, Rejection):
+            return decided
+        errors: dict[uuid.UUID, int] = {}
+        for answer in [await each for each in self.coordinators.delete(decided.delete)]:
+            topic_id = uuid_from(answer.key.topic_id)
+            errors[topic_id] = errors.get(topic_id) or answer.error
+        topics = self.image().topic_names
+        done = [topic_id for topic_id, error in errors.items() if not error]
+        failed = [
+            TopicOutcome(
+                topic_name=topics.get(topic_id, ""),
+                topic_id=topic_id,
+                outcome=Outcome(error=ErrorCode(error)),
+            )
+            for topic_id, error in errors.items()
+            if error
+        ]
+        if not done:
+            return (*decided.refused, *failed)
+        refused = await self._write_apart(
+            group_id,
+            lambda group: offsets_deleted(group, done, now_ms=self.clock.now_ms()),
+        )
+        if refused is not None:
+            return refused
+        succeeded = (
+            TopicOutcome(topic_name=topics.get(topic_id, ""), topic_id=topic_id)
+            for topic_id in done
+        )
+        return (*succeeded, *decided.refused, *failed)
+
+    async def delete_state(self, shard: GroupShard, group_id: str) -> Rejection | None:
+        """Have all share state of a group deleted that is about to be."""
+
+        def decide() -> ShareDeletion | Rejection:
+            group = shard.deletable(group_id)
+            if isinstance(group, Rejection):
+                return group
+            if not isinstance(group, ShareGroup):
+                return ShareDeletion()
+            return delete_all(group, image=self.image(), now_ms=self.clock.now_ms())
+
+        decided = await self._write(shard, decide)
+        if isinstance(decided, Rejection):
+            return decided
+        errors = [(await each).error for each in self.coordinators.delete(decided.delete)]
+        error = ErrorCode(next((each for each in errors if each), 0))
+        if not error:
+            return None
+        return Rejection(error=error, reason="a share coordinator did not delete its state")
+
+    async def describe_offsets(
+        self, group_id: str, topics: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> tuple[TopicOffsets, ...] | Rejection:
+        """DescribeShareGroupOffsets of a group: of topics that are named any broker says it; of all
+        that are initialised (None) the group's coordinator.
+        """
+        image = self.image()
+        unknown: list[TopicOffsets] = []
+        wanted: dict[uuid.UUID, Sequence[int]] = {}
+        if topics is None:
+            shard = self.shard_of(group_id)
+            if isinstance(shard, Rejection):
+                return shard
+            group = shard.groups.get(group_id)
+            if isinstance(group, ShareGroup):
+                wanted = {
+                    topic.topic_id: topic.partitions
+                    for topic in group.initialized.values()
+                    if topic.topic_id in image.topic_names
+                }
+        for name, partitions in topics or ():
+            topic = image.topics.get(name)
+            if topic is None:
+                nothing = tuple(ShareOffset(partition=index) for index in partitions)
+                unknown.append((name, None, nothing))
+            else:
+                wanted[topic.topic_id] = partitions
+        commands = [
+            ReadShareState(key=ShareKey(group_id, uuid_text(topic_id), index))
+            for topic_id, partitions in wanted.items()
+            for index in partitions
+        ]
+        found: dict[uuid.UUID, list[ShareOffset]] = {topic_id: [] for topic_id in wanted}
+        for summary in [await each for each in self.coordinators.summarize(commands)]:
+            topic_id = uuid_from(summary.key.topic_id)
+            place = TopicPartition(image.topic_names[topic_id], summary.key.partition)
+            found[topic_id].append(await self._offset(place, summary))
+        described = [
+            (image.topic_names[topic_id], topic_id, tuple(offsets))
+            for topic_id, offsets in found.items()
+        ]
+        return (*described, *unknown)
+
+    async def _offset(self, place: TopicPartition, summary: ShareStateSummary) -> ShareOffset:
+        """Where a share partition is; a summary that failed says nothing."""
+        if summary.error:
+            return ShareOffset(partition=place.partition)
+        lag = -1
+        if summary.start_offset != UNKNOWN_OFFSET and summary.delivery_complete_count != -1:
+            latest = await self.latest_offset(place)
+            if isinstance(latest, Rejection):
+                return ShareOffset(partition=place.partition, start_offset=0, error=latest.error)
+            lag = latest - summary.start_offset - summary.delivery_complete_count
+        return ShareOffset(
+            partition=place.partition,
+            start_offset=summary.start_offset,
+            leader_epoch=summary.leader_epoch,
+            lag=lag,
+        )
+
+    def topics_gone(self, shard: GroupShard, topic_ids: Collection[uuid.UUID]) -> None:
+        """Topics were deleted: groups forget what they know of them, all at once."""
+        now_ms = self.clock.now_ms()
+        records = [
+            record
+            for group in shard.groups.values()
+            if isinstance(group, ShareGroup)
+            for record in topics_gone(group, topic_ids, now_ms=now_ms)
+        ]
+        written = self.writer.append(shard, records) if records else None
+        if isinstance(written, Rejection):
+            _log.warning("group.write-refused", group="", reason=written.reason)
+
+    # Writing
+
+    async def _write(
+        self, shard: GroupShard, decide: Callable[[], DecisionT | Rejection]
+    ) -> DecisionT | Rejection:
+        """Decide, write, wait until that is replicated. What waits for the log before its append is
+        decided again afterwards, as the group may have changed meanwhile.
+        """
+        decided = decide()
+        if isinstance(decided, Rejection):
+            return decided
+        waiting = self.writer.admit(shard, None) if decided.records else None
+        if waiting is not None:
+            refused = await waiting
+            if refused is not None:
+                return refused
+            if not self.is_current(shard):
+                return _MOVED
+            decided = decide()
+            if isinstance(decided, Rejection):
+                return decided
+        written = self.writer.append(shard, decided.records) if decided.records else None
+        if isinstance(written, Rejection):
+            return written
+        if isinstance(decided, ShareOutcome):
+            self._carry_out(shard, decided)
+        if written is None:
+            return decided
+        error = await self.writer.committed(shard, written)
+        if not error:
+            return decided
+        return Rejection(error=error, reason="the records could not be replicated in time")
+
+    async def _write_apart(
+        self, group_id: str, decide: Callable[[ShareGroup], tuple[ShareRecord, ...]]
+    ) -> Rejection | None:
+        """Write what an answer leads to, wherever the group is now."""
+        shard = self.shard_of(group_id)
+        if isinstance(shard, Rejection):
+            return shard
+
+        def decided() -> _Answered:
+            group = shard.groups.get(group_id)
+            if not isinstance(group, ShareGroup):
+                return _Answered()
+            return _Answered(records=decide(group))
+
+        written = await self._write(shard, decided)
+        return written if isinstance(written, Rejection) else None
+
+
+def _share_group(group: Group | Rejection) -> ShareGroup | Rejection:
+    if isinstance(group, ShareGroup | Rejection):
+        return group
+    return Rejection(
+        error=ErrorCode.group_id_not_found, reason=f"Group {group.group_id} is not a share group."
+    )
+
+
+def _partitions(answers: Iterable[ShareStateError]) -> Partitions:
+    found: dict[uuid.UUID, set[int]] = {}
+    for answer in answers:
+        found.setdefault(uuid_from(answer.key.topic_id), set()).add(answer.key.partition)
+    return {topic_id: frozenset(indexes) for topic_id, indexes in found.items()}
+
+
+def _with_errors(topic: TopicOutcome, errors: dict[tuple[str, int], Outcome]) -> TopicOutcome:
+    """An altered topic with what share coordinators say of its partitions."""
+    if not errors or topic.topic_id is None:
+        return topic
+    text = uuid_text(topic.topic_id)
+    return msgspec.structs.replace(
+        topic,
+        partitions=tuple(
+            (index, known if known.error else errors.get((text, index), known))
+            for index, known in topic.partitions
+        ),
+    )
+
+
+def share_settings(settings: Settings) -> ShareSettings:
+    """The settings of a broker that the protocol needs (GroupCoordinatorConfig)."""
+    return ShareSettings(
+        max_size=settings.group_share_max_size,
+        initialize_retry_ms=max(
+            settings.group_share_initialize_retry_interval_ms, settings.offsets_commit_timeout_ms
+        ),
+    )

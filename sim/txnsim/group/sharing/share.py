@@ -1,0 +1,356 @@
+"""Share groups: decisions on heartbeats and sessions (KIP-932). Pure.
+
+A heartbeat joins, subscribes, brings the assignment, and leaves. It may also ask for share state to
+be initialised: partitions are assigned once the share coordinator has done so.
+
+Counterpart in Kafka: the share half of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._topics_hash import topics_hash
+from txnsim.group.assignors import Subscriber, assign_simple
+from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, TimerSet, session
+from txnsim.group.consumer_group import LEFT
+from txnsim.group.consumer_records import (
+    ShareCurrentDeleted,
+    ShareCurrentStored,
+    ShareEpochStored,
+    ShareMemberDeleted,
+    ShareMemberStored,
+    ShareRecord,
+    ShareTargetDeleted,
+    ShareTargetEpochStored,
+    ShareTargetStored,
+    TopicIdPartition,
+)
+from txnsim.group.sharing.share_group import ShareGroup, ShareMember
+from txnsim.group.sharing.share_topics import to_initialize, uninitialized_topics, with_initializing
+from txnsim.interbroker.share_state import InitializeShareState
+from txnsim.metadata.group_configs import GroupIntervals
+from txnsim.metadata.image import ClusterImage
+
+
+class ShareHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """Join, stay, change the subscription, or leave; None: as before."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """0: join; -1: leave."""
+    rack_id: str | None = None
+    topic_names: tuple[str, ...] | None = None
+    client_id: str
+    client_host: str
+
+
+class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat or a timer leads to."""
+
+    records: tuple[ShareRecord, ...] = ()
+    reply: HeartbeatReply | None = None
+    effects: tuple[TimerSet | TimerCancelled, ...] = ()
+    initialize: tuple[InitializeShareState, ...] = ()
+    """Ask share coordinators for this once the records are in the log."""
+
+
+class ShareSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a coordinator's configuration says about share groups."""
+
+    max_size: int = 200
+    initialize_retry_ms: int = 30_000
+
+
+class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
+    """The rules; the groups are the caller's."""
+
+    settings: ShareSettings
+    intervals_of: Callable[[str], GroupIntervals]
+    """Group id -> intervals of the group."""
+
+    # Heartbeat
+
+    def check(self, command: ShareHeartbeat) -> Rejection | None:
+        """Errors of a heartbeat that don't depend on the group
+        (GroupCoordinatorService.throwIfShareGroupHeartbeatRequestIsInvalid).
+        """
+        complaint: str | None = None
+        if not command.member_id.strip():
+            complaint = "MemberId can't be empty."
+        elif not command.group_id.strip():
+            complaint = "GroupId can't be empty."
+        elif command.rack_id is not None and not command.rack_id.strip():
+            complaint = "RackId can't be empty."
+        elif command.member_epoch == 0 and not command.topic_names:
+            complaint = "SubscribedTopicNames must be set in first request."
+        elif command.member_epoch < LEFT:
+            complaint = "MemberEpoch is invalid."
+        if complaint is None:
+            return None
+        return Rejection(error=ErrorCode.invalid_request, reason=complaint)
+
+    def heartbeat(
+        self, group: ShareGroup, command: ShareHeartbeat, *, image: ClusterImage, now_ms: int
+    ) -> ShareOutcome | Rejection:
+        """Decide on a heartbeat that joins or stays."""
+        group_id = group.group_id
+        member = group.members.get(command.member_id)
+        if member is None and len(group.members) >= self.settings.max_size:
+            return Rejection(
+                error=ErrorCode.group_max_size_reached,
+                reason="The share group has reached its maximum capacity of "
+                f"{self.settings.max_size} members.",
+            )
+        if member is None:
+            if command.member_epoch != 0:
+                return group.unknown(command.member_id)
+            member = ShareMember(member_id=command.member_id)
+        refusal = _check_epoch(member, command.member_epoch)
+        if refusal is not None:
+            return refusal
+        records: list[ShareRecord] = []
+        updated = _subscribing(member, command)
+        if updated != member:
+            records.append(_member_record(group_id, updated))
+        members = {**group.members, updated.member_id: updated}
+        bumps_epoch = updated.topic_names != member.topic_names or _awaits_assignment(group)
+        epoch = group.epoch
+        if bumps_epoch or group.refreshed_version != image.offset:
+            hashed = topics_hash(_names(members.values()), image)
+            bumps_epoch = bumps_epoch or hashed != group.metadata_hash
+            if bumps_epoch:
+                epoch += 1
+                records.append(
+                    ShareEpochStored(group_id=group_id, group_epoch=epoch, metadata_hash=hashed)
+                )
+            else:
+                group.refreshed_version = image.offset
+        assignment_epoch, target = self._target(
+            group, members, updated.member_id, epoch, image, now_ms, records
+        )
+        settled = _settled(updated, assignment_epoch, target, image, is_another=bumps_epoch)
+        if settled != updated:
+            records.append(_current_record(group_id, settled))
+        names = _names(members.values())
+        awaits = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
+        asked = uninitialized_topics(group, names, image, awaits=awaits)
+        if asked:
+            records.append(with_initializing(group, asked, now_ms=now_ms))
+        is_told = (
+            command.member_epoch == 0
+            or command.topic_names is not None
+            or settled.assigned != member.assigned
+        )
+        intervals = self.intervals_of(group_id)
+        return ShareOutcome(
+            records=tuple(records),
+            reply=HeartbeatReply(
+                member_id=settled.member_id,
+                member_epoch=settled.member_epoch,
+                assignment=tuple(sorted(settled.assigned)) if is_told else None,
+                heartbeat_interval_ms=intervals.heartbeat_interval_ms,
+            ),
+            effects=(session(group_id, settled.member_id, intervals.session_timeout_ms),),
+            initialize=to_initialize(group, asked, epoch),
+        )
+
+    def _target(
+        self,
+        group: ShareGroup,
+        members: Mapping[str, ShareMember],
+        member_id: str,
+        epoch: int,
+        image: ClusterImage,
+        now_ms: int,
+        records: list[ShareRecord],
+    ) -> tuple[int, frozenset[TopicIdPartition]]:
+        """The epoch and the partitions of a member's target, which is made if it is due."""
+        if group.assignment_epoch >= epoch or not self._may_assign(group, now_ms):
+            return group.assignment_epoch, group.target.get(member_id, frozenset())
+        assigned = _assign(group, members.values(), image)
+        group_id = group.group_id
+        records += (
+            ShareTargetStored(
+                group_id=group_id, member_id=each, partitions=tuple(sorted(partitions))
+            )
+            for each, partitions in assigned.items()
+            if group.target.get(each) != partitions
+        )
+        records.append(
+            ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=now_ms)
+        )
+        return epoch, assigned[member_id]
+
+    def _may_assign(self, group: ShareGroup, now_ms: int) -> bool:
+        interval_ms = self.intervals_of(group.group_id).assignment_interval_ms
+        if group.assigned_at_ms == 0 or interval_ms == 0:
+            return True
+        return now_ms >= group.assigned_at_ms + interval_ms
+
+    # Leaving
+
+    def leave(
+        self, group: ShareGroup, command: ShareHeartbeat, *, image: ClusterImage
+    ) -> ShareOutcome | Rejection:
+        """A member leaves."""
+        if command.member_id not in group.members:
+            return group.unknown(command.member_id)
+        reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
+        return self._gone(group, command.member_id, reply, image)
+
+    def too_late(self, group: ShareGroup, member_id: str, *, image: ClusterImage) -> ShareOutcome:
+        """Remove a silent member."""
+        if member_id not in group.members:
+            return ShareOutcome()
+        return self._gone(group, member_id, None, image)
+
+    def resumed(self, group: ShareGroup, member_id: str) -> TimerSet:
+        """Session of a member that a new coordinator finds in the log."""
+        return session(
+            group.group_id, member_id, self.intervals_of(group.group_id).session_timeout_ms
+        )
+
+    def _gone(
+        self, group: ShareGroup, member_id: str, reply: HeartbeatReply | None, image: ClusterImage
+    ) -> ShareOutcome:
+        group_id, epoch = group.group_id, group.epoch + 1
+        left = [each for each in group.members.values() if each.member_id != member_id]
+        records: list[ShareRecord] = [
+            ShareCurrentDeleted(group_id=group_id, member_id=member_id),
+            ShareTargetDeleted(group_id=group_id, member_id=member_id),
+            ShareMemberDeleted(group_id=group_id, member_id=member_id),
+            ShareEpochStored(
+                group_id=group_id,
+                group_epoch=epoch,
+                metadata_hash=topics_hash(_names(left), image),
+            ),
+        ]
+        if not left:
+            records.append(ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch))
+        cancelled = TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id)
+        return ShareOutcome(records=tuple(records), reply=reply, effects=(cancelled,))
+
+
+def _check_epoch(member: ShareMember, epoch: int) -> Rejection | None:
+    """GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid."""
+    known, previous = member.member_epoch, member.previous_member_epoch
+    word, more = "greater", ""
+    if epoch <= known:
+        if epoch in (0, known, previous):
+            return None
+        word = "smaller"
+        more = f", and it does not match the previous member epoch ({previous})"
+    return Rejection(
+        error=ErrorCode.fenced_member_epoch,
+        reason=f"The share group member has a {word} member epoch ({epoch}) than the one known by"
+        f" the group coordinator ({known}){more}. The member must abandon all its partitions and"
+        " rejoin.",
+    )
+
+
+def _subscribing(member: ShareMember, command: ShareHeartbeat) -> ShareMember:
+    """The member with the news of the heartbeat."""
+    names = command.topic_names
+    return msgspec.structs.replace(
+        member,
+        rack_id=member.rack_id if command.rack_id is None else command.rack_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        topic_names=member.topic_names if names is None else frozenset(names),
+    )
+
+
+def _names(members: Iterable[ShareMember]) -> frozenset[str]:
+    return frozenset(name for member in members for name in member.topic_names)
+
+
+def _awaits_assignment(group: ShareGroup) -> bool:
+    """A subscribed topic has initialised partitions that the target doesn't have, or the reverse;
+    while a target is awaited anyway nobody asks (initializedAssignmentPending).
+    """
+    if group.assignment_epoch < group.epoch or not group.initialized:
+        return False
+    names = _names(group.members.values())
+    topics = [each for each in group.initialized.values() if each.topic_name in names]
+    assigned: dict[uuid.UUID, set[int]] = {each.topic_id: set() for each in topics}
+    for partitions in group.target.values():
+        for topic_id, index in partitions:
+            if topic_id in assigned:
+                assigned[topic_id].add(index)
+    return any(assigned[each.topic_id] != set(each.partitions) for each in topics)
+
+
+def _assign(
+    group: ShareGroup, members: Iterable[ShareMember], image: ClusterImage
+) -> dict[str, frozenset[TopicIdPartition]]:
+    subscribers = [
+        Subscriber(
+            member_id=each.member_id,
+            topics=_topic_ids(each, image),
+            owned=group.target.get(each.member_id, frozenset()),
+        )
+        for each in members
+    ]
+    assignable = {
+        topic_id: [index for index in initialized.partitions if index < len(topic.partitions)]
+        for topic_id, initialized in group.initialized.items()
+        if (topic := image.topic_by_id(topic_id)) is not None
+    }
+    return assign_simple(subscribers, assignable)
+
+
+def _topic_ids(member: ShareMember, image: ClusterImage) -> frozenset[uuid.UUID]:
+    there = member.topic_names & image.topics.keys()
+    return frozenset(image.topics[name].topic_id for name in there)
+
+
+def _settled(
+    member: ShareMember,
+    assignment_epoch: int,
+    target: frozenset[TopicIdPartition],
+    image: ClusterImage,
+    *,
+    is_another: bool,
+) -> ShareMember:
+    """The member at its target, without the topics that it no longer wants
+    (ShareGroupAssignmentBuilder).
+    """
+    is_behind = member.member_epoch != assignment_epoch
+    if not is_behind and not is_another:
+        return member
+    wanted = _topic_ids(member, image)
+    member = msgspec.structs.replace(
+        member, assigned=frozenset(each for each in target if each[0] in wanted)
+    )
+    if not is_behind:
+        return member
+    return msgspec.structs.replace(
+        member, member_epoch=assignment_epoch, previous_member_epoch=member.member_epoch
+    )
+
+
+def _member_record(group_id: str, member: ShareMember) -> ShareMemberStored:
+    return ShareMemberStored(
+        group_id=group_id,
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=tuple(sorted(member.topic_names)),
+    )
+
+
+def _current_record(group_id: str, member: ShareMember) -> ShareCurrentStored:
+    return ShareCurrentStored(
+        group_id=group_id,
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        previous_member_epoch=member.previous_member_epoch,
+        partitions=tuple(sorted(member.assigned)),
+    )

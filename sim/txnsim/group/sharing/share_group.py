@@ -1,0 +1,222 @@
+"""A share group (KIP-932): members, epochs, target assignment, and what is initialised.
+
+Members share partitions, so that nobody has to give one up before another gets it: a member is at
+its target as soon as it hears of it. A partition is assigned once its share state is initialised at
+the share coordinator.
+
+Everything here changes through ``apply``, with records, living and loading alike. Counterpart in
+Kafka: ShareGroup, ShareGroupMember, GroupMetadataManager.replay.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final, assert_never
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_group import LEFT, first_epoch
+from txnsim.group.consumer_records import (
+    DeletingTopic,
+    ShareCurrentDeleted,
+    ShareCurrentStored,
+    ShareEpochDeleted,
+    ShareEpochStored,
+    ShareMemberDeleted,
+    ShareMemberStored,
+    ShareRecord,
+    ShareTargetDeleted,
+    ShareTargetEpochDeleted,
+    ShareTargetEpochStored,
+    ShareTargetStored,
+    ShareTopic,
+    ShareTopicsDeleted,
+    ShareTopicsStored,
+    TopicIdPartition,
+)
+from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
+from txnsim.group.state import ExpiryBase, GroupType
+from txnsim.releases.rules import LATEST, Rules
+
+
+class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a share group."""
+
+    member_id: str
+    member_epoch: int = 0
+    previous_member_epoch: int = -1
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    assigned: frozenset[TopicIdPartition] = frozenset()
+
+
+class ShareGroup:
+    """A group whose members share partitions."""
+
+    type: Final = GroupType.SHARE
+    protocol_type_or_empty: Final = "share"
+
+    def __init__(self, group_id: str, rules: Rules = LATEST) -> None:
+        self.group_id = group_id
+        self.epoch = first_epoch(rules)
+        self.metadata_hash = 0
+        self.assignment_epoch = self.epoch
+        self.assigned_at_ms = 0
+        """When the last target assignment was made; 0: none counts."""
+        self.members: dict[str, ShareMember] = {}
+        self.target: dict[str, frozenset[TopicIdPartition]] = {}
+        self.knows_topics = False
+        """A record of initialised topics was written, even an empty one."""
+        self.initializing: Mapping[uuid.UUID, ShareTopic] = {}
+        self.initialized: Mapping[uuid.UUID, ShareTopic] = {}
+        self.deleting: Mapping[uuid.UUID, DeletingTopic] = {}
+        self.refreshed_version = -1
+        """Metadata offset at which subscriptions were last held against the topics that there are;
+        memory only.
+        """
+        self.topics_stored_at_ms = 0
+        """When ``initializing`` was last written, or loaded; memory only."""
+
+    @property
+    def state_name(self) -> str:
+        """The state's name on the wire."""
+        return "Stable" if self.members else "Empty"
+
+    @property
+    def is_empty(self) -> bool:
+        """No members."""
+        return not self.members
+
+    # Requests of other groups
+
+    def check_offset_commit(
+        self,
+        command: CommitOffsets,  # noqa: ARG002 - whoever asks
+    ) -> Rejection | None:
+        """A share group has no positions (ShareGroup.validateOffsetCommit)."""
+        return self._no_consumer_group()
+
+    def check_position(
+        self,
+        command: CommitOffsets,  # noqa: ARG002 - whoever asks
+        partition: TopicIdPartition,  # noqa: ARG002 - the same
+    ) -> Rejection | None:
+        """A share group has no positions."""
+        return self._no_consumer_group()
+
+    def check_offset_fetch(
+        self,
+        command: FetchOffsets,  # noqa: ARG002 - whoever asks
+    ) -> Rejection | None:
+        """A share group has no positions."""
+        return self._no_consumer_group()
+
+    def check_offset_delete(self) -> Rejection | None:
+        """A share group has no positions."""
+        return self._no_consumer_group()
+
+    def _no_consumer_group(self) -> Rejection:
+        return Rejection(
+            error=ErrorCode.group_id_not_found,
+            reason=f"Group {self.group_id} is not a consumer group.",
+        )
+
+    def check_delete(self) -> Rejection | None:
+        """ShareGroup.validateDeleteGroup."""
+        if not self.members:
+            return None
+        return Rejection(error=ErrorCode.non_empty_group, reason="The group is not empty.")
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Some member consumes the topic."""
+        return any(topic in member.topic_names for member in self.members.values())
+
+    def offsets_expire_from(self) -> ExpiryBase | None:
+        """A share group has no positions."""
+        return None
+
+    def tombstones(self) -> tuple[ShareRecord, ...]:
+        """All tombstones in deletion order (ShareGroup.createGroupTombstoneRecords)."""
+        group_id = self.group_id
+        ids = tuple(self.members)
+        return (
+            *(ShareCurrentDeleted(group_id=group_id, member_id=each) for each in ids),
+            *(ShareTargetDeleted(group_id=group_id, member_id=each) for each in ids),
+            ShareTargetEpochDeleted(group_id=group_id),
+            *(ShareMemberDeleted(group_id=group_id, member_id=each) for each in ids),
+            ShareTopicsDeleted(group_id=group_id),
+            ShareEpochDeleted(group_id=group_id),
+        )
+
+    def unknown(self, member_id: str) -> Rejection:
+        """No such member."""
+        return Rejection(
+            error=ErrorCode.unknown_member_id,
+            reason=f"Member {member_id} is not a member of group {self.group_id}.",
+        )
+
+    # Replay
+
+    def loaded(self, *, now_ms: int) -> None:
+        """A coordinator that has read the log waits anew for what is initialising."""
+        self.topics_stored_at_ms = now_ms
+
+    def apply(self, record: ShareRecord) -> None:
+        """A record is in the log."""
+        match record:
+            case ShareMemberStored():
+                self._update(
+                    record.member_id,
+                    rack_id=record.rack_id,
+                    client_id=record.client_id,
+                    client_host=record.client_host,
+                    topic_names=frozenset(record.topic_names),
+                )
+            case ShareMemberDeleted():
+                self.members.pop(record.member_id, None)
+            case ShareEpochStored():
+                self.epoch, self.metadata_hash = record.group_epoch, record.metadata_hash
+            case ShareTargetEpochStored():
+                self.assignment_epoch = record.assignment_epoch
+                self.assigned_at_ms = record.timestamp_ms
+            case ShareTargetEpochDeleted():
+                self.assignment_epoch, self.assigned_at_ms = -1, 0
+            case ShareTargetStored():
+                self.target[record.member_id] = frozenset(record.partitions)
+            case ShareTargetDeleted():
+                self.target.pop(record.member_id, None)
+            case ShareCurrentStored():
+                self._update(
+                    record.member_id,
+                    member_epoch=record.member_epoch,
+                    previous_member_epoch=record.previous_member_epoch,
+                    assigned=frozenset(record.partitions),
+                )
+            case ShareCurrentDeleted():
+                if record.member_id in self.members:
+                    self._update(
+                        record.member_id,
+                        member_epoch=LEFT,
+                        previous_member_epoch=LEFT,
+                        assigned=frozenset(),
+                    )
+            case ShareTopicsStored():
+                self.initializing = {each.topic_id: each for each in record.initializing}
+                self.initialized = {each.topic_id: each for each in record.initialized}
+                self.deleting = {each.topic_id: each for each in record.deleting}
+                self.topics_stored_at_ms, self.knows_topics = record.stored_at_ms, True
+            case ShareTopicsDeleted():
+                self.initializing, self.initialized, self.deleting = {}, {}, {}
+                self.knows_topics = False
+            case ShareEpochDeleted():
+                pass  # the shard lets go of the group
+            case _:
+                assert_never(record)
+
+    def _update(self, member_id: str, **changes: object) -> None:
+        member = self.members.get(member_id) or ShareMember(member_id=member_id)
+        self.members[member_id] = msgspec.structs.replace(member, **changes)

@@ -1,0 +1,378 @@
+"""Share state of a share group's topics: what is on its way to share coordinators, is there, or
+goes (KIP-932). Pure.
+
+A decision has the record to write and what to ask of share coordinators then. Their answers lead to
+the next record. Counterpart in Kafka: GroupMetadataManager, shareGroupStatePartitionMetadata.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_records import DeletingTopic, ShareRecord, ShareTopic, ShareTopicsStored
+from txnsim.group.sharing.share_group import ShareGroup
+from txnsim.interbroker.share_state import (
+    UNKNOWN_OFFSET,
+    DeleteShareState,
+    InitializeShareState,
+    ShareKey,
+)
+from txnsim.metadata.image import ClusterImage
+from txnsim.types import uuid_text
+
+Partitions = Mapping[uuid.UUID, frozenset[int]]
+"""Topic -> some of its partitions."""
+ShareTopics = Mapping[uuid.UUID, ShareTopic]
+TopicT = TypeVar("TopicT", ShareTopic, DeletingTopic)
+NewOffsets = tuple[str, Sequence[tuple[int, int]]]
+"""(topic, (partition, new start offset) of each)."""
+
+_UNKNOWN: Final = "This server does not host this topic-partition."
+_NOTHING_TO_DELETE: Final = "There is no offset information to delete."
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The error of a partition or topic, with a text where Kafka has its own."""
+
+    error: ErrorCode = ErrorCode.none
+    message: str | None = None
+
+
+DONE: Final = Outcome()
+
+
+class TopicOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a topic whose offsets were to be altered or deleted."""
+
+    topic_name: str
+    topic_id: uuid.UUID | None = None
+    outcome: Outcome = DONE
+    """Of a deletion."""
+    partitions: tuple[tuple[int, Outcome], ...] = ()
+    """Of an alteration."""
+
+
+class ShareAlteration(msgspec.Struct, frozen=True, kw_only=True):
+    """New start offsets: ask for ``initialize`` once the records are in the log."""
+
+    records: tuple[ShareRecord, ...] = ()
+    topics: tuple[TopicOutcome, ...] = ()
+    initialize: tuple[InitializeShareState, ...] = ()
+
+
+class ShareDeletion(msgspec.Struct, frozen=True, kw_only=True):
+    """Share state goes: ask for ``delete`` once the records are in the log."""
+
+    records: tuple[ShareRecord, ...] = ()
+    refused: tuple[TopicOutcome, ...] = ()
+    delete: tuple[DeleteShareState, ...] = ()
+
+
+class ShareOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a share partition is."""
+
+    partition: int
+    start_offset: int = UNKNOWN_OFFSET
+    leader_epoch: int = 0
+    lag: int = -1
+    error: ErrorCode = ErrorCode.none
+
+
+TopicOffsets = tuple[str, uuid.UUID | None, tuple[ShareOffset, ...]]
+"""(topic, its id where it is there, its partitions)."""
+
+
+# Initialising
+
+
+def uninitialized_topics(
+    group: ShareGroup, names: Iterable[str], image: ClusterImage, *, awaits: bool
+) -> dict[uuid.UUID, ShareTopic]:
+    """Partitions of subscribed topics that are not initialised (subscribedTopicsChangeMap).
+
+    Args:
+        group: Its initialised partitions count as done.
+        names: Topics, by name.
+        image: Those that there are.
+        awaits: Those that are being initialised count as done, too.
+    """
+    found: dict[uuid.UUID, ShareTopic] = {}
+    for name in sorted(image.topics.keys() & set(names)):
+        topic = image.topics[name]
+        known = [group.initialized.get(topic.topic_id)]
+        if awaits:
+            known.append(group.initializing.get(topic.topic_id))
+        done = {index for each in known if each is not None for index in each.partitions}
+        if len(done) < len(topic.partitions):
+            found[topic.topic_id] = ShareTopic(
+                topic_id=topic.topic_id,
+                topic_name=name,
+                partitions=tuple(sorted(set(range(len(topic.partitions))) - done)),
+            )
+    return found
+
+
+def with_initializing(group: ShareGroup, topics: ShareTopics, *, now_ms: int) -> ShareTopicsStored:
+    """Record that initialises topics; an initialising topic leaves the deleting ones."""
+    initializing = _combined(group.initializing, topics)
+    deleting = {each: topic for each, topic in group.deleting.items() if each not in initializing}
+    return _record(group, now_ms, initializing=initializing, deleting=deleting)
+
+
+def to_initialize(
+    group: ShareGroup, topics: ShareTopics, state_epoch: int
+) -> tuple[InitializeShareState, ...]:
+    """A topic that the group has known begins at 0 with its new partitions, so that nothing of them
+    is missed; where a new topic begins the leader decides.
+    """
+    known = group.initialized.keys() | group.initializing.keys()
+    return tuple(
+        InitializeShareState(
+            key=ShareKey(group.group_id, uuid_text(topic.topic_id), index),
+            state_epoch=state_epoch,
+            start_offset=0 if topic.topic_id in known else UNKNOWN_OFFSET,
+        )
+        for topic in topics.values()
+        for index in topic.partitions
+    )
+
+
+def initialized(
+    group: ShareGroup, partitions: Partitions, *, image: ClusterImage, now_ms: int
+) -> tuple[ShareRecord, ...]:
+    """Share coordinators have initialised these partitions (initializeShareGroupState)."""
+    if not partitions:
+        return ()
+    done = {
+        topic_id: ShareTopic(
+            topic_id=topic_id,
+            topic_name=image.topic_names.get(topic_id, "<UNKNOWN>"),
+            partitions=tuple(sorted(indexes)),
+        )
+        for topic_id, indexes in partitions.items()
+    }
+    return (
+        _record(
+            group,
+            now_ms,
+            initializing=_without(group.initializing, partitions),
+            initialized=_combined(group.initialized, done),
+        ),
+    )
+
+
+def uninitialized(
+    group: ShareGroup, partitions: Partitions, *, now_ms: int
+) -> tuple[ShareRecord, ...]:
+    """Share coordinators refused these partitions (uninitializeShareGroupState)."""
+    if not group.initializing or not partitions:
+        return ()
+    return (_record(group, now_ms, initializing=_without(group.initializing, partitions)),)
+
+
+# Altering offsets
+
+
+def alter_offsets(
+    group: ShareGroup, topics: Iterable[NewOffsets], *, image: ClusterImage, now_ms: int
+) -> ShareAlteration | Rejection:
+    """Partitions are initialised anew, at given offsets (alterShareGroupOffsets)."""
+    refusal = group.check_delete()
+    if refusal is not None:
+        return refusal
+    unknown = Outcome(error=ErrorCode.unknown_topic_or_partition, message=_UNKNOWN)
+    outcomes: list[TopicOutcome] = []
+    initializing: dict[uuid.UUID, ShareTopic] = {}
+    offsets: dict[ShareKey, int] = {}
+    for name, wanted in topics:
+        topic = image.topics.get(name)
+        count = 0 if topic is None else len(topic.partitions)
+        there = {index: offset for index, offset in wanted if index < count}
+        outcomes.append(
+            TopicOutcome(
+                topic_name=name,
+                topic_id=None if topic is None else topic.topic_id,
+                partitions=tuple(
+                    (index, DONE if topic is not None and index < count else unknown)
+                    for index, _ in wanted
+                ),
+            )
+        )
+        if topic is not None:
+            initializing[topic.topic_id] = ShareTopic(
+                topic_id=topic.topic_id, topic_name=name, partitions=tuple(sorted(there))
+            )
+            text = uuid_text(topic.topic_id)
+            for index, offset in there.items():
+                offsets[ShareKey(group.group_id, text, index)] = offset
+    return ShareAlteration(
+        records=(with_initializing(group, initializing, now_ms=now_ms),) if initializing else (),
+        topics=tuple(outcomes),
+        initialize=tuple(
+            InitializeShareState(key=key, state_epoch=group.epoch, start_offset=offset)
+            for key, offset in offsets.items()
+        ),
+    )
+
+
+# Deleting
+
+
+def delete_offsets(
+    group: ShareGroup, names: Iterable[str], *, image: ClusterImage, now_ms: int
+) -> ShareDeletion | Rejection:
+    """The share state of topics goes; what is being deleted already is asked for again
+    (initiateDeleteShareGroupOffsets).
+    """
+    refusal = group.check_delete()
+    if refusal is not None:
+        return refusal
+    if not group.knows_topics:
+        return ShareDeletion()
+    left, deleting = dict(group.initialized), dict(group.deleting)
+    refused: list[TopicOutcome] = []
+    delete: list[DeleteShareState] = []
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is None:
+            refused.append(_not_deleted(name, _UNKNOWN))
+        elif topic.topic_id in left:
+            delete += _to_delete(group, topic.topic_id, left.pop(topic.topic_id).partitions)
+            deleting[topic.topic_id] = DeletingTopic(topic_id=topic.topic_id, topic_name=name)
+        elif topic.topic_id in deleting:
+            delete += _to_delete(group, topic.topic_id, range(len(topic.partitions)))
+        else:
+            refused.append(_not_deleted(name, _NOTHING_TO_DELETE))
+    return ShareDeletion(
+        records=(_record(group, now_ms, initialized=left, deleting=deleting),),
+        refused=tuple(refused),
+        delete=tuple(delete),
+    )
+
+
+def offsets_deleted(
+    group: ShareGroup, topic_ids: Collection[uuid.UUID], *, now_ms: int
+) -> tuple[ShareRecord, ...]:
+    """Share coordinators have deleted the state of these topics
+    (completeDeleteShareGroupOffsets).
+    """
+    if not group.knows_topics:
+        return ()
+    return (_record(group, now_ms, deleting=_kept(group.deleting, topic_ids)),)
+
+
+def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareDeletion:
+    """All of a group's share state goes, before the group does
+    (shareGroupBuildPartitionDeleteRequest).
+    """
+    if not group.knows_topics:
+        return ShareDeletion()
+    again = {
+        topic.topic_id: ShareTopic(
+            topic_id=topic.topic_id,
+            topic_name=topic.name,
+            partitions=tuple(range(len(topic.partitions))),
+        )
+        for topic_id in group.deleting
+        if (topic := image.topic_by_id(topic_id)) is not None
+    }
+    topics = _combined(_combined(group.initialized, group.initializing), again)
+    deleting = {
+        topic_id: DeletingTopic(topic_id=topic_id, topic_name=topic.topic_name)
+        for topic_id, topic in topics.items()
+    }
+    record = _record(group, now_ms, initializing={}, initialized={}, deleting=deleting)
+    return ShareDeletion(
+        records=(record,),
+        delete=tuple(
+            one
+            for topic in topics.values()
+            for one in _to_delete(group, topic.topic_id, topic.partitions)
+        ),
+    )
+
+
+def topics_gone(
+    group: ShareGroup, topic_ids: Collection[uuid.UUID], *, now_ms: int
+) -> tuple[ShareRecord, ...]:
+    """Topics were deleted: the group forgets them (maybeCleanupShareGroupState)."""
+    held = (group.initializing, group.initialized, group.deleting)
+    if not any(topic_id in topics for topics in held for topic_id in topic_ids):
+        return ()
+    return (
+        _record(
+            group,
+            now_ms,
+            initializing=_kept(group.initializing, topic_ids),
+            initialized=_kept(group.initialized, topic_ids),
+            deleting=_kept(group.deleting, topic_ids),
+        ),
+    )
+
+
+# Parts
+
+
+def _not_deleted(name: str, message: str) -> TopicOutcome:
+    error = ErrorCode.unknown_topic_or_partition
+    return TopicOutcome(topic_name=name, outcome=Outcome(error=error, message=message))
+
+
+def _to_delete(
+    group: ShareGroup, topic_id: uuid.UUID, partitions: Iterable[int]
+) -> list[DeleteShareState]:
+    text = uuid_text(topic_id)
+    return [DeleteShareState(key=ShareKey(group.group_id, text, each)) for each in partitions]
+
+
+def _record(
+    group: ShareGroup,
+    now_ms: int,
+    *,
+    initializing: ShareTopics | None = None,
+    initialized: ShareTopics | None = None,
+    deleting: Mapping[uuid.UUID, DeletingTopic] | None = None,
+) -> ShareTopicsStored:
+    """A record with the topics of the group; a kind that is not given stays unchanged."""
+
+    def topics(given: ShareTopics | None, known: ShareTopics) -> tuple[ShareTopic, ...]:
+        return tuple(sorted((known if given is None else given).values()))
+
+    return ShareTopicsStored(
+        group_id=group.group_id,
+        initializing=topics(initializing, group.initializing),
+        initialized=topics(initialized, group.initialized),
+        deleting=tuple(sorted((group.deleting if deleting is None else deleting).values())),
+        stored_at_ms=now_ms,
+    )
+
+
+def _kept(
+    topics: Mapping[uuid.UUID, TopicT], gone: Collection[uuid.UUID]
+) -> dict[uuid.UUID, TopicT]:
+    return {topic_id: topic for topic_id, topic in topics.items() if topic_id not in gone}
+
+
+def _combined(topics: ShareTopics, more: ShareTopics) -> dict[uuid.UUID, ShareTopic]:
+    combined = dict(topics)
+    for topic_id, topic in more.items():
+        before = topics[topic_id].partitions if topic_id in topics else ()
+        combined[topic_id] = msgspec.structs.replace(
+            topic, partitions=tuple(sorted({*before, *topic.partitions}))
+        )
+    return combined
+
+
+def _without(topics: ShareTopics, partitions: Partitions) -> dict[uuid.UUID, ShareTopic]:
+    left = {}
+    for topic_id, topic in topics.items():
+        gone = partitions.get(topic_id, frozenset())
+        kept = tuple(index for index in topic.partitions if index not in gone)
+        if kept:
+            left[topic_id] = msgspec.structs.replace(topic, partitions=kept)
+    return left

@@ -1,0 +1,321 @@
+"""Share groups through the handlers: members, descriptions, offsets, by level and release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.group_api import GROUP, GroupApi, group_api
+from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
+from txnsim.faults.subjects import Subject
+from txnsim.interbroker.share_state import ShareKey
+from txnsim.types import TopicPartition, uuid_text
+
+E = ErrorCode
+NOT_SHARE = f"Group {GROUP} is not a share group."
+
+
+async def ready(api: Api) -> None:
+    """The coordinators of the group's share partitions are there."""
+    text = uuid_text(api.topic_id("orders"))
+    await api.until(
+        lambda answer: all(one.error_code is E.none for one in answer.coordinators),
+        "FindCoordinator",
+        6,
+        key_type=2,
+        coordinator_keys=[ShareKey(GROUP, text, each).coordinator_key for each in range(3)],
+    )
+
+
+async def beat(api: Api, member_id: str, epoch: int = 0, *topics: str, **more: Any) -> Any:
+    names = topics or (("orders",) if epoch == 0 else None)
+    values = {
+        "group_id": GROUP,
+        "member_id": member_id,
+        "member_epoch": epoch,
+        "rack_id": None,
+        "subscribed_topic_names": names,
+    }
+    return await api.ask("ShareGroupHeartbeat", 1, **{**values, **more})
+
+
+async def assigned(api: Api, member_id: str) -> Any:
+    """A member that has all partitions of ``orders``; its last answer."""
+    await ready(api)
+    epoch = (await beat(api, member_id)).member_epoch
+    return await api.until(
+        lambda answer: answer.assignment is not None and answer.assignment.topic_partitions,
+        "ShareGroupHeartbeat",
+        1,
+        group_id=GROUP,
+        member_id=member_id,
+        member_epoch=epoch,
+        rack_id=None,
+        subscribed_topic_names=("orders",),
+    )
+
+
+async def emptied(api: Api) -> None:
+    """A group whose topic is initialised, without members."""
+    await assigned(api, "a")
+    await beat(api, "a", -1)
+
+
+async def describe(api: Api, *group_ids: str) -> Any:
+    answer = await api.ask(
+        "ShareGroupDescribe", 1, group_ids=group_ids, include_authorized_operations=True
+    )
+    return answer.groups
+
+
+async def offsets(api: Api, topics: Any = None, *, version: int = 1, group_id: str = GROUP) -> Any:
+    answer = await api.ask(
+        "DescribeShareGroupOffsets", version, groups=[{"group_id": group_id, "topics": topics}]
+    )
+    return answer.groups[0]
+
+
+async def alter(api: Api, *topics: tuple[str, dict[int, int]], group_id: str = GROUP) -> Any:
+    return await api.ask(
+        "AlterShareGroupOffsets",
+        0,
+        group_id=group_id,
+        topics=[
+            {
+                "topic_name": name,
+                "partitions": [
+                    {"partition_index": index, "start_offset": offset}
+                    for index, offset in wanted.items()
+                ],
+            }
+            for name, wanted in topics
+        ],
+    )
+
+
+async def delete(api: Api, *names: str, group_id: str = GROUP) -> Any:
+    topics = [{"topic_name": name} for name in names]
+    return await api.ask("DeleteShareGroupOffsets", 0, group_id=group_id, topics=topics)
+
+
+# ``share_group_heartbeat``: members
+
+
+async def test_members_share_partitions(groups: GroupApi) -> None:
+    api = groups.api
+    told = await assigned(api, "a")
+    (topic,) = told.assignment.topic_partitions
+    assert (topic.topic_id, topic.partitions) == (api.topic_id("orders"), (0, 1, 2))
+    (group,) = await describe(api, GROUP)
+    assert (group.error_code, group.group_state, group.assignor_name) == (
+        E.none,
+        "Stable",
+        "simple",
+    )
+    assert group.group_epoch == group.assignment_epoch == told.member_epoch
+    (member,) = group.members
+    assert (member.member_id, member.client_id, member.rack_id) == ("a", "test", None)
+    assert member.subscribed_topic_names == ("orders",)
+    (topic,) = member.assignment.topic_partitions
+    assert (topic.topic_name, topic.partitions) == ("orders", (0, 1, 2))
+    assert group.authorized_operations == 3400
+    left = await beat(api, "a", -1)
+    assert (left.error_code, left.member_epoch, left.assignment) == (E.none, -1, None)
+    assert [each.group_state for each in await describe(api, GROUP)] == ["Empty"]
+
+
+# ``share_group_describe``: groups that are listed and described
+
+
+async def test_a_share_group_is_listed_as_one(groups: GroupApi) -> None:
+    await beat(groups.api, "a")
+    for states, types in (([], []), (["stable"], ["SHARE"])):
+        listed = await groups.api.ask("ListGroups", 5, states_filter=states, types_filter=types)
+        assert [(one.group_id, one.protocol_type, one.group_type) for one in listed.groups] == [
+            (GROUP, "share", "share")
+        ]
+    listed = await groups.api.ask("ListGroups", 5, states_filter=[], types_filter=["classic"])
+    assert listed.groups == ()
+
+
+async def test_what_is_no_share_group(groups: GroupApi) -> None:
+    api = groups.api
+    await groups.consume("a")
+    refused = await beat(api, "b")
+    assert (refused.error_code, refused.error_message) == (E.group_id_not_found, NOT_SHARE)
+    assert [
+        (one.group_id, one.error_code, one.error_message)
+        for one in await describe(api, GROUP, "missing", "")
+    ] == [
+        (GROUP, E.group_id_not_found, NOT_SHARE),
+        ("missing", E.group_id_not_found, "Group missing not found."),
+        ("", E.invalid_group_id, None),
+    ]
+    altered = await alter(api, ("orders", {0: 1}))
+    assert (altered.error_code, altered.responses) == (E.group_id_not_found, ())
+    deleted = await delete(api, "orders")
+    assert (deleted.error_code, deleted.error_message) == (E.group_id_not_found, NOT_SHARE)
+    assert (await delete(api, "orders", group_id="")).error_code is E.invalid_group_id
+
+
+async def test_a_heartbeat_without_a_member_is_refused(groups: GroupApi) -> None:
+    for member_id, why in (("", None), (" ", "MemberId can't be empty.")):
+        refused = await beat(groups.api, member_id)
+        assert (refused.error_code, refused.error_message) == (E.invalid_request, why)
+
+
+# ``alter_share_group_offsets``: new start offsets
+# ``describe_share_group_offsets``: start offsets and lag
+
+
+async def test_offsets_and_their_lag(groups: GroupApi) -> None:
+    api = groups.api
+    await emptied(api)
+    altered = await alter(api, ("orders", {0: 0, 7: 1}), ("missing", {0: 1}))
+    assert altered.error_code is E.none
+    assert {
+        (topic.topic_name, one.partition_index): one.error_code
+        for topic in altered.responses
+        for one in topic.partitions
+    } == {
+        ("orders", 0): E.none,
+        ("orders", 7): E.unknown_topic_or_partition,
+        ("missing", 0): E.unknown_topic_or_partition,
+    }
+    found = await offsets(api)
+    (topic,) = found.topics
+    assert (topic.topic_name, topic.topic_id) == ("orders", api.topic_id("orders"))
+    assert [(one.partition_index, one.start_offset, one.lag) for one in topic.partitions] == [
+        (0, 0, 0),
+        (1, -1, -1),
+        (2, -1, -1),
+    ]
+    asked = [
+        {"topic_name": "orders", "partitions": (0,)},
+        {"topic_name": "missing", "partitions": (3,)},
+    ]
+    for version in (0, 1):
+        found = await offsets(api, asked, version=version)
+        assert [
+            (topic.topic_name, topic.topic_id, one.partition_index, one.start_offset)
+            for topic in found.topics
+            for one in topic.partitions
+        ] == [("orders", api.topic_id("orders"), 0, 0), ("missing", None, 3, -1)]
+
+
+async def test_offsets_are_about_their_partitions(groups: GroupApi) -> None:
+    api, name = groups.api, {"topic_name": "orders"}
+    about = Subject(partitions=(TopicPartition("orders", 1),))
+    partitions = [{"partition_index": 1, "start_offset": 0}]
+    topics = [{**name, "partitions": partitions}]
+    assert api.subject("AlterShareGroupOffsets", 0, group_id=GROUP, topics=topics) == about
+    asked = [{"group_id": GROUP, "topics": [{**name, "partitions": (1,)}]}]
+    assert api.subject("DescribeShareGroupOffsets", 1, groups=asked) == about
+    asked = [{"group_id": GROUP, "topics": None}]
+    assert api.subject("DescribeShareGroupOffsets", 1, groups=asked) == Subject()
+
+
+# ``delete_share_group_offsets``: topics that a group forgets
+
+
+async def test_deleted_offsets_are_not_described(groups: GroupApi) -> None:
+    api = groups.api
+    await emptied(api)
+    deleted = await delete(api, "orders", "missing")
+    assert [
+        (topic.topic_name, topic.topic_id, topic.error_code, topic.error_message)
+        for topic in deleted.responses
+    ] == [
+        ("orders", api.topic_id("orders"), E.none, None),
+        (
+            "missing",
+            None,
+            E.unknown_topic_or_partition,
+            "This server does not host this topic-partition.",
+        ),
+    ]
+    assert (await offsets(api)).topics == ()
+
+
+async def test_a_group_with_members_stays_as_it_is(groups: GroupApi) -> None:
+    api = groups.api
+    await assigned(api, "a")
+    altered, deleted = await alter(api, ("orders", {0: 1})), await delete(api, "orders")
+    for answer in (altered, deleted):
+        assert (answer.error_code, answer.error_message) == (
+            E.non_empty_group,
+            "The group is not empty.",
+        )
+    removed = await api.ask("DeleteGroups", 2, groups_names=[GROUP])
+    assert removed.results[0].error_code is E.non_empty_group
+    await beat(api, "a", -1)
+    removed = await api.ask("DeleteGroups", 2, groups_names=[GROUP])
+    assert removed.results[0].error_code is E.none
+    assert (await describe(api, GROUP))[0].error_code is E.group_id_not_found
+
+
+async def test_elsewhere_and_before_it_runs(groups: GroupApi) -> None:
+    api = groups.api
+    for partition in range(3):
+        api.broker.groups.unload(partition)
+    assert (await beat(api, "a")).error_code is E.not_coordinator
+    (group,) = await describe(api, GROUP)
+    assert (group.error_code, group.error_message) == (
+        E.not_coordinator,
+        "This is not the correct coordinator.",
+    )
+    found = await offsets(api)
+    assert (found.error_code, found.error_message) == (
+        E.not_coordinator,
+        "This is not the correct coordinator.",
+    )
+
+
+async def test_without_their_feature_there_are_no_share_groups(groups: GroupApi) -> None:
+    api = groups.api
+    update = {"feature": "share.version", "max_version_level": 0, "upgrade_type": 2}
+    lowered = await api.ask("UpdateFeatures", 1, feature_updates=[update])
+    assert lowered.error_code is E.none
+    assert [
+        (await beat(api, "a")).error_code,
+        (await describe(api, GROUP))[0].error_code,
+        (await offsets(api)).error_code,
+        (await alter(api)).error_code,
+        (await delete(api)).error_code,
+    ] == [E.unsupported_version] * 5
+
+
+@pytest.mark.parametrize(("release", "has"), [("4.1", False), ("4.2", True)])
+async def test_which_releases_have_share_groups(release: str, has: bool) -> None:
+    async with group_api(as_version=(release,)) as groups:
+        answer = await beat(groups.api, "a")
+        assert answer.error_code is (E.none if has else E.unsupported_version)
+
+
+@pytest.mark.parametrize(
+    ("api_name", "version", "values"),
+    [
+        ("ShareGroupHeartbeat", 1, {"group_id": "g", "member_id": "", "member_epoch": 0}),
+        ("AlterShareGroupOffsets", 0, {"group_id": "g", "topics": ()}),
+        ("DeleteShareGroupOffsets", 0, {"group_id": "g", "topics": ()}),
+    ],
+)
+async def test_a_refusal_is_one_of_the_whole_request(
+    groups: GroupApi, api_name: str, version: int, values: dict[str, Any]
+) -> None:
+    answer = groups.api.refuse(api_name, version, E.coordinator_not_available, **values)
+    assert answer.error_code is E.coordinator_not_available
+
+
+async def test_a_refusal_is_one_of_each_group(groups: GroupApi) -> None:
+    refuse = groups.api.refuse
+    described = refuse("ShareGroupDescribe", 1, E.not_coordinator, group_ids=["g"])
+    found = refuse(
+        "DescribeShareGroupOffsets",
+        1,
+        E.not_coordinator,
+        groups=[{"group_id": "g", "topics": None}],
+    )
+    assert described.groups[0].error_code is found.groups[0].error_code is E.not_coordinator

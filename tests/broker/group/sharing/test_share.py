@@ -1,0 +1,301 @@
+"""Share groups, heartbeat by heartbeat (GroupMetadataManager's share half)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.consumer_groups import GROUP, NOW, image, parts, topic_id
+from tests.support.share_groups import ShareDriver
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, session
+from txnsim.group.consumer_records import (
+    DeletingTopic,
+    ShareCurrentDeleted,
+    ShareCurrentStored,
+    ShareEpochStored,
+    ShareMemberDeleted,
+    ShareMemberStored,
+    ShareTargetDeleted,
+    ShareTargetEpochStored,
+    ShareTargetStored,
+    ShareTopic,
+    ShareTopicsStored,
+)
+from txnsim.group.sharing.share import ShareOutcome
+from txnsim.group.sharing.share_topics import initialized, uninitialized
+from txnsim.interbroker.share_state import InitializeShareState, ShareKey
+from txnsim.metadata.group_configs import GroupIntervals
+from txnsim.types import uuid_text
+
+E = ErrorCode
+T = topic_id("t")
+
+
+def assignment(reply: HeartbeatReply) -> tuple[object, ...]:
+    assert reply.assignment is not None
+    return reply.assignment
+
+
+def topic(*partitions: int, name: str = "t") -> ShareTopic:
+    return ShareTopic(topic_id=topic_id(name), topic_name=name, partitions=partitions)
+
+
+def stored(
+    initializing: tuple[ShareTopic, ...] = (), initialized: tuple[ShareTopic, ...] = ()
+) -> ShareTopicsStored:
+    return ShareTopicsStored(
+        group_id=GROUP, initializing=initializing, initialized=initialized, stored_at_ms=NOW
+    )
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "topics", "rack_id", "group_id", "reason"),
+    [
+        (" ", 0, ("t",), None, GROUP, "MemberId can't be empty."),
+        ("m", 0, ("t",), None, "", "GroupId can't be empty."),
+        ("m", 0, ("t",), "", GROUP, "RackId can't be empty."),
+        ("m", 0, (), None, GROUP, "SubscribedTopicNames must be set in first request."),
+        ("m", -2, ("t",), None, GROUP, "MemberEpoch is invalid."),
+    ],
+)
+def test_what_every_group_refuses(
+    member_id: str,
+    epoch: int,
+    topics: tuple[str, ...],
+    rack_id: str | None,
+    group_id: str,
+    reason: str,
+) -> None:
+    refused = ShareDriver().beat(member_id, epoch, *topics, rack_id=rack_id, group_id=group_id)
+    assert refused == Rejection(error=E.invalid_request, reason=reason)
+
+
+def test_the_first_member_gets_nothing_until_its_partitions_are_initialised() -> None:
+    driver = ShareDriver(image(t=2))
+    reply = driver.told("m", 0, "t", "missing")
+    assert reply == HeartbeatReply(
+        member_id="m", member_epoch=2, assignment=(), heartbeat_interval_ms=5_000
+    )
+    assert [type(record) for record in driver.records] == [
+        ShareMemberStored,
+        ShareEpochStored,
+        ShareTargetStored,
+        ShareTargetEpochStored,
+        ShareCurrentStored,
+        ShareTopicsStored,
+    ]
+    assert driver.records[-1] == stored(initializing=(topic(0, 1),))
+    assert driver.effects == [session(GROUP, "m", 45_000)]
+    assert driver.asked == [
+        InitializeShareState(key=ShareKey(GROUP, uuid_text(T), index), state_epoch=2)
+        for index in (0, 1)
+    ]
+    assert driver.told("m", 2).assignment is None
+    assert driver.records == [], "they are on their way"
+    driver.asked = [
+        InitializeShareState(key=ShareKey(GROUP, uuid_text(T), index), state_epoch=2)
+        for index in (0, 1)
+    ]
+    driver.initialized()
+    assert driver.records == [stored(initialized=(topic(0, 1),))]
+    reply = driver.told("m", 2)
+    assert (reply.member_epoch, assignment(reply)) == (3, tuple(sorted(parts("t", 0, 1))))
+
+
+def test_members_share_where_they_are_many() -> None:
+    driver = ShareDriver(image(t=1))
+    driver.told("a", 0, "t")
+    driver.initialized()
+    driver.told("a", 2)
+    second = driver.told("b", 0, "t")
+    assert (second.member_epoch, assignment(second)) == (4, ((T, 0),))
+    assert driver.told("a", 3).member_epoch == 4
+    assert driver.told("a", 4).assignment is None
+    assert driver.told("a", 4, "t").assignment == ((T, 0),), "who names its topics is told"
+
+
+def test_who_joins_again_keeps_its_epoch() -> None:
+    driver = ShareDriver()
+    driver.told("m", 0, "t")
+    reply = driver.told("m", 0, "t")
+    assert (reply.member_epoch, assignment(reply), driver.records) == (2, (), [])
+
+
+def test_another_rack_is_stored_and_changes_no_epoch() -> None:
+    driver = ShareDriver()
+    driver.told("m", 0, "t")
+    driver.beat("m", 2, rack_id="r")
+    (record,) = driver.records
+    assert isinstance(record, ShareMemberStored)
+    assert record.rack_id == "r"
+
+
+def test_epochs_that_fence() -> None:
+    driver = ShareDriver()
+    driver.told("m", 0, "t")
+    driver.told("m", 2, "u")
+    assert driver.told("m", 2).member_epoch == 3, "it may not have seen the last answer"
+    driver.told("m", 3, "t")
+    assert driver.beat("m", 2) == Rejection(
+        error=E.fenced_member_epoch,
+        reason="The share group member has a smaller member epoch (2) than the one known by the"
+        " group coordinator (4), and it does not match the previous member epoch (3). The member"
+        " must abandon all its partitions and rejoin.",
+    )
+    assert driver.beat("m", 5) == Rejection(
+        error=E.fenced_member_epoch,
+        reason="The share group member has a greater member epoch (5) than the one known by the"
+        " group coordinator (4). The member must abandon all its partitions and rejoin.",
+    )
+    unknown = Rejection(
+        error=E.unknown_member_id, reason=f"Member x is not a member of group {GROUP}."
+    )
+    assert driver.beat("x", 1) == unknown
+    assert driver.beat("x", -1) == unknown
+
+
+def test_a_full_group_takes_no_new_member() -> None:
+    driver = ShareDriver(max_size=1)
+    driver.told("a", 0, "t")
+    assert driver.beat("b", 0, "t") == Rejection(
+        error=E.group_max_size_reached,
+        reason="The share group has reached its maximum capacity of 1 members.",
+    )
+    driver.told("a", 0, "t")
+
+
+def test_who_leaves_takes_its_records_along() -> None:
+    driver = ShareDriver()
+    driver.told("a", 0, "t")
+    driver.told("b", 0, "t")
+    gone = [
+        ShareCurrentDeleted(group_id=GROUP, member_id="a"),
+        ShareTargetDeleted(group_id=GROUP, member_id="a"),
+        ShareMemberDeleted(group_id=GROUP, member_id="a"),
+    ]
+    assert driver.told("a", -1) == HeartbeatReply(member_id="a", member_epoch=-1)
+    assert driver.records[:3] == gone
+    assert [type(record) for record in driver.records[3:]] == [ShareEpochStored]
+    assert driver.effects == [
+        TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=GROUP, member_id="a")
+    ]
+    driver.take(driver.protocol.too_late(driver.group, "b", image=driver.image))
+    assert driver.records[3:] == [
+        ShareEpochStored(group_id=GROUP, group_epoch=5),
+        ShareTargetEpochStored(group_id=GROUP, assignment_epoch=5),
+    ], "nobody is left to assign to"
+    assert driver.group.state_name == "Empty"
+    too_late = driver.protocol.too_late(driver.group, "b", image=driver.image)
+    assert too_late == ShareOutcome()
+
+
+def test_partitions_that_are_added_begin_at_0() -> None:
+    driver = ShareDriver(image(t=1))
+    driver.told("m", 0, "t")
+    driver.initialized()
+    driver.told("m", 2)
+    driver.image = image(2, t=2, other=1)
+    reply = driver.told("m", 3)
+    assert driver.records[-1] == stored(initializing=(topic(1),), initialized=(topic(0),))
+    assert driver.asked == [
+        InitializeShareState(
+            key=ShareKey(GROUP, uuid_text(T), 1),
+            state_epoch=reply.member_epoch,
+            start_offset=0,
+        )
+    ]
+    driver.initialized()
+    assert assignment(driver.told("m", 4)) == tuple(sorted(parts("t", 0, 1)))
+
+
+def test_topics_that_change_nothing_bump_no_epoch() -> None:
+    driver = ShareDriver()
+    driver.told("m", 0, "t")
+    driver.image = image(2, t=4, other=1)
+    assert driver.told("m", 2).member_epoch == 2
+    assert driver.records == []
+
+
+def test_what_a_share_coordinator_refused_is_asked_for_again() -> None:
+    driver = ShareDriver(image(t=1))
+    driver.told("m", 0, "t")
+    driver.refused()
+    assert driver.records == [stored()]
+    driver.told("m", 2)
+    assert driver.asked != []
+
+
+def test_what_is_not_answered_is_asked_for_again_after_a_while() -> None:
+    driver = ShareDriver(image(t=1))
+    driver.told("m", 0, "t")
+    driver.now_ms = NOW + 29_999
+    driver.told("m", 2)
+    assert driver.asked == []
+    driver.now_ms = NOW + 30_000
+    driver.told("m", 2)
+    assert driver.asked != []
+    driver.now_ms += 20_000
+    driver.group.loaded(now_ms=driver.now_ms)
+    assert driver.protocol.resumed(driver.group, "m") == session(GROUP, "m", 45_000)
+    driver.now_ms += 29_999
+    driver.told("m", 2)
+    assert driver.asked == [], "a coordinator that loads waits anew"
+
+
+def test_a_part_of_what_is_initialising_may_be_done() -> None:
+    driver = ShareDriver(image(t=2))
+    driver.told("m", 0, "t")
+    driver.asked = driver.asked[:1]
+    driver.initialized()
+    assert driver.records == [stored(initializing=(topic(1),), initialized=(topic(0),))]
+    unknown = {topic_id("gone"): frozenset({0})}
+    (record,) = initialized(driver.group, unknown, image=driver.image, now_ms=NOW)
+    assert isinstance(record, ShareTopicsStored)
+    assert [each.topic_name for each in record.initialized if each.topic_id != T] == ["<UNKNOWN>"]
+    assert initialized(driver.group, {}, image=driver.image, now_ms=NOW) == ()
+    assert uninitialized(driver.group, {}, now_ms=NOW) == ()
+
+
+def test_a_topic_that_is_initialised_again_is_not_deleted_any_more() -> None:
+    driver = ShareDriver(image(t=1))
+    going = DeletingTopic(topic_id=T, topic_name="t")
+    other = DeletingTopic(topic_id=topic_id("u"), topic_name="u")
+    driver.write([ShareTopicsStored(group_id=GROUP, deleting=(going, other))])
+    driver.told("m", 0, "t")
+    assert driver.group.deleting == {other.topic_id: other}
+
+
+def test_a_target_is_made_once_in_an_interval() -> None:
+    driver = ShareDriver(image(t=1))
+    driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
+    driver.told("a", 0, "t")
+    driver.initialized()
+    assert driver.told("a", 2).member_epoch == 2
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (3, 2)
+    driver.told("a", 2)
+    assert driver.group.epoch == 3, "one that is awaited is not asked for again"
+    driver.now_ms += 1_000
+    reply = driver.told("a", 2)
+    assert (reply.member_epoch, assignment(reply)) == (3, ((T, 0),))
+
+
+def test_another_subscription_takes_effect_before_another_target() -> None:
+    driver = ShareDriver(image(t=1, u=1))
+    driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
+    driver.told("a", 0, "t")
+    driver.initialized()
+    driver.now_ms += 1_000
+    driver.told("a", 2)
+    reply = driver.told("a", 3, "u")
+    assert (reply.member_epoch, assignment(reply)) == (3, ())
+
+
+def test_what_a_target_keeps_of_a_topic_that_is_unknown_asks_for_no_other_target() -> None:
+    driver = ShareDriver(image(t=1))
+    driver.told("m", 0, "t")
+    driver.initialized()
+    driver.told("m", 2)
+    target = tuple(sorted(parts("t", 0) | parts("gone", 0)))
+    driver.write([ShareTargetStored(group_id=GROUP, member_id="m", partitions=target)])
+    assert driver.told("m", 3).member_epoch == 3
+    assert driver.records == []

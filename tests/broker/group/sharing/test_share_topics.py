@@ -1,0 +1,184 @@
+"""Share state of topics: offsets that are altered and deleted, groups and topics that go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.support.consumer_groups import GROUP, NOW, image, topic_id
+from tests.support.share_groups import ShareDriver
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_records import DeletingTopic, ShareRecord, ShareTopic, ShareTopicsStored
+from txnsim.group.sharing.share_topics import (
+    DONE,
+    Outcome,
+    ShareAlteration,
+    ShareDeletion,
+    TopicOutcome,
+    alter_offsets,
+    delete_all,
+    delete_offsets,
+    offsets_deleted,
+    topics_gone,
+)
+from txnsim.interbroker.share_state import DeleteShareState, InitializeShareState, ShareKey
+from txnsim.types import uuid_text
+
+E = ErrorCode
+T, U, GONE = topic_id("t"), topic_id("u"), topic_id("gone")
+UNKNOWN = Outcome(
+    error=E.unknown_topic_or_partition, message="This server does not host this topic-partition."
+)
+NOTHING = Outcome(
+    error=E.unknown_topic_or_partition, message="There is no offset information to delete."
+)
+
+
+def part(name: str, *partitions: int) -> ShareTopic:
+    return ShareTopic(topic_id=topic_id(name), topic_name=name, partitions=partitions)
+
+
+def going(name: str) -> DeletingTopic:
+    return DeletingTopic(topic_id=topic_id(name), topic_name=name)
+
+
+def stored(
+    initializing: Iterable[ShareTopic] = (),
+    initialized: Iterable[ShareTopic] = (),
+    deleting: Iterable[DeletingTopic] = (),
+) -> ShareTopicsStored:
+    return ShareTopicsStored(
+        group_id=GROUP,
+        initializing=tuple(sorted(initializing)),
+        initialized=tuple(sorted(initialized)),
+        deleting=tuple(sorted(deleting)),
+        stored_at_ms=NOW,
+    )
+
+
+def key(name: str, partition: int) -> ShareKey:
+    return ShareKey(GROUP, uuid_text(topic_id(name)), partition)
+
+
+def holding(*records: ShareRecord) -> ShareDriver:
+    driver = ShareDriver(image(t=2, u=1))
+    driver.write(records)
+    return driver
+
+
+def with_member() -> ShareDriver:
+    driver = holding()
+    driver.told("m", 0, "t")
+    return driver
+
+
+def alter(driver: ShareDriver, *topics: tuple[str, list[tuple[int, int]]]) -> ShareAlteration:
+    altered = alter_offsets(driver.group, topics, image=driver.image, now_ms=NOW)
+    assert isinstance(altered, ShareAlteration)
+    return altered
+
+
+def delete(driver: ShareDriver, *names: str) -> ShareDeletion:
+    deleted = delete_offsets(driver.group, names, image=driver.image, now_ms=NOW)
+    assert isinstance(deleted, ShareDeletion)
+    return deleted
+
+
+# Altering
+
+
+def test_partitions_begin_where_they_are_told_to() -> None:
+    driver = holding(stored(initialized=[part("t", 0)]))
+    altered = alter(driver, ("t", [(0, 5), (1, 7)]))
+    assert altered.records == (stored([part("t", 0, 1)], [part("t", 0)]),)
+    assert altered.topics == (
+        TopicOutcome(topic_name="t", topic_id=T, partitions=((0, DONE), (1, DONE))),
+    )
+    assert altered.initialize == tuple(
+        InitializeShareState(key=key("t", index), state_epoch=1, start_offset=offset)
+        for index, offset in ((0, 5), (1, 7))
+    )
+
+
+def test_what_is_not_there_is_not_altered() -> None:
+    altered = alter(holding(), ("t", [(2, 5)]), ("gone", [(0, 5)]))
+    assert altered.records == (stored([part("t")]),)
+    assert altered.topics == (
+        TopicOutcome(topic_name="t", topic_id=T, partitions=((2, UNKNOWN),)),
+        TopicOutcome(topic_name="gone", partitions=((0, UNKNOWN),)),
+    )
+    assert altered.initialize == ()
+    assert alter(holding(), ("gone", [])).records == ()
+
+
+def test_a_group_with_members_is_not_altered() -> None:
+    refusal = alter_offsets(with_member().group, [], image=image(t=2), now_ms=NOW)
+    assert refusal == Rejection(error=E.non_empty_group, reason="The group is not empty.")
+
+
+# Deleting
+
+
+def test_what_was_initialised_is_deleted() -> None:
+    driver = holding(stored(initialized=[part("t", 0, 1), part("u", 0)]))
+    deleted = delete(driver, "t")
+    assert deleted.records == (stored(initialized=[part("u", 0)], deleting=[going("t")]),)
+    assert deleted.delete == tuple(DeleteShareState(key=key("t", each)) for each in (0, 1))
+    driver.write(deleted.records)
+    driver.write(offsets_deleted(driver.group, [T], now_ms=NOW))
+    assert driver.records == [stored(initialized=[part("u", 0)])]
+
+
+def test_what_is_being_deleted_is_asked_for_again() -> None:
+    driver = holding(stored(deleting=[going("t")]))
+    deleted = delete(driver, "t")
+    assert deleted.records == (stored(deleting=[going("t")]),)
+    assert deleted.delete == tuple(DeleteShareState(key=key("t", each)) for each in (0, 1))
+
+
+def test_topics_without_offsets_are_refused_one_by_one() -> None:
+    driver = holding(stored(initialized=[part("t", 0)]))
+    deleted = delete(driver, "u", "gone")
+    assert deleted.refused == (
+        TopicOutcome(topic_name="u", outcome=NOTHING),
+        TopicOutcome(topic_name="gone", outcome=UNKNOWN),
+    )
+    assert (deleted.records, deleted.delete) == ((stored(initialized=[part("t", 0)]),), ())
+
+
+def test_a_group_that_never_had_topics_says_nothing_of_them() -> None:
+    driver = holding()
+    assert delete(driver, "u", "gone") == ShareDeletion()
+    assert offsets_deleted(driver.group, [T], now_ms=NOW) == ()
+    assert delete_all(driver.group, image=driver.image, now_ms=NOW) == ShareDeletion()
+
+
+def test_a_group_with_members_keeps_its_offsets() -> None:
+    refusal = delete_offsets(with_member().group, ["t"], image=image(t=2), now_ms=NOW)
+    assert refusal == Rejection(error=E.non_empty_group, reason="The group is not empty.")
+
+
+def test_with_the_group_all_its_share_state_goes() -> None:
+    driver = holding(
+        stored([part("t", 0)], [part("t", 1), part("gone", 3)], [going("u"), going("left")])
+    )
+    deleted = delete_all(driver.group, image=driver.image, now_ms=NOW)
+    assert deleted.records == (stored(deleting=[going("t"), going("u"), going("gone")]),)
+    assert set(deleted.delete) == {
+        DeleteShareState(key=key(name, index))
+        for name, index in (("t", 0), ("t", 1), ("gone", 3), ("u", 0))
+    }
+    driver.write([stored()])
+    emptied = delete_all(driver.group, image=driver.image, now_ms=NOW)
+    assert (emptied.records, emptied.delete) == ((stored(),), ())
+
+
+# Topics that go
+
+
+def test_a_group_forgets_topics_that_were_deleted() -> None:
+    driver = holding(stored([part("t", 1)], [part("t", 0), part("u", 0)], [going("gone")]))
+    assert topics_gone(driver.group, {topic_id("other")}, now_ms=NOW) == ()
+    driver.write(topics_gone(driver.group, {T, GONE}, now_ms=NOW))
+    assert driver.records == [stored(initialized=[part("u", 0)])]
+    driver.write(topics_gone(driver.group, {U}, now_ms=NOW))
+    assert driver.records == [stored()]

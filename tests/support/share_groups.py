@@ -1,0 +1,125 @@
+"""A share group without a shell: heartbeats in, answers out, records applied by a shard."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+
+from tests.support.consumer_groups import GROUP, NOW, image
+from txnsim.errors import Rejection
+from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerSet
+from txnsim.group.consumer_records import ShareRecord
+from txnsim.group.log_format import decode_record, encode_record
+from txnsim.group.shard import GroupShard
+from txnsim.group.sharing.share import ShareHeartbeat, ShareOutcome, ShareProtocol, ShareSettings
+from txnsim.group.sharing.share_group import ShareGroup
+from txnsim.group.sharing.share_topics import initialized, uninitialized
+from txnsim.interbroker.share_state import InitializeShareState
+from txnsim.metadata.group_configs import GroupIntervals
+from txnsim.metadata.image import ClusterImage
+from txnsim.types import uuid_from
+
+
+class ShareDriver:
+    """One share group; what decisions ask for is kept."""
+
+    def __init__(self, topics: ClusterImage | None = None, **settings: int) -> None:
+        self.image = image(t=4) if topics is None else topics
+        self.intervals = GroupIntervals(45_000, 5_000, 0)
+        self.protocol = ShareProtocol(
+            settings=ShareSettings(**settings), intervals_of=lambda _: self.intervals
+        )
+        self.shard = GroupShard(partition=0, coordinator_epoch=0)
+        self.now_ms = NOW
+        self.effects: list[TimerSet | TimerCancelled] = []
+        self.asked: list[InitializeShareState] = []
+        self.records: list[ShareRecord] = []
+        """Of the last decision."""
+        self.log: list[ShareRecord] = []
+
+    @property
+    def group(self) -> ShareGroup:
+        """The group, new where there is none."""
+        group = self.shard.groups.get(GROUP) or ShareGroup(GROUP)
+        assert isinstance(group, ShareGroup)
+        return group
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        *topics: str,
+        rack_id: str | None = None,
+        group_id: str = GROUP,
+    ) -> HeartbeatReply | Rejection:
+        """Send a heartbeat."""
+        command = ShareHeartbeat(
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=epoch,
+            rack_id=rack_id,
+            topic_names=topics or None,
+            client_id="c",
+            client_host="/h",
+        )
+        refusal = self.protocol.check(command)
+        if refusal is not None:
+            return refusal
+        if epoch < 0:
+            return self.take(self.protocol.leave(self.group, command, image=self.image))
+        return self.take(
+            self.protocol.heartbeat(self.group, command, image=self.image, now_ms=self.now_ms)
+        )
+
+    def told(self, member_id: str, epoch: int, *topics: str) -> HeartbeatReply:
+        """The answer to a heartbeat that must not be refused."""
+        reply = self.beat(member_id, epoch, *topics)
+        assert isinstance(reply, HeartbeatReply), reply
+        return reply
+
+    def take(self, outcome: ShareOutcome | Rejection) -> HeartbeatReply | Rejection:
+        """Apply the records of a decision."""
+        if isinstance(outcome, Rejection):
+            return outcome
+        self.effects = [*outcome.effects]
+        self.asked = [*outcome.initialize]
+        self.write(outcome.records)
+        return outcome.reply or HeartbeatReply(member_id="", member_epoch=0)
+
+    def write(self, records: Iterable[ShareRecord]) -> None:
+        """Apply records."""
+        self.records = [*records]
+        for record in self.records:
+            self.log.append(record)
+            self.shard.apply(record, record_offset=self.shard.end_offset)
+
+    def asked_for(self) -> dict[uuid.UUID, frozenset[int]]:
+        """Partitions that were to be initialised."""
+        found: dict[uuid.UUID, set[int]] = {}
+        for one in self.asked:
+            found.setdefault(uuid_from(one.key.topic_id), set()).add(one.key.partition)
+        return {topic_id: frozenset(indexes) for topic_id, indexes in found.items()}
+
+    def initialized(self) -> None:
+        """Share coordinators have done all that was asked for."""
+        self.write(initialized(self.group, self.asked_for(), image=self.image, now_ms=self.now_ms))
+
+    def refused(self) -> None:
+        """Share coordinators have done nothing of it."""
+        self.write(uninitialized(self.group, self.asked_for(), now_ms=self.now_ms))
+
+    def reloaded(self) -> GroupShard:
+        """A shard made from the bytes of the log alone."""
+        shard = GroupShard(partition=0, coordinator_epoch=0)
+        for offset, record in enumerate(self.log):
+            found = decode_record(*encode_record(record))
+            assert found is not None
+            shard.apply(found, record_offset=offset)
+        return shard
+
+
+def state_of(group: object) -> dict[str, object]:
+    """All of a share group that its log tells."""
+    assert isinstance(group, ShareGroup)
+    memory = {"refreshed_version", "topics_stored_at_ms"}
+    return {name: value for name, value in vars(group).items() if name not in memory}
