@@ -15,6 +15,7 @@ from tests.attacks import (
     patterns,
     pipelines,
     privileges,
+    shares,
     topics,
     unknown_clients,
     walks,
@@ -35,6 +36,7 @@ _MODULES: Final = (
     walks,
     memory,
     privileges,
+    shares,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

@@ -1,0 +1,273 @@
+"""Members of share groups that name much, come by the thousand, or say much about few records."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+from uuid import UUID
+
+from tests.attacks.sending import exchange, read_answers, request
+from tests.attacks.target import Attack, Target
+from txnsim.client.raw.connection import RawConnection
+from txnsim.interbroker.share_state import ShareKey
+from txnsim.types import uuid_text
+from txnsim.wire.batch import Record, build_batch
+
+WIDE: Final = "wide"
+PARTITIONS: Final = 9_990
+ACKNOWLEDGED: Final = 5_000
+SESSIONS: Final = 3_000
+PARKED: Final = 500
+SERVE: Final = ("--brokers", "1", "--topic", f"{WIDE}:{PARTITIONS}")
+_SHARE_FETCH, _SHARE_ACKNOWLEDGE, _INITIALIZE, _FIND = 78, 79, 83, 10
+_STAMP_MS: Final = 1_700_000_000_000
+
+
+def first_fetch(target: Target) -> int:
+    """A first ShareFetch of 9,990 partitions that the share coordinator has states of."""
+    with target.connect() as connection:
+        topic_id = _topic_id(connection)
+        sent = _with_states(connection, topic_id, range(PARTITIONS))
+        target.is_made()
+        frame = _fetch(topic_id, "g", "m", 0, range(PARTITIONS))
+    return sent + _asked(target, [frame])
+
+
+def fetches(target: Target) -> int:
+    """A share session of 9,990 partitions, opened ten times, and asked ten times again."""
+    with target.connect() as connection:
+        topic_id = _topic_id(connection)
+        sent = _with_states(connection, topic_id, range(PARTITIONS))
+        target.is_made()
+    first = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
+    again = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
+    return sent + _asked(target, [*first, *again])
+
+
+def fetch_without_states(target: Target) -> int:
+    """The same of a group that the share coordinator does not know, five times."""
+    with target.connect() as connection:
+        topic_id = _topic_id(connection)
+    return _asked(target, [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 5)
+
+
+def fetch_unknown(target: Target) -> int:
+    """A ShareFetch of 9,990 topics that are not there, five times."""
+    topics = [
+        {"topic_id": UUID(int=number), "partitions": [{"partition_index": 0}]}
+        for number in range(1, PARTITIONS)
+    ]
+    return _asked(target, [_fetch(None, "g", "m", 0, (), topics=topics)] * 5)
+
+
+def acknowledge_many(target: Target) -> int:
+    """ShareAcknowledge of a record of each of 5,000 partitions."""
+    chosen = range(ACKNOWLEDGED)
+    with target.connect() as connection:
+        topic_id = _topic_id(connection)
+        sent = _with_states(connection, topic_id, chosen)
+        sent += _with_records(target, chosen)
+        epoch = 0
+        acquired = 0
+        while acquired < ACKNOWLEDGED:
+            values = _fetch_values(topic_id, "g", "m", epoch, chosen if not epoch else ())
+            answer = connection.ask(_SHARE_FETCH, 2, **values)
+            acquired += sum(
+                len(one.acquired_records) for topic in answer.responses for one in topic.partitions
+            )
+            epoch += 1
+        target.is_made()
+        parts = [
+            {"partition_index": one, "acknowledgement_batches": [_said(0, 0)]} for one in chosen
+        ]
+        values = {
+            **_member("g", "m", epoch),
+            "is_renew_ack": False,
+            "topics": [{"topic_id": topic_id, "partitions": parts}],
+        }
+        connection.ask(_SHARE_ACKNOWLEDGE, 2, **values)
+    return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
+
+
+def acknowledge_each(target: Target) -> int:
+    """ShareAcknowledge of 2,000 records, each by itself and of another type than the one before."""
+    with target.connect() as connection:
+        topic_id = _topic_id(connection)
+        sent = _with_states(connection, topic_id, (0,))
+        records = build_batch(
+            [Record(key=None, value=b"v") for _ in range(2_000)], timestamp_ms=_STAMP_MS
+        )
+        sent += _with_records(target, (0,), records)
+        answer: Any = None
+        for epoch in range(100):
+            values = _fetch_values(topic_id, "g", "m", epoch, () if epoch else (0,))
+            answer = connection.ask(_SHARE_FETCH, 2, **values)
+            if any(one.acquired_records for topic in answer.responses for one in topic.partitions):
+                break
+        target.is_made()
+        batches = [_said(offset, offset, 1 + offset % 3) for offset in range(2_000)]
+        part = {"partition_index": 0, "acknowledgement_batches": batches}
+        values = {
+            **_member("g", "m", epoch + 1),
+            "is_renew_ack": False,
+            "topics": [{"topic_id": topic_id, "partitions": [part]}],
+        }
+        connection.ask(_SHARE_ACKNOWLEDGE, 2, **values)
+    return sent + len(request(_SHARE_ACKNOWLEDGE, 2, **values))
+
+
+def sessions(target: Target) -> int:
+    """3,000 members that open a share session each, of 1,000 partitions, over one connection."""
+    with target.connect() as connection:
+        topic_id = _topic_id(connection)
+        sent = _with_states(connection, topic_id, range(1_000))
+        target.is_made()
+    frames = [
+        _fetch(topic_id, "g", f"m{number}", 0, range(1_000), max_wait=0)
+        for number in range(SESSIONS)
+    ]
+    return sent + _asked(target, frames)
+
+
+def parked(target: Target) -> int:
+    """500 members of as many groups wait for the next record of the same 20 partitions."""
+    chosen = range(20)
+    sent = 0
+    with target.connect() as connection, contextlib.ExitStack() as open_ones:
+        topic_id = _topic_id(connection)
+        for number in range(PARKED):
+            sent += _with_states(connection, topic_id, chosen, group=f"g{number}")
+        target.is_made()
+        sockets = []
+        for number in range(PARKED):
+            waiting = open_ones.enter_context(target.socket())
+            waiting.settimeout(60.0)
+            frame = _fetch(topic_id, f"g{number}", "m", 0, chosen, max_wait=20_000)
+            waiting.sendall(frame)
+            sent += len(frame)
+            sockets.append(waiting)
+        time.sleep(2.0)
+        sent += _with_records(target, chosen)
+        for waiting in sockets:
+            read_answers(waiting, 1)
+    return sent
+
+
+# What is sent
+
+
+def _topic_id(connection: RawConnection) -> UUID:
+    (topic,) = connection.ask(3, 12, topics=[{"name": WIDE}]).topics
+    return UUID(bytes=topic.topic_id.bytes)
+
+
+def _with_states(
+    connection: RawConnection, topic_id: UUID, partitions: Iterable[int], *, group: str = "g"
+) -> int:
+    """Have a state at the share coordinator; bytes sent."""
+    sent = 0
+    for some in _in_parts(partitions, 1_000):
+        values = {
+            "group_id": group,
+            "topics": [
+                {
+                    "topic_id": topic_id,
+                    "partitions": [
+                        {"partition": one, "state_epoch": 0, "start_offset": 0} for one in some
+                    ],
+                }
+            ],
+        }
+        while True:
+            (topic,) = connection.ask(_INITIALIZE, 0, **values).results
+            sent += len(request(_INITIALIZE, 0, **values))
+            if not any(one.error_code for one in topic.partitions):
+                break
+            key = ShareKey(group, uuid_text(topic_id), some[0]).coordinator_key
+            connection.ask(_FIND, 6, key_type=2, coordinator_keys=[key])
+            time.sleep(0.05)
+    return sent
+
+
+def _with_records(target: Target, partitions: Iterable[int], records: bytes | None = None) -> int:
+    """A record in each, or that batch; bytes sent."""
+    batch = records or build_batch([Record(key=None, value=b"v")], timestamp_ms=_STAMP_MS)
+    sent = 0
+    with target.socket() as connection:
+        connection.settimeout(60.0)
+        for some in _in_parts(partitions, 500):
+            parts = [{"index": one, "records": batch} for one in some]
+            topics = [{"name": WIDE, "partition_data": parts}]
+            frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
+            connection.sendall(frame)
+            read_answers(connection, 1)
+            sent += len(frame)
+    return sent
+
+
+def _in_parts(numbers: Iterable[int], size: int) -> Iterator[list[int]]:
+    chosen = list(numbers)
+    for at in range(0, len(chosen), size):
+        yield chosen[at : at + size]
+
+
+def _member(group: str, member: str, epoch: int) -> dict[str, Any]:
+    return {"group_id": group, "member_id": member, "share_session_epoch": epoch}
+
+
+def _said(first: int, last: int, kind: int = 1) -> dict[str, Any]:
+    return {"first_offset": first, "last_offset": last, "acknowledge_types": [kind]}
+
+
+def _fetch_values(
+    topic_id: UUID | None, group: str, member: str, epoch: int, partitions: Iterable[int]
+) -> dict[str, Any]:
+    parts = [{"partition_index": one, "acknowledgement_batches": []} for one in partitions]
+    return {
+        **_member(group, member, epoch),
+        "max_wait": 500,
+        "min_bytes": 1,
+        "max_bytes": 50 << 20,
+        "max_records": 500_000,
+        "batch_size": 500,
+        "share_acquire_mode": 0,
+        "is_renew_ack": False,
+        "topics": [{"topic_id": topic_id, "partitions": parts}] if parts else [],
+        "forgotten_topics_data": [],
+    }
+
+
+def _fetch(
+    topic_id: UUID | None,
+    group: str,
+    member: str,
+    epoch: int,
+    partitions: Iterable[int],
+    **other: Any,
+) -> bytes:
+    values = {**_fetch_values(topic_id, group, member, epoch, partitions), **other}
+    return request(_SHARE_FETCH, 2, **values)
+
+
+def _asked(target: Target, frames: list[bytes]) -> int:
+    """Send one behind the other and take what comes; a closed connection is an answer."""
+    data = b"".join(frames)
+    with target.socket() as connection:
+        connection.settimeout(60.0)
+        with contextlib.suppress(ConnectionError):
+            exchange(connection, data, answers=len(frames))
+    return len(data)
+
+
+ATTACKS: Final = (
+    Attack("share-first-fetch", first_fetch, serve=SERVE),
+    Attack("share-fetches", fetches, serve=SERVE),
+    Attack("share-fetch-without-states", fetch_without_states, serve=SERVE),
+    Attack("share-fetch-unknown", fetch_unknown, serve=SERVE),
+    Attack("share-acknowledge-many", acknowledge_many, serve=SERVE),
+    Attack("share-acknowledge-each", acknowledge_each, serve=SERVE),
+    Attack("share-sessions", sessions, serve=SERVE),
+    Attack("share-parked", parked, serve=SERVE),
+)
