@@ -46,7 +46,6 @@ SPARK_COST_MIN: Final = 4 << 30
 """So much is read on all cores of this machine; more is Spark's, which takes longer on as many
 cores, and may have more of them.
 """
-_JOINS_PER_CORE: Final = 4
 
 
 class Job(msgspec.Struct, Generic[T, R], frozen=True, kw_only=True):
@@ -123,7 +122,7 @@ class Engine:
             case Way.PROCESSES:
                 return os.cpu_count() or 1
             case Way.SPARK:
-                return self.spark().sparkContext.defaultParallelism
+                return parallelism_of(self.spark())
 
     def done(self, job: Job[T, R], way: Way) -> dict[str, R]:
         match way:
@@ -199,23 +198,44 @@ def packed(task: object) -> bytes:
 
 
 def _by_spark(spark: SparkSession, job: Job[T, R]) -> list[tuple[str, R]]:
-    """A task of Spark gets its own task alone, so that what is sent grows with the files. It does
-    not use the data source: for each read of one Spark starts Python processes that plan it, and
-    their imports take longer than a search.
+    """By functions over Arrow, which a session of Spark Connect has, too. It does not use the data
+    source: for each read of one Spark starts Python processes that plan it, and their imports take
+    longer than a search.
     """
+    import pyarrow as pa
+
     read, join, stores = job.read, job.join, carried()
-
-    def of_task(data: bytes) -> Iterator[Piece]:
-        carry(stores)
-        yield from read(pickle.loads(zlib.decompress(data)))
-
-    def of_key(found: tuple[str, Iterable[Any]]) -> tuple[str, R]:
-        carry(stores)
-        key, pieces = found
-        return key, join(key, list(pieces))
-
-    context = spark.sparkContext
     tasks = [*map(packed, job.tasks)]
-    pieces = context.parallelize(tasks, max(len(tasks), 1)).flatMap(of_task)
-    joined = pieces.groupByKey(_JOINS_PER_CORE * context.defaultParallelism).map(of_key)
-    return joined.collect()
+
+    def found(key: str, value: object) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict({"key": [key], "found": [pickle.dumps(value)]})
+
+    def of_tasks(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        carry(stores)
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                for key, piece in read(pickle.loads(zlib.decompress(tasks[number]))):
+                    yield found(key, piece)
+
+    def of_key(key: tuple[pa.Scalar, ...], pieces: pa.Table) -> pa.Table:
+        carry(stores)
+        name = key[0].as_py()
+        joined = join(name, [pickle.loads(one) for one in pieces["found"].to_pylist()])
+        return pa.Table.from_batches([found(name, joined)])
+
+    numbered = spark.range(0, len(tasks), 1, max(len(tasks), 1))
+    pieces = numbered.mapInArrow(of_tasks, _FOUND)
+    rows = pieces.groupBy("key").applyInArrow(of_key, _FOUND).collect()
+    return [(row.key, pickle.loads(row.found)) for row in rows]
+
+
+_FOUND: Final = "key string, found binary"
+
+
+def parallelism_of(spark: SparkSession) -> int:
+    """How many tasks a session runs at a time; of Spark Connect how many it shuffles to."""
+    from pyspark.sql.utils import is_remote
+
+    if is_remote():
+        return int(spark.conf.get("spark.sql.shuffle.partitions", "8") or 8)
+    return spark.sparkContext.defaultParallelism

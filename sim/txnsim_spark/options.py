@@ -9,6 +9,7 @@ silently.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from enum import Enum
@@ -158,11 +159,11 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
             check_records=_truth("checkRecords", given.get("checkrecords", "false")),
             late_by_max_ms=_number(given, "lateByMaxMs", "milliseconds"),
-            task_bytes=_number(given, "taskBytes", "bytes"),
+            task_bytes=_size(given, "taskBytes"),
             as_of_ms=_time_ms(given, "asOf"),
             max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
             fail_on_data_loss=_truth("failOnDataLoss", given.get("failondataloss", "true")),
-            max_bytes_per_trigger=_number(given, "maxBytesPerTrigger", "bytes"),
+            max_bytes_per_trigger=_size(given, "maxBytesPerTrigger"),
             max_files_per_trigger=_number(given, "maxFilesPerTrigger", "segments"),
         )
 
@@ -299,6 +300,20 @@ def time_ms_of(text: str, name: str = "asOf") -> int:
         raise _wrong(name, text, "milliseconds since 1970, or ISO 8601") from error
     when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
     return int(when.timestamp() * 1_000)
+
+
+def _size(given: Mapping[str, str], name: str) -> int | None:
+    """A number of bytes, with a unit or without, as Spark writes sizes (JavaUtils.byteStringAs)."""
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    found = _SIZE.fullmatch(text.strip().lower())
+    if found is None or not int(found[1]):
+        raise _wrong(name, text, "a size such as 1048576, 200k, 64m or 1g")
+    return int(found[1]) << 10 * "bkmgtp".index(found[2] or found[3] or "b")
+
+
+_SIZE: Final = re.compile(r"([0-9]+)\s*(?:([bkmgtp])|([kmgtp])b)?")
 
 
 def _number(given: Mapping[str, str], name: str, unit: str) -> int | None:

@@ -342,9 +342,12 @@ def _rows_of(
 
 
 def schema_of(table: str) -> StructType:
-    """The columns of a table as Spark has them."""
+    """The columns of a table as Spark has them, with their meanings as comments."""
     # Spark would parse the types itself, but has no JVM where tasks are planned.
-    return from_arrow_schema(TABLES[table].arrow(), prefer_timestamp_ntz=False)
+    found = from_arrow_schema(TABLES[table].arrow(), prefer_timestamp_ntz=False)
+    for field, column in zip(found.fields, TABLES[table].columns, strict=True):
+        field.metadata = {"comment": column.meaning}
+    return found
 
 
 def columns_of(table: str, schema: StructType) -> StructType:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from txnsim.files import whole
 from txnsim_spark.embedded import Embedded
 from txnsim_spark.engine import Engine, alone
+from txnsim_spark.export import reader_of
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.read_here import Asked, read_by_replica, read_here
@@ -104,12 +105,7 @@ class Written:
         """Have the views. A reader of records is used up by the first query for them."""
         if self._has_views:
             return
-        import pyarrow as pa
-
-        schema = TABLES["records"].arrow()
-        self._database.register(
-            "kafka_records", pa.RecordBatchReader.from_batches(schema, self._records())
-        )
+        self._database.register("kafka_records", reader_of("records", self._records()))
         for name, query in VIEWS.items():
             self._database.create(name, query)
         self._has_views = True

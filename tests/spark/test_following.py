@@ -24,7 +24,7 @@ from txnsim.errors import BadInputError, ConfigError
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim_spark.describe import Described, described
-from txnsim_spark.engine import Engine, Way, alone
+from txnsim_spark.engine import alone
 from txnsim_spark.export import NO_TOPIC, Export, check, export, tables_of
 from txnsim_spark.extract import Extract, Lot, extract
 from txnsim_spark.following import LOGS, Ends, Look, StreamOffset, later, latest, look_at
@@ -447,8 +447,7 @@ def test_what_holds_nothing_of_kafka_is_refused(wanted: Export) -> None:
         check(_with(wanted, paths=(wanted.target / "nowhere",)))
 
 
-def test_files_by_topic_hold_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("txnsim_spark.export.GROUP_ROWS", 1)
+def test_files_by_topic_hold_the_rows(tmp_path: Path) -> None:
     driver = LogDriver()
     driver.txn(0, count=2)
     driver.end(committed=True)
@@ -460,19 +459,13 @@ def test_files_by_topic_hold_the_rows(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "broker-1" / "recovery-point-offset-checkpoint").write_text("junk")
     wanted = Export(paths=(tmp_path,), target=tmp_path / "out", tables=("all",))
     written = export(alone(), wanted, "batches")
-    assert (written.rows, written.files) == (6, 4)
+    assert (written.rows, written.files) == (6, 2)
     read = ds.dataset(written.directory, partitioning="hive").to_table()
     assert read.num_rows == 6
     orders = read.filter(ds.field("topic") == "orders").select(["broker", "base_offset"])
+    orders = orders.sort_by([("broker", "ascending"), ("base_offset", "ascending")])
     assert orders.to_pydict() == {"broker": [1, 1, 2, 2], "base_offset": [0, 2, 0, 2]}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"batches"}
-    monkeypatch.setattr(Engine, "way", lambda _self, _cost: Way.PROCESSES)
-    several = msgspec.structs.replace(wanted, target=tmp_path / "several")
-    apart = export(alone(), several, "batches")
-    assert apart.rows == 6
-    again = ds.dataset(apart.directory, partitioning="hive").to_table()
-    order = [("broker", "ascending"), ("topic", "ascending"), ("base_offset", "ascending")]
-    assert again.sort_by(order) == read.sort_by(order)
     errors = export(alone(), wanted, "errors")
     assert errors.rows == 1
     assert [path.name for path in Path(errors.directory).iterdir()] == [f"topic={NO_TOPIC}"]

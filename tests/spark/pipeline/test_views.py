@@ -29,6 +29,21 @@ def test_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
         assert sorted(map(told, here)) == sorted(map(told, there)), view
 
 
+def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: Path) -> None:
+    growing = GrowingDir(tmp_path / "broker-1")
+    growing.grow()
+    growing.stop()
+    options = f"OPTIONS (path '{growing.path}', table 'records', topics 'orders')"
+    spark.sql(f"CREATE TEMPORARY VIEW shot USING kafka_log {options}")
+    try:
+        here = spark.read.format("kafka_log").options(table="records", topics="orders")
+        assert spark.table("shot").count() == here.load(str(growing.path)).count() > 0
+        described = {row.col_name: row.comment for row in spark.sql("DESCRIBE shot").collect()}
+        assert described["topic"] == "Of the replica."
+    finally:
+        spark.sql("DROP VIEW shot")
+
+
 def told(row: dict[str, object]) -> str:
     """As text; bytes are of two types."""
     return repr({
