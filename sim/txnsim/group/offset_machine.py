@@ -24,13 +24,13 @@ from txnsim.types import Decision, TopicPartition
 
 _NONE: Final = ErrorCode.none
 
-PENDING_MAX: Final = 100_000
+PENDING_MAX: Final = 50_000
 """Pending positions of a producer on a partition of ``__consumer_offsets``: its marker decides all
 of them in one step.
 """
 
 DEVIATIONS: Final = (
-    "A transaction has at most 100,000 positions on a partition of __consumer_offsets; a "
+    "A transaction has at most 50,000 positions on a partition of __consumer_offsets; a "
     "TxnOffsetCommit with more is refused (INVALID_COMMIT_OFFSET_SIZE).",
 )
 

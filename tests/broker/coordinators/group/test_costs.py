@@ -173,7 +173,7 @@ GROWING: Final[Mapping[str, frozenset[str]]] = {
     # In slices.
     "expiry": frozenset({"members", "classic", "positions", "own_positions", "regexes"}),
     "load": frozenset(STORED),
-    # A producer has 100,000 at most.
+    # A producer has 50,000 at most.
     "marker": frozenset({"pending"}),
     # The group's own are looked through.
     "deletion of a position": frozenset({"own_positions", "pending"}),
