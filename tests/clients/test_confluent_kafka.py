@@ -11,10 +11,19 @@ import pytest
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
+    AcknowledgeType,
     KafkaError,
     KafkaException,
     Producer,
+    ShareConsumer,
     TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
 )
 
 from tests.clients.checklist import ProducerChecks, TransactionChecks
@@ -179,3 +188,98 @@ def _next(consumer: Any) -> Any:
         assert error.code() == KafkaError._PARTITION_EOF, error
         return None
     return message.value()
+
+
+class TestShareConsumers:
+    """librdkafka's share consumer: two members, acknowledgements, transactions."""
+
+    driver = Driver
+
+    def test_members_get_each_record_once(self, client: Driver, server: Server, name: str) -> None:
+        client.create_topic(name, 3)
+        _configure(server, name, "share.auto.offset.reset", "earliest")
+        with client.producer() as producer:
+            producer.send(name, [Record(b"%d" % number) for number in range(30)])
+        members = [_sharing(server, name) for _ in range(2)]
+        try:
+            seen: list[bytes] = []
+            deadline_s = time.monotonic() + PATIENCE_S
+            while len(seen) < 30:
+                assert time.monotonic() < deadline_s, seen
+                for member in members:
+                    seen += [message.value() for message in member.poll(0.2)]
+            for member in members:
+                seen += [message.value() for message in member.poll(1.0)]
+        finally:
+            for member in members:
+                member.close()
+        assert sorted(seen, key=int) == [b"%d" % number for number in range(30)]
+
+    def test_what_is_released_comes_again_and_what_is_rejected_does_not(
+        self, client: Driver, server: Server, name: str
+    ) -> None:
+        client.create_topic(name, 1)
+        _configure(server, name, "share.auto.offset.reset", "earliest")
+        with client.producer() as producer:
+            producer.send(name, [Record(b"%d" % number) for number in range(3)])
+        member = _sharing(server, name, **{"share.acknowledgement.mode": "explicit"})
+        verdicts = {
+            b"0": [AcknowledgeType.ACCEPT],
+            b"1": [AcknowledgeType.RELEASE, AcknowledgeType.ACCEPT],
+            b"2": [AcknowledgeType.REJECT],
+        }
+        deliveries: list[bytes] = []
+        try:
+            deadline_s = time.monotonic() + PATIENCE_S
+            while any(verdicts.values()):
+                assert time.monotonic() < deadline_s, deliveries
+                for message in member.poll(0.2):
+                    deliveries.append(message.value())
+                    member.acknowledge(message, verdicts[message.value()].pop(0))
+                member.commit_sync(5.0)
+        finally:
+            member.close()
+        assert deliveries == [b"0", b"1", b"2", b"1"]
+
+    def test_a_committed_reader_waits_for_an_open_transaction_and_skips_an_aborted_one(
+        self, client: Driver, server: Server, name: str
+    ) -> None:
+        client.create_topic(name, 1)
+        _configure(server, name, "share.auto.offset.reset", "earliest")
+        _configure(server, name, "share.isolation.level", "read_committed")
+        with client.producer(name) as producer:
+            producer.init()
+            producer.begin()
+            producer.send(name, [Record(b"aborted")])
+            producer.abort()
+            producer.begin()
+            producer.send(name, [Record(b"committed")])
+            member = _sharing(server, name)
+            try:
+                until_s = time.monotonic() + 3.0
+                while time.monotonic() < until_s:
+                    assert [message.value() for message in member.poll(0.2)] == []
+                producer.commit()
+                seen: list[bytes] = []
+                deadline_s = time.monotonic() + PATIENCE_S
+                while not seen:
+                    assert time.monotonic() < deadline_s
+                    seen = [message.value() for message in member.poll(0.2)]
+            finally:
+                member.close()
+        assert seen == [b"committed"]
+
+
+def _sharing(server: Server, name: str, **more: Any) -> ShareConsumer:
+    """A member of the share group ``name``, which reads the topic of that name."""
+    member = ShareConsumer({"bootstrap.servers": server.bootstrap, "group.id": name, **more})
+    member.subscribe([name])
+    return member
+
+
+def _configure(server: Server, group_id: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.GROUP, group_id, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": server.bootstrap})
+    (done,) = admin.incremental_alter_configs([resource]).values()
+    done.result(PATIENCE_S)
