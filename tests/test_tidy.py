@@ -84,6 +84,10 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/wire/messages/consumer_group_records.py": ("tests/broker/group/test_records.py"),
     "sim/txnsim/wire/messages/group_records.py": "tests/broker/group/test_records.py",
     "sim/txnsim/wire/messages/share_group_records.py": "tests/broker/group/test_records.py",
+    "sim/txnsim/wire/messages/streams_group_records.py": (
+        "tests/broker/group/streams/test_record_fields.py"
+    ),
+    "sim/txnsim/group/streams/commands.py": "tests/broker/group/streams/test_protocol.py",
     "sim/txnsim/wire/messages/share_state_records.py": (
         "tests/broker/share_state/test_log_format.py"
     ),

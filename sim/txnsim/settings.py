@@ -259,6 +259,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     group_share_max_share_sessions: int = said(
         2_000, "share sessions of one broker; a member that wants another waits, and is refused"
     )
+    group_streams_max_size: int = said(
+        2_147_483_647, "how many members a streams group may have", unit="members"
+    )
     group_streams_session_timeout_ms: int = said(45_000, "of a streams group that does not say")
     group_streams_min_session_timeout_ms: int = said(45_000, "the least a group may configure")
     group_streams_max_session_timeout_ms: int = said(60_000, "the most a group may configure")

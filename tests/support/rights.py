@@ -149,6 +149,8 @@ WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]
     ("ConsumerGroupHeartbeat", 0, OF_GROUP, [(GROUP, Operation.READ)]),
     ("ListConfigResources", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),
     ("ShareGroupHeartbeat", 1, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("StreamsGroupHeartbeat", 1, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("StreamsGroupTopologyDescriptionUpdate", 0, OF_GROUP, [(GROUP, Operation.READ)]),
     ("AlterShareGroupOffsets", 0, OF_GROUP, [(GROUP, Operation.READ)]),
     ("DeleteShareGroupOffsets", 0, OF_GROUP, [(GROUP, Operation.DELETE)]),
     ("ShareFetch", 1, OF_MEMBER, [(GROUP, Operation.READ)]),

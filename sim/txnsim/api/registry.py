@@ -87,9 +87,12 @@ _MODULES: Final[Mapping[int, str]] = {
     85: "_share_states.write_share_group_state",
     86: "_share_states.delete_share_group_state",
     87: "_share_states.read_share_group_state_summary",
+    88: "_groups.streams_group_heartbeat",
+    89: "_groups.streams_group_describe",
     90: "_groups.describe_share_group_offsets",
     91: "_groups.alter_share_group_offsets",
     92: "_groups.delete_share_group_offsets",
+    93: "_groups.streams_group_topology_description_update",
 }
 """API key -> the module of its handler."""
 

@@ -49,7 +49,7 @@ SENT_BYTES_MAX: Final = 2**31 - 2**16
 READS: Final = frozenset(
     (
         *(2, 3, 9, 10, 15, 16, 23, 29, 32, 35, 41, 46, 48, 50),
-        *(55, 60, 61, 65, 66, 69, 74, 75, 77, 87, 90),
+        *(55, 60, 61, 65, 66, 69, 74, 75, 77, 87, 89, 90),
     )
 )
 """API keys of requests that change nothing: who has gone needs no answer, and one that would be too

@@ -22,7 +22,7 @@ The classic protocol:
 - ``subscription``: the data of consumers in JoinGroup and SyncGroup.
 - ``records``: what ``__consumer_offsets`` remembers, of share groups too.
 
-Share groups (KIP-932) are in the package ``sharing``.
+Share groups (KIP-932) are in the package ``sharing``, streams groups (KIP-1071) in ``streams``.
 
 The consumer protocol (KIP-848):
 

@@ -129,7 +129,11 @@ class TimerKind(Enum):
     SYNC = "sync"
     """Members that have joined and did not sync are removed."""
     REVOCATION = "revocation"
-    """A member of the consumer protocol has to have given partitions up."""
+    """A member of the consumer protocol has to have given partitions up, or one of a streams group
+    tasks.
+    """
+    ASSIGNMENT = "assignment"
+    """A streams group has waited for members; the first assignment is made."""
 
 
 class TimerSet(msgspec.Struct, frozen=True, kw_only=True):

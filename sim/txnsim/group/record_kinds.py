@@ -50,15 +50,32 @@ from txnsim.group.consumer_records import (
     TopicsDeleted,
 )
 from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
+from txnsim.group.streams import _record_fields as record_fields
+from txnsim.group.streams._records import (
+    StreamsCurrentDeleted,
+    StreamsCurrentStored,
+    StreamsEpochDeleted,
+    StreamsEpochStored,
+    StreamsMemberDeleted,
+    StreamsMemberStored,
+    StreamsTargetDeleted,
+    StreamsTargetEpochDeleted,
+    StreamsTargetEpochStored,
+    StreamsTargetStored,
+    StreamsTopologyDeleted,
+    StreamsTopologyStored,
+)
 
 if TYPE_CHECKING:
     from txnsim.wire.messages import consumer_group_records as schema
     from txnsim.wire.messages import group_records
     from txnsim.wire.messages import share_group_records as share
+    from txnsim.wire.messages import streams_group_records as streams
 else:
     schema = OnDemand("txnsim.wire.messages.consumer_group_records")
     group_records = OnDemand("txnsim.wire.messages.group_records")
     share = OnDemand("txnsim.wire.messages.share_group_records")
+    streams = OnDemand("txnsim.wire.messages.streams_group_records")
 
 GROUP_METADATA: Final = 2
 PARTITION_METADATA: Final = 4
@@ -100,6 +117,12 @@ def kinds() -> Mapping[int, Kind]:
         14: Kind(member, (share.CurrentAssignmentValue,), *_RECORDS[14]),
         15: Kind(group, (share.StatePartitionMetadataValue,), *_RECORDS[15]),
         16: Kind(schema.RegularExpressionKey, (schema.RegularExpressionValue,), *_RECORDS[16]),
+        17: Kind(group, (streams.GroupMetadataValue,), *_RECORDS[17]),
+        19: Kind(member, (streams.MemberMetadataValue,), *_RECORDS[19]),
+        20: Kind(group, (schema.TargetMetadataValue,), *_RECORDS[20]),
+        21: Kind(member, (streams.TargetMemberValue,), *_RECORDS[21]),
+        22: Kind(member, (streams.CurrentAssignmentValue,), *_RECORDS[22]),
+        23: Kind(group, (streams.TopologyValue,), *_RECORDS[23]),
     }
 
 
@@ -119,6 +142,12 @@ _RECORDS: Final[Mapping[int, tuple[Any, Any]]] = {
     14: (ShareCurrentStored, ShareCurrentDeleted),
     15: (ShareTopicsStored, ShareTopicsDeleted),
     16: (RegexStored, RegexDeleted),
+    17: (StreamsEpochStored, StreamsEpochDeleted),
+    19: (StreamsMemberStored, StreamsMemberDeleted),
+    20: (StreamsTargetEpochStored, StreamsTargetEpochDeleted),
+    21: (StreamsTargetStored, StreamsTargetDeleted),
+    22: (StreamsCurrentStored, StreamsCurrentDeleted),
+    23: (StreamsTopologyStored, StreamsTopologyDeleted),
 }
 """What is stored and deleted, by kind."""
 KIND_OF: Final[Mapping[type, int]] = {
@@ -127,6 +156,7 @@ KIND_OF: Final[Mapping[type, int]] = {
 """Class of a record -> its kind."""
 
 _OURS: Final = {
+    **record_fields.OURS,
     "assigned_partitions": "assigned",
     "assignment_timestamp": "timestamp_ms",
     "classic_member_metadata": "classic",
@@ -206,6 +236,7 @@ def _assigned(epochs: Epochs) -> tuple[Any, ...]:
 
 
 _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **record_fields.WRITTEN,
     "assigned_partitions": _assigned,
     "classic_member_metadata": _classic_message,
     "deleting_topics": lambda topics: _messages(share.TopicInfo, topics),
@@ -256,6 +287,7 @@ def _share_topics(cls: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
 
 
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **record_fields.READ,
     "assigned_partitions": lambda value: _epochs_of(value.assigned_partitions, value.member_epoch),
     "classic_member_metadata": _classic,
     "deleting_topics": lambda value: _share_topics(DeletingTopic, value.deleting_topics),

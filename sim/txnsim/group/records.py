@@ -14,6 +14,7 @@ import uuid
 import msgspec
 
 from txnsim.group.consumer_records import ConsumerRecord, ShareRecord
+from txnsim.group.streams._records import StreamsRecord
 from txnsim.types import TopicPartition
 
 
@@ -80,4 +81,5 @@ GroupRecord = (
     | ClassicGroupDeleted
     | ConsumerRecord
     | ShareRecord
+    | StreamsRecord
 )

@@ -35,6 +35,8 @@ from txnsim.group.records import (
 )
 from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.state import Group
+from txnsim.group.streams._records import StreamsEpochDeleted, StreamsRecord, StreamsTombstone
+from txnsim.group.streams.group import StreamsGroup
 from txnsim.releases.rules import LATEST as LATEST_RULES
 from txnsim.releases.rules import Rules
 from txnsim.types import ProducerId
@@ -153,7 +155,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts
 
-    def _apply_modern(self, record: ConsumerRecord | ShareRecord) -> None:
+    def _apply_modern(self, record: ConsumerRecord | ShareRecord | StreamsRecord) -> None:
         """A record of the consumer protocol, or of a share group, makes its group, or turns an
         empty classic one into it; a tombstone of a group that is not there means nothing.
         """
@@ -162,6 +164,8 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
             kind = ConsumerGroup if isinstance(record, EpochDeleted) else ShareGroup
             if isinstance(group, kind):
                 del self.groups[record.group_id]
+        elif isinstance(record, StreamsRecord):
+            self._apply_streams(record, group)
         elif isinstance(record, ShareRecord):
             if not isinstance(group, ShareGroup):
                 if isinstance(record, ShareTombstone):
@@ -173,6 +177,16 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
                 if isinstance(record, ConsumerTombstone):
                     return
                 group = self.groups[record.group_id] = ConsumerGroup(record.group_id, self.rules)
+            group.apply(record)
+
+    def _apply_streams(self, record: StreamsRecord, group: Group | None) -> None:
+        if not isinstance(group, StreamsGroup):
+            if isinstance(record, StreamsTombstone):
+                return
+            group = self.groups[record.group_id] = StreamsGroup(record.group_id)
+        if isinstance(record, StreamsEpochDeleted):
+            del self.groups[record.group_id]
+        else:
             group.apply(record)
 
     def _load_marker(self, chunk: bytes, position: int, producer_id: int, base_offset: int) -> None:

@@ -42,8 +42,8 @@ from txnsim.share.commands import ShareSettings
 from txnsim.types import BrokerId, IsolationLevel
 
 DEVIATIONS: Final = (
-    "Configs of streams groups (streams.*) are kept, judged by the broker's bounds and described, "
-    "but there are no such groups.",
+    "An assignor runs at once, whatever consumer.assignor.offload.enable, "
+    "share.assignor.offload.enable or streams.assignor.offload.enable say.",
 )
 
 
@@ -237,6 +237,53 @@ def share_reset(own: Configs | None, now_ms: int) -> int:
         assert back_ms is not None  # it was judged when it was set
         return now_ms - back_ms
     return RESET_EARLIEST if strategy == "earliest" else RESET_LATEST
+
+
+AssignorConfigs = tuple[tuple[str, str], ...]
+"""Configs that the assignor of a streams group goes by, sorted, as its records have them."""
+STANDBYS: Final = "num.standby.replicas"
+RACK_TAGS: Final = "rack.aware.assignment.tags"
+
+
+class StreamsConfigs(msgspec.Struct, frozen=True, kw_only=True):
+    """Configs of a streams group."""
+
+    intervals: GroupIntervals
+    task_offset_interval_ms: int
+    acceptable_recovery_lag: int
+    initial_delay_ms: int
+    """How long the first assignment waits for more members."""
+    assignor: AssignorConfigs
+
+
+def streams_configs(own: Configs | None, settings: Settings) -> StreamsConfigs:
+    """Configs of a streams group: its own values, else the broker's settings."""
+    configs = {} if own is None else own
+
+    def number(name: str, otherwise: int) -> int:
+        return int(configs.get(f"streams.{name}", otherwise))
+
+    standbys = number(STANDBYS, settings.group_streams_num_standby_replicas)
+    named = configs.get(f"streams.{RACK_TAGS}", settings.group_streams_rack_aware_assignment_tags)
+    tags = ",".join(tag.strip() for tag in named.split(","))
+    assignor: AssignorConfigs = ((STANDBYS, str(standbys)),)
+    return StreamsConfigs(
+        intervals=GroupIntervals(
+            number("session.timeout.ms", settings.group_streams_session_timeout_ms),
+            number("heartbeat.interval.ms", settings.group_streams_heartbeat_interval_ms),
+            number("assignment.interval.ms", settings.group_streams_assignment_interval_ms),
+        ),
+        task_offset_interval_ms=number(
+            "task.offset.interval.ms", settings.group_streams_task_offset_interval_ms
+        ),
+        acceptable_recovery_lag=number(
+            "acceptable.recovery.lag", settings.group_streams_acceptable_recovery_lag
+        ),
+        initial_delay_ms=number(
+            "initial.rebalance.delay.ms", settings.group_streams_initial_rebalance_delay_ms
+        ),
+        assignor=(*assignor, (RACK_TAGS, tags)) if tags else assignor,
+    )
 
 
 def group_refusal(

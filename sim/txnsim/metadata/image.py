@@ -25,6 +25,7 @@ KRAFT_VERSION: Final = "kraft.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
 GROUP_VERSION: Final = "group.version"
 SHARE_VERSION: Final = "share.version"
+STREAMS_VERSION: Final = "streams.version"
 CLIENT_LISTENER: Final = "PLAINTEXT"
 """Name of the listener that every broker has; its address is ``host`` and ``port``."""
 

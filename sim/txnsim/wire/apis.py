@@ -105,6 +105,7 @@ APIS: Final[dict[int, tuple[str, int | None]]] = {
     90: ("DescribeShareGroupOffsets", 0),
     91: ("AlterShareGroupOffsets", 0),
     92: ("DeleteShareGroupOffsets", 0),
+    93: ("StreamsGroupTopologyDescriptionUpdate", 0),
 }
 """API key -> (Kafka's name, first flexible version or None)."""
 

@@ -22,6 +22,9 @@ OWN: Final = {
     (28, 6): "txnsim.wire.messages._txn_offset_commit_v6",
     (42, 3): "txnsim.wire.messages._delete_groups_v3",
     (65, 1): "txnsim.wire.messages._describe_transactions_v1",
+    (88, 1): "txnsim.wire.messages._streams_group_heartbeat_v1",
+    (89, 1): "txnsim.wire.messages._streams_group_describe_v1",
+    (93, 0): "txnsim.wire.messages._streams_group_topology_description_update_v0",
 }
 """(API key, version) -> the module of messages that kio does not have."""
 
@@ -47,7 +50,7 @@ def load(api_key: int, api_version: int, *, part: Literal["request", "response"]
 
 def versions(api_key: int) -> tuple[int, ...]:
     """The versions of an API that we have schemas for, ascending."""
-    known = set(schema_name_map[package_of(APIS[api_key][0])])
+    known = set(schema_name_map.get(package_of(APIS[api_key][0]), ()))
     known.update(version for key, version in OWN if key == api_key)
     return tuple(sorted(known))
 

@@ -413,6 +413,7 @@ NAMING = {
 ABOUT_NOBODY = {
     "CreateTopics": "the partitions are about to be made",
     "ConsumerGroupHeartbeat": "it tells what a member owns, by topic id",
+    "StreamsGroupHeartbeat": "it names topics of a whole application",
     "DescribeTopicPartitions": "a cursor says where to go on",
     "DescribeQuorum": "the one partition of the metadata",
 }

@@ -105,7 +105,10 @@ def decode(line: Line) -> Any:
 # Comparing with Kafka's JSON
 
 
-RENAMED = {"generation_id_or_member_epoch": "generation_id"}
+RENAMED = {
+    "acceptable_recovery_lag_legacy": "acceptable_recovery_lag",
+    "generation_id_or_member_epoch": "generation_id",
+}
 """Fields of kio's whose name is that of an older release."""
 
 

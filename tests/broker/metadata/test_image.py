@@ -13,9 +13,11 @@ from txnsim.metadata.config_keys import ConfigSource
 from txnsim.metadata.group_configs import (
     GROUP_CONFIGS,
     GroupIntervals,
+    StreamsConfigs,
     group_intervals,
     group_refusal,
     group_values,
+    streams_configs,
 )
 from txnsim.metadata.image import (
     CLIENT_LISTENER,
@@ -530,6 +532,28 @@ def test_members_are_held_to_what_their_group_says() -> None:
     assert group_intervals(None, DEFAULTS) == GroupIntervals(45_000, 5_000, 1_000)
     own = {SESSION: "50000", "consumer.assignment.interval.ms": "0"}
     assert group_intervals(own, DEFAULTS) == GroupIntervals(50_000, 5_000, 0)
+
+
+def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
+    broker = streams_configs(None, DEFAULTS)
+    assert broker == StreamsConfigs(
+        intervals=GroupIntervals(45_000, 5_000, 1_000),
+        task_offset_interval_ms=60_000,
+        acceptable_recovery_lag=10_000,
+        initial_delay_ms=3_000,
+        assignor=(("num.standby.replicas", "0"),),
+    )
+    own = {
+        "streams.num.standby.replicas": "1",
+        "streams.initial.rebalance.delay.ms": "0",
+        "streams.rack.aware.assignment.tags": "zone, cluster",
+    }
+    found = streams_configs(own, DEFAULTS)
+    assert found.initial_delay_ms == 0
+    assert found.assignor == (
+        ("num.standby.replicas", "1"),
+        ("rack.aware.assignment.tags", "zone,cluster"),
+    )
 
 
 # Immutable metadata: what a change leaves alone, and what a lookup finds.

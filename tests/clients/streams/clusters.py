@@ -26,6 +26,11 @@ settings:
   min_insync_replicas: 2
   group_initial_rebalance_delay_ms: 0
   group_min_session_timeout_ms: 1000
+  group_streams_heartbeat_interval_ms: 300
+  group_streams_min_heartbeat_interval_ms: 300
+  group_streams_initial_rebalance_delay_ms: 0
+  group_streams_session_timeout_ms: 2000
+  group_streams_min_session_timeout_ms: 1000
   offsets_topic_num_partitions: {INTERNAL_PARTITIONS}
   transaction_state_log_num_partitions: {INTERNAL_PARTITIONS}
   transaction_abort_timed_out_cleanup_interval_ms: 500

@@ -88,7 +88,7 @@ def _carry_out(
 ) -> list[str]:
     """Every kill; what is wrong."""
     try:
-        with Lab(level=options.level, seed=options.seed) as lab:
+        with Lab(level=options.level, seed=options.seed, protocol=options.protocol) as lab:
             for number, kill in enumerate(plan, start=1):
                 name = f"kill {number} of {len(plan)}, {kill.instance}: {kill.point.name}"
                 try:
@@ -106,7 +106,9 @@ def _carry_out(
 def _without_kills(options: argparse.Namespace) -> list[str]:
     """The same application, feeder, reader and judge on a real Kafka; what is wrong."""
     try:
-        with Lab(level=options.level, seed=options.seed, is_real=True) as lab:
+        with Lab(
+            level=options.level, seed=options.seed, is_real=True, protocol=options.protocol
+        ) as lab:
             for _ in range(options.kills):
                 lab.feed(ROUNDS)
                 lab.settle()
@@ -167,6 +169,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=("txnsim", "apache"),
         default="txnsim",
         help="a real Kafka counts the same words, and nothing is killed",
+    )
+    parser.add_argument(
+        "--protocol",
+        choices=("classic", "streams"),
+        default="classic",
+        help="of the application's group (KIP-1071)",
     )
     parser.add_argument("--write", action="store_true", help="keep the result, if it is exact")
     parser.add_argument("--plan", action="store_true", help="print the plan and do nothing")

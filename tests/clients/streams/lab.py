@@ -43,9 +43,6 @@ _STREAMS: Final = {
     "commit.interval.ms": "100",
     "replication.factor": "-1",
     "statestore.cache.max.bytes": "0",
-    # The dead are missed soon.
-    "consumer.session.timeout.ms": "2000",
-    "consumer.heartbeat.interval.ms": "300",
     "consumer.auto.offset.reset": "earliest",
     # An instance that died fences its transaction when it comes back. But the other one may wait
     # for positions in it before that, and keeps it from coming back: until this has passed. And
@@ -53,6 +50,11 @@ _STREAMS: Final = {
     "producer.transaction.timeout.ms": "15000",
     "reconnect.backoff.ms": "50",
     "retry.backoff.ms": "50",
+}
+_PROTOCOLS: Final = {
+    # The dead are missed soon; with the streams protocol the brokers say when.
+    "classic": {"consumer.session.timeout.ms": "2000", "consumer.heartbeat.interval.ms": "300"},
+    "streams": {"group.protocol": "streams"},
 }
 _POLL_S: Final = 0.05
 _OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
@@ -70,9 +72,15 @@ class Lab(Lived):
         level: Of ``transaction.version``.
         seed: Of the words.
         is_real: On a real Kafka, where nothing can be struck.
+        protocol: Of the application's group, ``classic`` or ``streams``.
     """
 
-    def __init__(self, *, level: int, seed: int, is_real: bool = False) -> None:
+    def __init__(
+        self, *, level: int, seed: int, is_real: bool = False, protocol: str = "classic"
+    ) -> None:
+        self._settings = {**_STREAMS, **_PROTOCOLS[protocol]}
+        self.join_api = "JoinGroup" if protocol == "classic" else "StreamsGroupHeartbeat"
+        """What an instance joins its group with."""
         self._directory = tempfile.TemporaryDirectory(prefix="txnsim-streams-")
         root = Path(self._directory.name)
         self.cluster = real(level=level) if is_real else simulated(root, level=level)
@@ -105,7 +113,7 @@ class Lab(Lived):
                 name,
                 application_id=APPLICATION_ID,
                 topics=(INPUT, OUTPUT),
-                settings={**_STREAMS, "bootstrap.servers": bootstrap},
+                settings={**self._settings, "bootstrap.servers": bootstrap},
                 directory=self._root,
             )
         for application in self.applications.values():

@@ -282,7 +282,9 @@ class Strike:
         rest does not follow soon.
         """
         control = self._lab.control
-        control.arm(_counting(_JOINED, "JoinGroup", application.consumer_client_id, "request"))
+        control.arm(
+            _counting(_JOINED, self._lab.join_api, application.consumer_client_id, "request")
+        )
         control.arm(_counting(_WITNESS, "InitProducerId", application.producer_client_id))
         application.start()
         if not control.struck(_JOINED, timeout_ms=int(_STRIKES_WITHIN_S * 1000)):

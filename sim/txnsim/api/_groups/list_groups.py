@@ -18,6 +18,9 @@ KEY: Final = 16
 
 refuse = at_top(groups=())
 
+_FILTERED: Final = {"NotReady": "not_ready"}
+"""The only state, of a streams group, that a filter has to name in another way."""
+
 
 async def handle(request: Request) -> Reply:
     """List what passes the filters."""
@@ -31,7 +34,9 @@ async def handle(request: Request) -> Reply:
 
     def listed(group: Group) -> Any:
         state, kind = group.state_name, group.type.value
-        if (states and state.lower() not in states) or (types and kind.lower() not in types):
+        if (states and _FILTERED.get(state, state.lower()) not in states) or (
+            types and kind.lower() not in types
+        ):
             return None
         return make(
             group_id=group.group_id,

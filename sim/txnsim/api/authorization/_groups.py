@@ -17,6 +17,7 @@ from txnsim.api._groups import alter_share_group_offsets as alter_offsets_api
 from txnsim.api._groups import delete_share_group_offsets as delete_offsets_api
 from txnsim.api._groups import describe_share_group_offsets as share_offsets_api
 from txnsim.api._groups import offset_delete as offset_delete_api
+from txnsim.api._groups import streams_group_describe as streams_describe_api
 from txnsim.api._groups.describe_groups import group_operations
 from txnsim.api.authorization._parts import (
     Guard,
@@ -34,6 +35,9 @@ from txnsim.security.acls import Operation, ResourceType
 
 _TOPICS_HIDDEN: Final = (
     "The group has described topic(s) that the client is not authorized to describe."
+)
+_STREAMS_TOPICS_HIDDEN: Final = (
+    "The described group uses topics that the client is not authorized to describe."
 )
 _FORBIDDEN: Final = ErrorCode.topic_authorization_failed
 
@@ -83,6 +87,25 @@ def _described_with_topics(request: Request, access: Access, group: Any) -> Any:
         members=(),
         authorized_operations=-(2**31),
     )
+
+
+def _described_streams_group(request: Request, access: Access, group: Any) -> Any:
+    """The same of a group whose topology has such topics."""
+    parts = group.topology.subtopologies if group.topology is not None else ()
+    names = {
+        name
+        for part in parts
+        for name in (
+            *part.source_topics,
+            *part.repartition_sink_topics,
+            *(topic.name for topic in part.repartition_source_topics),
+            *(topic.name for topic in part.state_changelog_topics),
+        )
+    }
+    if all(access.may_topic(Operation.DESCRIBE, name) for name in names):
+        return _described(request, access, group)
+    found = streams_describe_api.failed(request, group.group_id, _FORBIDDEN)
+    return dataclasses.replace(found, error_message=_STREAMS_TOPICS_HIDDEN)
 
 
 async def consumer_group_heartbeat(request: Request, access: Access, handler: Handler) -> Reply:
@@ -204,6 +227,9 @@ _DESCRIBED: Final = Part(
 _DESCRIBED_BY_COORDINATOR: Final = msgspec.structs.replace(
     _DESCRIBED, asked="group_ids", shown=_described_with_topics
 )
+_DESCRIBED_STREAMS_GROUPS: Final = msgspec.structs.replace(
+    _DESCRIBED, asked="group_ids", shown=_described_streams_group
+)
 GUARDS: Final[Mapping[int, Guard]] = {
     15: partial(shown_parts, part=_DESCRIBED),  # DescribeGroups
     16: list_groups,
@@ -212,6 +238,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
     69: partial(shown_parts, part=_DESCRIBED_BY_COORDINATOR),  # ConsumerGroupDescribe
     76: consumer_group_heartbeat,  # ShareGroupHeartbeat
     77: partial(shown_parts, part=_DESCRIBED_BY_COORDINATOR),  # ShareGroupDescribe
+    89: partial(shown_parts, part=_DESCRIBED_STREAMS_GROUPS),  # StreamsGroupDescribe
     90: share_group_offsets,  # DescribeShareGroupOffsets
     91: alter_share_offsets,  # AlterShareGroupOffsets
     92: delete_share_offsets,  # DeleteShareGroupOffsets

@@ -137,7 +137,9 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     85: _cluster(Operation.CLUSTER_ACTION),  # WriteShareGroupState
     86: _cluster(Operation.CLUSTER_ACTION),  # DeleteShareGroupState
     87: _cluster(Operation.CLUSTER_ACTION),  # ReadShareGroupStateSummary
+    88: (_READ_GROUP,),  # StreamsGroupHeartbeat
     91: (_READ_GROUP,),  # AlterShareGroupOffsets
     92: (_group(Operation.DELETE),),  # DeleteShareGroupOffsets
+    93: (_READ_GROUP,),  # StreamsGroupTopologyDescriptionUpdate
 }
 """API key -> the check that comes before all others."""

@@ -33,6 +33,9 @@ _SILENT: Final = frozenset(
         77,  # ShareGroupDescribe
         78,  # ShareFetch
         79,  # ShareAcknowledge
+        88,  # StreamsGroupHeartbeat
+        89,  # StreamsGroupDescribe
+        93,  # StreamsGroupTopologyDescriptionUpdate
     }
 )
 """API keys whose refusals say nothing."""

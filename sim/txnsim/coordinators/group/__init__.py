@@ -5,5 +5,6 @@
   heartbeats, lookups; sessions, rebalances and revocations that end by themselves.
 - ``_share_membership``: share groups (KIP-932): heartbeats, sessions, offsets, and what share
   coordinators are asked for.
+- ``_streams_membership``: streams groups (KIP-1071): heartbeats, sessions, delayed assignments.
 - ``_writer``: append, apply, wait for replication.
 """

@@ -56,6 +56,7 @@ from txnsim.group.rebalance import Effects
 from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.group.sharing.share_group import ShareGroup
+from txnsim.group.streams.group import StreamsGroup
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
@@ -111,6 +112,10 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         armed[key] = self.clock.call_later(
             timer.delay_ms, partial(self._fire, shard, timer, key, due)
         )
+
+    def is_armed(self, shard: GroupShard, kind: TimerKind, group_id: str) -> bool:
+        """Whether a timer of a whole group is armed."""
+        return (kind, group_id, NO_MEMBER) in self._armed.get(shard.partition, {}).get(group_id, {})
 
     def disarm(self, shard: GroupShard, timer: TimerSet | TimerCancelled) -> None:
         """Cancel a timer, armed or not."""
@@ -526,7 +531,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         group = shard.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        if command.member_epoch != 0 or isinstance(group, ShareGroup):
+        if command.member_epoch != 0 or isinstance(group, ShareGroup | StreamsGroup):
             return _missing(command.group_id, exists=group is not None)
         made = ConsumerGroup(command.group_id, self.protocol.rules)
         if not isinstance(group, ClassicGroup):

@@ -28,6 +28,7 @@ from txnsim.coordinators.group._share_membership import (
     ShareMembership,
     share_settings,
 )
+from txnsim.coordinators.group._streams_membership import StreamsMembership
 from txnsim.coordinators.group._writer import (
     DecideCommit,
     GroupWriter,
@@ -76,9 +77,12 @@ from txnsim.group.sharing.share import ShareHeartbeat, ShareProtocol
 from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.sharing.share_topics import NewOffsets, TopicOffsets, TopicOutcome
 from txnsim.group.state import ClassicGroupState, Group
+from txnsim.group.streams.commands import StreamsHeartbeat, StreamsReply
+from txnsim.group.streams.group import StreamsGroup
+from txnsim.group.streams.protocol import StreamsProtocol
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.loggers import Logger, Retries
-from txnsim.metadata.group_configs import group_intervals, share_intervals
+from txnsim.metadata.group_configs import group_intervals, share_intervals, streams_configs
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
@@ -171,8 +175,7 @@ class GroupCoordinator:
             shares_out=rules.cleanup_takes_many_batches,
         )
         self._refused_cleanups = Retries(_log, "group.cleanup-refused", "partition")
-        self.load_problems_total = 0
-        """Logs that could be read in part only."""
+        self.load_problems_total = 0  # logs that could be read in part only
         self._group_timers = GroupTimers(clock=clock, tasks=tasks)
         self.members = Membership(
             clock=clock,
@@ -184,6 +187,7 @@ class GroupCoordinator:
         )
         self.consumers = self._consumers(dynamic_settings, image, new_short_id)
         self.shares = self._shares(dynamic_settings, image, share_coordinators, latest_offset)
+        self.streams = self._streams(dynamic_settings, image)
 
     def _shares(
         self,
@@ -210,6 +214,24 @@ class GroupCoordinator:
             coordinators=coordinators,
             latest_offset=latest_offset,
             new_group=lambda group_id: ShareGroup(group_id, self._rules),
+        )
+
+    def _streams(
+        self, dynamic_settings: Callable[[], Settings], image: Callable[[], ClusterImage]
+    ) -> StreamsMembership:
+        """The streams groups."""
+        return StreamsMembership(
+            clock=self._clock,
+            writer=self._writer,
+            protocol=StreamsProtocol(
+                max_size=self._settings.group_streams_max_size,
+                configs_of=lambda group_id: streams_configs(
+                    image().group_configs.get(group_id), dynamic_settings()
+                ),
+            ),
+            timers=self._group_timers,
+            image=image,
+            is_current=self._ownership.is_current,
         )
 
     def _consumers(
@@ -264,9 +286,10 @@ class GroupCoordinator:
         if isinstance(shard, Rejection):
             return JoinReply(error=shard.error)
         group = shard.groups.get(command.group_id)
-        if isinstance(group, ConsumerGroup):
-            if not group.is_empty:
-                return await self.consumers.join_classic(shard, group, command)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return await self.consumers.join_classic(shard, group, command)
+        if isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
+            self._group_timers.forget(shard, command.group_id)
             refused = self._writer.append(shard, group.tombstones())
             if isinstance(refused, Rejection):
                 return JoinReply(error=refused.error, member_id=command.member_id)
@@ -320,6 +343,15 @@ class GroupCoordinator:
         if isinstance(shard, Rejection):
             return shard
         return await self.shares.heartbeat(shard, command)
+
+    async def streams_heartbeat(self, command: StreamsHeartbeat) -> StreamsReply | Rejection:
+        """StreamsGroupHeartbeat."""
+        if not self.is_running:
+            return _NOT_RUNNING
+        shard = self.streams.protocol.check(command) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        return await self.streams.heartbeat(shard, command)
 
     # Offsets of share groups
 
@@ -530,6 +562,7 @@ class GroupCoordinator:
         yield from self.members.loaded(shard)
         yield from self.consumers.loaded(shard)
         yield from self.shares.loaded(shard)
+        yield from self.streams.loaded(shard)
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:

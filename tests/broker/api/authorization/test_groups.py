@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 from tests.support.security import GuardedApi, acl
 from txnsim.errors import ErrorCode
 from txnsim.interbroker.share_state import ShareKey
-from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
 from txnsim.types import uuid_text
 
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
@@ -22,6 +23,90 @@ async def test_positions_of_a_group_that_is_gone_are_not_deleted_by_topic(api: G
     )
     assert answer.error_code is not ErrorCode.none
     assert answer.topics == ()
+
+
+# Streams groups
+
+
+async def streams_heartbeat(api: GuardedApi, *names: str) -> Any:
+    """A member of a streams group with a state store joins."""
+    log = {"name": "log", "partitions": 0, "replication_factor": 0, "topic_configs": []}
+    return await api.ask(
+        "StreamsGroupHeartbeat",
+        1,
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        endpoint_information_epoch=0,
+        rebalance_timeout=timedelta(seconds=1),
+        topology={
+            "epoch": 0,
+            "subtopologies": [
+                {
+                    "subtopology_id": "0",
+                    "source_topics": names,
+                    "source_topic_regex": (),
+                    "state_changelog_topics": [log],
+                    "repartition_sink_topics": (),
+                    "repartition_source_topics": [],
+                    "copartition_groups": [],
+                }
+            ],
+        },
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id="p",
+        client_tags=[],
+    )
+
+
+async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi) -> None:
+    await has_coordinators(api)
+    assert (await streams_heartbeat(api, "orders")).error_code is NO_GROUP
+    api.grant(acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
+    refused = await streams_heartbeat(api, "orders")
+    assert (refused.error_code, refused.error_message) == (FORBIDDEN, None)
+    api.grant(acl(TOPIC, "log", Operation.DESCRIBE))
+    joined = await streams_heartbeat(api, "orders")
+    assert joined.error_code is ErrorCode.none
+    (missing,) = (each for each in joined.status if each.status_code == 3)
+    assert missing.status_detail == (
+        "Internal topics are missing: log; Unauthorized to CREATE on topics log."
+    )
+    assert "log" not in api.api.broker.image.topics
+    api.grant(acl(TOPIC, "log", Operation.CREATE))
+    await streams_heartbeat(api, "orders")
+    assert "log" in api.api.broker.image.topics
+
+
+async def test_a_streams_group_is_described_with_topics_that_may_be(api: GuardedApi) -> None:
+    await has_coordinators(api)
+    member = (acl(GROUP, "g", Operation.READ), acl(TOPIC, "orders", Operation.DESCRIBE))
+    api.grant(*member, acl(TOPIC, "log", Operation.DESCRIBE))
+    api.grant(acl(CLUSTER, CLUSTER_NAME, Operation.CREATE))
+    await streams_heartbeat(api, "orders")
+
+    async def described() -> Any:
+        answer = await api.ask(
+            "StreamsGroupDescribe",
+            1,
+            group_ids=["g", "none"],
+            include_authorized_operations=True,
+            include_topology_description=False,
+        )
+        return answer.groups[0]
+
+    shown = await described()
+    assert (shown.error_code, len(shown.members)) == (ErrorCode.none, 1)
+    assert shown.authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    api.revoke_all()
+    api.grant(*member)
+    hidden = await described()
+    assert (hidden.error_code, hidden.members, hidden.topology) == (FORBIDDEN, (), None)
+    assert hidden.error_message == (
+        "The described group uses topics that the client is not authorized to describe."
+    )
 
 
 # Share groups

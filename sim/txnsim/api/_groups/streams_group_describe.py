@@ -1,0 +1,200 @@
+"""StreamsGroupDescribe (key 89): streams groups, their topology and members (KIP-1071).
+
+Versions: 1 has the assignor, and whether there is a description of the topology. A group of another
+protocol does not exist here. Kafka's counterpart: KafkaApis.handleStreamsGroupDescribe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api._groups.describe_groups import group_operations
+from txnsim.api._groups.streams_group_heartbeat import has_streams_groups
+from txnsim.api.request import NOT_ASKED, Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.streams.assignor import STICKY
+from txnsim.group.streams.group import NO_OFFSETS, StreamsGroup, StreamsMember
+from txnsim.group.streams.tasks import NO_TASKS, Task, Tasks, by_subtopology
+from txnsim.group.streams.topology import Subtopology, TopicInfo
+from txnsim.wire.codec import build
+
+KEY: Final = 89
+
+_NOT_STORED: Final = 1
+"""Status code: no plugin keeps descriptions of topologies."""
+
+
+async def handle(request: Request) -> Reply:
+    """Describe each group."""
+    if not has_streams_groups(request):
+        return refuse(request, ErrorCode.unsupported_version)
+    found = await request.each_heavy(partial(_describe, request), request.message.group_ids)
+    return request.answer(groups=tuple(found))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every group."""
+    found = [failed(request, group_id, error) for group_id in request.message.group_ids]
+    return request.answer(groups=tuple(found))
+
+
+def failed(request: Request, group_id: str, error: ErrorCode) -> Any:
+    """A described group with an error alone."""
+    return _group(request, group_id, error_code=error)
+
+
+async def _describe(request: Request, group_id: str) -> Any:
+    if not group_id:
+        return _group(request, "", error_code=ErrorCode.invalid_group_id)
+    group = request.broker.groups.find(group_id)
+    if isinstance(group, Rejection):
+        is_missing = group.error is ErrorCode.group_id_not_found
+        reason = group.reason if is_missing else None
+        return _group(request, group_id, error_code=group.error, error_message=reason)
+    if not isinstance(group, StreamsGroup):
+        return _group(
+            request,
+            group_id,
+            error_code=ErrorCode.group_id_not_found,
+            error_message=f"Group {group_id} is not a streams group.",
+        )
+    members = tuple(group.members.values())
+    weigh = partial(_elements, group)
+    request.answers(sum(map(weigh, members)))
+    described = await request.each(partial(_member, request, group), members, weight=weigh)
+    message = request.message
+    is_asked = getattr(message, "include_topology_description", False)
+    return _group(
+        request,
+        group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=STICKY,
+        topology=_topology(request, group),
+        topology_description_status=_NOT_STORED if is_asked else 0,
+        members=tuple(described),
+        authorized_operations=group_operations(request)
+        if message.include_authorized_operations
+        else NOT_ASKED,
+    )
+
+
+def _group(request: Request, group_id: str, **values: object) -> Any:
+    return build(
+        request.schema.DescribedGroup,
+        **{
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "group_id": group_id,
+            "group_state": "",
+            "group_epoch": 0,
+            "assignment_epoch": 0,
+            "topology": None,
+            "members": (),
+            "authorized_operations": NOT_ASKED,
+            "topology_description": None,
+            "topology_description_status": 0,
+            "assignor_name": None,
+            **values,
+        },
+    )
+
+
+# Topology
+
+
+def _topology(request: Request, group: StreamsGroup) -> Any:
+    """The topology; once its topics exist, internal ones show their partition counts."""
+    known, configured = group.topology, group.memory.configured
+    if configured is not None and configured.is_ready and configured.subtopologies is not None:
+        epoch, parts = configured.epoch, configured.subtopologies
+    elif known is not None:
+        epoch, parts = known.epoch, known.subtopologies
+    else:
+        return None
+    return request.schema.Topology(
+        epoch=epoch,
+        subtopologies=tuple(_subtopology(request, parts[name]) for name in sorted(parts)),
+    )
+
+
+def _subtopology(request: Request, part: Subtopology) -> Any:
+    def topics(found: Iterable[TopicInfo]) -> tuple[Any, ...]:
+        return tuple(_topic(request, each) for each in sorted(found, key=lambda one: one.name))
+
+    return request.schema.Subtopology(
+        subtopology_id=part.subtopology_id,
+        source_topics=tuple(sorted(part.source_topics)),
+        repartition_sink_topics=tuple(sorted(part.repartition_sink_topics)),
+        state_changelog_topics=topics(part.state_changelog_topics),
+        repartition_source_topics=topics(part.repartition_source_topics),
+    )
+
+
+def _topic(request: Request, topic: TopicInfo) -> Any:
+    return request.schema.TopicInfo(
+        name=topic.name,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        topic_configs=_pairs(request, topic.topic_configs),
+    )
+
+
+def _pairs(request: Request, pairs: Iterable[tuple[str, str]]) -> tuple[Any, ...]:
+    return tuple(request.schema.KeyValue(key=key, value=value) for key, value in pairs)
+
+
+# Members
+
+
+def _elements(group: StreamsGroup, member: StreamsMember) -> int:
+    target = group.target.get(member.member_id, NO_TASKS)
+    kinds = (member.assigned.active, member.assigned.standby, target.active, target.standby)
+    return 1 + sum(map(len, kinds))
+
+
+def _member(request: Request, group: StreamsGroup, member: StreamsMember) -> Any:
+    schema = request.schema
+    offsets = group.memory.task_offsets.get(member.member_id, NO_OFFSETS)
+    host, port = member.endpoint or ("", 0)
+    return schema.Member(
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        user_endpoint=None if member.endpoint is None else schema.Endpoint(host=host, port=port),
+        client_tags=_pairs(request, member.client_tags.items()),
+        task_offsets=_offsets(request, offsets.offsets),
+        task_end_offsets=_offsets(request, offsets.end_offsets),
+        assignment=_assignment(request, member.assigned.tasks),
+        target_assignment=_assignment(request, group.target.get(member.member_id, NO_TASKS)),
+        is_classic=False,
+    )
+
+
+def _offsets(request: Request, offsets: Mapping[Task, int]) -> tuple[Any, ...]:
+    return tuple(
+        request.schema.TaskOffset(subtopology_id=name, partition=index, offset=offset)
+        for (name, index), offset in sorted(offsets.items())
+    )
+
+
+def _assignment(request: Request, tasks: Tasks) -> Any:
+    def ids(found: Iterable[Task]) -> tuple[Any, ...]:
+        return tuple(
+            request.schema.TaskIds(subtopology_id=name, partitions=indexes)
+            for name, indexes in sorted(by_subtopology(found))
+        )
+
+    return request.schema.Assignment(
+        active_tasks=ids(tasks.active),
+        standby_tasks=ids(tasks.standby),
+        warmup_tasks=ids(tasks.warmup),
+    )

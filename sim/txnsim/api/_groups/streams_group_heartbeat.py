@@ -1,0 +1,258 @@
+"""StreamsGroupHeartbeat (key 88): join, stay in, and leave a streams group (KIP-1071).
+
+Versions: 1 tells of missing client tags, and of the recovery lag. Internal topics that the topology
+lacks are made here, with the rights of the member. Kafka's counterparts:
+KafkaApis.handleStreamsGroupHeartbeat, AutoTopicCreationManager.createStreamsInternalTopics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final
+
+from txnsim.api.request import NO_THROTTLE, Reply, Request, may_describe
+from txnsim.controller.controller import NewTopic, name_complaint
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.streams.commands import EndpointPartitions, StreamsHeartbeat, StreamsReply
+from txnsim.group.streams.tasks import Task, by_subtopology
+from txnsim.group.streams.topology import (
+    Status,
+    Subtopology,
+    Told,
+    TopicInfo,
+    subtopology_of,
+    topics_of,
+)
+from txnsim.metadata.image import STREAMS_VERSION
+from txnsim.security.acls import Operation
+from txnsim.types import INTERNAL_TOPICS
+
+KEY: Final = 88
+
+DEVIATIONS: Final = (
+    "Streams groups follow Apache Kafka 4.4.0 also where `--as-version` is 4.2 or 4.3.",
+)
+
+_SHOWN: Final = 3
+
+
+async def handle(request: Request) -> Reply:
+    """Decide it; answered when the group's records are replicated."""
+    if not has_streams_groups(request):
+        return refuse(request, ErrorCode.unsupported_version)
+    message = request.message
+    topology = None
+    if message.topology is not None:
+        parts = tuple(map(subtopology_of, message.topology.subtopologies))
+        refusal = _refused_topics(request, parts)
+        if refusal is not None:
+            return _failed(request, refusal)
+        topology = (message.topology.epoch, parts)
+    tags, endpoint = message.client_tags, message.user_endpoint
+    outcome = await request.broker.groups.streams_heartbeat(
+        StreamsHeartbeat(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            member_epoch=message.member_epoch,
+            endpoints_epoch=message.endpoint_information_epoch,
+            instance_id=message.instance_id,
+            rack_id=message.rack_id,
+            rebalance_timeout_ms=round(message.rebalance_timeout.total_seconds() * 1_000),
+            topology=topology,
+            active=_tasks(message.active_tasks),
+            standby=_tasks(message.standby_tasks),
+            warmup=_tasks(message.warmup_tasks),
+            process_id=message.process_id,
+            endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
+            client_tags=None if tags is None else {tag.key: tag.value for tag in tags},
+            task_offsets=_offsets(message.task_offsets),
+            task_end_offsets=_offsets(message.task_end_offsets),
+            shutdown=message.shutdown_application,
+            client_id=request.client_id or "",
+            client_host=request.client_host,
+            api_version=request.api_version,
+        )
+    )
+    if isinstance(outcome, Rejection):
+        return _failed(request, outcome)
+    statuses = outcome.statuses
+    if outcome.topics_to_make:
+        statuses = _making(request, outcome)
+    return _answer(request, outcome, statuses)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for the whole request."""
+    return _failed(request, Rejection(error=error, reason=""))
+
+
+def has_streams_groups(request: Request) -> bool:
+    """Whether the cluster's level of ``streams.version`` has streams groups; their APIs are
+    advertised whatever that is.
+    """
+    return request.broker.image.features.get(STREAMS_VERSION, 0) > 0
+
+
+# The request
+
+
+def _refused_topics(request: Request, parts: tuple[Subtopology, ...]) -> Rejection | None:
+    """Why these topics can't be an application's."""
+    names = topics_of(parts)
+    internal = [name for name in names if name in INTERNAL_TOPICS]
+    if internal:
+        return _no_topology(
+            f"Use of Kafka internal topics {','.join(internal)} in a Kafka Streams topology is "
+            "prohibited."
+        )
+    invalid = [name for name in names if name_complaint(name) is not None]
+    if invalid:
+        return _no_topology(f"Topic names {','.join(invalid)} are not valid topic names.")
+    may = may_describe(request)
+    if may is None or all(map(may, names)):
+        return None
+    return Rejection(error=ErrorCode.topic_authorization_failed, reason="")
+
+
+def _no_topology(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.streams_invalid_topology, reason=reason)
+
+
+def _tasks(tasks: Iterable[Any] | None) -> frozenset[Task] | None:
+    if tasks is None:
+        return None
+    return frozenset((each.subtopology_id, index) for each in tasks for index in each.partitions)
+
+
+def _offsets(offsets: Iterable[Any] | None) -> tuple[tuple[Task, int], ...] | None:
+    if offsets is None:
+        return None
+    return tuple(((each.subtopology_id, each.partition), each.offset) for each in offsets)
+
+
+# Internal topics
+
+
+def _making(request: Request, reply: StreamsReply) -> tuple[Told, ...]:
+    """Have the missing topics made; the statuses, with what stood in the way so far."""
+    access, wanted = request.access, reply.topics_to_make
+    if access is not None and not access.may_cluster(Operation.CREATE):
+        denied = [name for name in wanted if not access.may_topic(Operation.CREATE, name)]
+        if denied:
+            return _with_detail(
+                reply.statuses, f"Unauthorized to CREATE on topics {', '.join(denied)}."
+            )
+    members, broker = request.broker.groups.streams, request.broker
+    problems = members.topic_problems(wanted)
+    asked = [topic for name, topic in wanted.items() if name not in problems]
+    if asked and broker.reaches_controller:
+        made = broker.metadata.create_topics([_new_topic(topic) for topic in asked])
+        for topic, outcome in zip(asked, made, strict=True):
+            if isinstance(outcome, Rejection):
+                text = outcome.reason or outcome.error.name
+                members.keep_topic_problem(topic.name, text, 2 * reply.heartbeat_interval_ms)
+    if not problems:
+        return reply.statuses
+    shown = ", ".join(f"{name} ({text})" for name, text in list(problems.items())[:_SHOWN])
+    more = f" and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
+    return _with_detail(reply.statuses, f"Creation failed: {shown}{more}.")
+
+
+def _new_topic(topic: TopicInfo) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor or -1,
+        configs=dict(topic.topic_configs),
+    )
+
+
+def _with_detail(statuses: tuple[Told, ...], text: str) -> tuple[Told, ...]:
+    return tuple(
+        (status, f"{detail}; {text}" if status is Status.MISSING_INTERNAL_TOPICS else detail)
+        for status, detail in statuses
+    )
+
+
+# The answer
+
+
+def _answer(request: Request, reply: StreamsReply, statuses: tuple[Told, ...]) -> Reply:
+    tasks = reply.tasks
+    lag = reply.acceptable_recovery_lag if request.api_version > 0 else 0
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message=None,
+        member_id=reply.member_id,
+        member_epoch=reply.member_epoch,
+        heartbeat_interval=timedelta(milliseconds=reply.heartbeat_interval_ms),
+        acceptable_recovery_lag=lag,
+        task_offset_interval=timedelta(milliseconds=reply.task_offset_interval_ms),
+        status=tuple(
+            request.schema.Status(status_code=status, status_detail=detail)
+            for status, detail in statuses
+        ),
+        active_tasks=None if tasks is None else _task_ids(request, tasks.active),
+        standby_tasks=None if tasks is None else _task_ids(request, tasks.standby),
+        warmup_tasks=None if tasks is None else _task_ids(request, tasks.warmup),
+        topology_description_required=False,
+        endpoint_information_epoch=reply.endpoints_epoch,
+        partitions_by_user_endpoint=None
+        if reply.endpoints is None
+        else tuple(_endpoint(request, each) for each in reply.endpoints),
+    )
+
+
+def _task_ids(request: Request, tasks: Iterable[Task]) -> tuple[Any, ...]:
+    return tuple(
+        request.schema.TaskIds(subtopology_id=name, partitions=indexes)
+        for name, indexes in by_subtopology(tasks)
+    )
+
+
+def _endpoint(request: Request, served: EndpointPartitions) -> Any:
+    schema = request.schema
+
+    def partitions(topics: Iterable[tuple[str, tuple[int, ...]]]) -> tuple[Any, ...]:
+        return tuple(
+            schema.TopicPartition(topic=name, partitions=indexes) for name, indexes in topics
+        )
+
+    host, port = served.endpoint
+    return schema.EndpointToPartitions(
+        user_endpoint=schema.Endpoint(host=host, port=port),
+        active_partitions=partitions(served.active),
+        standby_partitions=partitions(served.standby),
+    )
+
+
+_SILENT: Final = frozenset(
+    {
+        ErrorCode.unknown_server_error,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
+"""Errors without a message: missing coordinators and internal faults."""
+
+
+def _failed(request: Request, refusal: Rejection) -> Reply:
+    reason = "" if refusal.error in _SILENT else refusal.reason
+    return request.answer(
+        error_code=refusal.error,
+        error_message=reason or None,
+        member_id="",
+        member_epoch=0,
+        heartbeat_interval=NO_THROTTLE,
+        acceptable_recovery_lag=-1 if request.api_version > 0 else 0,
+        task_offset_interval=NO_THROTTLE,
+        status=(),
+        active_tasks=None,
+        standby_tasks=None,
+        warmup_tasks=None,
+        topology_description_required=False,
+        endpoint_information_epoch=0,
+        partitions_by_user_endpoint=None,
+    )

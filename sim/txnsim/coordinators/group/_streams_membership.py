@@ -1,0 +1,205 @@
+"""Streams groups, from the outside: heartbeats, sessions, the delay before the first assignment.
+
+The shell around ``group.streams``: it writes what a decision says, sees to timers, and answers when
+the records are replicated.
+
+Counterpart in Kafka: the timers of GroupMetadataManager's streams half, and the cache of errors in
+AutoTopicCreationManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.coordinators.group._membership import GroupTimers
+from txnsim.coordinators.group._writer import GroupWriter
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.commands import TimerKind, TimerSet
+from txnsim.group.records import GroupRecord
+from txnsim.group.shard import GroupShard
+from txnsim.group.state import Group
+from txnsim.group.streams.commands import StreamsHeartbeat, StreamsOutcome, StreamsReply
+from txnsim.group.streams.group import StreamsGroup
+from txnsim.group.streams.protocol import StreamsProtocol
+from txnsim.loggers import Logger
+from txnsim.metadata.image import ClusterImage
+from txnsim.runtime.env import Clock
+
+_log: Final = Logger("txnsim.group")
+
+
+class _Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat leads to."""
+
+    group: StreamsGroup
+    outcome: StreamsOutcome
+    before: tuple[GroupRecord, ...] = ()
+    """Written first: an empty classic group of that id goes."""
+
+    @property
+    def records(self) -> tuple[GroupRecord, ...]:
+        """Every record, in log order."""
+        return (*self.before, *self.outcome.records)
+
+
+class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
+    """The streams groups of one broker."""
+
+    clock: Clock
+    writer: GroupWriter
+    protocol: StreamsProtocol
+    timers: GroupTimers
+    image: Callable[[], ClusterImage]
+    is_current: Callable[[GroupShard], bool]
+    _topic_problems: dict[str, tuple[str, int]] = {}
+    """Internal topic -> the controller's error, and when heartbeats stop repeating it."""
+
+    # Requests
+
+    async def heartbeat(
+        self, shard: GroupShard, command: StreamsHeartbeat
+    ) -> StreamsReply | Rejection:
+        """Decide, write, answer when that is replicated."""
+        decided = self._decided(shard, command)
+        if isinstance(decided, Rejection):
+            return decided
+        waiting = self.writer.admit(shard, None) if decided.records else None
+        if waiting is not None:
+            refused = await waiting
+            if refused is not None:
+                return refused
+            if not self.is_current(shard):
+                return Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
+            decided = self._decided(shard, command)  # the group may be another one by now
+            if isinstance(decided, Rejection):
+                return decided
+        written = self._written(shard, decided)
+        if isinstance(written, Rejection):
+            return written
+        if written is not None:
+            error = await self.writer.committed(shard, written)
+            if error:
+                return Rejection(error=error, reason="the records could not be replicated in time")
+        assert decided.outcome.reply is not None
+        return decided.outcome.reply
+
+    def _decided(self, shard: GroupShard, command: StreamsHeartbeat) -> _Decided | Rejection:
+        group_id = command.group_id
+        known = shard.groups.get(group_id)
+        if command.member_epoch < 0:
+            found = _streams_group(shard.find(group_id))
+            if isinstance(found, Rejection):
+                return found
+            outcome = self.protocol.leave(found, command)
+            return (
+                outcome
+                if isinstance(outcome, Rejection)
+                else _Decided(group=found, outcome=outcome)
+            )
+        before: tuple[GroupRecord, ...] = ()
+        group = known
+        if command.member_epoch == 0 and isinstance(known, ClassicGroup) and known.is_empty:
+            before, group = tuple(known.tombstones()), None
+        if group is None:
+            if command.member_epoch != 0:
+                return Rejection(
+                    error=ErrorCode.group_id_not_found,
+                    reason=f"Streams group {group_id} not found.",
+                )
+            group = StreamsGroup(group_id)
+        found = _streams_group(group)
+        if isinstance(found, Rejection):
+            return found
+        decided = self.protocol.heartbeat(
+            found,
+            command,
+            image=self.image(),
+            now_ms=self.clock.now_ms(),
+            is_delayed=self.timers.is_armed(shard, TimerKind.ASSIGNMENT, group_id),
+            is_known=known is not None,
+        )
+        if isinstance(decided, Rejection):
+            return decided
+        return _Decided(group=found, outcome=decided, before=before)
+
+    # Writing
+
+    def _written(self, shard: GroupShard, decided: _Decided) -> int | Rejection | None:
+        """Write an outcome and see to its timers; offset of its last record, None without any."""
+        group, outcome = decided.group, decided.outcome
+        if decided.before:
+            self.timers.forget(shard, group.group_id)
+        written: int | Rejection | None = None
+        is_living = shard.groups.get(group.group_id) is group
+        if outcome.memory is not None and is_living:
+            # A group that is made now begins with what the log has alone, as in Kafka.
+            group.memory = outcome.memory
+        if decided.records:
+            written = self.writer.append(shard, decided.records)
+            if isinstance(written, Rejection):
+                return written
+        for effect in outcome.effects:
+            if isinstance(effect, TimerSet):
+                self.timers.arm(shard, effect, self._fire)
+            else:
+                self.timers.disarm(shard, effect)
+        return written
+
+    def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
+        """Sessions, revocations or the delay of a first assignment are over. After an error of the
+        log the next heartbeat decides again, or a coordinator that loads.
+        """
+        for timer in timers:
+            self._over(shard, timer)
+
+    def _over(self, shard: GroupShard, timer: TimerSet) -> None:
+        group = shard.groups.get(timer.group_id)
+        if not self.is_current(shard) or not isinstance(group, StreamsGroup):
+            return
+        if timer.kind is TimerKind.ASSIGNMENT:
+            outcome = self.protocol.delay_over(group, now_ms=self.clock.now_ms())
+        else:
+            outcome = self.protocol.too_late(group, timer)
+        written = self._written(shard, _Decided(group=group, outcome=outcome))
+        if isinstance(written, Rejection):
+            _log.warning("group.write-refused", group=timer.group_id, reason=written.reason)
+
+    # Life of a shard
+
+    def loaded(self, shard: GroupShard) -> Iterator[int]:
+        """Give every member that the log knows the time of a session to show itself; yields after
+        each.
+        """
+        for group in tuple(shard.groups.values()):
+            if isinstance(group, StreamsGroup):
+                for timer in tuple(self.protocol.resumed(group)):
+                    if timer.member_id in group.members:
+                        self.timers.arm(shard, timer, self._fire)
+                    yield 1
+
+    # Internal topics
+
+    def topic_problems(self, names: Iterable[str]) -> dict[str, str]:
+        """Recent creation errors, by internal topic."""
+        now_ms = self.clock.now_ms()
+        known = self._topic_problems
+        for name in [name for name, (_, until_ms) in known.items() if until_ms <= now_ms]:
+            del known[name]
+        return {name: known[name][0] for name in names if name in known}
+
+    def keep_topic_problem(self, name: str, text: str, ttl_ms: int) -> None:
+        """Repeat a creation error in heartbeats for ``ttl_ms``."""
+        self._topic_problems[name] = (text, self.clock.now_ms() + ttl_ms)
+
+
+def _streams_group(group: Group | Rejection) -> StreamsGroup | Rejection:
+    if isinstance(group, StreamsGroup | Rejection):
+        return group
+    return Rejection(
+        error=ErrorCode.group_id_not_found,
+        reason=f"Group {group.group_id} is not a streams group.",
+    )

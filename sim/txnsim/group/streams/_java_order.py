@@ -1,0 +1,85 @@
+"""The order in which Java goes through a hash map and a priority queue. Pure.
+
+Kafka's assignor takes members as a HashMap gives them, and processes as a PriorityQueue does where
+their loads are equal. Who wants its answers has to take them in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeVar
+
+_BUCKETS: Final = 16
+T = TypeVar("T")
+
+
+def java_order(names: Iterable[str], *, capacity: int = _BUCKETS) -> list[str]:
+    """Keys in a HashMap's iteration order.
+
+    Args:
+        names: Insertion order, which colliding keys of one bucket keep.
+        capacity: Initial capacity, rounded up to a power of two.
+    """
+    distinct = list(dict.fromkeys(names))
+    buckets = 1
+    while buckets < capacity:
+        buckets *= 2
+    while len(distinct) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(distinct, key=lambda name: _spread(name) & (buckets - 1))
+
+
+def _spread(text: str) -> int:
+    """String.hashCode, and what HashMap makes of it."""
+    found = 0
+    data = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(data), 2):
+        found = (31 * found + int.from_bytes(data[at : at + 2], "big")) & 0xFFFF_FFFF
+    return found ^ found >> 16
+
+
+class JavaQueue(Generic[T]):
+    """A PriorityQueue: a heap in an array, which says what comes first of equals."""
+
+    def __init__(self, items: Iterable[T], load: Callable[[T], float]) -> None:
+        self._load = load
+        self._heap: list[T] = []
+        for item in items:
+            self.add(item)
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, item: T) -> None:
+        """Insert an item (offer)."""
+        heap, load = self._heap, self._load(item)
+        heap.append(item)
+        at = len(heap) - 1
+        while at > 0:
+            parent = (at - 1) // 2
+            if load >= self._load(heap[parent]):
+                break
+            heap[at] = heap[parent]
+            at = parent
+        heap[at] = item
+
+    def poll(self) -> T:
+        """Remove the item with the least load."""
+        heap = self._heap
+        least, last = heap[0], heap.pop()
+        if heap:
+            self._sink(last)
+        return least
+
+    def _sink(self, item: T) -> None:
+        """Let one sink from the top to where it belongs."""
+        heap, load, at = self._heap, self._load(item), 0
+        while (child := 2 * at + 1) < len(heap):
+            right = child + 1
+            if right < len(heap) and self._load(heap[child]) > self._load(heap[right]):
+                child = right
+            if load <= self._load(heap[child]):
+                break
+            heap[at] = heap[child]
+            at = child
+        heap[at] = item

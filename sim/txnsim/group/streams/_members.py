@@ -1,0 +1,240 @@
+"""Members of streams groups (KIP-1071): find the sender of a heartbeat and check it. Pure.
+
+Counterpart in Kafka: GroupMetadataManager.getOrMaybeCreate*StreamsGroupMember,
+throwIfStreamsGroupMemberEpochIsInvalid, replaceStreamsMember, and
+GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsInvalid.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_group import LEFT_FOR_A_WHILE
+from txnsim.group.streams._records import (
+    StreamsCurrentDeleted,
+    StreamsCurrentStored,
+    StreamsMemberDeleted,
+    StreamsMemberStored,
+    StreamsRecord,
+    StreamsTargetDeleted,
+    StreamsTargetStored,
+)
+from txnsim.group.streams.commands import StreamsHeartbeat
+from txnsim.group.streams.group import StreamsGroup, StreamsMember
+from txnsim.group.streams.tasks import NO_TASKS, Held, Tasks
+
+
+def check_heartbeat(command: StreamsHeartbeat) -> Rejection | None:
+    """Errors of a heartbeat that don't depend on the group."""
+    parts = command.topology[1] if command.topology is not None else ()
+    if any(each.source_topic_regex for each in parts):
+        return _invalid("Regular expressions for source topics are not supported yet.")
+    names = {
+        "MemberId": command.member_id,
+        "GroupId": command.group_id,
+        "InstanceId": command.instance_id,
+        "RackId": command.rack_id,
+    }
+    for what, name in names.items():
+        if name is not None and not name.strip():
+            return _invalid(f"{what} can't be empty.")
+    epoch = command.member_epoch
+    if epoch == 0:
+        return _check_join(command)
+    if epoch == LEFT_FOR_A_WHILE and command.instance_id is None:
+        return _invalid("InstanceId can't be null.")
+    if epoch < LEFT_FOR_A_WHILE:
+        return _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+    told = (command.active, command.standby, command.warmup)
+    if None in told and told != (None, None, None):
+        return _invalid("If one task-type is non-null, all must be non-null.")
+    if command.topology is not None:
+        return _invalid("Topology can only be provided when (re-)joining.")
+    return None
+
+
+def _check_join(command: StreamsHeartbeat) -> Rejection | None:
+    if command.rebalance_timeout_ms == -1:
+        return _invalid("RebalanceTimeoutMs must be provided in first request.")
+    owned = {"Active": command.active, "Standby": command.standby, "Warmup": command.warmup}
+    for what, tasks in owned.items():
+        if tasks is None or tasks:
+            return _invalid(f"{what}Tasks must be empty when (re-)joining.")
+    if command.topology is None:
+        return _invalid("Topology must be non-null when (re-)joining.")
+    for part in command.topology[1]:
+        for topic in part.state_changelog_topics:
+            if topic.partitions:
+                return Rejection(
+                    error=ErrorCode.streams_invalid_topology,
+                    reason=f"Changelog topic {topic.name} must have an undefined partition count, "
+                    f"but it is set to {topic.partitions}.",
+                )
+    return None
+
+
+def _invalid(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)
+
+
+def member_of(
+    group: StreamsGroup, command: StreamsHeartbeat, records: list[StreamsRecord]
+) -> StreamsMember | Rejection:
+    """The member; a new one where it joins.
+
+    A static member that comes back takes over the state of its last life: ``records`` then hold the
+    records to write first.
+    """
+    member_id, instance_id = command.member_id, command.instance_id
+    if command.member_epoch != 0:
+        member = sender_of(group, member_id, instance_id)
+        if isinstance(member, Rejection):
+            return member
+        return _check_epoch(member, command) or member
+    existing = None if instance_id is None else group.static_member(instance_id)
+    if existing is None:
+        return group.members.get(member_id) or StreamsMember(member_id=member_id)
+    if existing.member_epoch != LEFT_FOR_A_WHILE:
+        return Rejection(
+            error=ErrorCode.unreleased_instance_id,
+            reason=f"Static member {member_id} with instance id {instance_id} "
+            "cannot join the group because the instance id is owned by "
+            f"{existing.member_id} member.",
+        )
+    return _replace(group, existing, member_id, records)
+
+
+def sender_of(
+    group: StreamsGroup, member_id: str, instance_id: str | None
+) -> StreamsMember | Rejection:
+    """A member that is there; an instance id belongs to one member at a time."""
+    if instance_id is None:
+        return group.members.get(member_id) or group.unknown(member_id)
+    member = group.static_member(instance_id)
+    if member is None:
+        return Rejection(
+            error=ErrorCode.unknown_member_id, reason=f"Instance id {instance_id} is unknown."
+        )
+    if member.member_id != member_id:
+        return Rejection(
+            error=ErrorCode.fenced_instance_id,
+            reason=f"Static member {member_id} with instance id {instance_id} was "
+            f"fenced by member {member.member_id}.",
+        )
+    return member
+
+
+def _check_epoch(member: StreamsMember, command: StreamsHeartbeat) -> Rejection | None:
+    """A member at its last epoch may have missed an answer; with anything else it is a zombie."""
+    epoch, owned = command.member_epoch, command.owned
+    if epoch == member.member_epoch:
+        return None
+    is_late = epoch == member.previous_member_epoch and epoch < member.member_epoch
+    if is_late and owned is not None and _has_only(member.assigned, owned):
+        return None
+    word = "greater" if epoch > member.member_epoch else "smaller"
+    return Rejection(
+        error=ErrorCode.fenced_member_epoch,
+        reason=f"The streams group member has a {word} member epoch ({epoch}) than the one known "
+        f"by the group coordinator ({member.member_epoch}). The member must abandon all its"
+        " partitions and rejoin.",
+    )
+
+
+def _has_only(held: Held, owned: Tasks) -> bool:
+    return (
+        owned.active <= held.active.keys()
+        and owned.standby <= held.standby
+        and owned.warmup <= held.warmup
+    )
+
+
+def told(member: StreamsMember, command: StreamsHeartbeat) -> StreamsMember:
+    """The member with the news of the heartbeat."""
+    is_joining = command.member_epoch == 0
+    timeout_ms, topology = command.rebalance_timeout_ms, command.topology
+    return msgspec.structs.replace(
+        member,
+        instance_id=member.instance_id if command.instance_id is None else command.instance_id,
+        rack_id=member.rack_id if command.rack_id is None else command.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        topology_epoch=member.topology_epoch if topology is None else topology[0],
+        client_id=command.client_id,
+        client_host=command.client_host,
+        process_id=member.process_id if command.process_id is None else command.process_id,
+        client_tags=member.client_tags if command.client_tags is None else command.client_tags,
+        endpoint=command.endpoint if is_joining else command.endpoint or member.endpoint,
+    )
+
+
+def _replace(
+    group: StreamsGroup, old: StreamsMember, new_id: str, records: list[StreamsRecord]
+) -> StreamsMember:
+    """Hand everything of a static member to its next life."""
+    group_id = group.group_id
+    new = msgspec.structs.replace(old, member_id=new_id, member_epoch=0, previous_member_epoch=0)
+    records += member_tombstones(group_id, old.member_id)
+    records.append(member_record(group_id, new))
+    records.append(target_record(group_id, new_id, group.target.get(old.member_id, NO_TASKS)))
+    records.append(current_record(group_id, new))
+    return new
+
+
+def member_tombstones(group_id: str, member_id: str) -> tuple[StreamsRecord, ...]:
+    """All tombstones of a member in deletion order."""
+    return (
+        StreamsCurrentDeleted(group_id=group_id, member_id=member_id),
+        StreamsTargetDeleted(group_id=group_id, member_id=member_id),
+        StreamsMemberDeleted(group_id=group_id, member_id=member_id),
+    )
+
+
+def member_record(group_id: str, member: StreamsMember) -> StreamsMemberStored:
+    """The record of a member for the log."""
+    return StreamsMemberStored(
+        group_id=group_id,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        endpoint=member.endpoint,
+        client_tags=tuple(sorted(member.client_tags.items())),
+    )
+
+
+def target_record(group_id: str, member_id: str, tasks: Tasks) -> StreamsTargetStored:
+    """The record of a member's target for the log."""
+    return StreamsTargetStored(
+        group_id=group_id,
+        member_id=member_id,
+        active=tuple(sorted(tasks.active)),
+        standby=tuple(sorted(tasks.standby)),
+        warmup=tuple(sorted(tasks.warmup)),
+    )
+
+
+def current_record(group_id: str, member: StreamsMember) -> StreamsCurrentStored:
+    """The record of what a member has for the log."""
+    has, revoked = member.assigned, member.pending_revocation
+    return StreamsCurrentStored(
+        group_id=group_id,
+        member_id=member.member_id,
+        member_epoch=member.member_epoch,
+        previous_member_epoch=member.previous_member_epoch,
+        state=member.state,
+        active=_epochs(has),
+        standby=tuple(sorted(has.standby)),
+        warmup=tuple(sorted(has.warmup)),
+        active_revoked=_epochs(revoked),
+        standby_revoked=tuple(sorted(revoked.standby)),
+        warmup_revoked=tuple(sorted(revoked.warmup)),
+    )
+
+
+def _epochs(held: Held) -> tuple[tuple[str, int, int], ...]:
+    return tuple(sorted((name, index, epoch) for (name, index), epoch in held.active.items()))

@@ -1,0 +1,214 @@
+"""One step of a member towards its target assignment. Pure.
+
+A member first gives up the tasks that it loses, and reports that; only then does its epoch move on.
+It gets a task when nobody else runs it, and when no other member of its process has a copy of it,
+as the two would use one directory. A copy that becomes the active task stays until that is granted.
+
+Counterpart in Kafka: CurrentAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import assert_never
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.streams.group import StreamsMember
+from txnsim.group.streams.tasks import NOTHING_HELD, Held, MemberState, Task, Tasks
+
+
+class Holders(msgspec.Struct, frozen=True, kw_only=True):
+    """Task -> processes holding it, pending revocations included."""
+
+    active: Mapping[Task, str] = {}
+    standby: Mapping[Task, frozenset[str]] = {}
+    warmup: Mapping[Task, frozenset[str]] = {}
+
+
+def holders_of(members: Iterable[StreamsMember]) -> Holders:
+    """Index tasks of members by process."""
+    active: dict[Task, str] = {}
+    standby: dict[Task, frozenset[str]] = {}
+    warmup: dict[Task, frozenset[str]] = {}
+    for member in members:
+        process = member.process_id
+        for held in (member.assigned, member.pending_revocation):
+            active |= dict.fromkeys(held.active, process)
+            for copies, tasks in ((standby, held.standby), (warmup, held.warmup)):
+                for task in tasks:
+                    copies[task] = copies.get(task, frozenset()) | {process}
+    return Holders(active=active, standby=standby, warmup=warmup)
+
+
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
+    """A member's target, and what it still waits for."""
+
+    assignment_epoch: int
+    tasks: Tasks
+    owned: Tasks | None
+    """What the member reports to have; None for no change."""
+    holders: Holders
+
+    def still_has(self, revoked: Held) -> bool:
+        """Whether the member still reports revoked tasks."""
+        return self.owned is None or self.owned.has_some_of(revoked)
+
+
+def reconcile(member: StreamsMember, goal: Goal) -> StreamsMember | Rejection:
+    """The member after one step.
+
+    Returns:
+        The member, the same one where there is nothing to do; FENCED_MEMBER_EPOCH where its state
+        is of a later release and it must start again.
+    """
+    match member.state:
+        case MemberState.STABLE:
+            if member.member_epoch == goal.assignment_epoch:
+                return member
+            return _Step(member, goal).taken(member.member_epoch)
+        case MemberState.UNREVOKED_TASKS:
+            if goal.still_has(member.pending_revocation):
+                return member
+            return _Step(member, goal).taken(member.member_epoch + 1)
+        case MemberState.UNRELEASED_TASKS:
+            return _Step(member, goal).taken(member.member_epoch)
+        case MemberState.UNKNOWN:
+            if goal.owned is not None and goal.owned.is_empty:
+                return _Step(member, goal).taken(goal.assignment_epoch)
+            return Rejection(
+                error=ErrorCode.fenced_member_epoch,
+                reason="The streams group member is in a unknown state. The member must abandon "
+                "all its tasks and rejoin.",
+            )
+        case _:
+            assert_never(member.state)
+
+
+class _Way:
+    """Tasks of one kind (active, standby, warm-up): kept, lost, newly granted."""
+
+    def __init__(
+        self, mine: Iterable[Task], target: frozenset[Task], is_taken: Callable[[Task], bool]
+    ) -> None:
+        mine = frozenset(mine)
+        wanted = target - mine
+        self.kept = set(mine & target)
+        self.lost = set(mine - target)
+        self.got = {task for task in wanted if not is_taken(task)}
+        self.waits = len(self.got) < len(wanted)
+
+    def grant(self, task: Task) -> bool:
+        """Keep a newly granted task without waiting; False unless granted."""
+        if task not in self.got:
+            return False
+        self.got.remove(task)
+        self.kept.add(task)
+        return True
+
+
+class _Step:
+    """A step towards the target, with what each kind of tasks gains and loses."""
+
+    def __init__(self, member: StreamsMember, goal: Goal) -> None:
+        self._member, self._goal = member, goal
+        mine, tasks = member.assigned, goal.tasks
+        self._active = _Way(mine.active, tasks.active, self._is_active_taken)
+        self._standby = _Way(mine.standby, tasks.standby, self._is_standby_taken)
+        self._warmup = _Way(mine.warmup, tasks.warmup, self._is_warmup_taken)
+
+    # Who stands in the way
+
+    def _is_active_taken(self, task: Task) -> bool:
+        return (
+            task in self._goal.holders.active
+            or self._has_other_copy(self._goal.holders.standby, self._member.assigned.standby, task)
+            or self._has_other_copy(self._goal.holders.warmup, self._member.assigned.warmup, task)
+        )
+
+    def _is_standby_taken(self, task: Task) -> bool:
+        return (
+            (self._runs_here(task) and task not in self._member.assigned.active)
+            or self._has_copy(self._goal.holders.standby, task)
+            or self._has_other_copy(self._goal.holders.warmup, self._member.assigned.warmup, task)
+        )
+
+    def _is_warmup_taken(self, task: Task) -> bool:
+        return (
+            self._runs_here(task)
+            or self._has_other_copy(self._goal.holders.standby, self._member.assigned.standby, task)
+            or self._has_copy(self._goal.holders.warmup, task)
+        )
+
+    def _runs_here(self, task: Task) -> bool:
+        """Whether the member's process runs the task."""
+        return self._goal.holders.active.get(task) == self._member.process_id
+
+    def _has_copy(self, holders: Mapping[Task, frozenset[str]], task: Task) -> bool:
+        """Whether its process has a copy."""
+        return self._member.process_id in holders.get(task, ())
+
+    def _has_other_copy(
+        self, holders: Mapping[Task, frozenset[str]], mine: frozenset[Task], task: Task
+    ) -> bool:
+        """Whether another thread of its process holds a copy."""
+        return self._has_copy(holders, task) and task not in mine
+
+    # The step
+
+    def taken(self, member_epoch: int) -> StreamsMember:
+        """The member after it.
+
+        Args:
+            member_epoch: Its epoch where it has to give tasks up first.
+        """
+        mine, goal = self._member.assigned, self._goal
+        active, standby, warmup = self._active, self._standby, self._warmup
+        for task in mine.active:
+            standby.grant(task)  # who ran it has its state
+        for task in mine.standby:
+            if warmup.grant(task):
+                standby.lost.discard(task)
+        for task in mine.warmup:
+            if standby.grant(task):
+                warmup.lost.discard(task)
+        standby.lost -= goal.tasks.active  # a copy that is to run is not given up
+        warmup.lost -= goal.tasks.active
+        lost = Held(
+            active={task: mine.active[task] for task in sorted(active.lost)},
+            standby=frozenset(standby.lost),
+            warmup=frozenset(warmup.lost),
+        )
+        must_revoke = not lost.is_empty and goal.still_has(lost)
+        started = frozenset() if must_revoke else frozenset(active.got)
+        standby.kept |= (mine.standby & goal.tasks.active) - started
+        warmup.kept |= (mine.warmup & goal.tasks.active) - started
+        kept = Held(
+            active={task: mine.active[task] for task in sorted(active.kept)},
+            standby=frozenset(standby.kept),
+            warmup=frozenset(warmup.kept),
+        )
+        if must_revoke:
+            return self._moved(MemberState.UNREVOKED_TASKS, member_epoch, kept, lost)
+        got = dict.fromkeys(sorted(active.got), goal.assignment_epoch)
+        has = Held(
+            active={**kept.active, **got},
+            standby=kept.standby | standby.got,
+            warmup=kept.warmup | warmup.got,
+        )
+        waits = active.waits or standby.waits or warmup.waits
+        state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
+        return self._moved(state, goal.assignment_epoch, has, NOTHING_HELD)
+
+    def _moved(
+        self, state: MemberState, member_epoch: int, has: Held, revoked: Held
+    ) -> StreamsMember:
+        return msgspec.structs.replace(
+            self._member,
+            state=state,
+            previous_member_epoch=self._member.member_epoch,
+            member_epoch=member_epoch,
+            assigned=has,
+            pending_revocation=revoked,
+        )

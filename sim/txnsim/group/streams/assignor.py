@@ -1,0 +1,263 @@
+"""The assignor of streams groups: *sticky*. Pure.
+
+Tasks stay where they are as long as no member has more than its share; then they go to who has a
+copy of their state, then to the process with the least load. Standbys go to other processes.
+
+Counterpart in Kafka: StickyTaskAssignor, ProcessState.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.group.streams._java_order import JavaQueue, java_order
+from txnsim.group.streams.tasks import Task, Tasks
+
+STICKY: Final = "sticky"
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as the assignor sees it."""
+
+    process_id: str
+    """Members of one process share its state."""
+    active: frozenset[Task] = frozenset()
+    standby: frozenset[Task] = frozenset()
+    offsets: Mapping[Task, int] = {}
+    """Sums of changelog offsets that it has reported."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """A subtopology as the assignor sees it."""
+
+    tasks: int
+    is_stateful: bool
+
+
+class _Member(msgspec.Struct, frozen=True):
+    process_id: str
+    member_id: str
+
+
+class _Process:
+    """A process, its members, and what they got so far."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        """Member -> number of its tasks."""
+        self.tasks: set[Task] = set()
+        self.active: dict[str, set[Task]] = {}
+        self.standby: dict[str, set[Task]] = {}
+        self._taken = 0
+        self._by_load: JavaQueue[str] | None = None
+
+    @property
+    def load(self) -> float:
+        """Tasks for each member."""
+        return self._taken / len(self.counts)
+
+    def join(self, member_id: str) -> None:
+        """The member belongs to it."""
+        self.counts[member_id] = 0
+        self.active[member_id] = set()
+        self.standby[member_id] = set()
+
+    def give(self, member_id: str, task: Task, *, is_active: bool) -> int:
+        """Assign a task to a member; returns its number of tasks."""
+        self._by_load = None
+        return self._give(member_id, task, is_active=is_active)
+
+    def give_least(self, task: Task, *, is_active: bool) -> int:
+        """Assign a task to the least loaded member."""
+        if self._by_load is None:
+            self._by_load = JavaQueue(java_order(self.counts), self.counts.__getitem__)
+        member_id = self._by_load.poll()
+        count = self._give(member_id, task, is_active=is_active)
+        self._by_load.add(member_id)
+        return count
+
+    def _give(self, member_id: str, task: Task, *, is_active: bool) -> int:
+        self._taken += 1
+        self.tasks.add(task)
+        (self.active if is_active else self.standby)[member_id].add(task)
+        self.counts[member_id] += 1
+        return self.counts[member_id]
+
+
+class _Share:
+    """Quota of tasks per member; full members leave, the quota is divided anew."""
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._tasks, self._members = tasks, members
+        self.each = _ceiling(tasks, members)
+
+    def reached(self, count: int) -> None:
+        """A member has ``count`` tasks now."""
+        if count == self.each:
+            self._members -= 1
+            self._tasks -= count
+            self.each = _ceiling(self._tasks, self._members)
+
+
+def _ceiling(tasks: int, members: int) -> int:
+    return -(-tasks // members) if members else 0
+
+
+def assign_sticky(
+    members: Mapping[str, Candidate], parts: Mapping[str, Part], *, standbys: int
+) -> dict[str, Tasks]:
+    """Tasks of each member.
+
+    Args:
+        members: By id.
+        parts: Subtopologies by id, sorted.
+        standbys: Copies of each stateful task.
+    """
+    return _Assignment(members, parts, standbys).done()
+
+
+class _Assignment:
+    def __init__(
+        self, members: Mapping[str, Candidate], parts: Mapping[str, Part], standbys: int
+    ) -> None:
+        self._parts, self._standbys = parts, standbys
+        active = sum(each.tasks for each in parts.values())
+        copies = sum(each.tasks * standbys for each in parts.values() if each.is_stateful)
+        self._active_share = _Share(active, len(members))
+        self._share = _Share(active + copies, len(members))
+        self._processes: dict[str, _Process] = {}
+        self._active_before: dict[Task, _Member] = {}
+        self._standby_before: dict[Task, list[_Member]] = {}
+        ranked: dict[Task, list[tuple[bool, int, _Member]]] = {}
+        order = java_order(members)
+        for member_id in order:
+            candidate = members[member_id]
+            member = _Member(candidate.process_id, member_id)
+            self._processes.setdefault(member.process_id, _Process()).join(member_id)
+            self._active_before |= dict.fromkeys(candidate.active, member)
+            for task in candidate.standby:
+                offset = candidate.offsets.get(task, 0)
+                ranked.setdefault(task, []).append((False, -offset, member))
+            for task, offset in candidate.offsets.items():
+                if task not in candidate.standby:
+                    ranked.setdefault(task, []).append((True, -offset, member))
+        for task, found in ranked.items():
+            found.sort(key=lambda one: one[:2])
+            self._standby_before[task] = [member for _, _, member in found]
+        self._order = order
+
+    def done(self) -> dict[str, Tasks]:
+        """Active tasks first, standbys afterwards."""
+        self._assign_active()
+        if self._standbys > 0:
+            self._assign_standbys()
+        return {
+            member_id: Tasks(
+                active=frozenset(process.active[member_id]),
+                standby=frozenset(process.standby[member_id]),
+            )
+            for process in self._processes.values()
+            for member_id in process.counts
+        }
+
+    # Active tasks
+
+    def _assign_active(self) -> None:
+        tasks = self._tasks(is_stateful=False)
+        tasks.sort(key=lambda task: (task[1], task[0]))
+        left = [task for task in tasks if not self._kept(task, self._active_before.get(task))]
+        left = [task for task in left if not self._kept(task, self._least_loaded(task))]
+        queue = self._queue()
+        for task in sorted(left):
+            process = queue.poll()
+            self._given(process.give_least(task, is_active=True))
+            queue.add(process)
+
+    def _kept(self, task: Task, member: _Member | None) -> bool:
+        """Assign a task to its previous holder, within the quota."""
+        if member is None:
+            return False
+        process = self._processes[member.process_id]
+        if process.counts[member.member_id] >= self._active_share.each:
+            return False
+        self._given(process.give(member.member_id, task, is_active=True))
+        return True
+
+    def _given(self, count: int) -> None:
+        self._active_share.reached(count)
+        self._share.reached(count)
+
+    # Standbys
+
+    def _assign_standbys(self) -> None:
+        tasks = self._tasks(is_stateful=True)
+        tasks.sort(key=lambda task: (task[1], task[0]), reverse=True)
+        left = [(task, number) for task in tasks if (number := self._unplaced(task))]
+        queue = self._queue()
+        for task, number in sorted(left, reverse=True):
+            for _ in range(number):
+                if not self._placed(queue, task):
+                    break
+
+    def _unplaced(self, task: Task) -> int:
+        """Leave copies of a task where its state is; how many are left."""
+        for placed in range(self._standbys):
+            member = self._active_before.get(task)
+            if member is None or not self._may_copy(member, task):
+                member = self._least_loaded(task, copy=True)
+                if member is None or not self._has_room(member):
+                    return self._standbys - placed
+            process = self._processes[member.process_id]
+            self._share.reached(process.give(member.member_id, task, is_active=False))
+        return 0
+
+    def _may_copy(self, member: _Member, task: Task) -> bool:
+        is_there = task in self._processes[member.process_id].tasks
+        return not is_there and self._has_room(member)
+
+    def _has_room(self, member: _Member) -> bool:
+        return self._processes[member.process_id].counts[member.member_id] < self._share.each
+
+    def _placed(self, queue: JavaQueue[_Process], task: Task) -> bool:
+        """Assign a standby to the least loaded process without the task."""
+        passed: list[_Process] = []
+        found = False
+        while len(queue) and not found:
+            process = queue.poll()
+            passed.append(process)
+            if task not in process.tasks:
+                self._share.reached(process.give_least(task, is_active=False))
+                found = True
+        for process in reversed(passed):
+            queue.add(process)
+        return found
+
+    # Parts
+
+    def _tasks(self, *, is_stateful: bool) -> list[Task]:
+        return [
+            (name, index)
+            for name, part in self._parts.items()
+            if part.is_stateful or not is_stateful
+            for index in range(part.tasks)
+        ]
+
+    def _queue(self) -> JavaQueue[_Process]:
+        names = java_order(self._processes, capacity=len(self._order))
+        return JavaQueue([self._processes[name] for name in names], lambda process: process.load)
+
+    def _least_loaded(self, task: Task, *, copy: bool = False) -> _Member | None:
+        """The least loaded previous holder; ``copy`` skips processes with the task."""
+        found: _Member | None = None
+        least: Sequence[float] = ()
+        for member in self._standby_before.get(task, ()):
+            process = self._processes[member.process_id]
+            if copy and task in process.tasks:
+                continue
+            loads = (process.load, process.counts[member.member_id])
+            if found is None or (loads[0] < least[0] and loads[1] < least[1]):
+                found, least = member, loads
+        return found

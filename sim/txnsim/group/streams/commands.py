@@ -1,0 +1,89 @@
+"""A heartbeat of a streams group (KIP-1071), its answer, and what it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.group.commands import TimerCancelled, TimerSet
+from txnsim.group.streams._records import StreamsRecord
+from txnsim.group.streams.group import Memory
+from txnsim.group.streams.tasks import Task, Tasks
+from txnsim.group.streams.topology import Subtopology, Told, TopicInfo
+
+CLIENT_TAGS_FROM: Final = 1
+"""First version of the heartbeat whose clients know that tags are missing."""
+
+
+class StreamsHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """Join, stay, report tasks, or leave; None: as before."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """0: join; -1: leave; -2: leave for a while, of static members."""
+    endpoints_epoch: int = 0
+    """Endpoint epoch of the member's last answer."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topology: tuple[int, tuple[Subtopology, ...]] | None = None
+    """Its epoch and parts; of a member that joins."""
+    active: frozenset[Task] | None = None
+    standby: frozenset[Task] | None = None
+    warmup: frozenset[Task] | None = None
+    process_id: str | None = None
+    endpoint: tuple[str, int] | None = None
+    client_tags: Mapping[str, str] | None = None
+    task_offsets: tuple[tuple[Task, int], ...] | None = None
+    task_end_offsets: tuple[tuple[Task, int], ...] | None = None
+    shutdown: bool = False
+    """All members are to stop."""
+    client_id: str
+    client_host: str
+    api_version: int = CLIENT_TAGS_FROM
+
+    @property
+    def owned(self) -> Tasks | None:
+        """Tasks that the member reports; None: unchanged."""
+        if self.active is None or self.standby is None or self.warmup is None:
+            return None
+        return Tasks(active=self.active, standby=self.standby, warmup=self.warmup)
+
+
+class EndpointPartitions(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be asked for at a member's endpoint: topic -> partitions."""
+
+    endpoint: tuple[str, int]
+    active: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    standby: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+class StreamsReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to a heartbeat."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    task_offset_interval_ms: int = 0
+    acceptable_recovery_lag: int = -1
+    statuses: tuple[Told, ...] = ()
+    tasks: Tasks | None = None
+    """None: unchanged tasks."""
+    endpoints_epoch: int = 0
+    endpoints: tuple[EndpointPartitions, ...] | None = None
+    """None: unchanged endpoints."""
+    topics_to_make: Mapping[str, TopicInfo] = {}
+    """Internal topics that are missing."""
+
+
+class StreamsOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat or a timer leads to."""
+
+    records: tuple[StreamsRecord, ...] = ()
+    reply: StreamsReply | None = None
+    effects: tuple[TimerSet | TimerCancelled, ...] = ()
+    memory: Memory | None = None
+    """What the group knows then besides; None: as before."""

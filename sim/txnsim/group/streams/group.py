@@ -1,0 +1,381 @@
+"""A streams group (KIP-1071): members, epochs, target assignment, topology.
+
+What the log has changes through ``apply``, with records, living and loading alike. Counterpart in
+Kafka: StreamsGroup, StreamsGroupMember, GroupMetadataManager.replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import Final, assert_never
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_group import LEFT, OFFSET_COMMIT_WITH_EPOCHS
+from txnsim.group.consumer_records import TopicIdPartition
+from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
+from txnsim.group.state import ExpiryBase, GroupType, from_commit
+from txnsim.group.streams._records import (
+    StreamsCurrentDeleted,
+    StreamsCurrentStored,
+    StreamsEpochDeleted,
+    StreamsEpochStored,
+    StreamsMemberDeleted,
+    StreamsMemberStored,
+    StreamsRecord,
+    StreamsTargetDeleted,
+    StreamsTargetEpochDeleted,
+    StreamsTargetEpochStored,
+    StreamsTargetStored,
+    StreamsTopologyDeleted,
+    StreamsTopologyStored,
+)
+from txnsim.group.streams.tasks import NOTHING_HELD, Held, MemberState, Task, Tasks
+from txnsim.group.streams.topology import Configured, Topology, made_topology
+
+
+class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member: a thread of a Kafka Streams application. Its maps are never changed in place."""
+
+    member_id: str
+    member_epoch: int = 0
+    previous_member_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = -1
+    process_id: str = ""
+    endpoint: tuple[str, int] | None = None
+    client_tags: Mapping[str, str] = {}
+    assigned: Held = NOTHING_HELD
+    pending_revocation: Held = NOTHING_HELD
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        """Whether the member has reached its target of the epoch."""
+        return self.state is MemberState.STABLE and self.member_epoch == assignment_epoch
+
+
+class TaskOffsets(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums of changelog offsets that a member has reported."""
+
+    offsets: Mapping[Task, int] = {}
+    end_offsets: Mapping[Task, int] = {}
+
+
+NO_OFFSETS: Final = TaskOffsets()
+
+
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """What a group knows and no record has: a coordinator that loads begins without it."""
+
+    configured: Configured | None = None
+    refreshed_version: int = -1
+    """Metadata offset at which the topology was last held against the topics."""
+    task_offsets: Mapping[str, TaskOffsets] = {}
+    """By member."""
+    shutdown_by: str | None = None
+    """The member that wants all to stop."""
+    endpoints_epoch: int = 0
+    """It moves when a member's endpoint, or the tasks behind one, change."""
+
+
+class StreamsGroup:
+    """A group whose members run the tasks of an application."""
+
+    type: Final = GroupType.STREAMS
+    protocol_type_or_empty: Final = "streams"
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 1
+        self.metadata_hash = 0
+        self.validated_topology_epoch = -1
+        self.assignment_configs: tuple[tuple[str, str], ...] = ()
+        self.stored_description_topology_epoch = -1
+        self.failed_description_topology_epoch = -1
+        self.assignment_epoch = 1
+        self.assigned_at_ms = 0
+        """When the last target assignment was made; 0: none counts."""
+        self.topology: Topology | None = None
+        self.members: dict[str, StreamsMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.target: dict[str, Tasks] = {}
+        self.memory = Memory()
+
+    @property
+    def state_name(self) -> str:
+        """The state's name on the wire; it follows from the epochs."""
+        if not self.members:
+            return "Empty"
+        if self.topology is None or self.topology.epoch != self.validated_topology_epoch:
+            return "NotReady"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        settled = all(m.is_reconciled_to(self.assignment_epoch) for m in self.members.values())
+        return "Stable" if settled else "Reconciling"
+
+    @property
+    def is_empty(self) -> bool:
+        """No members."""
+        return not self.members
+
+    @property
+    def topology_epoch(self) -> int:
+        """Epoch of the topology; -1 without topology."""
+        return -1 if self.topology is None else self.topology.epoch
+
+    # Requests of other groups
+
+    def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
+        """StreamsGroup.validateOffsetCommit; a member at an older epoch may commit only for tasks
+        that it has had since then.
+        """
+        generation, member_id = command.generation, command.member_id
+        if generation < 0 and not self.members:
+            return None
+        has_no_member = generation == -1 and not member_id and command.group_instance_id is None
+        if command.is_transactional and has_no_member:
+            return None
+        member = self.members.get(member_id)
+        if member is None:
+            return self.unknown(member_id)
+        if not command.is_transactional and command.api_version < OFFSET_COMMIT_WITH_EPOCHS:
+            return Rejection(
+                error=ErrorCode.unsupported_version,
+                reason="OffsetCommit version 9 or above must be used by members using the "
+                "streams group protocol",
+            )
+        if generation == member.member_epoch:
+            return None
+        if generation > member.member_epoch:
+            return _stale(
+                f"Received member epoch {generation} is newer than current member epoch "
+                f"{member.member_epoch}."
+            )
+        for position in command.positions:
+            where = position.topic_partition
+            refusal = self._check_age(member, generation, where.topic, where.partition)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def _check_age(
+        self, member: StreamsMember, generation: int, topic: str, partition: int
+    ) -> Rejection | None:
+        """Whether a member at an older epoch may commit there."""
+        if self.topology is None:
+            return _stale("Topology is not available for offset commit validation.")
+        subtopology = self.topology.reader_of(topic)
+        if subtopology is None:
+            return _stale(f"Topic {topic} is not in the topology.")
+        task, named = (subtopology, partition), f"{subtopology}-{partition}"
+        since = member.assigned.active.get(task, member.pending_revocation.active.get(task))
+        if since is None:
+            return _stale(f"Task {named} is not assigned or pending revocation for member.")
+        if generation < since:
+            return _stale(
+                f"Received member epoch {generation} is older than assignment epoch {since} for "
+                f"task {named}."
+            )
+        return None
+
+    def check_position(
+        self,
+        command: CommitOffsets,  # noqa: ARG002 - all positions are checked together
+        partition: TopicIdPartition,  # noqa: ARG002 - the same
+    ) -> Rejection | None:
+        """``check_offset_commit`` checked every position."""
+        return None
+
+    def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
+        """StreamsGroup.validateOffsetFetch."""
+        member_id, member_epoch = command.member_id, command.member_epoch
+        if member_id is None and member_epoch < 0:
+            return None
+        member = self.members.get(member_id or "")
+        if member is None:
+            return self.unknown(member_id or "")
+        if member.member_epoch == member_epoch:
+            return None
+        return _stale(
+            f"The received member epoch {member_epoch} does not match the expected member epoch "
+            f"{member.member_epoch}."
+        )
+
+    def check_offset_delete(self) -> Rejection | None:
+        """The topology is known, so that is decided topic by topic."""
+        return None
+
+    def check_delete(self) -> Rejection | None:
+        """StreamsGroup.validateDeleteGroup."""
+        if not self.members:
+            return None
+        return Rejection(error=ErrorCode.non_empty_group, reason="The group is not empty.")
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Some member may read the topic."""
+        known = self.topology
+        return bool(self.members) and known is not None and known.reader_of(topic) is not None
+
+    def offsets_expire_from(self) -> ExpiryBase | None:
+        """Positions of topics that the application does not read expire from their commit on."""
+        return from_commit
+
+    def tombstones(self) -> tuple[StreamsRecord, ...]:
+        """All tombstones in deletion order (StreamsGroup.createGroupTombstoneRecords)."""
+        group_id = self.group_id
+        ids = tuple(self.members)
+        return (
+            *(StreamsCurrentDeleted(group_id=group_id, member_id=each) for each in ids),
+            *(StreamsTargetDeleted(group_id=group_id, member_id=each) for each in ids),
+            StreamsTargetEpochDeleted(group_id=group_id),
+            *(StreamsMemberDeleted(group_id=group_id, member_id=each) for each in ids),
+            StreamsEpochDeleted(group_id=group_id),
+            StreamsTopologyDeleted(group_id=group_id),
+        )
+
+    def unknown(self, member_id: str) -> Rejection:
+        """No such member."""
+        return Rejection(
+            error=ErrorCode.unknown_member_id,
+            reason=f"Member {member_id} is not a member of group {self.group_id}.",
+        )
+
+    # Members
+
+    def static_member(self, instance_id: str | None) -> StreamsMember | None:
+        """The member with that instance id."""
+        member_id = self.static_members.get(instance_id or "")
+        return None if member_id is None else self.members.get(member_id)
+
+    def after(self, records: Iterable[StreamsRecord]) -> StreamsGroup:
+        """A copy of the group with the records applied."""
+        later = copy(self)
+        later.members = dict(self.members)
+        later.static_members = dict(self.static_members)
+        later.target = dict(self.target)
+        for record in records:
+            later.apply(record)
+        return later
+
+    # Replay
+
+    def apply(self, record: StreamsRecord) -> None:
+        """A record is in the log."""
+        match record:
+            case StreamsMemberStored():
+                self._update(_told(self._member(record.member_id), record))
+            case StreamsMemberDeleted():
+                self._remove(record.member_id)
+            case StreamsEpochStored():
+                self.epoch, self.metadata_hash = record.group_epoch, record.metadata_hash
+                self.validated_topology_epoch = record.validated_topology_epoch
+                self.assignment_configs = record.assignment_configs or ()
+                self.stored_description_topology_epoch = record.stored_description_topology_epoch
+                self.failed_description_topology_epoch = record.failed_description_topology_epoch
+            case StreamsTargetEpochStored():
+                self.assignment_epoch = record.assignment_epoch
+                self.assigned_at_ms = record.timestamp_ms
+            case StreamsTargetEpochDeleted():
+                self.assignment_epoch, self.assigned_at_ms = -1, 0
+            case StreamsTargetStored():
+                self.target[record.member_id] = Tasks(
+                    active=frozenset(record.active),
+                    standby=frozenset(record.standby),
+                    warmup=frozenset(record.warmup),
+                )
+            case StreamsTargetDeleted():
+                self.target.pop(record.member_id, None)
+            case StreamsCurrentStored():
+                self._update(_given(self._member(record.member_id), record))
+            case StreamsCurrentDeleted():
+                if record.member_id in self.members:
+                    self._update(_left(self.members[record.member_id]))
+            case StreamsTopologyStored():
+                found = made_topology(record.topology_epoch, record.subtopologies)
+                self.topology = None if isinstance(found, Rejection) else found
+            case StreamsTopologyDeleted():
+                self.topology = None
+            case StreamsEpochDeleted():
+                pass  # the shard lets go of the group
+            case _:
+                assert_never(record)
+
+    def _member(self, member_id: str) -> StreamsMember:
+        return self.members.get(member_id) or StreamsMember(member_id=member_id)
+
+    def _update(self, member: StreamsMember) -> None:
+        old = self.members.get(member.member_id)
+        if old is not None and old.instance_id is not None:
+            self.static_members.pop(old.instance_id, None)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is not None and member.instance_id is not None:
+            self.static_members.pop(member.instance_id, None)
+        known = self.memory
+        offsets = {one: each for one, each in known.task_offsets.items() if one != member_id}
+        self.memory = msgspec.structs.replace(
+            known,
+            task_offsets=offsets,
+            shutdown_by=known.shutdown_by if self.members else None,
+        )
+
+
+def _stale(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.stale_member_epoch, reason=reason)
+
+
+def _told(member: StreamsMember, record: StreamsMemberStored) -> StreamsMember:
+    return msgspec.structs.replace(
+        member,
+        instance_id=record.instance_id,
+        rack_id=record.rack_id,
+        client_id=record.client_id,
+        client_host=record.client_host,
+        rebalance_timeout_ms=record.rebalance_timeout_ms,
+        topology_epoch=record.topology_epoch,
+        process_id=record.process_id,
+        endpoint=record.endpoint,
+        client_tags=dict(record.client_tags),
+    )
+
+
+def _given(member: StreamsMember, record: StreamsCurrentStored) -> StreamsMember:
+    known = record.state in MemberState.__members__.values()
+
+    return msgspec.structs.replace(
+        member,
+        member_epoch=record.member_epoch,
+        previous_member_epoch=record.previous_member_epoch,
+        state=MemberState(record.state) if known else MemberState.UNKNOWN,
+        assigned=Held(
+            active={(name, index): epoch for name, index, epoch in record.active},
+            standby=frozenset(record.standby),
+            warmup=frozenset(record.warmup),
+        ),
+        pending_revocation=Held(
+            active={(name, index): epoch for name, index, epoch in record.active_revoked},
+            standby=frozenset(record.standby_revoked),
+            warmup=frozenset(record.warmup_revoked),
+        ),
+    )
+
+
+def _left(member: StreamsMember) -> StreamsMember:
+    """A leaving member between its two tombstones."""
+    return msgspec.structs.replace(
+        member,
+        member_epoch=LEFT,
+        previous_member_epoch=LEFT,
+        assigned=NOTHING_HELD,
+        pending_revocation=NOTHING_HELD,
+    )

@@ -1,0 +1,667 @@
+"""Streams groups: decisions on heartbeats, sessions and the first assignment (KIP-1071). Pure.
+
+A heartbeat joins, brings the topology, reports tasks, brings the assignment, and leaves. It becomes
+records; the group changes when they are in the log. What Kafka keeps in memory alone changes here.
+
+Counterpart in Kafka: the streams half of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._topics_hash import topics_hash
+from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet, session
+from txnsim.group.consumer_group import LEFT_FOR_A_WHILE
+from txnsim.group.streams._java_order import java_order
+from txnsim.group.streams._members import (
+    check_heartbeat,
+    current_record,
+    member_of,
+    member_record,
+    member_tombstones,
+    sender_of,
+    target_record,
+    told,
+)
+from txnsim.group.streams._reconciliation import Goal, holders_of, reconcile
+from txnsim.group.streams._records import (
+    StreamsEpochStored,
+    StreamsRecord,
+    StreamsTargetEpochStored,
+    StreamsTopologyStored,
+)
+from txnsim.group.streams.assignor import Candidate, Part, assign_sticky
+from txnsim.group.streams.commands import (
+    CLIENT_TAGS_FROM,
+    EndpointPartitions,
+    StreamsHeartbeat,
+    StreamsOutcome,
+    StreamsReply,
+)
+from txnsim.group.streams.group import (
+    NO_OFFSETS,
+    Memory,
+    StreamsGroup,
+    StreamsMember,
+    TaskOffsets,
+)
+from txnsim.group.streams.tasks import (
+    NO_TASKS,
+    NOTHING_HELD,
+    MemberState,
+    Task,
+    Tasks,
+    by_subtopology,
+)
+from txnsim.group.streams.topology import (
+    Configured,
+    Status,
+    Told,
+    Topology,
+    configure,
+    made_topology,
+)
+from txnsim.metadata.group_configs import RACK_TAGS, STANDBYS, AssignorConfigs, StreamsConfigs
+from txnsim.metadata.image import ClusterImage
+
+
+class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
+    """The rules; the groups are the caller's."""
+
+    max_size: int
+    configs_of: Callable[[str], StreamsConfigs]
+    """Group id -> configs of the group."""
+
+    # Heartbeat
+
+    def check(self, command: StreamsHeartbeat) -> Rejection | None:
+        """Errors of a heartbeat that don't depend on the group."""
+        return check_heartbeat(command)
+
+    def heartbeat(
+        self,
+        group: StreamsGroup,
+        command: StreamsHeartbeat,
+        *,
+        image: ClusterImage,
+        now_ms: int,
+        is_delayed: bool = False,
+        is_known: bool = True,
+    ) -> StreamsOutcome | Rejection:
+        """Decide on a heartbeat that joins or stays.
+
+        Args:
+            group: Of the member.
+            command: The heartbeat.
+            image: The broker's metadata.
+            now_ms: The cluster's time.
+            is_delayed: The first assignment still waits for more members.
+            is_known: False for a group that comes into being now.
+        """
+        if self._is_full(group, command):
+            return Rejection(
+                error=ErrorCode.group_max_size_reached,
+                reason="The streams group has reached its maximum capacity of "
+                f"{self.max_size} members.",
+            )
+        records: list[StreamsRecord] = []
+        member = member_of(group, command, records)
+        if isinstance(member, Rejection):
+            return member
+        is_delayed = is_delayed or self.begins_delay(group)
+        if records:  # a static member has begun a new life: go on with the group as it is then
+            group = group.after(records)
+        step = _Heartbeat(self, group, command, image, now_ms, records, is_delayed=is_delayed)
+        return step.decided(member, is_known=is_known)
+
+    def begins_delay(self, group: StreamsGroup) -> bool:
+        """Whether the first assignment of an empty group is to wait for more members."""
+        return group.is_empty and self.configs_of(group.group_id).initial_delay_ms > 0
+
+    def _is_full(self, group: StreamsGroup, command: StreamsHeartbeat) -> bool:
+        if command.member_epoch != 0 or command.instance_id in group.static_members:
+            return False
+        return len(group.members) >= self.max_size and command.member_id not in group.members
+
+    def target(
+        self,
+        group: StreamsGroup,
+        members: Mapping[str, StreamsMember],
+        configured: Configured,
+        offsets: Mapping[str, TaskOffsets],
+        *,
+        epoch: int,
+        configs: AssignorConfigs,
+        now_ms: int,
+    ) -> tuple[list[StreamsRecord], dict[str, Tasks]]:
+        """A new target assignment: what to write, and the tasks of each member."""
+        found: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
+        if configured.is_ready and configured.subtopologies is not None:
+            found |= assign_sticky(
+                {
+                    member_id: Candidate(
+                        process_id=each.process_id,
+                        active=frozenset(each.assigned.active),
+                        standby=each.assigned.standby,
+                        offsets=offsets.get(member_id, NO_OFFSETS).offsets,
+                    )
+                    for member_id, each in members.items()
+                },
+                {
+                    name: Part(
+                        tasks=configured.tasks[name],
+                        is_stateful=bool(part.state_changelog_topics),
+                    )
+                    for name, part in configured.subtopologies.items()
+                },
+                standbys=int(dict(configs).get(STANDBYS, "0")),
+            )
+        records: list[StreamsRecord] = [
+            target_record(group.group_id, member_id, found[member_id])
+            for member_id in java_order(members)
+            if group.target.get(member_id) != found[member_id]
+        ]
+        records.append(
+            StreamsTargetEpochStored(
+                group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms
+            )
+        )
+        return records, found
+
+    def may_assign(self, group: StreamsGroup, now_ms: int) -> bool:
+        """Whether the last assignment is old enough for another one."""
+        interval_ms = self.configs_of(group.group_id).intervals.assignment_interval_ms
+        if group.assigned_at_ms == 0 or interval_ms == 0:
+            return True
+        return now_ms >= group.assigned_at_ms + interval_ms
+
+    def delay_over(self, group: StreamsGroup, *, now_ms: int) -> StreamsOutcome:
+        """The first assignment has waited for members; with none left, or before the topology is
+        held against topics here, the next heartbeat sees to it.
+        """
+        configured = group.memory.configured
+        is_due = group.members and group.epoch > group.assignment_epoch
+        if not is_due or configured is None or not self.may_assign(group, now_ms):
+            return StreamsOutcome()
+        records, _ = self.target(
+            group,
+            group.members,
+            configured,
+            group.memory.task_offsets,
+            epoch=group.epoch,
+            configs=group.assignment_configs,
+            now_ms=now_ms,
+        )
+        return StreamsOutcome(records=tuple(records))
+
+    # Leaving
+
+    def leave(self, group: StreamsGroup, command: StreamsHeartbeat) -> StreamsOutcome | Rejection:
+        """A member leaves, for good or for a while."""
+        member = sender_of(group, command.member_id, command.instance_id)
+        if isinstance(member, Rejection):
+            return member
+        memory = _with_shutdown(group.memory, command)
+        reply = StreamsReply(member_id=command.member_id, member_epoch=command.member_epoch)
+        if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE:
+            return msgspec.structs.replace(self.gone(group, member, reply), memory=memory)
+        waiting = msgspec.structs.replace(
+            member,
+            member_epoch=LEFT_FOR_A_WHILE,
+            assigned=msgspec.structs.replace(
+                member.assigned, active=dict.fromkeys(member.assigned.active, 0)
+            ),
+            pending_revocation=NOTHING_HELD,
+        )
+        records = (current_record(group.group_id, waiting),)
+        return StreamsOutcome(records=records, reply=reply, memory=memory)
+
+    def too_late(self, group: StreamsGroup, timer: TimerSet) -> StreamsOutcome:
+        """Remove a silent member, or one late to revoke that still has the timer's epoch."""
+        member = group.members.get(timer.member_id)
+        if member is None:
+            return StreamsOutcome()
+        if timer.kind is TimerKind.REVOCATION and member.member_epoch != timer.generation:
+            return StreamsOutcome()
+        return self.gone(group, member, None)
+
+    def gone(
+        self, group: StreamsGroup, member: StreamsMember, reply: StreamsReply | None
+    ) -> StreamsOutcome:
+        """Remove a member."""
+        group_id, epoch = group.group_id, group.epoch + 1
+        records = [
+            *member_tombstones(group_id, member.member_id),
+            epoch_record(group, epoch),
+        ]
+        if len(group.members) == 1:
+            records.append(
+                StreamsTargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=0)
+            )
+        effects = tuple(
+            TimerCancelled(kind=kind, group_id=group_id, member_id=member.member_id)
+            for kind in (TimerKind.HEARTBEAT, TimerKind.REVOCATION)
+        )
+        return StreamsOutcome(records=tuple(records), reply=reply, effects=effects)
+
+    # Timers
+
+    def resumed(self, group: StreamsGroup) -> Iterator[TimerSet]:
+        """Timers of members that a new coordinator finds in the log."""
+        for member in group.members.values():
+            yield self.session(group.group_id, member.member_id)
+            if member.state is MemberState.UNREVOKED_TASKS:
+                yield revocation(group.group_id, member)
+
+    def session(self, group_id: str, member_id: str) -> TimerSet:
+        """Start a member's session."""
+        timeout_ms = self.configs_of(group_id).intervals.session_timeout_ms
+        return session(group_id, member_id, timeout_ms)
+
+
+def revocation(group_id: str, member: StreamsMember) -> TimerSet:
+    """A member has to give tasks up within its rebalance timeout."""
+    return TimerSet(
+        kind=TimerKind.REVOCATION,
+        group_id=group_id,
+        member_id=member.member_id,
+        delay_ms=member.rebalance_timeout_ms,
+        generation=member.member_epoch,
+    )
+
+
+def epoch_record(
+    group: StreamsGroup,
+    epoch: int,
+    *,
+    metadata_hash: int | None = None,
+    validated: int | None = None,
+    configs: tuple[tuple[str, str], ...] | None = None,
+) -> StreamsEpochStored:
+    """The group's epoch record; arguments left None repeat the last record."""
+    return StreamsEpochStored(
+        group_id=group.group_id,
+        group_epoch=epoch,
+        metadata_hash=group.metadata_hash if metadata_hash is None else metadata_hash,
+        validated_topology_epoch=group.validated_topology_epoch if validated is None else validated,
+        assignment_configs=group.assignment_configs if configs is None else configs,
+        stored_description_topology_epoch=group.stored_description_topology_epoch,
+        failed_description_topology_epoch=group.failed_description_topology_epoch,
+    )
+
+
+def _with_shutdown(memory: Memory, command: StreamsHeartbeat) -> Memory:
+    """Remember the first member requesting a shutdown."""
+    if not command.shutdown or memory.shutdown_by is not None:
+        return memory
+    return msgspec.structs.replace(memory, shutdown_by=command.member_id)
+
+
+class _Heartbeat:
+    """One heartbeat of a member that joins or stays."""
+
+    def __init__(
+        self,
+        protocol: StreamsProtocol,
+        group: StreamsGroup,
+        command: StreamsHeartbeat,
+        image: ClusterImage,
+        now_ms: int,
+        records: list[StreamsRecord],
+        *,
+        is_delayed: bool,
+    ) -> None:
+        self._protocol, self._group, self._command = protocol, group, command
+        self._image, self._now_ms = image, now_ms
+        self._is_delayed = is_delayed
+        self._records = records
+        self._configs = protocol.configs_of(group.group_id)
+        self._statuses: list[Told] = []
+        self._memory = group.memory
+
+    def _remember(self, **changes: object) -> None:
+        self._memory = msgspec.structs.replace(self._memory, **changes)
+
+    def decided(self, member: StreamsMember, *, is_known: bool) -> StreamsOutcome | Rejection:
+        """Records, reply, timers of the heartbeat.
+
+        Args:
+            member: The sender before this heartbeat.
+            is_known: False: this heartbeat creates the group.
+        """
+        group, command = self._group, self._command
+        group_id = group.group_id
+        updated = told(member, command)
+        bumps = self._stores_member(member, updated)
+        topology = self._topology()
+        if isinstance(topology, Rejection):
+            return topology
+        self._tell_stale(updated)
+        found = self._configured(topology)
+        if isinstance(found, Rejection):
+            return found
+        configured, hashed = found
+        validated = topology.epoch if configured.is_ready else -1
+        refusal = self._check_tasks(configured) if configured.is_ready else None
+        refusal = refusal or self._keeps_offsets()
+        if refusal is not None:
+            return refusal
+        epoch = self._epoch(hashed, validated, bumps=bumps)
+        effects: list[TimerSet | TimerCancelled] = []
+        if self._protocol.begins_delay(group):
+            effects.append(
+                TimerSet(
+                    kind=TimerKind.ASSIGNMENT,
+                    group_id=group_id,
+                    delay_ms=self._configs.initial_delay_ms,
+                    keeps_first=True,
+                )
+            )
+        assigned_epoch, target = self._target(updated, configured, epoch)
+        settled = self._settled(updated, assigned_epoch, target)
+        if isinstance(settled, Rejection):
+            return settled
+        if settled != updated:
+            self._records.append(current_record(group_id, settled))
+            effects.append(_awaited(group_id, settled))
+        effects.append(self._protocol.session(group_id, settled.member_id))
+        self._memory = _with_shutdown(self._memory, command)
+        reply = self._reply(member, settled, configured, is_known=is_known)
+        if isinstance(reply, Rejection):
+            return reply
+        return StreamsOutcome(
+            records=tuple(self._records),
+            reply=reply,
+            effects=tuple(effects),
+            memory=self._memory,
+        )
+
+    # Steps
+
+    def _stores_member(self, member: StreamsMember, updated: StreamsMember) -> bool:
+        """Write a member that has changed; whether that is reason for another assignment."""
+        if updated == member:
+            return False
+        self._records.append(member_record(self._group.group_id, updated))
+        if self._command.instance_id is None:
+            return True
+        return any(
+            getattr(updated, name) != getattr(member, name)
+            for name in ("topology_epoch", "rack_id", "client_tags", "process_id")
+        )
+
+    def _topology(self) -> Topology | Rejection:
+        """The group's topology; the first member's becomes it."""
+        known, brought = self._group.topology, self._command.topology
+        if brought is None:
+            assert known is not None, "a group has a topology from its first member on"
+            return known
+        epoch, parts = brought
+        made = made_topology(epoch, parts)
+        if isinstance(made, Rejection):
+            return made
+        if known is None:
+            self._records.append(
+                StreamsTopologyStored(
+                    group_id=self._group.group_id, topology_epoch=epoch, subtopologies=parts
+                )
+            )
+            return made
+        if known.epoch > epoch or known == made:
+            return known
+        return Rejection(
+            error=ErrorCode.invalid_request, reason="Topology updates are not supported yet."
+        )
+
+    def _tell_stale(self, member: StreamsMember) -> None:
+        known = self._group.topology
+        if known is not None and member.topology_epoch < known.epoch:
+            text = (
+                f"The member's topology epoch {member.topology_epoch} is behind the group's "
+                f"topology epoch {known.epoch}."
+            )
+            self._statuses.append((Status.STALE_TOPOLOGY, text))
+
+    def _configured(self, topology: Topology) -> tuple[Configured, int] | Rejection:
+        """Topology configured against the image's topics, plus the metadata hash."""
+        group, memory = self._group, self._memory
+        hashed = group.metadata_hash
+        is_anew = group.topology is None
+        if is_anew or memory.configured is None or memory.refreshed_version != self._image.offset:
+            hashed = topics_hash(topology.required_topics(), self._image)
+            is_anew = is_anew or hashed != group.metadata_hash
+        if not is_anew and memory.configured is not None:
+            return memory.configured, hashed
+        configured = configure(topology, self._image)
+        if isinstance(configured, Rejection):
+            return configured
+        self._remember(configured=configured)
+        return configured, hashed
+
+    def _epoch(self, hashed: int, validated: int, *, bumps: bool) -> int:
+        """The group's epoch, raised for another assignment."""
+        group, configs = self._group, self._configs.assignor
+        is_other = (
+            hashed != group.metadata_hash
+            or validated != group.validated_topology_epoch
+            or configs != group.assignment_configs
+        )
+        if not bumps and not is_other:
+            self._remember(refreshed_version=self._image.offset)
+            return group.epoch
+        epoch = group.epoch + 1
+        self._records.append(
+            epoch_record(group, epoch, metadata_hash=hashed, validated=validated, configs=configs)
+        )
+        return epoch
+
+    def _check_tasks(self, configured: Configured) -> Rejection | None:
+        """Whether the member reports tasks that there can be."""
+        command = self._command
+        for tasks in (command.active, command.standby, command.warmup):
+            for name, index in sorted(tasks or ()):
+                number = configured.tasks.get(name)
+                if number is None:
+                    return _invalid(f"Subtopology {name} does not exist in the topology.")
+                if not 0 <= index < number:
+                    return _invalid(
+                        f"Task {index} for subtopology {name} is invalid. Number of tasks for this "
+                        f"subtopology: {number}"
+                    )
+        return None
+
+    def _keeps_offsets(self) -> Rejection | None:
+        command, member_id = self._command, self._command.member_id
+        if command.task_offsets is None and command.task_end_offsets is None:
+            return None
+        known = self._memory.task_offsets.get(member_id, NO_OFFSETS)
+        offsets = _by_task(command.task_offsets, known.offsets)
+        if isinstance(offsets, Rejection):
+            return offsets
+        end_offsets = _by_task(command.task_end_offsets, known.end_offsets)
+        if isinstance(end_offsets, Rejection):
+            return end_offsets
+        found = TaskOffsets(offsets=offsets, end_offsets=end_offsets)
+        self._remember(task_offsets={**self._memory.task_offsets, member_id: found})
+        return None
+
+    def _target(
+        self, updated: StreamsMember, configured: Configured, epoch: int
+    ) -> tuple[int, Tasks]:
+        """The member's target and its epoch, a new one where it is time."""
+        group, member_id = self._group, updated.member_id
+        if self._is_delayed:
+            self._delayed("initial rebalance delay")
+            return group.assignment_epoch, NO_TASKS
+        if group.assignment_epoch < epoch:
+            if self._protocol.may_assign(group, self._now_ms):
+                members = {**group.members, member_id: updated}
+                records, found = self._protocol.target(
+                    group,
+                    members,
+                    configured,
+                    self._memory.task_offsets,
+                    epoch=epoch,
+                    configs=self._configs.assignor,
+                    now_ms=self._now_ms,
+                )
+                self._records += records
+                return epoch, found[member_id]
+            self._delayed("assignment interval")
+        return group.assignment_epoch, group.target.get(member_id, NO_TASKS)
+
+    def _delayed(self, why: str) -> None:
+        text = f"Assignment delayed due to the configured {why}."
+        self._statuses.append((Status.ASSIGNMENT_DELAYED, text))
+
+    def _settled(
+        self, updated: StreamsMember, assigned_epoch: int, target: Tasks
+    ) -> StreamsMember | Rejection:
+        if updated.is_reconciled_to(assigned_epoch):
+            return updated
+        goal = Goal(
+            assignment_epoch=assigned_epoch,
+            tasks=target,
+            owned=self._command.owned,
+            holders=holders_of(self._group.members.values()),
+        )
+        return reconcile(updated, goal)
+
+    # Answer
+
+    def _reply(
+        self,
+        member: StreamsMember,
+        settled: StreamsMember,
+        configured: Configured,
+        *,
+        is_known: bool,
+    ) -> StreamsReply | Rejection:
+        command = self._command
+        has_changed = member.assigned != settled.assigned
+        endpoint_changed = member.endpoint != settled.endpoint
+        if endpoint_changed or (has_changed and settled.endpoint is not None):
+            self._remember(endpoints_epoch=self._memory.endpoints_epoch + 1)
+        endpoints: tuple[EndpointPartitions, ...] | None = None
+        endpoints_epoch = self._memory.endpoints_epoch
+        if endpoints_epoch != command.endpoints_epoch:
+            found = self._endpoints(settled, configured)
+            if isinstance(found, Rejection):
+                return found
+            endpoints = found
+        self._tell(settled, configured)
+        intervals = self._configs.intervals
+        return StreamsReply(
+            member_id=settled.member_id,
+            member_epoch=settled.member_epoch,
+            heartbeat_interval_ms=intervals.heartbeat_interval_ms,
+            task_offset_interval_ms=self._configs.task_offset_interval_ms,
+            acceptable_recovery_lag=self._configs.acceptable_recovery_lag,
+            statuses=tuple(self._statuses),
+            tasks=settled.assigned.tasks if command.member_epoch == 0 or has_changed else None,
+            endpoints_epoch=endpoints_epoch if is_known else 0,
+            endpoints=endpoints,
+            topics_to_make=configured.missing,
+        )
+
+    def _tell(self, member: StreamsMember, configured: Configured) -> None:
+        """Statuses after that of the assignment."""
+        if configured.problem is not None:
+            self._statuses.append(configured.problem)
+        by = self._memory.shutdown_by
+        if by is not None:
+            text = (
+                f"Streams group member {by} encountered a fatal error and requested a shutdown for "
+                "the entire application."
+            )
+            self._statuses.append((Status.SHUTDOWN_APPLICATION, text))
+        tags = [tag.strip() for tag in dict(self._configs.assignor).get(RACK_TAGS, "").split(",")]
+        lacks = [tag for tag in tags if tag not in member.client_tags] if tags != [""] else []
+        if lacks and self._command.api_version >= CLIENT_TAGS_FROM:
+            text = (
+                f"Missing required client tags for rack-aware standby assignment: "
+                f"[{', '.join(lacks)}]. Configure them via 'client.tag.<tagKey>' in your Streams "
+                "config."
+            )
+            self._statuses.append((Status.MISSING_CLIENT_TAGS, text))
+
+    def _endpoints(
+        self, settled: StreamsMember, configured: Configured
+    ) -> tuple[EndpointPartitions, ...] | Rejection:
+        """What each endpoint serves, the sender's last."""
+        others = {**self._group.members}
+        others.pop(settled.member_id, None)
+        found: list[EndpointPartitions] = []
+        for each in (*others.values(), settled):
+            if each.endpoint is None:
+                continue
+            if configured.subtopologies is None:  # a real broker looks for what is not there
+                return Rejection(error=ErrorCode.unknown_server_error, reason="No value present")
+            served = self._served(each, configured)
+            if isinstance(served, Rejection):
+                return served
+            found.append(served)
+        return tuple(found)
+
+    def _served(
+        self, member: StreamsMember, configured: Configured
+    ) -> EndpointPartitions | Rejection:
+        has = member.assigned
+        active = self._partitions(has.active, configured)
+        if isinstance(active, Rejection):
+            return active
+        standby = self._partitions(has.standby | has.warmup, configured)
+        if isinstance(standby, Rejection):
+            return standby
+        assert member.endpoint is not None
+        return EndpointPartitions(endpoint=member.endpoint, active=active, standby=standby)
+
+    def _partitions(
+        self, tasks: Iterable[Task], configured: Configured
+    ) -> tuple[tuple[str, tuple[int, ...]], ...] | Rejection:
+        """Source partitions of tasks, by topic."""
+        assert configured.subtopologies is not None
+        found: list[tuple[str, tuple[int, ...]]] = []
+        for name, indexes in by_subtopology(tasks):
+            for topic in java_order(configured.subtopologies[name].sources):
+                known = self._image.topics.get(topic)
+                if known is None:
+                    return Rejection(
+                        error=ErrorCode.unknown_server_error,
+                        reason=f"Topic {topic} not found in metadata image",
+                    )
+                there = tuple(index for index in indexes if index < len(known.partitions))
+                if there:
+                    found.append((topic, there))
+        return tuple(found)
+
+
+def _awaited(group_id: str, member: StreamsMember) -> TimerSet | TimerCancelled:
+    if member.state is MemberState.UNREVOKED_TASKS:
+        return revocation(group_id, member)
+    return TimerCancelled(kind=TimerKind.REVOCATION, group_id=group_id, member_id=member.member_id)
+
+
+def _by_task(
+    told: tuple[tuple[Task, int], ...] | None, known: Mapping[Task, int]
+) -> Mapping[Task, int] | Rejection:
+    """Reported offsets by task; ``known`` without a report."""
+    if told is None:
+        return known
+    found: dict[Task, int] = {}
+    for task, offset in told:
+        if task in found:
+            return _invalid(
+                f"Task offsets contain a duplicate entry for subtopology {task[0]} and partition "
+                f"{task[1]}."
+            )
+        found[task] = offset
+    return found
+
+
+def _invalid(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)

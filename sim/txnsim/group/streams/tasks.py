@@ -1,0 +1,87 @@
+"""Tasks of a Kafka Streams application, and what a member has of them.
+
+A task is one partition of a subtopology. It runs as active at one member. As standby or warm-up it
+keeps a copy of the state: a standby to take over, a warm-up on its way to become active.
+
+Counterpart in Kafka: TasksTuple, TasksTupleWithEpochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from itertools import groupby
+from typing import Final
+
+import msgspec
+
+from txnsim.group.streams._java_order import java_order
+
+Task = tuple[str, int]
+"""(subtopology, partition)."""
+
+
+class Tasks(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks by how they run: a target, or what a member reports."""
+
+    active: frozenset[Task] = frozenset()
+    standby: frozenset[Task] = frozenset()
+    warmup: frozenset[Task] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Neither active tasks nor copies."""
+        return not (self.active or self.standby or self.warmup)
+
+    def has_some_of(self, held: Held) -> bool:
+        """Whether both share a task in the same role."""
+        return bool(
+            self.active & held.active.keys()
+            or self.standby & held.standby
+            or self.warmup & held.warmup
+        )
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Tasks of a member. ``active`` is never changed in place."""
+
+    active: Mapping[Task, int] = {}
+    """Task -> epoch at which the member got it."""
+    standby: frozenset[Task] = frozenset()
+    warmup: frozenset[Task] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """Neither active tasks nor copies."""
+        return not (self.active or self.standby or self.warmup)
+
+    @property
+    def tasks(self) -> Tasks:
+        """Tasks without assignment epochs."""
+        return Tasks(active=frozenset(self.active), standby=self.standby, warmup=self.warmup)
+
+
+NO_TASKS: Final = Tasks()
+NOTHING_HELD: Final = Held()
+
+
+class MemberState(IntEnum):
+    """A member's progress towards its target; the value is the number in the log."""
+
+    STABLE = 1
+    """The member has what its epoch assigns."""
+    UNREVOKED_TASKS = 2
+    """The member has not confirmed a requested revocation yet."""
+    UNRELEASED_TASKS = 3
+    """The member waits for tasks that others have not released yet."""
+    UNKNOWN = 127
+    """A state of a later release."""
+
+
+def by_subtopology(tasks: Iterable[Task]) -> list[tuple[str, tuple[int, ...]]]:
+    """Subtopologies with their partitions in order, as Kafka's map of them goes."""
+    found = {
+        name: tuple(index for _, index in each)
+        for name, each in groupby(sorted(tasks), key=lambda task: task[0])
+    }
+    return [(name, found[name]) for name in java_order(found)]

@@ -1,0 +1,67 @@
+"""StreamsGroupTopologyDescriptionUpdate v0 (KIP-1331): a member describes its topology."""
+
+from typing import Any, Final
+
+from kio.schema.request_header.v2.header import RequestHeader
+from kio.schema.response_header.v1.header import ResponseHeader
+
+from txnsim.wire._declared import message
+
+_ASKED: Final = {"__version__": 0, "__api_key__": 93, "__header_schema__": RequestHeader}
+
+TopologyDescriptionNode: Final[Any] = message(
+    "TopologyDescriptionNode",
+    "A node of the graph.",
+    "name string",
+    "node_type int8",
+    "source_topics []string",
+    "sink_topic string? = None",
+    "stores []string",
+    "successors []string",
+    api=_ASKED,
+)
+TopologyDescriptionSubtopology: Final[Any] = message(
+    "TopologyDescriptionSubtopology",
+    "The nodes of a subtopology.",
+    "subtopology_id string",
+    "nodes []Node",
+    types={"Node": TopologyDescriptionNode},
+    api=_ASKED,
+)
+TopologyDescriptionGlobalStore: Final[Any] = message(
+    "TopologyDescriptionGlobalStore",
+    "A store that every instance has as a whole.",
+    "source Node",
+    "processor Node",
+    types={"Node": TopologyDescriptionNode},
+    api=_ASKED,
+)
+TopologyDescription: Final[Any] = message(
+    "TopologyDescription",
+    "A whole topology.",
+    "subtopologies []Subtopology",
+    "global_stores []Store",
+    types={
+        "Subtopology": TopologyDescriptionSubtopology,
+        "Store": TopologyDescriptionGlobalStore,
+    },
+    api=_ASKED,
+)
+StreamsGroupTopologyDescriptionUpdateRequest: Final[Any] = message(
+    "StreamsGroupTopologyDescriptionUpdateRequest",
+    "A member's description of its topology.",
+    "group_id string",
+    "member_id string",
+    "topology_epoch int32",
+    "topology_description Description",
+    types={"Description": TopologyDescription},
+    api=_ASKED,
+)
+StreamsGroupTopologyDescriptionUpdateResponse: Final[Any] = message(
+    "StreamsGroupTopologyDescriptionUpdateResponse",
+    "Whether it was taken.",
+    "throttle_time timedelta_i32",
+    "error_code error_code",
+    "error_message string? = None",
+    api={**_ASKED, "__header_schema__": ResponseHeader},
+)

@@ -1,0 +1,256 @@
+"""Streams groups from the outside: when members are answered, timers, loads, other protocols."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.consumer_groups import GROUP
+from tests.support.group_world import HOME, GroupWorld, run_groups
+from tests.support.streams_groups import codes, counting_image, heartbeat, tasks
+from tests.support.within import within
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
+from txnsim.group.streams.commands import StreamsReply
+from txnsim.group.streams.group import StreamsGroup
+from txnsim.group.streams.tasks import Tasks
+from txnsim.group.streams.topology import Status
+
+E = ErrorCode
+ALL = Tasks(active=tasks("0_0", "0_1", "1_0", "1_1"))
+_OTHER = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} is not a streams group.")
+
+
+async def beat(
+    world: GroupWorld, member_id: str, epoch: int = 0, **fields: Any
+) -> StreamsReply | Rejection:
+    """A heartbeat at the coordinator."""
+    return await world.groups.streams_heartbeat(heartbeat(member_id, epoch, **fields))
+
+
+async def told(world: GroupWorld, member_id: str, epoch: int = 0, **fields: Any) -> StreamsReply:
+    """The answer to one that must not be refused."""
+    reply = await beat(world, member_id, epoch, **fields)
+    assert isinstance(reply, StreamsReply), reply
+    return reply
+
+
+def at_once(world: GroupWorld) -> None:
+    """The topics are there, and nothing is delayed."""
+    world.image = counting_image()
+    world.settings = world.settings.__class__(
+        offsets_topic_num_partitions=world.settings.offsets_topic_num_partitions,
+        group_streams_initial_rebalance_delay_ms=0,
+        group_streams_assignment_interval_ms=0,
+    )
+
+
+def group_of(world: GroupWorld) -> StreamsGroup:
+    group = world.group()
+    assert isinstance(group, StreamsGroup)
+    return group
+
+
+@within(run_groups)
+async def test_a_member_is_answered_when_its_records_are_replicated(world: GroupWorld) -> None:
+    at_once(world)
+    world.log.held = True
+    joined = world.later(beat(world, "a"))
+    await world.pass_ms(1)
+    assert not joined.done()
+    world.log.release()
+    reply = await joined
+    assert isinstance(reply, StreamsReply)
+    assert reply.tasks == ALL
+    count = len(world.log.batches)
+    await told(world, "a", reply.member_epoch)
+    assert len(world.log.batches) == count, "nothing new, nothing written"
+
+
+@within(run_groups)
+async def test_a_log_that_does_not_take_it_fails_the_heartbeat(world: GroupWorld) -> None:
+    at_once(world)
+    world.log.refusal = E.not_enough_replicas
+    refused = await beat(world, "a")
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.coordinator_not_available
+    assert isinstance(world.groups.find(GROUP), Rejection), "there is no group"
+    world.log.refusal = None
+    world.log.held = True
+    joined = world.later(beat(world, "a"))
+    await world.pass_ms(1)
+    world.log.release(E.request_timed_out)
+    refused = await joined
+    assert isinstance(refused, Rejection)
+
+
+@within(run_groups)
+async def test_the_first_assignment_waits(world: GroupWorld) -> None:
+    world.image = counting_image()
+    assert codes(await told(world, "a")) == [Status.ASSIGNMENT_DELAYED]
+    assert codes(await told(world, "b")) == [Status.ASSIGNMENT_DELAYED]
+    await world.pass_ms(3_100)
+    reply = await told(world, "a", 1)
+    assert reply.tasks == Tasks(active=tasks("0_1", "1_1"))
+
+
+@within(run_groups)
+async def test_a_silent_member_is_removed(world: GroupWorld) -> None:
+    at_once(world)
+    await told(world, "a")
+    await told(world, "b")
+    await world.pass_ms(30_000)
+    await told(world, "a", 2, owned=Tasks())
+    await world.pass_ms(20_000)
+    assert set(group_of(world).members) == {"a"}
+    await told(world, "a", LEFT)
+    await world.pass_ms(60_000)
+    assert group_of(world).is_empty
+
+
+@within(run_groups)
+async def test_a_removal_that_the_log_refuses_is_left_to_the_next_load(world: GroupWorld) -> None:
+    at_once(world)
+    await told(world, "a")
+    world.log.refusal = E.not_enough_replicas
+    await world.pass_ms(46_000)
+    assert set(group_of(world).members) == {"a"}
+    world.log.refusal = None
+    world.load()
+    await world.pass_ms(46_000)
+    assert group_of(world).is_empty
+
+
+@within(run_groups)
+async def test_a_coordinator_that_loads_goes_on_with_sessions_and_revocations(
+    world: GroupWorld,
+) -> None:
+    at_once(world)
+    await told(world, "a")
+    await told(world, "b")
+    await told(world, "a", 2)
+    world.load()
+    group = group_of(world)
+    assert set(group.members) == {"a", "b"}
+    assert group.memory.configured is None
+    await world.pass_ms(1_100)
+    assert set(group_of(world).members) == {"b"}, "its rebalance timeout is a second"
+    await told(world, "b", 3)
+    assert group_of(world).memory.configured is not None
+
+
+@within(run_groups)
+async def test_timers_of_a_group_that_has_moved_mean_nothing(world: GroupWorld) -> None:
+    at_once(world)
+    await told(world, "a")
+    shard = next(iter(shard for shard in world.groups.shards() if shard.partition == HOME))
+    timer = world.groups.streams.protocol.session(GROUP, "a")
+    world.unload()
+    world.groups.streams._fire(shard, [timer])
+    refused = await beat(world, "a", 2)
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.not_coordinator
+
+
+@within(run_groups)
+async def test_who_names_no_group_that_there_is(world: GroupWorld) -> None:
+    for epoch in (3, LEFT):
+        refused = await beat(world, "a", epoch)
+        assert isinstance(refused, Rejection)
+        assert refused.error is E.group_id_not_found
+    invalid = await beat(world, "", 3)
+    assert isinstance(invalid, Rejection)
+    assert invalid.error is E.invalid_request
+    world.groups.is_running = False
+    stopped = await beat(world, "a")
+    assert isinstance(stopped, Rejection)
+    assert stopped.error is E.coordinator_not_available
+
+
+@within(run_groups)
+async def test_a_refused_leaver_is_told_why(world: GroupWorld) -> None:
+    at_once(world)
+    await told(world, "a", instance_id="i")
+    refused = await beat(world, "b", LEFT_FOR_A_WHILE, instance_id="i")
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.fenced_instance_id
+    await told(world, "a", LEFT_FOR_A_WHILE, instance_id="i")
+
+
+@within(run_groups)
+async def test_a_group_has_one_protocol_as_long_as_it_has_members(world: GroupWorld) -> None:
+    at_once(world)
+    await world.consume("m")
+    world.load()
+    assert await beat(world, "a") == _OTHER
+    assert await beat(world, "a", LEFT) == _OTHER
+    await world.consume("m", LEFT)
+    assert await beat(world, "a") == _OTHER, "an empty group of the consumer protocol stays one"
+
+
+@within(run_groups)
+async def test_members_of_other_protocols_are_refused(world: GroupWorld) -> None:
+    at_once(world)
+    await told(world, "a")
+    consumer = await world.consume("m")
+    assert isinstance(consumer, Rejection)
+    assert consumer.error is E.group_id_not_found
+    assert (await world.join()).error is E.inconsistent_group_protocol
+
+
+@within(run_groups)
+async def test_an_empty_group_becomes_classic_and_back(world: GroupWorld) -> None:
+    at_once(world)
+    await told(world, "a")
+    await told(world, "a", LEFT)
+    joined = await world.join()
+    assert joined.error is E.none
+    assert isinstance(world.group(), ClassicGroup)
+    assert await beat(world, "a") == _OTHER
+    world.leave(joined.member_id)
+    await world.pass_ms(1)
+    assert (await told(world, "a")).tasks == ALL
+
+
+@within(run_groups)
+async def test_topics_that_can_t_be_made_are_told_for_a_while(world: GroupWorld) -> None:
+    members = world.groups.streams
+    members.keep_topic_problem("counts", "no", 1_000)
+    assert members.topic_problems(["counts", "other"]) == {"counts": "no"}
+    world.env.clock.advance(1_000)
+    assert members.topic_problems(["counts"]) == {}
+
+
+@within(run_groups)
+async def test_what_waits_for_the_log_is_decided_again(world: GroupWorld) -> None:
+    at_once(world)
+    answers: list[Rejection | None] = [
+        Rejection(error=E.not_coordinator, reason="the log is gone"),
+        None,
+        None,
+        None,
+    ]
+    joins = False
+    moves = False
+
+    async def wait() -> Rejection | None:
+        nonlocal joins
+        answer = answers.pop(0)
+        if joins:
+            joins = False
+            await told(world, "x", instance_id="i")
+        if moves:
+            world.unload()
+        return answer
+
+    world.log.admit = lambda *_: wait()  # type: ignore[assignment, return-value, method-assign]
+    refused = await beat(world, "a")
+    assert refused == Rejection(error=E.not_coordinator, reason="the log is gone")
+    joins = True
+    taken = await beat(world, "a", instance_id="i")
+    assert isinstance(taken, Rejection)
+    assert taken.error is E.unreleased_instance_id, "another has joined meanwhile"
+    moves = True
+    moved = await beat(world, "b")
+    assert isinstance(moved, Rejection)
+    assert moved.error is E.not_coordinator

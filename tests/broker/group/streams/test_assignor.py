@@ -1,0 +1,126 @@
+"""The sticky assignor. What only Kafka can say was asked of a real 4.4.0."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.streams_groups import tasks
+from txnsim.group.streams.assignor import Candidate, Part, assign_sticky
+from txnsim.group.streams.tasks import Task, Tasks
+
+STATELESS = {"0": Part(tasks=4, is_stateful=False)}
+STATEFUL = {"0": Part(tasks=4, is_stateful=True)}
+
+
+def member(process: str, active: str = "", standby: str = "", **offsets: int) -> Candidate:
+    """A member with tasks of subtopology 0, by their numbers: ``"01"``."""
+    return Candidate(
+        process_id=process,
+        active=tasks(*(f"0_{index}" for index in active)),
+        standby=tasks(*(f"0_{index}" for index in standby)),
+        offsets={("0", int(name[1:])): offset for name, offset in offsets.items()},
+    )
+
+
+def shown(found: dict[str, Tasks]) -> dict[str, str]:
+    """Member -> its active tasks, and its standbys behind a bar."""
+
+    def numbers(some: frozenset[Task]) -> str:
+        return "".join(str(index) for _, index in sorted(some))
+
+    return {
+        name: numbers(each.active) + (f"|{numbers(each.standby)}" if each.standby else "")
+        for name, each in sorted(found.items())
+    }
+
+
+@pytest.mark.parametrize(
+    ("members", "parts", "standbys", "expected"),
+    [
+        ({"a": member("p")}, STATELESS, 0, {"a": "0123"}),
+        ({"a": member("p"), "b": member("q")}, STATELESS, 0, {"a": "02", "b": "13"}),
+        ({"a": member("p", "0123"), "b": member("q")}, STATELESS, 0, {"a": "01", "b": "23"}),
+        ({"a": member("p", "0123"), "b": member("p")}, STATELESS, 0, {"a": "01", "b": "23"}),
+        ({"a": member("p"), "b": member("q", "", "12")}, STATEFUL, 0, {"a": "03", "b": "12"}),
+        ({"a": member("p"), "b": member("q", p3=9)}, STATEFUL, 0, {"a": "02", "b": "13"}),
+        ({"a": member("p")}, STATEFUL, 1, {"a": "0123"}),
+        ({"a": member("p"), "b": member("q")}, STATELESS, 1, {"a": "02", "b": "13"}),
+        (
+            {"a": member("p", "01", "23"), "b": member("q", "23", "01")},
+            STATEFUL,
+            1,
+            {"a": "01|23", "b": "23|01"},
+        ),
+        (
+            {"a": member("p", "0123"), "b": member("q")},
+            STATEFUL,
+            1,
+            {"a": "01|23", "b": "23|01"},
+        ),
+    ],
+)
+def test_who_gets_what(
+    members: dict[str, Candidate], parts: dict[str, Part], standbys: int, expected: dict[str, str]
+) -> None:
+    assert shown(assign_sticky(members, parts, standbys=standbys)) == expected
+
+
+def test_who_has_read_most_becomes_active() -> None:
+    members = {"a": member("p", "", "", p0=5), "b": member("q", "", "", p0=9)}
+    found = assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=0)
+    assert shown(found) == {"a": "", "b": "0"}
+
+
+def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
+    members = {"a": member("p", "", "0", p0=5), "b": member("q", "", "", p0=9)}
+    found = assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=1)
+    assert shown(found) == {"a": "0", "b": "|0"}
+
+
+NAMES = [f"m{number}" for number in range(6)]
+
+
+def assigned(
+    processes: dict[str, str], parts: dict[str, Part], standbys: int, before: dict[str, Tasks]
+) -> dict[str, Tasks]:
+    """Assign to members that have what they got before."""
+    members = {
+        name: Candidate(
+            process_id=process,
+            active=before.get(name, Tasks()).active,
+            standby=before.get(name, Tasks()).standby,
+        )
+        for name, process in processes.items()
+    }
+    return assign_sticky(members, parts, standbys=standbys)
+
+
+@given(
+    processes=st.dictionaries(st.sampled_from(NAMES), st.sampled_from("pqr"), min_size=2),
+    counts=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=3),
+    standbys=st.integers(0, 2),
+)
+def test_every_task_runs_once_and_copies_lie_elsewhere(
+    processes: dict[str, str], counts: list[tuple[int, bool]], standbys: int
+) -> None:
+    parts = {
+        str(number): Part(tasks=count, is_stateful=stateful)
+        for number, (count, stateful) in enumerate(counts)
+    }
+    every = [(name, index) for name, part in parts.items() for index in range(part.tasks)]
+    first = assigned(processes, parts, standbys, {})
+    left = dict(list(processes.items())[1:])
+    found = first
+    for present in (processes, left, processes):
+        found = assigned(present, parts, standbys, found)
+        assert sorted(task for each in found.values() for task in each.active) == every
+        where = {task: present[name] for name, each in found.items() for task in each.active}
+        copies = [(present[name], task) for name, each in found.items() for task in each.standby]
+        assert len(copies) == len(set(copies)), "a process has one copy at most"
+        for process, task in copies:
+            assert parts[task[0]].is_stateful
+            assert where[task] != process
+    if not standbys:
+        assert assigned(processes, parts, 0, first) == first, "what is even stays"

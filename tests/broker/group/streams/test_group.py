@@ -1,0 +1,328 @@
+"""A streams group: replay, positions of its members, deletion; random lives reload as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.support.consumer_groups import GROUP
+from tests.support.streams_groups import COUNTING, StreamsDriver, configs, counting_image, same
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.commands import TimerKind
+from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
+from txnsim.group.offset_commands import CommitOffsets, FetchOffsets, NewPosition
+from txnsim.group.shard import GroupShard
+from txnsim.group.state import GroupType, from_commit
+from txnsim.group.streams._records import (
+    StreamsCurrentDeleted,
+    StreamsCurrentStored,
+    StreamsEpochDeleted,
+    StreamsMemberDeleted,
+    StreamsTargetEpochDeleted,
+    StreamsTopologyDeleted,
+    StreamsTopologyStored,
+)
+from txnsim.group.streams.group import StreamsGroup, StreamsMember
+from txnsim.group.streams.tasks import MemberState, Tasks
+from txnsim.group.streams.topology import Subtopology
+from txnsim.types import TopicPartition
+
+
+def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOffsets:
+    """Positions of a member; ``words-0`` is a partition."""
+    positions = []
+    for place in places or ("words-0",):
+        topic, _, index = place.rpartition("-")
+        positions.append(NewPosition(topic_partition=TopicPartition(topic, int(index)), offset=1))
+    return CommitOffsets(
+        **{
+            "group_id": GROUP,
+            "generation": epoch,
+            "member_id": member_id,
+            "positions": tuple(positions),
+            "api_version": 9,
+            **fields,
+        }
+    )
+
+
+def two_members() -> StreamsDriver:
+    """``a`` has tasks 0_0 and 1_0 since epoch 2, ``b`` the others since 3."""
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    driver.settle("a", "b")
+    return driver
+
+
+ALLOWED = [
+    commit("a", 3),
+    commit("a", 2),
+    commit("a", 2, "by-word-0"),
+    commit("", -1, is_transactional=True),
+    commit("a", 3, is_transactional=True, api_version=5),
+]
+
+
+@pytest.mark.parametrize("command", ALLOWED)
+def test_who_may_commit(command: CommitOffsets) -> None:
+    assert two_members().group.check_offset_commit(command) is None
+
+
+REFUSED = {
+    "a stranger": (commit("c", 3), "Member c is not a member of group g."),
+    "an old client": (
+        commit("a", 3, api_version=8),
+        "OffsetCommit version 9 or above must be used by members using the streams group protocol",
+    ),
+    "a newer epoch": (
+        commit("a", 4),
+        "Received member epoch 4 is newer than current member epoch 3.",
+    ),
+    "a task that it has not": (
+        commit("a", 2, "words-0", "words-1"),
+        "Task 0-1 is not assigned or pending revocation for member.",
+    ),
+    "a task that it got later": (
+        commit("b", 2, "words-1"),
+        "Received member epoch 2 is older than assignment epoch 3 for task 0-1.",
+    ),
+    "a topic of others": (commit("a", 2, "other-0"), "Topic other is not in the topology."),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_who_may_not_commit(name: str) -> None:
+    command, reason = REFUSED[name]
+    found = two_members().group.check_offset_commit(command)
+    assert isinstance(found, Rejection)
+    assert found.reason == reason
+
+
+def test_a_task_that_is_being_given_up_may_be_committed_for() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    driver.told("a", 2)
+    assert driver.group.members["a"].pending_revocation.active
+    behind = StreamsMember(
+        member_id="a",
+        member_epoch=5,
+        pending_revocation=driver.group.members["a"].pending_revocation,
+    )
+    driver.group.members["a"] = behind
+    assert driver.group.check_offset_commit(commit("a", 2, "words-1")) is None
+
+
+def test_without_a_topology_nothing_old_is_committed() -> None:
+    group = StreamsGroup(GROUP)
+    group.apply(StreamsCurrentStored(**_current(), active=(("0", 0, 2),)))
+    found = group.check_offset_commit(commit("m", 2))
+    assert isinstance(found, Rejection)
+    assert found.reason == "Topology is not available for offset commit validation."
+
+
+def _current() -> dict[str, Any]:
+    return {
+        "group_id": GROUP,
+        "member_id": "m",
+        "member_epoch": 3,
+        "previous_member_epoch": 2,
+        "state": 1,
+    }
+
+
+def test_anybody_commits_for_an_empty_group() -> None:
+    group = StreamsGroup(GROUP)
+    assert group.check_offset_commit(commit("", -1)) is None
+    assert group.check_position(commit("", -1), (None, 0)) is None  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "error"),
+    [
+        (None, -1, None),
+        ("a", 3, None),
+        ("a", 2, ErrorCode.stale_member_epoch),
+        ("c", 3, ErrorCode.unknown_member_id),
+        (None, 3, ErrorCode.unknown_member_id),
+    ],
+)
+def test_who_may_read_positions(member_id: str | None, epoch: int, error: ErrorCode | None) -> None:
+    command = FetchOffsets(group_id=GROUP, partitions=None, member_id=member_id, member_epoch=epoch)
+    found = two_members().group.check_offset_fetch(command)
+    assert (None if found is None else found.error) == error
+
+
+def test_what_others_ask_of_it() -> None:
+    driver = two_members()
+    group = driver.group
+    assert (group.type, group.protocol_type_or_empty) == (GroupType.STREAMS, "streams")
+    assert group.offsets_expire_from() is from_commit
+    assert group.check_offset_delete() is None
+    refusal = group.check_delete()
+    assert refusal is not None
+    assert refusal.error is ErrorCode.non_empty_group
+    assert group.is_subscribed("words")
+    assert group.is_subscribed("by-word")
+    assert not group.is_subscribed("counts")
+    assert StreamsGroup(GROUP).topology_epoch == -1
+    for member_id in ("a", "b"):
+        driver.told(member_id, LEFT)
+    assert driver.group.check_delete() is None
+    assert not driver.group.is_subscribed("words")
+
+
+def test_its_tombstones_leave_nothing() -> None:
+    driver = two_members()
+    records = driver.group.tombstones()
+    for record in records:
+        driver.shard.apply(record, record_offset=0)
+    assert driver.shard.groups == {}
+    for record in records:
+        driver.shard.apply(record, record_offset=0)
+    assert driver.shard.groups == {}, "of a group that is not there they mean nothing"
+    assert type(records[-2]) is StreamsEpochDeleted
+
+
+def test_tombstones_of_who_is_not_there_mean_nothing() -> None:
+    group = StreamsGroup(GROUP)
+    group.apply(StreamsMemberDeleted(group_id=GROUP, member_id="x"))
+    group.apply(StreamsCurrentDeleted(group_id=GROUP, member_id="x"))
+    group.apply(StreamsTargetEpochDeleted(group_id=GROUP))
+    assert (group.members, group.assignment_epoch) == ({}, -1)
+
+
+def test_a_state_of_a_later_release_is_unknown() -> None:
+    group = StreamsGroup(GROUP)
+    group.apply(StreamsCurrentStored(**{**_current(), "state": 9}))
+    assert group.members["m"].state is MemberState.UNKNOWN
+
+
+def test_a_topology_may_go() -> None:
+    group = StreamsGroup(GROUP)
+    stored = StreamsTopologyStored(group_id=GROUP, topology_epoch=4, subtopologies=COUNTING)
+    group.apply(stored)
+    assert group.topology_epoch == 4
+    group.apply(StreamsTopologyDeleted(group_id=GROUP))
+    group.apply(StreamsEpochDeleted(group_id=GROUP))
+    assert group.topology_epoch == -1
+
+
+def test_a_topology_that_can_t_be_is_none() -> None:
+    group = StreamsGroup(GROUP)
+    parts = (Subtopology(subtopology_id="0"),) * 2
+    group.apply(StreamsTopologyStored(group_id=GROUP, topology_epoch=0, subtopologies=parts))
+    assert group.topology is None
+
+
+def test_an_instance_id_may_change() -> None:
+    driver = StreamsDriver()
+    driver.join("a", instance_id="i")
+    driver.told("a", LEFT, instance_id="i")
+    assert driver.group.static_members == {}
+
+
+MEMBERS = ("a", "b", "c")
+
+
+class Life(RuleBasedStateMachine):
+    """Members come, report, go and fall silent; topics and configs change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = StreamsDriver(counting_image(words=2))
+        self.offset = 1
+
+    def _there(self) -> list[str]:
+        return [name for name in MEMBERS if name in self.driver.group.members]
+
+    @rule(
+        member_id=st.sampled_from(MEMBERS),
+        instance=st.booleans(),
+        process=st.sampled_from(["p", "q"]),
+        endpoint=st.booleans(),
+    )
+    def join(self, member_id: str, instance: bool, process: str, endpoint: bool) -> None:
+        found = self.driver.send(
+            member_id,
+            0,
+            instance_id=f"i-{member_id}" if instance else None,
+            process_id=process,
+            endpoint=("h", 1) if endpoint else None,
+        )
+        if isinstance(found, Rejection):
+            assert found.error in (
+                ErrorCode.unreleased_instance_id,
+                ErrorCode.unknown_server_error,
+            )
+
+    @precondition(lambda self: self._there())
+    @rule(data=st.data(), keeps=st.booleans(), says=st.booleans())
+    def beat(self, data: st.DataObject, keeps: bool, says: bool) -> None:
+        member_id = data.draw(st.sampled_from(self._there()))
+        member = self.driver.group.members[member_id]
+        if member.member_epoch < 0:
+            return
+        owned = member.assigned.tasks
+        if keeps and member.pending_revocation.active:
+            owned = Tasks(active=owned.active | member.pending_revocation.active)
+        found = self.driver.send(
+            member_id,
+            member.member_epoch,
+            owned=owned if says else None,
+            instance_id=member.instance_id,
+        )
+        if isinstance(found, Rejection):  # topics went, and with them tasks or what is served
+            assert found.error in (ErrorCode.invalid_request, ErrorCode.unknown_server_error)
+
+    @precondition(lambda self: self._there())
+    @rule(data=st.data(), for_a_while=st.booleans())
+    def leave(self, data: st.DataObject, for_a_while: bool) -> None:
+        member_id = data.draw(st.sampled_from(self._there()))
+        instance_id = self.driver.group.members[member_id].instance_id
+        epoch = LEFT_FOR_A_WHILE if for_a_while and instance_id else LEFT
+        self.driver.told(member_id, epoch, instance_id=instance_id)
+
+    @precondition(lambda self: self._there())
+    @rule(data=st.data())
+    def silent(self, data: st.DataObject) -> None:
+        self.driver.over(TimerKind.HEARTBEAT, data.draw(st.sampled_from(self._there())))
+
+    @rule(words=st.integers(0, 3), made=st.booleans())
+    def topics(self, words: int, made: bool) -> None:
+        self.offset += 1
+        named = {"words": words, "by_word": words, "counts": words} if made else {"words": words}
+        self.driver.image = counting_image(self.offset, **(named if words else {"other": 1}))
+
+    @rule(standbys=st.integers(0, 1))
+    def configure(self, standbys: int) -> None:
+        self.driver.configs = configs(assignor=(("num.standby.replicas", str(standbys)),))
+
+    @invariant()
+    def reload_equals_living(self) -> None:
+        assert same(self.driver.group, self.driver.reloaded())
+
+    @invariant()
+    def no_task_runs_twice(self) -> None:
+        members = self.driver.group.members.values()
+        running = [task for each in members for task in each.assigned.active]
+        revoked = [task for each in members for task in each.pending_revocation.active]
+        assert len(set(running)) == len(running)
+        assert not set(running) & set(revoked)
+
+
+Life.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+test_random_lives = Life.TestCase
+
+
+def test_a_shard_takes_the_place_of_an_empty_classic_group() -> None:
+    shard = GroupShard(partition=0, coordinator_epoch=0)
+    shard.classic_or_new(GROUP, now_ms=0)
+    record = StreamsTopologyStored(group_id=GROUP, topology_epoch=0, subtopologies=COUNTING)
+    shard.apply(record, record_offset=0)
+    assert shard.groups[GROUP].type is GroupType.STREAMS

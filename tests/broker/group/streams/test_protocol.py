@@ -1,0 +1,516 @@
+"""Heartbeats of streams groups: epochs, statuses, tasks, timers; texts are a real 4.4.0's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.streams_groups import (
+    COUNTING,
+    GROUP,
+    StreamsDriver,
+    codes,
+    configs,
+    counting_image,
+    same,
+    tasks,
+)
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
+from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
+from txnsim.group.streams._records import (
+    StreamsCurrentStored,
+    StreamsEpochStored,
+    StreamsMemberStored,
+    StreamsTargetEpochStored,
+    StreamsTargetStored,
+    StreamsTopologyStored,
+)
+from txnsim.group.streams.tasks import MemberState, Tasks
+from txnsim.group.streams.topology import Status, Subtopology
+
+ALL = tasks("0_0", "0_1", "1_0", "1_1")
+
+
+def refused(driver: StreamsDriver, *args: Any, **fields: Any) -> Rejection:
+    """The refusal of a heartbeat."""
+    found = driver.send(*args, **fields)
+    assert isinstance(found, Rejection), found
+    return found
+
+
+def kinds(driver: StreamsDriver) -> list[str]:
+    """The records of the last decision."""
+    return [type(record).__name__ for record in driver.records]
+
+
+def test_the_first_member_gets_everything() -> None:
+    driver = StreamsDriver()
+    reply = driver.join("a")
+    assert (reply.member_epoch, reply.statuses, reply.tasks) == (2, (), Tasks(active=ALL))
+    assert (reply.heartbeat_interval_ms, reply.task_offset_interval_ms) == (5_000, 60_000)
+    assert reply.acceptable_recovery_lag == 10_000
+    assert [type(record) for record in driver.records] == [
+        StreamsMemberStored,
+        StreamsTopologyStored,
+        StreamsEpochStored,
+        StreamsTargetStored,
+        StreamsTargetEpochStored,
+        StreamsCurrentStored,
+    ]
+    again = driver.told("a", 2)
+    assert (again.tasks, driver.records) == (None, [])
+    assert driver.group.state_name == "Stable"
+    assert same(driver.group, driver.reloaded())
+
+
+def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    second = driver.join("b")
+    assert (second.member_epoch, second.tasks) == (3, Tasks())
+    assert driver.group.members["b"].state is MemberState.UNRELEASED_TASKS
+    first = driver.told("a", 2)
+    assert first.member_epoch == 2
+    assert first.tasks == Tasks(active=tasks("0_0", "1_0"))
+    timer = driver.effects[-2]
+    assert isinstance(timer, TimerSet)
+    assert timer.kind is TimerKind.REVOCATION
+    assert (timer.member_id, timer.delay_ms, timer.generation) == ("a", 1_000, 2)
+    assert driver.group.state_name == "Reconciling"
+    assert driver.told("a", 2, owned=first.tasks).member_epoch == 3
+    assert isinstance(driver.effects[-2], TimerCancelled)
+    assert driver.told("b", 3, owned=Tasks()).tasks == Tasks(active=tasks("0_1", "1_1"))
+    assert driver.group.state_name == "Stable"
+
+
+def test_missing_internal_topics_are_told_and_waited_for() -> None:
+    driver = StreamsDriver(counting_image(words=2))
+    reply = driver.join("a")
+    assert reply.statuses == (
+        (Status.MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, by-word"),
+    )
+    assert list(reply.topics_to_make) == ["counts", "by-word"]
+    assert (reply.tasks, driver.group.state_name) == (Tasks(), "NotReady")
+    driver.image = counting_image(2)
+    ready = driver.told("a", reply.member_epoch)
+    assert (ready.member_epoch, ready.statuses, ready.topics_to_make) == (3, (), {})
+    assert ready.tasks == Tasks(active=ALL)
+
+
+def test_missing_source_topics_end_an_assignment() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.image = counting_image(2, by_word=2, counts=2)
+    reply = driver.told("a", 2)
+    assert codes(reply) == [Status.MISSING_SOURCE_TOPICS]
+    assert reply.tasks == Tasks()
+    assert driver.told("a", 2, owned=Tasks()).member_epoch == 3
+    assert driver.group.state_name == "NotReady"
+
+
+def test_what_an_image_does_not_change_is_not_looked_at_again() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.told("a", 2)
+    first = driver.group.memory
+    assert (first.refreshed_version, first.configured is not None) == (1, True)
+    driver.image = counting_image(7)
+    driver.told("a", 2)
+    assert driver.records == []
+    assert driver.group.memory == msgspec.structs.replace(first, refreshed_version=7)
+
+
+def test_more_partitions_are_more_tasks() -> None:
+    one = (Subtopology(subtopology_id="0", source_topics=("words",)),)
+    driver = StreamsDriver(counting_image(words=1))
+    driver.join("a", topology=(0, one))
+    driver.image = counting_image(2, words=3)
+    assert driver.told("a", 2).tasks == Tasks(active=tasks("0_0", "0_1", "0_2"))
+
+
+# Topologies
+
+
+def test_an_older_topology_is_stale() -> None:
+    driver = StreamsDriver()
+    driver.join("a", topology=(3, COUNTING))
+    reply = driver.join("b", topology=(2, ()))
+    assert reply.statuses == (
+        (
+            Status.STALE_TOPOLOGY,
+            "The member's topology epoch 2 is behind the group's topology epoch 3.",
+        ),
+    )
+    assert driver.group.topology_epoch == 3
+
+
+@pytest.mark.parametrize("topology", [(4, COUNTING), (3, COUNTING[:1])])
+def test_a_topology_can_t_be_changed(topology: tuple[int, Any]) -> None:
+    driver = StreamsDriver()
+    driver.join("a", topology=(3, COUNTING))
+    found = refused(driver, "b", 0, topology=topology)
+    assert (found.error, found.reason) == (
+        ErrorCode.invalid_request,
+        "Topology updates are not supported yet.",
+    )
+
+
+def test_a_topology_that_can_t_be_is_refused() -> None:
+    driver = StreamsDriver()
+    no_source = (Subtopology(subtopology_id="0"),)
+    assert refused(driver, "a", 0, topology=(0, no_source)).error is (
+        ErrorCode.streams_invalid_topology
+    )
+    assert refused(driver, "a", 0, topology=(-1, COUNTING)).error is ErrorCode.unknown_server_error
+
+
+@pytest.mark.parametrize(
+    ("owned", "reason"),
+    [
+        (
+            Tasks(active=tasks("9_0")),
+            "Subtopology 9 does not exist in the topology.",
+        ),
+        (
+            Tasks(standby=tasks("0_2")),
+            "Task 2 for subtopology 0 is invalid. Number of tasks for this subtopology: 2",
+        ),
+        (
+            Tasks(warmup=frozenset({("0", -1)})),
+            "Task -1 for subtopology 0 is invalid. Number of tasks for this subtopology: 2",
+        ),
+    ],
+)
+def test_tasks_that_can_t_be_are_refused(owned: Tasks, reason: str) -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    assert refused(driver, "a", 2, owned=owned).reason == reason
+
+
+# Delays
+
+
+def test_the_first_assignment_waits_for_members() -> None:
+    driver = StreamsDriver()
+    driver.configs = configs(initial_delay_ms=3_000)
+    reply = driver.join("a")
+    assert (reply.member_epoch, reply.statuses) == (
+        1,
+        (
+            (
+                Status.ASSIGNMENT_DELAYED,
+                "Assignment delayed due to the configured initial rebalance delay.",
+            ),
+        ),
+    )
+    delay = driver.effects[0]
+    assert isinstance(delay, TimerSet)
+    assert (delay.kind, delay.delay_ms, delay.keeps_first) == (TimerKind.ASSIGNMENT, 3_000, True)
+    driver.is_delayed = True
+    assert codes(driver.join("b")) == [Status.ASSIGNMENT_DELAYED]
+    assert driver.group.state_name == "Assigning"
+    driver.told("a", 1)
+    driver.over(TimerKind.ASSIGNMENT)
+    assert driver.group.assignment_epoch == driver.group.epoch
+    assert driver.told("a", 1).tasks == Tasks(active=tasks("0_1", "1_1"))
+    assert driver.told("b", 1).tasks == Tasks(active=tasks("0_0", "1_0")), "Java's order"
+    driver.over(TimerKind.ASSIGNMENT)
+    assert driver.records == [], "nothing is due"
+
+
+def test_a_delay_of_a_group_that_is_empty_again_means_nothing() -> None:
+    driver = StreamsDriver()
+    driver.configs = configs(initial_delay_ms=3_000)
+    driver.join("a")
+    driver.over(TimerKind.ASSIGNMENT)
+    assert driver.records == [], "the topology was not held against topics here yet"
+    driver.told("a", LEFT)
+    driver.over(TimerKind.ASSIGNMENT)
+    assert driver.records == []
+
+
+def test_assignments_keep_a_distance() -> None:
+    driver = StreamsDriver()
+    intervals = msgspec.structs.replace(driver.configs.intervals, assignment_interval_ms=1_000)
+    driver.configs = configs(intervals=intervals)
+    driver.join("a")
+    reply = driver.join("b")
+    assert reply.statuses == (
+        (
+            Status.ASSIGNMENT_DELAYED,
+            "Assignment delayed due to the configured assignment interval.",
+        ),
+    )
+    assert (reply.member_epoch, reply.tasks) == (2, Tasks())
+    driver.now_ms += 1_000
+    assert driver.told("b", 2).member_epoch == 3
+
+
+def test_other_configs_are_reason_for_another_assignment() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    driver.settle("a", "b")
+    driver.configs = configs(assignor=(("num.standby.replicas", "1"),))
+    driver.told("a", 3)
+    driver.settle("a", "b")
+    assert driver.group.epoch == 4
+    assert driver.group.members["a"].assigned.standby == tasks("1_1")
+    assert driver.group.members["b"].assigned.standby == tasks("1_0")
+
+
+def test_missing_client_tags_are_told() -> None:
+    driver = StreamsDriver()
+    driver.configs = configs(assignor=(("rack.aware.assignment.tags", "zone,cluster"),))
+    reply = driver.join("a", client_tags={"zone": "z"})
+    assert reply.statuses == (
+        (
+            Status.MISSING_CLIENT_TAGS,
+            "Missing required client tags for rack-aware standby assignment: [cluster]. Configure "
+            "them via 'client.tag.<tagKey>' in your Streams config.",
+        ),
+    )
+    assert driver.join("b", api_version=0).statuses == ()
+    assert driver.join("c", client_tags={"zone": "z", "cluster": "c"}).statuses == ()
+
+
+# Members
+
+
+def test_a_member_that_says_something_new_is_written() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.told("a", 2, rack_id="r", process_id="x", client_tags={"k": "v"})
+    assert kinds(driver)[:2] == ["StreamsMemberStored", "StreamsEpochStored"]
+    member = driver.group.members["a"]
+    assert (member.rack_id, member.process_id, dict(member.client_tags)) == ("r", "x", {"k": "v"})
+    driver.told("a", 3, rebalance_timeout_ms=7, endpoint=("h", 1))
+    assert driver.group.members["a"].rebalance_timeout_ms == 7
+
+
+def test_a_static_member_s_news_matter_only_to_the_assignor() -> None:
+    driver = StreamsDriver()
+    driver.join("a", instance_id="i")
+    driver.told("a", 2, instance_id="i", client_id="other")
+    assert kinds(driver) == ["StreamsMemberStored"]
+    driver.told("a", 2, instance_id="i", rack_id="r")
+    assert "StreamsEpochStored" in kinds(driver)
+
+
+def test_a_group_has_room_for_so_many() -> None:
+    driver = StreamsDriver(max_size=1)
+    driver.join("a", instance_id="i")
+    found = refused(driver, "b", 0)
+    assert (found.error, found.reason) == (
+        ErrorCode.group_max_size_reached,
+        "The streams group has reached its maximum capacity of 1 members.",
+    )
+    driver.told("a", LEFT_FOR_A_WHILE, instance_id="i")
+    assert driver.join("b", instance_id="i").member_epoch >= 2
+
+
+def test_a_static_member_comes_back_to_its_tasks() -> None:
+    driver = StreamsDriver()
+    driver.join("a", instance_id="i")
+    driver.join("b")
+    driver.told("a", 2, instance_id="i", owned=Tasks(active=ALL))
+    driver.told("a", 2, instance_id="i", owned=Tasks(active=tasks("0_0", "1_0")))
+    driver.told("b", 3, owned=Tasks())
+    epoch = driver.group.epoch
+    gone = driver.told("a", LEFT_FOR_A_WHILE, instance_id="i")
+    assert gone.member_epoch == LEFT_FOR_A_WHILE
+    waiting = driver.group.members["a"]
+    assert (waiting.member_epoch, set(waiting.assigned.active.values())) == (-2, {0})
+    assert driver.group.state_name == "Reconciling"
+    back = driver.join("a2", instance_id="i", process_id="p-a")
+    assert (back.member_epoch, back.tasks) == (epoch, Tasks(active=tasks("0_0", "1_0")))
+    assert set(driver.group.members) == {"b", "a2"}
+    assert driver.group.epoch == epoch, "nothing else had to move"
+    assert same(driver.group, driver.reloaded())
+
+
+# Leaving, sessions
+
+
+def test_who_leaves_makes_room() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    driver.settle("a", "b")
+    reply = driver.told("b", LEFT)
+    assert (reply.member_epoch, reply.heartbeat_interval_ms, reply.statuses) == (LEFT, 0, ())
+    assert {each.kind for each in driver.effects[-2:]} == {
+        TimerKind.HEARTBEAT,
+        TimerKind.REVOCATION,
+    }
+    driver.settle("a")
+    assert driver.group.members["a"].assigned.tasks == Tasks(active=ALL)
+    driver.told("a", LEFT)
+    assert kinds(driver)[-1] == "StreamsTargetEpochStored", "the last one ends the assignment"
+    assert (driver.group.state_name, driver.group.assigned_at_ms) == ("Empty", 0)
+    assert same(driver.group, driver.reloaded())
+
+
+def test_a_silent_member_is_removed() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.over(TimerKind.HEARTBEAT, "a")
+    assert driver.group.is_empty
+    driver.over(TimerKind.HEARTBEAT, "a")
+    assert driver.records == []
+
+
+def test_who_does_not_give_up_in_time_is_removed() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    driver.told("a", 2)
+    revoking = [each for each in driver.effects if each.kind is TimerKind.REVOCATION]
+    assert list(driver.protocol.resumed(driver.group)) == [
+        driver.protocol.session(GROUP, "a"),
+        revoking[-1],
+        driver.protocol.session(GROUP, "b"),
+    ]
+    driver.over(TimerKind.REVOCATION, "a")
+    assert set(driver.group.members) == {"b"}
+
+
+def test_who_has_given_up_since_stays() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    driver.told("a", 2)
+    driver.told("a", 2, owned=Tasks(active=tasks("0_0", "1_0")))
+    driver.over(TimerKind.REVOCATION, "a")
+    assert driver.records == []
+
+
+def test_a_shutdown_is_told_to_all_until_nobody_is_left() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    text = (
+        "Streams group member a encountered a fatal error and requested a shutdown for the entire "
+        "application."
+    )
+    assert driver.told("a", 2, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
+    assert driver.told("b", 3, shutdown=True).statuses == ((Status.SHUTDOWN_APPLICATION, text),)
+    driver.told("a", LEFT)
+    assert codes(driver.told("b", 3)) == [Status.SHUTDOWN_APPLICATION]
+    driver.told("b", LEFT)
+    assert driver.join("c").statuses == ()
+
+
+def test_a_member_may_ask_for_the_shutdown_as_it_leaves() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    driver.told("a", LEFT, shutdown=True)
+    assert codes(driver.told("b", 3)) == [Status.SHUTDOWN_APPLICATION]
+
+
+# Offsets and endpoints
+
+
+def test_reported_offsets_are_kept() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.told("a", 2, task_offsets=((("1", 0), 5),), task_end_offsets=((("1", 0), 9),))
+    known = driver.group.memory.task_offsets["a"]
+    assert (known.offsets, known.end_offsets) == ({("1", 0): 5}, {("1", 0): 9})
+    driver.told("a", 2, task_offsets=())
+    assert driver.group.memory.task_offsets["a"].end_offsets == {("1", 0): 9}
+    twice = ((("1", 0), 5), (("1", 0), 5))
+    for field in ("task_offsets", "task_end_offsets"):
+        assert refused(driver, "a", 2, **{field: twice}).reason == (
+            "Task offsets contain a duplicate entry for subtopology 1 and partition 0."
+        )
+    driver.join("b")
+    driver.told("a", LEFT)
+    assert driver.group.memory.task_offsets == {}
+
+
+def test_endpoints_tell_what_they_serve() -> None:
+    driver = StreamsDriver()
+    first = driver.join("a", endpoint=("h", 1))
+    assert first.endpoints_epoch == 0, "the group comes into being"
+    assert first.endpoints is not None
+    assert [(each.endpoint, each.active) for each in first.endpoints] == [
+        (("h", 1), (("words", (0, 1)), ("by-word", (0, 1))))
+    ]
+    assert driver.told("a", 2).endpoints is None, "what it knows is what the group knows"
+    second = driver.join("b", endpoint=("g", 2))
+    assert second.endpoints_epoch == 1
+    assert second.endpoints is not None
+    assert [each.endpoint for each in second.endpoints] == [("h", 1), ("g", 2)]
+    assert driver.told("b", 3, endpoints_epoch=1).endpoints is None
+    moved = driver.told("b", 3, endpoints_epoch=1, endpoint=("g", 3))
+    assert moved.endpoints_epoch == 2
+    plain = driver.join("c")
+    assert plain.endpoints is not None
+    assert len(plain.endpoints) == 2
+
+
+def test_a_standby_is_served_as_such() -> None:
+    driver = StreamsDriver()
+    driver.configs = configs(assignor=(("num.standby.replicas", "1"),))
+    driver.join("a", endpoint=("h", 1))
+    driver.join("b", endpoint=("g", 2))
+    driver.settle("a", "b")
+    found = driver.told("a", driver.group.members["a"].member_epoch, endpoints_epoch=-1).endpoints
+    assert found is not None
+    served = {each.endpoint: each.standby for each in found}
+    assert set(served.values()) == {(("by-word", (0,)),), (("by-word", (1,)),)}
+
+
+def test_an_endpoint_without_topics_breaks_a_real_broker() -> None:
+    driver = StreamsDriver(counting_image(other=1))
+    found = refused(driver, "a", 0, endpoint=("h", 1))
+    assert found.error is ErrorCode.unknown_server_error
+
+
+def test_what_an_endpoint_serves_must_be_there() -> None:
+    driver = StreamsDriver(counting_image(words=1, by_word=1, counts=1))
+    driver.configs = configs(assignor=(("num.standby.replicas", "1"),))
+    driver.join("a", endpoint=("h", 1))
+    driver.join("b")
+    driver.settle("a", "b")
+    kinds_of = {
+        bool(each.assigned.standby): each.member_id for each in driver.group.members.values()
+    }
+    sender = kinds_of[False]
+    driver.image = counting_image(2, words=1, counts=1)
+    if sender == "a":
+        driver.told("b", driver.group.members["b"].member_epoch, endpoint=("g", 2))
+    found = refused(driver, sender, driver.group.members[sender].member_epoch, endpoints_epoch=-1)
+    assert found.reason == "Topic by-word not found in metadata image"
+
+
+def test_a_task_serves_only_partitions_that_there_are() -> None:
+    part = Subtopology(subtopology_id="0", source_topics=("words", "other"))
+    driver = StreamsDriver(counting_image(words=2, other=1))
+    driver.join("a", topology=(0, (part,)), endpoint=("h", 1))
+    driver.join("b", topology=(0, (part,)), endpoint=("g", 2))
+    driver.settle("a", "b")
+    found = driver.told("a", 3, endpoints_epoch=-1).endpoints
+    assert found is not None
+    assert sorted(len(each.active) for each in found) == [1, 2]
+
+
+def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    driver.join("b")
+    stored = next(each for each in driver.log if isinstance(each, StreamsCurrentStored))
+    strange = msgspec.structs.replace(stored, state=99)
+    driver.shard.apply(strange, record_offset=0)
+    assert refused(driver, "a", 2).error is ErrorCode.fenced_member_epoch
+
+
+def test_who_is_not_there_can_t_leave() -> None:
+    driver = StreamsDriver()
+    driver.join("a")
+    assert refused(driver, "x", LEFT).error is ErrorCode.unknown_member_id

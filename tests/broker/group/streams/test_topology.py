@@ -1,0 +1,233 @@
+"""Topologies, held against the topics that there are; texts as a real 4.4.0 gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.consumer_groups import image
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.streams.topology import (
+    Configured,
+    CopartitionGroup,
+    Status,
+    Subtopology,
+    TopicInfo,
+    Topology,
+    configure,
+    made_topology,
+    topics_of,
+)
+
+
+def part(subtopology_id: str, *sources: str, **fields: Any) -> Subtopology:
+    """A subtopology."""
+    return Subtopology(subtopology_id=subtopology_id, source_topics=sources, **fields)
+
+
+def topology(*parts: Subtopology) -> Topology:
+    """A topology of epoch 0."""
+    made = made_topology(0, parts)
+    assert isinstance(made, Topology)
+    return made
+
+
+def configured(*parts: Subtopology, **topics: int) -> Configured:
+    """Held against topics."""
+    found = configure(topology(*parts), image(**topics))
+    assert isinstance(found, Configured), found
+    return found
+
+
+def internal(*names: str, partitions: int = 0) -> tuple[TopicInfo, ...]:
+    """Internal topics."""
+    return tuple(TopicInfo(name=name, partitions=partitions) for name in names)
+
+
+def test_tasks_follow_the_largest_source() -> None:
+    found = configured(part("0", "a", "b"), part("1", "b"), a=2, b=5)
+    assert found.is_ready
+    assert dict(found.tasks) == {"0": 5, "1": 5}
+
+
+def test_internal_topics_that_are_missing_are_to_be_made() -> None:
+    parts = (
+        part("0", "a", repartition_sink_topics=("r",)),
+        part(
+            "1",
+            repartition_source_topics=internal("r"),
+            state_changelog_topics=(TopicInfo(name="log", topic_configs=(("k", "v"),)),),
+        ),
+    )
+    found = configured(*parts, a=3)
+    assert not found.is_ready
+    assert found.problem == (
+        Status.MISSING_INTERNAL_TOPICS,
+        "Internal topics are missing: r, log",
+    )
+    assert found.missing["r"] == TopicInfo(name="r", partitions=3)
+    assert found.missing["log"].topic_configs == (("k", "v"),)
+    assert dict(found.tasks) == {"0": 3, "1": 3}
+    assert configured(*parts, a=3, r=3, log=3).is_ready
+
+
+def test_a_number_goes_through_a_chain_of_repartition_topics() -> None:
+    found = configured(
+        part("0", repartition_source_topics=internal("q"), repartition_sink_topics=("p",)),
+        part("1", "a", repartition_sink_topics=("q",)),
+        part("2", repartition_source_topics=internal("p")),
+        a=4,
+    )
+    assert {name: each.partitions for name, each in found.missing.items()} == {"p": 4, "q": 4}
+
+
+def test_many_missing_topics_are_summed_up() -> None:
+    found = configured(part("0", "a", "b", "c", "d", "e"), b=1)
+    assert found.problem == (
+        Status.MISSING_SOURCE_TOPICS,
+        "Source topics a, c, d and 1 additional topics are missing.",
+    )
+    assert found.subtopologies is None
+
+
+def _group(*sources: int, repartition: tuple[int, ...] = ()) -> CopartitionGroup:
+    return CopartitionGroup(source_topics=sources, repartition_source_topics=repartition)
+
+
+WRONG = {
+    "sources that differ": (
+        (part("0", "a", "b", copartition_groups=(_group(0, 1),)),),
+        "Following topics do not have the same number of partitions: [{a=2, b=3}]",
+    ),
+    "a fixed number that is not the source's": (
+        (
+            part(
+                "0",
+                "a",
+                repartition_source_topics=internal("r", partitions=5),
+                copartition_groups=(_group(0, repartition=(0,)),),
+            ),
+        ),
+        "Number of partitions [5] of repartition topic [r] doesn't match number of partitions [2]"
+        " of the source topic.",
+    ),
+    "fixed numbers that differ": (
+        (
+            part(
+                "0",
+                repartition_source_topics=(
+                    TopicInfo(name="r", partitions=3),
+                    TopicInfo(name="q", partitions=4),
+                ),
+                copartition_groups=(_group(repartition=(0, 1)),),
+            ),
+        ),
+        "Following topics do not have the same number of partitions: [{q=4, r=3}]",
+    ),
+    "an internal topic of another number": (
+        (part("0", "a", state_changelog_topics=internal("b")),),
+        "Existing topic b has different number of partitions: expected 2, found 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_topics_that_don_t_fit(name: str) -> None:
+    parts, text = WRONG[name]
+    found = configured(*parts, a=2, b=3)
+    assert found.problem == (Status.INCORRECTLY_PARTITIONED_TOPICS, text)
+
+
+def test_repartition_topics_of_a_group_get_one_number() -> None:
+    flexible = configured(
+        part("0", "a", repartition_sink_topics=("r",)),
+        part("1", "b", repartition_sink_topics=("q",)),
+        part(
+            "2",
+            repartition_source_topics=internal("r", "q"),
+            copartition_groups=(_group(repartition=(0, 1)), _group()),
+        ),
+        a=2,
+        b=3,
+    )
+    assert {each.partitions for each in flexible.missing.values()} == {3}
+    fixed = configured(
+        part("0", "a", repartition_sink_topics=("r", "q")),
+        part(
+            "1",
+            repartition_source_topics=(TopicInfo(name="r", partitions=4), *internal("q")),
+            copartition_groups=(_group(repartition=(0, 1)),),
+        ),
+        a=2,
+    )
+    assert {each.partitions for each in fixed.missing.values()} == {4}
+    source = configured(
+        part("0", "a", repartition_sink_topics=("r",)),
+        part(
+            "1",
+            "b",
+            repartition_source_topics=internal("r"),
+            copartition_groups=(_group(0, repartition=(0,)),),
+        ),
+        a=2,
+        b=3,
+    )
+    assert source.missing["r"].partitions == 3
+
+
+REFUSED = {
+    "a repartition topic that nobody writes": (
+        (part("0", "a", repartition_source_topics=internal("r")),),
+        ErrorCode.streams_invalid_topology,
+        "Failed to compute number of partitions for all repartition topics, because a repartition "
+        "source topic is never used as a sink topic.",
+    ),
+    "a loop": (
+        (
+            part("0", repartition_sink_topics=("r",), repartition_source_topics=internal("q")),
+            part("1", repartition_sink_topics=("q",), repartition_source_topics=internal("r")),
+        ),
+        ErrorCode.streams_invalid_topology,
+        "Failed to compute number of partitions for all repartition topics. There may be loops in "
+        "the topology that cannot be resolved.",
+    ),
+    "no source": (
+        (part("0"),),
+        ErrorCode.streams_invalid_topology,
+        "No source topics found for subtopology 0",
+    ),
+    "a place that is not there": (
+        (part("0", "a", copartition_groups=(_group(3),)),),
+        ErrorCode.unknown_server_error,
+        "Index 3 out of bounds for length 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_topologies_that_can_t_be(name: str) -> None:
+    parts, error, reason = REFUSED[name]
+    assert configure(topology(*parts), image(a=2)) == Rejection(error=error, reason=reason)
+
+
+@pytest.mark.parametrize(("epoch", "ids"), [(-1, ("0",)), (0, ("0", "0"))])
+def test_an_epoch_is_not_negative_and_ids_are_distinct(epoch: int, ids: tuple[str, ...]) -> None:
+    made = made_topology(epoch, [part(each, "a") for each in ids])
+    assert isinstance(made, Rejection)
+    assert made.error is ErrorCode.unknown_server_error
+
+
+def test_who_reads_a_topic() -> None:
+    found = topology(part("0", "a"), part("1", "a", repartition_source_topics=internal("r")))
+    assert found.reader_of("a") == "1", "the last of several"
+    assert found.reader_of("r") == "1"
+    assert found.reader_of("z") is None
+
+
+def test_every_topic_is_named_once() -> None:
+    parts = (
+        part("0", "a", repartition_sink_topics=("r",), state_changelog_topics=internal("log")),
+        part("1", "a", repartition_source_topics=internal("r")),
+    )
+    assert topics_of(parts) == ["a", "r", "log"]

@@ -1,0 +1,213 @@
+"""A streams group without a shell: heartbeats in, answers out, records applied by a shard."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from tests.support.consumer_groups import GROUP, NOW, image
+from txnsim.errors import Rejection
+from txnsim.group.commands import TimerCancelled, TimerKind, TimerSet
+from txnsim.group.log_format import decode_record, encode_record
+from txnsim.group.shard import GroupShard
+from txnsim.group.streams._records import StreamsRecord
+from txnsim.group.streams.commands import StreamsHeartbeat, StreamsOutcome, StreamsReply
+from txnsim.group.streams.group import StreamsGroup
+from txnsim.group.streams.protocol import StreamsProtocol
+from txnsim.group.streams.tasks import Task, Tasks
+from txnsim.group.streams.topology import Status, Subtopology, TopicInfo
+from txnsim.metadata.group_configs import GroupIntervals, StreamsConfigs
+from txnsim.metadata.image import ClusterImage
+
+COUNTING: Final = (
+    Subtopology(
+        subtopology_id="0",
+        source_topics=("words",),
+        repartition_sink_topics=("by-word",),
+    ),
+    Subtopology(
+        subtopology_id="1",
+        repartition_source_topics=(TopicInfo(name="by-word"),),
+        state_changelog_topics=(
+            TopicInfo(name="counts", topic_configs=(("cleanup.policy", "compact"),)),
+        ),
+    ),
+)
+"""A word count: words are written again by word, and counted in a store."""
+READY: Final = {"words": 2, "by_word": 2, "counts": 2}
+
+
+def counting_image(offset: int = 1, **topics: int) -> ClusterImage:
+    """Topics of the word count; ``by_word`` is ``by-word``."""
+    named = {name.replace("_", "-"): number for name, number in (topics or READY).items()}
+    return image(offset, **named)
+
+
+def tasks(*named: str) -> frozenset[Task]:
+    """``"0_1"`` is the second task of subtopology 0."""
+    found = set()
+    for name in named:
+        subtopology, _, index = name.rpartition("_")
+        found.add((subtopology, int(index)))
+    return frozenset(found)
+
+
+def configs(**changes: Any) -> StreamsConfigs:
+    """Configs without delays."""
+    found = StreamsConfigs(
+        intervals=GroupIntervals(45_000, 5_000, 0),
+        task_offset_interval_ms=60_000,
+        acceptable_recovery_lag=10_000,
+        initial_delay_ms=0,
+        assignor=(("num.standby.replicas", "0"),),
+    )
+    return msgspec.structs.replace(found, **changes)
+
+
+class StreamsDriver:
+    """One streams group; what decisions ask for is kept."""
+
+    def __init__(self, topics: ClusterImage | None = None, *, max_size: int = 100) -> None:
+        self.image = counting_image() if topics is None else topics
+        self.configs = configs()
+        self.protocol = StreamsProtocol(max_size=max_size, configs_of=lambda _: self.configs)
+        self.shard = GroupShard(partition=0, coordinator_epoch=0)
+        self.now_ms = NOW
+        self.effects: list[TimerSet | TimerCancelled] = []
+        self.is_delayed = False
+        self.records: list[StreamsRecord] = []
+        """Of the last decision."""
+        self.log: list[StreamsRecord] = []
+
+    @property
+    def group(self) -> StreamsGroup:
+        """The group, new where there is none."""
+        group = self.shard.groups.get(GROUP) or StreamsGroup(GROUP)
+        assert isinstance(group, StreamsGroup)
+        return group
+
+    def send(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply | Rejection:
+        """Send a heartbeat of a member that is in a process of its own unless it says so."""
+        command = heartbeat(member_id, epoch, **fields)
+        refusal = self.protocol.check(command)
+        if refusal is not None:
+            return refusal
+        group = self.group
+        if epoch < 0:
+            return self.take(group, self.protocol.leave(group, command))
+        decided = self.protocol.heartbeat(
+            group,
+            command,
+            image=self.image,
+            now_ms=self.now_ms,
+            is_delayed=self.is_delayed,
+            is_known=GROUP in self.shard.groups,
+        )
+        return self.take(group, decided)
+
+    def told(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply:
+        """The answer to a heartbeat that must not be refused."""
+        reply = self.send(member_id, epoch, **fields)
+        assert isinstance(reply, StreamsReply), reply
+        return reply
+
+    def join(self, member_id: str, **fields: Any) -> StreamsReply:
+        """A member joins."""
+        return self.told(member_id, 0, **fields)
+
+    def settle(self, *member_ids: str) -> None:
+        """Members report what they have until nothing changes."""
+        for _ in range(10):
+            before = len(self.log)
+            for member_id in member_ids:
+                member = self.group.members[member_id]
+                self.told(member_id, member.member_epoch, owned=member.assigned.tasks)
+            if len(self.log) == before:
+                return
+        raise AssertionError("it does not settle")
+
+    def take(
+        self, group: StreamsGroup, outcome: StreamsOutcome | Rejection
+    ) -> StreamsReply | Rejection:
+        """Carry a decision out."""
+        if isinstance(outcome, Rejection):
+            self.records = []
+            return outcome
+        if outcome.memory is not None and self.shard.groups.get(GROUP) is group:
+            group.memory = outcome.memory
+        self.records = list(outcome.records)
+        for record in outcome.records:
+            key, value = encode_record(record)
+            found = decode_record(key, value)
+            assert found == record, "what the log has is what was decided"
+            self.shard.apply(record, record_offset=len(self.log))
+            self.log.append(record)
+        self.effects += outcome.effects
+        return outcome.reply or StreamsReply(member_id="", member_epoch=-1)
+
+    def over(self, kind: TimerKind, member_id: str = "") -> None:
+        """The last timer of that kind fires."""
+        timers = [
+            each
+            for each in self.effects
+            if isinstance(each, TimerSet) and each.kind is kind and each.member_id == member_id
+        ]
+        if kind is TimerKind.ASSIGNMENT:
+            self.is_delayed = False
+            self.take(self.group, self.protocol.delay_over(self.group, now_ms=self.now_ms))
+        else:
+            self.take(self.group, self.protocol.too_late(self.group, timers[-1]))
+
+    def reloaded(self) -> StreamsGroup:
+        """The group as a coordinator that loads has it."""
+        shard = GroupShard(partition=0, coordinator_epoch=1)
+        for offset, record in enumerate(self.log):
+            found = decode_record(*encode_record(record))
+            assert found is not None
+            shard.apply(found, record_offset=offset)
+        group = shard.groups.get(GROUP) or StreamsGroup(GROUP)
+        assert isinstance(group, StreamsGroup)
+        return group
+
+
+def heartbeat(
+    member_id: str, epoch: int, *, owned: Tasks | None = None, **fields: Any
+) -> StreamsHeartbeat:
+    """A heartbeat; one that joins has all it needs."""
+    base: dict[str, Any] = {}
+    if epoch == 0:
+        owned = owned or Tasks()
+        base = {
+            "rebalance_timeout_ms": 1_000,
+            "topology": (0, COUNTING),
+            "process_id": f"p-{member_id}",
+            "client_tags": {},
+        }
+    if owned is not None:
+        base |= {"active": owned.active, "standby": owned.standby, "warmup": owned.warmup}
+    return StreamsHeartbeat(
+        **{
+            "group_id": GROUP,
+            "member_id": member_id,
+            "member_epoch": epoch,
+            "client_id": "c",
+            "client_host": "/h",
+            **base,
+            **fields,
+        }
+    )
+
+
+def codes(reply: StreamsReply) -> list[Status]:
+    """The statuses of an answer."""
+    return [status for status, _ in reply.statuses]
+
+
+def same(one: StreamsGroup, other: StreamsGroup) -> bool:
+    """Whether two groups have the same in the log."""
+
+    def seen(group: StreamsGroup) -> dict[str, Any]:
+        return {name: value for name, value in vars(group).items() if name != "memory"}
+
+    return seen(one) == seen(other)
