@@ -39,6 +39,8 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/runtime/blocking.py": "tests/conformance/test_cases.py",
     "sim/txnsim_lab/conformance/_book/*.py": "tests/conformance/test_cases.py",
     "sim/txnsim_lab/conformance/*.py": "tests/lab/conformance/test_conformance.py",
+    "sim/txnsim_lab/cli/_check_hypothesis.py": "tests/lab/scenario/test_hypothesis.py",
+    "sim/txnsim_lab/cli/_exam_compare.py": "tests/lab/exam/test_compare.py",
     "sim/txnsim_lab/cli/_conformance.py": "tests/lab/conformance/test_conformance.py",
     "sim/txnsim/__main__.py": "tests/broker/cli/test_main.py",
     "sim/txnsim/http/wire_noun.py": "tests/broker/http/test_nouns.py",

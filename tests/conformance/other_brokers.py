@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from confluent_kafka import Producer, libversion
+from confluent_kafka import libversion
 
 from benchmarks.build import go_program
 from tests.conformance.grounds import Ground, kafka_on, simulator_on
@@ -36,6 +37,16 @@ GROUND: Final = Ground(
     kafka_only={"broker.session.timeout.ms": "120000"},  # on a busy machine heartbeats come late
 )
 KFAKE: Final = Path(__file__).parents[2] / "benchmarks/kfake/go.mod"
+
+MOCK: Final = """\
+import sys
+from confluent_kafka import Producer
+
+producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
+(broker,) = producer.list_topics(timeout=30).brokers.values()
+print(f"{broker.host}:{broker.port}", flush=True)
+sys.stdin.read()
+"""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +76,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
     release: str
     version: Callable[[], str]
     started: Callable[[], AbstractContextManager[str]]
+    patience_s: float = 10.0
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -93,7 +105,8 @@ def kept() -> list[Row]:
 
 def _asked(broker: Broker, address: str) -> Conformance:
     command = [sys.executable, "-m", "txnsim", "conformance", address, "--release", broker.release]
-    done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
+    command += ["--patience", str(broker.patience_s), "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     assert done.returncode in (0, 1), broker.name
     run = msgspec.json.decode(done.stdout, type=Conformance)
     for one in run.results:
@@ -158,10 +171,16 @@ def _kfake() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _mock() -> Iterator[str]:
-    producer = Producer({"test.mock.num.brokers": 1, "log_level": 0})
-    (broker,) = producer.list_topics(timeout=30).brokers.values()
-    yield f"{broker.host}:{broker.port}"
-    producer.flush(0)
+    """In a process of its own: a request may end it."""
+    command = [sys.executable, "-c", MOCK]
+    with subprocess.Popen(
+        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.terminate()
+    if process.returncode != -signal.SIGTERM:
+        say(f"librdkafka's mock has ended with {process.returncode}")
 
 
 def _kfake_version() -> str:
@@ -183,7 +202,7 @@ BROKERS: Final = (
         name="Apache Kafka 3.9", release="3.9", version=lambda: "3.9.2", started=_apache("3.9.2", 0)
     ),
     Broker(name="txnsim", release="4.4", version=_ours, started=_txnsim),
-    Broker(name="kfake", release="4.4", version=_kfake_version, started=_kfake),
+    Broker(name="kfake", release="4.4", version=_kfake_version, started=_kfake, patience_s=3.0),
     Broker(name="librdkafka's mock", release="3.9", version=lambda: libversion()[0], started=_mock),
 )
 

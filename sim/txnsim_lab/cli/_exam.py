@@ -16,6 +16,7 @@ import msgspec
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
 from txnsim.files import write_all, write_whole
+from txnsim_lab.cli import _exam_compare as exam_compare
 from txnsim_lab.cli import _exam_readers as exam_readers
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     readers = parts.add_parser("readers", description="Readers without a coordinator: topics and"
                                " log directories with the answers expected of them.")  # fmt: skip
     exam_readers.add_arguments(readers)
+    compared = parts.add_parser("compare", description="Ask two libraries, two versions of one or"
+                                " two levels the same, and tell only what differs.")  # fmt: skip
+    exam_compare.add_arguments(compared)
+    _add_choice(compared)
     listed = parts.add_parser("list", description="Say which situations there are.")
     _add_choice(listed)
     listed.add_argument("--json", action="store_true", help="as JSON")
@@ -75,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.part == "readers":
         return exam_readers.run(args)
+    if args.part == "compare":
+        return exam_compare.run(args)
     from txnsim_lab.exam.run import chosen
     from txnsim_lab.exam.situations import SITUATIONS
     from txnsim_lab.simulation.play import quieten

@@ -35,6 +35,10 @@ _EXAMPLES: Final = {
     ),
     "lesson": ("txnsim lesson", "txnsim lesson L1"),
     "check": ("txnsim check history.jsonl", "txnsim check --json - < history.jsonl"),
+    "check-hypothesis": (
+        "txnsim check-hypothesis report.yaml",
+        "txnsim check-hypothesis --json - < report.yaml",
+    ),
     "exam": (
         "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py'",
         "txnsim exam list --only readers",
@@ -42,6 +46,10 @@ _EXAMPLES: Final = {
     "exam run": (
         "txnsim exam run --driver 'python helpers/exam/aiokafka_driver.py' --report exam.html",
         "txnsim exam run --driver ./driver --only 'end unknown' --known known.txt --misses misses",
+    ),
+    "exam compare": (
+        "txnsim exam compare ./driver-1.22.2 ./driver-1.22.3",
+        "txnsim exam compare ./old ./new --hint 'read_committed, leader epoch' --minutes 2",
     ),
     "exam readers": (
         "txnsim exam readers serve --expected expected.json",
@@ -145,6 +153,10 @@ TABLE: Final = CommandTable(
             "txnsim_lab.cli._scenario.command",
             "list, show and run stories about transactions",
         ),
+        "check-hypothesis": (
+            "txnsim_lab.cli._check_hypothesis",
+            "a story as a hypothesis: reproduced, not reproduced, or impossible",
+        ),
         "exam": (
             "txnsim_lab.cli._exam",
             "an exam for client libraries: what they do when it goes wrong",
@@ -179,6 +191,7 @@ TABLE: Final = CommandTable(
             "campaign",
             "lesson",
             "check",
+            "check-hypothesis",
             "exam",
             "site",
         ),

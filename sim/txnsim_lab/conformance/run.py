@@ -19,7 +19,6 @@ from txnsim.client.raw.connection import Outcome as WireOutcome
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ClientError, ConfigError, ErrorCode
 from txnsim.releases import Release, release_named
-from txnsim.runtime.real import new_token
 from txnsim.wire.apis import api_name
 from txnsim.wire.registry import versions
 from txnsim_lab.conformance._book import answers
@@ -29,6 +28,7 @@ from txnsim_lab.conformance._book.reading import Case, brokers, chosen
 from txnsim_lab.conformance._book.recordings import Recording, unlike
 from txnsim_lab.conformance._book.targets import Around, There
 from txnsim_lab.conformance._book.transcript import Transcript
+from txnsim_lab.conformance._names import prefix_without_hash
 from txnsim_lab.conformance.results import CaseResult, Conformance, Difference, Outcome
 
 PREFIX: Final = "txnsim-conformance-"
@@ -36,6 +36,7 @@ GROUNDS: Final = ("default", "groups")
 """Configurations whose cases are played; together they are what ``needs`` says."""
 CLIMB_MAX: Final = 1_000
 PATIENCE_S: Final = 10.0
+AGAIN_MAX: Final = 20
 ASKED_MAX: Final = 2
 """Brokers close connections that were idle."""
 HANDFUL: Final = 100
@@ -92,8 +93,10 @@ def run_conformance(asked: Asked, tell: Callable[[CaseResult], None]) -> Conform
             for result in _played(cases, asked.bootstrap, cluster, around, book):
                 results.append(result)
                 tell(result)
+            again = cluster.around(asked.patience_s)
+            results = _again(results, asked.bootstrap, cluster, again, book)
         finally:
-            left_behind = cluster.clean(around.prefix)
+            left_behind = cluster.clean(PREFIX)
     order = {case.id: at for at, case in enumerate(cases)}
     return Conformance(
         bootstrap=asked.bootstrap,
@@ -106,8 +109,33 @@ def run_conformance(asked: Asked, tell: Callable[[CaseResult], None]) -> Conform
     )
 
 
+def _again(
+    results: list[CaseResult],
+    bootstrap: str,
+    cluster: _Cluster,
+    around: Around,
+    book: answers.Answers,
+) -> list[CaseResult]:
+    """What differs is played once more, each case alone: on a busy machine a state may have moved
+    on between two steps. The second answer counts. Where much differs, it is no accident.
+    """
+    differing = [one.case for one in results if one.outcome is Outcome.DIFFERS]
+    if len(differing) > AGAIN_MAX:
+        return results
+    second: dict[str, CaseResult] = {}
+    for name in differing:
+        (case,) = (one for one in chosen([name]) if one.id == name)
+        for result in _played([case], bootstrap, cluster, around, book):
+            second[name] = result
+    return [second.get(one.case, one) for one in results]
+
+
 def _played(
-    cases: Sequence[Case], bootstrap: str, cluster: _Cluster, around: Around, book: answers.Answers
+    cases: Sequence[Case],
+    bootstrap: str,
+    cluster: _Cluster,
+    around: Around,
+    book: answers.Answers,
 ) -> Iterator[CaseResult]:
     level = cluster.level
     left = []
@@ -159,6 +187,8 @@ def _judged(
 ) -> CaseResult:
     if isinstance(found, NotOfferedError):
         return _not_applicable(case, level, str(found))
+    if isinstance(found, ConnectionRefusedError):
+        return _not_applicable(case, level, "the broker is gone")
     if recording is None:
         return _not_applicable(case, level, "this release of Kafka can't play it either")
     rules = tuple(sorted(case.rows(level)))
@@ -261,7 +291,7 @@ class _Cluster:
     def around(self, patience_s: float) -> Around:
         """For plays there, under a prefix of their own."""
         return Around(
-            prefix=f"{PREFIX}{new_token()[:6].lower()}-",
+            prefix=prefix_without_hash(PREFIX),
             patience_s=patience_s,
             offered=self.offered,
             broker_id=self.broker_id,

@@ -15,5 +15,6 @@ what the driver has answered.
 - ``fixture_topics`` are topics to read, ``readers`` those that read them without a coordinator.
 - ``run`` plays the situations; ``results`` are its values, and a page of them. ``misses`` makes a
   report of each miss.
+- ``compare`` asks two drivers the same and draws variants near what differs.
 - ``pytest_plugin`` makes a test of each situation.
 """

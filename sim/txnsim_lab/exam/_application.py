@@ -33,6 +33,7 @@ from txnsim_lab.exam.results import MissError, NotAskedError
 from txnsim_lab.exam.targets import TOPICS, Opened
 from txnsim_lab.target.cluster import Ability
 
+READ_COMMITTED: Final = "read_committed"
 TOPIC: Final = "t"
 PARTITIONS: Final = TOPICS[TOPIC]
 INPUT: Final = "input"
@@ -338,13 +339,14 @@ class Application(DriverSession):
         group: str = "readers",
         topic: str = TOPIC,
         partitions: int = PARTITIONS,
+        isolation: str = READ_COMMITTED,
     ) -> None:
-        """A ``read_committed`` reader from the beginning."""
+        """A reader from the beginning."""
         self.opened.add(name)
         await self.must(
             "consumer",
             consumer=name,
-            **self.reading(group, topic),
+            **{**self.reading(group, topic), "isolation": isolation},
             partitions=partitions,
         )
 
@@ -368,7 +370,7 @@ class Application(DriverSession):
             "client_id": CLIENT,
             "group": self.name(group),
             "topic": self.name(topic),
-            "isolation": "read_committed",
+            "isolation": READ_COMMITTED,
         }
 
     async def poll(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from itertools import groupby
 from typing import Any, Final
@@ -15,6 +15,8 @@ from txnsim_lab.exam.results import MissError, NotAskedError
 UNTOLD: Final = ("bootstrap", "client_id")
 """Arguments omitted in reports: they are the same in every command."""
 
+Between = Callable[[int], Awaitable[None]]
+
 
 class DriverSession:
     """Commands to one driver, with its answers."""
@@ -25,6 +27,9 @@ class DriverSession:
         """What the library has told, call by call."""
         self.steps: list[str] = []
         """All that was done, in order: commands with their answers, and faults."""
+        self.between: Between | None = None
+        """Comes before each command, with its number from 1 on."""
+        self._asked = 0
 
     async def do(self, verb: str, **arguments: Any) -> Answer:
         """One command; an error is an answer.
@@ -33,6 +38,9 @@ class DriverSession:
             MissError: It fails, and no error is told.
             NotAskedError: The driver has no such command.
         """
+        self._asked += 1
+        if self.between is not None:
+            await self.between(self._asked)
         step, asked = len(self.steps), _asked(verb, arguments)
         self.steps.append(f"{asked}: no answer")
         answer = await self._driver.ask(verb, **arguments)

@@ -9,6 +9,7 @@
   their calls come to; ``recorder`` writes down what they see.
 - ``steps`` acts one step out or waits, ``onlooker`` looks at a partition, ``final_observation`` at
   everything; ``runner`` runs the whole and has it judged.
+- ``hypothesis``: a story as a claim, with the verdict on it.
 - ``driven``: a run that stops before a step, goes on and goes back; ``commands`` is what it is
   asked, ``given_inputs`` does again what somebody did, ``saved_story`` keeps
   it, ``forked_processes`` are what such runs live in.

@@ -16,6 +16,7 @@ from txnsim.testing import SimulatedKafka
 from txnsim_lab.conformance._book.answers import Answers
 from txnsim_lab.conformance._book.reading import chosen
 from txnsim_lab.conformance._book.transcript import Transcript
+from txnsim_lab.conformance._names import java_hash, prefix_without_hash
 from txnsim_lab.conformance.results import Conformance, Outcome, junit
 from txnsim_lab.conformance.run import PREFIX, Asked, needs, run_conformance, why_not
 
@@ -176,6 +177,14 @@ def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None
         "asked", {"leader_id": 7, "group": "of-us-case-g", "metadata": b"\x00\x0cof-us-case-t\xff"}
     )
     assert one.entries == other.entries
+
+
+def test_a_prefix_does_not_change_the_hash_of_a_name() -> None:
+    assert java_hash("billing") == 0xFFFFFFFF & -109829509
+    first, second = (prefix_without_hash(PREFIX) for _ in range(2))
+    assert first != second
+    assert java_hash(f"{first}billing") == java_hash("billing")
+    assert first.startswith(PREFIX)
 
 
 def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:

@@ -110,7 +110,7 @@ def test_no_verdict_knows_who_sits() -> None:
     exam = Path(run.__file__).parent
     asks = re.compile(r"\.(library|language)\b|\bwho\.|describe\(\)")
     knows = {path.name for path in exam.rglob("*.py") if asks.search(path.read_text())}
-    assert knows == {"run.py", "misses.py", "results.py"}
+    assert knows == {"compare.py", "run.py", "misses.py", "results.py"}
     for plays in (Exam.play, Exam._played, Exam._outcome):
         assert not asks.search(inspect.getsource(plays))
 

@@ -25,7 +25,7 @@ Book = Mapping[str, Recordings]
 
 
 class Answers:
-    """Those of one release: the reference's, and its own where it answers otherwise.
+    """Recordings of one release line: the reference's, overlaid with its own.
 
     Args:
         own: Where its own are; None: it is the reference.

@@ -116,6 +116,25 @@ async def markers_slow(app: Application) -> None:
         await app.must_transact(value)
 
 
+@situation("abort-while-completing", "end unknown", "The markers of a commit take a second, and"
+           " the next transaction is aborted at once: is it aborted, and does the producer go on?",
+           about=("franz-go #1534",))  # fmt: skip
+async def abort_while_completing(app: Application) -> None:
+    """The coordinator answers CONCURRENT_TRANSACTIONS until the markers are written. The Java
+    client asks again, and the application does not learn of it.
+    """
+    await app.must_init()
+    delay = {"do": "delay", "delay_ms": 1_000}
+    await app.arm(point="peer.request", api="WriteTxnMarkers", action=delay)
+    for lost, value in (("lost-1", "a-1"), ("lost-3", "b-1")):
+        await app.must_transact(value)
+        entry = app.ledger.begin(lost)
+        await app.must("begin", producer="p")
+        await app.send(lost, wait=False)
+        await app.must_end(entry, "p", "abort")
+    await app.goes_on()
+
+
 @situation("markers-slow-then-offsets", "end unknown", "The markers of a commit take a second, and"
            " the next transaction begins with positions.", groups=("g",),
            about=("kafkajs #430", "librdkafka #3221"), core=True)  # fmt: skip
@@ -336,6 +355,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
         for first in ("commit", "abort")
         for second in ("commit", "abort")
     ),
+    abort_while_completing,
     markers_slow,
     markers_slow_offsets,
     commit_late,

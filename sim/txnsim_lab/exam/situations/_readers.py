@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from txnsim_lab.exam._application import Application, together
+from txnsim_lab.exam._application import READ_COMMITTED, Application, together
 from txnsim_lab.exam.fixture_topics import FIXTURE_TOPICS, FixtureTopic, overlapping, shown, written
 from txnsim_lab.exam.situation import Play, Situation, situation
 
@@ -140,6 +140,45 @@ async def across_leader_change(app: Application) -> None:
     app.expect(await app.poll(2), ["a-1", "b-1"], "in the end the reader gets")
 
 
+def _second_move(*, isolation: str, and_back: bool) -> Play:
+    """A reader behind a marker that a later leader has written, and one more change of leader."""
+
+    async def play(app: Application) -> None:
+        """A reader's position has the leader epoch of the last batch that it was given, also where
+        that is a marker, or of what it left out. With the epoch of the last record alone the next
+        leader would say that the log ends before the position (KIP-320).
+        """
+        await app.must_init("p", transactional_id="shop")
+        held = await app.open("a-1", producer="p")
+        await app.move_leader(1)
+        await app.must_end(held, "p", "commit")
+        await app.consumer(isolation=isolation)
+        app.expect(await app.poll(1), ["a-1"], "before the second move the reader gets")
+        for _ in range(2 if and_back else 1):
+            await app.move_leader(1)
+            app.expect(await app.poll(0), [], "behind the move the reader gets")
+        await app.must_transact("b-1", producer="p")
+        app.expect(await app.poll(1), ["b-1"], "in the end the reader gets")
+
+    return play
+
+
+_MARKER_OF_A_LATER_LEADER: Final = tuple(
+    situation(
+        f"{'uncommitted-' if isolation == 'read_uncommitted' else ''}reads-a-later-leaders-marker"
+        f"{'-there-and-back' if and_back else ''}",
+        "readers",
+        "The leader changes while a transaction is open, a reader reads the record and the marker,"
+        f" and the leader changes again{', and once more' if and_back else ''}: does the reader"
+        f" ({isolation}) go on, without an error?",
+        about=("franz-go #1530",),
+        core=isolation == READ_COMMITTED and not and_back,
+    )(_second_move(isolation=isolation, and_back=and_back))
+    for isolation in (READ_COMMITTED, "read_uncommitted")
+    for and_back in (False, True)
+)
+
+
 @situation("end-is-stable", "readers", "A transaction is open: is the end, as the library tells it"
            " to a reader, where that reader can get to?",
            about=("klag-exporter #104",), core=True)  # fmt: skip
@@ -270,6 +309,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     former_leader,
     unsorted_of_one,
     end_is_stable,
+    *_MARKER_OF_A_LATER_LEADER,
     *(
         _fixture(one, core=one.expected.topic in ("overlapping", "compacted"))
         for one in FIXTURE_TOPICS

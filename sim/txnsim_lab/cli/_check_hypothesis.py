@@ -1,0 +1,81 @@
+"""``txnsim check-hypothesis``: is a story so, is it not so, or can it not happen?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from txnsim.cli.output import TERMINAL
+from txnsim.errors import ConfigError
+
+if TYPE_CHECKING:
+    from txnsim_lab.scenario.hypothesis import Judged
+
+NOT_SO_STATUS = 1
+MISUSE = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``check-hypothesis`` takes."""
+    parser.epilog = (
+        "Exit status: 0 reproduced, 1 not reproduced or impossible, 2 the file is wrong."
+        " The form of the file: txnsim schema scenario, docs/writing-scenarios.md."
+    )
+    parser.add_argument("file", metavar="FILE", help="a scenario file; - is standard input")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N",
+                        help="try the seeds 1 to N; one that reproduces it is enough")  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="the verdict as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: The file is wrong, and ``--json`` is not given.
+    """
+    from txnsim_lab.scenario.hypothesis import Verdict, check
+    from txnsim_lab.scenario.reading import read
+    from txnsim_lab.simulation.play import quieten
+
+    quieten()
+    if args.seeds < 1:
+        raise ConfigError("--seeds is a number from 1 on")
+    try:
+        scenario = read(*_text(args.file))
+        judged = check(scenario, seeds=range(1, args.seeds + 1))
+    except ConfigError as error:
+        if not args.json:
+            raise
+        TERMINAL.json({"verdict": "wrong file", "errors": str(error).splitlines()})
+        return MISUSE
+    if args.json:
+        TERMINAL.json(msgspec.to_builtins(judged))
+    else:
+        _show(judged)
+    return 0 if judged.verdict is Verdict.REPRODUCED else NOT_SO_STATUS
+
+
+def _text(name: str) -> tuple[str, str]:
+    if name == "-":
+        return "standard input", sys.stdin.read()
+    try:
+        return name, Path(name).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _show(judged: Judged) -> None:
+    TERMINAL.line(f"{judged.hypothesis}: {judged.verdict}")
+    for one in judged.runs:
+        TERMINAL.line(f"  {one.run} (seed {one.seed}): {one.verdict}")
+        for reason in one.because:
+            TERMINAL.line(f"    {reason}")
+        if one.verdict != "reproduced":
+            claimed = ", ".join(one.claimed) or "healthy"
+            TERMINAL.line(f"    claimed: {claimed}; seen: {', '.join(one.seen) or 'nothing'}")
+        for event in one.decisive:
+            TERMINAL.line(f"    {event.at_ms:6} ms  {event.who}: {event.text}")

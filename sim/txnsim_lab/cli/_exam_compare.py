@@ -1,0 +1,134 @@
+"""``txnsim exam compare``: what two libraries, two versions or two levels do differently."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.output import TERMINAL
+
+if TYPE_CHECKING:
+    from txnsim_lab.exam.compare import Comparison, Difference
+    from txnsim_lab.exam.results import Result
+
+DIFFER_STATUS: Final = 1
+STORY_LINES: Final = 12
+MINUTES: Final = 10.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``exam compare`` takes."""
+    parser.epilog = "Exit status: 0 nothing differs, 1 something does, 2 a wrong argument."
+    parser.add_argument("one", metavar="A", help="starts the driver of one side")
+    parser.add_argument("other", metavar="B", help="starts the driver of the other side")
+    parser.add_argument("--level-a", type=int, choices=(0, 1, 2),
+                        help="transaction.version of A; as B unless given")  # fmt: skip
+    parser.add_argument("--level-b", type=int, choices=(0, 1, 2), help="that of B")
+    parser.add_argument("--as-version", metavar="RELEASE", help="of Kafka")
+    parser.add_argument("--hint", action="append", default=[], metavar="WORDS",
+                        help="situations with these words come first: lines of a changelog; may be"
+                        " repeated")  # fmt: skip
+    parser.add_argument("--minutes", type=float, default=MINUTES,
+                        help="for variants, which are drawn near what differs"
+                        f" ({MINUTES:g} unless given)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=1, help="of the variants")
+    parser.add_argument("--json", action="store_true", help="differences as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: A driver can't be started, or an argument is wrong.
+    """
+    from txnsim.runtime.real import real_environment
+    from txnsim_lab.exam.compare import Bounds, Side, compare
+    from txnsim_lab.exam.run import chosen
+    from txnsim_lab.exam.situations import SITUATIONS
+    from txnsim_lab.exam.targets import SimulatedTargets
+    from txnsim_lab.simulation.play import quieten
+
+    quieten()
+    levels = sorted(set(args.transaction_version)) or (0, 1, 2)
+    if args.level_a is not None and args.level_b is not None:
+        levels = [args.level_b]
+    bounds = Bounds(levels=levels, minutes=args.minutes, seed=args.seed, hints=tuple(args.hint))
+
+    async def asked() -> Comparison:
+        return await compare(
+            (
+                Side(command=args.one, level=args.level_a),
+                Side(command=args.other, level=args.level_b),
+            ),
+            chosen(SITUATIONS, args.only, core=args.core),
+            SimulatedTargets(args.as_version),
+            bounds,
+            clock=real_environment().clock,
+            tell=_quiet if args.json else _tell,
+        )
+
+    found = asyncio.run(asked())
+    if args.json:
+        differences = tuple(_bare(one) for one in found.differences)
+        TERMINAL.json(msgspec.to_builtins(msgspec.structs.replace(found, differences=differences)))
+    else:
+        _sum_up(found)
+    return DIFFER_STATUS if found.differences else 0
+
+
+def _quiet(_name: str, _difference: Difference | None) -> None:
+    """With ``--json`` nothing else is printed."""
+
+
+def _tell(name: str, difference: Difference | None) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{name}", end="", file=sys.stderr, flush=True)
+    if difference is not None:
+        for line in _lines(difference):
+            TERMINAL.line(line)
+
+
+def _lines(found: Difference) -> list[str]:
+    about = f" ({', '.join(found.about)})" if found.about else ""
+    drawn = f", {found.drawn}" if found.drawn else ""
+    lines = [
+        f"{found.situation}@{found.level}{drawn}{about}: {found.asks}",
+        *_side("A", found.one),
+        *_side("B", found.other),
+    ]
+    if found.times < 2:
+        lines.append("  Asked again, both do the same: chance may have parted them.")
+    missed = found.one if found.one.steps else found.other
+    lines += ["  What was done:", *(f"    {step}" for step in missed.steps)]
+    if missed.story:
+        lines += ["  What happened in the cluster:"]
+        lines += [f"    {line}" for line in missed.story[-STORY_LINES:]]
+    return lines
+
+
+def _side(name: str, result: Result) -> list[str]:
+    told = (*result.because, *result.choices)
+    return [f"  {name} {result.outcome}{': ' if told else ''}{'; '.join(told)}"]
+
+
+def _sum_up(found: Comparison) -> None:
+    TERMINAL.line(f"A is {found.one}, B is {found.other}.")
+    known = sorted({about for one in found.differences for about in one.about})
+    if known:
+        TERMINAL.line(f"Known bugs that look so: {', '.join(known)}.")
+    TERMINAL.line(
+        f"{found.situations} situations and {found.variants} variants (--seed {found.seed}) were"
+        f" asked of both; they part in {len(found.differences)}."
+    )
+
+
+def _bare(found: Difference) -> Difference:
+    """Without recordings."""
+    one, other = (
+        msgspec.structs.replace(result, recording=b"") for result in (found.one, found.other)
+    )
+    return msgspec.structs.replace(found, one=one, other=other)

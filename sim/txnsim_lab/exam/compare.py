@@ -1,0 +1,277 @@
+"""Two libraries, two versions of one, or two levels, asked the same: only what differs is told.
+
+Each situation is played on both sides. Where they part they are asked once more, so that chance is
+told apart from a habit. Then variants are drawn near the differences: a situation with one more act
+of the cluster between two commands. The seed says which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.runtime.env import Clock
+from txnsim.runtime.rng import SeededRng
+from txnsim_lab.exam._application import Application
+from txnsim_lab.exam.results import NotAskedError, Result
+from txnsim_lab.exam.run import Exam
+from txnsim_lab.exam.situation import Play, Situation
+from txnsim_lab.exam.targets import Targets
+from txnsim_lab.target.cluster import TargetError
+
+TIMES: Final = 2
+"""A difference is played so often."""
+ACTS_MAX: Final = 2
+COMMANDS_MAX: Final = 12
+"""Highest number of a driver command that an act precedes."""
+_WORD: Final = re.compile(r"[a-z]+")
+_COMMON: Final = (
+    "a an and are as at be been by can does for from has in is it its no not of on or so than"
+    " that the then there to was when where which while with"
+)
+_COMMON_WORDS: Final = frozenset(_COMMON.split(" "))
+_STEM: Final = 5
+
+Act = Callable[[Application], Awaitable[None]]
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """A driver with its level of ``transaction.version``."""
+
+    command: str
+    """Starts the driver."""
+    level: int | None = None
+    """``transaction.version``; that of the comparison unless given."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """A situation in which the two sides part."""
+
+    situation: str
+    level: int
+    asks: str
+    about: tuple[str, ...]
+    """Known bugs that it shows."""
+    one: Result
+    other: Result
+    times: int
+    """How often they parted, of ``TIMES``."""
+    drawn: str = ""
+    """What a variant has besides the situation; empty of a situation itself."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Differences between two drivers, with the counts of plays."""
+
+    one: str
+    """Library and version."""
+    other: str
+    situations: int
+    """Played on both sides, once per level."""
+    variants: int
+    seed: int
+    differences: tuple[Difference, ...]
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Levels, minutes of variants, their seed, and words that order situations."""
+
+    levels: Sequence[int]
+    minutes: float
+    """For variants."""
+    seed: int
+    hints: tuple[str, ...] = ()
+
+
+async def compare(
+    sides: tuple[Side, Side],
+    situations: Sequence[Situation],
+    targets: Targets,
+    bounds: Bounds,
+    *,
+    clock: Clock,
+    tell: Callable[[str, Difference | None], None],
+) -> Comparison:
+    """Ask both.
+
+    Args:
+        sides: Who.
+        situations: What.
+        targets: Where; closed at the end.
+        bounds: How much.
+        clock: Of the machine, for the minutes.
+        tell: Gets each situation with what was found.
+
+    Raises:
+        ConfigError: A driver can't be started, or does not speak the contract.
+    """
+    pair = _Pair(sides, targets)
+    found: list[Difference] = []
+    try:
+        names = await pair.begin()
+        asked = [
+            (one, level)
+            for one in by_hints(situations, bounds.hints)
+            for level in bounds.levels
+            if level in one.levels
+        ]
+        for one, level in asked:
+            difference = await pair.played(one, level)
+            tell(f"{one.name}@{level}", difference)
+            found += [difference] if difference else []
+        near = [(one, at) for one, at in asked if any(_is_of(one, at, each) for each in found)]
+        drawn = 0
+        end_ms = clock.monotonic_us() // 1_000 + round(bounds.minutes * 60_000)
+        for variant, level, words in variants(near or asked, bounds.seed):
+            if clock.monotonic_us() // 1_000 >= end_ms:
+                break
+            difference = await pair.played(variant, level, drawn=words)
+            drawn += 1
+            tell(f"{variant.name}@{level} {words}", difference)
+            found += [difference] if difference else []
+    finally:
+        await pair.end()
+    return Comparison(
+        one=names[0],
+        other=names[1],
+        situations=len(asked),
+        variants=drawn,
+        seed=bounds.seed,
+        differences=tuple(found),
+    )
+
+
+def _is_of(one: Situation, level: int, difference: Difference) -> bool:
+    return (one.name, level) == (difference.situation, difference.level)
+
+
+class _Pair:
+    """Two runs of the exam, by turns."""
+
+    def __init__(self, sides: tuple[Side, Side], targets: Targets) -> None:
+        self._sides = sides
+        self._exams = [Exam(side.command, targets) for side in sides]
+
+    async def begin(self) -> list[str]:
+        """Library and version of both."""
+        who = [await exam.begin() for exam in self._exams]
+        names = [f"{one.library} {one.version}" for one in who]
+        levels = [side.level for side in self._sides]
+        return [
+            name if level is None else f"{name} at transaction.version {level}"
+            for name, level in zip(names, levels, strict=True)
+        ]
+
+    async def end(self) -> None:
+        for exam in self._exams:
+            await exam.end()
+
+    async def played(self, one: Situation, level: int, *, drawn: str = "") -> Difference | None:
+        first = await self._once(one, level)
+        if not part(*first):
+            return None
+        times = 1
+        for _ in range(TIMES - 1):
+            times += part(*await self._once(one, level))
+        return Difference(
+            situation=one.name,
+            level=level,
+            asks=one.asks,
+            about=one.about,
+            one=first[0],
+            other=first[1],
+            times=times,
+            drawn=drawn,
+        )
+
+    async def _once(self, one: Situation, level: int) -> tuple[Result, Result]:
+        results = [
+            await exam.play(one, level if side.level is None else side.level)
+            for exam, side in zip(self._exams, self._sides, strict=True)
+        ]
+        return results[0], results[1]
+
+
+def part(one: Result, other: Result) -> bool:
+    """Whether two results differ in what a user would see."""
+    return (one.outcome, one.choices) != (other.outcome, other.choices)
+
+
+# Hints
+
+
+def by_hints(situations: Sequence[Situation], hints: Iterable[str]) -> list[Situation]:
+    """Situations by how many words they share with hints: most first, and stable."""
+    wanted = _words(" ".join(hints))
+
+    def score(one: Situation) -> int:
+        said = _words(f"{one.name} {one.asks} {one.yardstick} {' '.join(one.about)}")
+        return len(wanted & said)
+
+    return sorted(situations, key=score, reverse=True)
+
+
+def _words(text: str) -> set[str]:
+    """By their beginnings, so that ``committed`` is ``commit``."""
+    return {word[:_STEM] for word in _WORD.findall(text.lower()) if word not in _COMMON_WORDS}
+
+
+# Variants
+
+
+def variants(
+    near: Sequence[tuple[Situation, int]], seed: int
+) -> Iterator[tuple[Situation, int, str]]:
+    """Situations with acts between their commands, without an end; the same for the same seed."""
+    draw = SeededRng(seed).stream("exam.variants")
+    names = sorted(ACTS)
+    while near:
+        situation, level = draw.choice(near)
+        acts = sorted(
+            (1 + draw.randrange(COMMANDS_MAX), draw.choice(names))
+            for _ in range(1 + draw.randrange(ACTS_MAX))
+        )
+        words = ", ".join(f"{name} before command {at}" for at, name in acts)
+        yield msgspec.structs.replace(situation, play=varied(situation.play, acts)), level, words
+
+
+def varied(play: Play, acts: Sequence[tuple[int, str]]) -> Play:
+    """A situation with acts before its commands of these numbers."""
+
+    async def changed(app: Application) -> None:
+        left = list(acts)
+
+        async def between(number: int) -> None:
+            while left and left[0][0] <= number:
+                try:
+                    await ACTS[left.pop(0)[1]](app)
+                except (NotAskedError, TargetError) as reason:
+                    app.steps.append(f"not done: {reason}")
+
+        app.between = between
+        await play(app)
+
+    return changed
+
+
+async def _move_partition(app: Application) -> None:
+    await app.move_leader(1)
+
+
+async def _move_and_back(app: Application) -> None:
+    await app.move_leader(1)
+    await app.move_leader(1)
+
+
+async def _move_coordinator(app: Application) -> None:
+    await app.move_coordinator()
+
+
+ACTS: Final[dict[str, Act]] = {
+    "the leader moves": _move_partition,
+    "the leader moves twice": _move_and_back,
+    "the coordinator moves": _move_coordinator,
+}

@@ -1,0 +1,164 @@
+"""Two drivers are asked the same, and only what differs is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import sys
+from itertools import islice
+from typing import Any, Final, cast
+
+import msgspec
+import pytest
+
+from txnsim.cli.main import main
+from txnsim.runtime.real import real_environment
+from txnsim_lab.exam._application import Application
+from txnsim_lab.exam.compare import (
+    ACTS,
+    Bounds,
+    Comparison,
+    Difference,
+    Side,
+    by_hints,
+    compare,
+    part,
+    variants,
+    varied,
+)
+from txnsim_lab.exam.results import NotAskedError, Outcome, Result
+from txnsim_lab.exam.run import chosen
+from txnsim_lab.exam.situations import SITUATIONS
+from txnsim_lab.exam.targets import SimulatedTargets
+
+YES: Final = """
+import json, sys
+for line in sys.stdin:
+    number = json.loads(line)["id"]
+    print(json.dumps({"id": number, "ok": True, "contract": 1, "library": "yes"}), flush=True)
+"""
+"""Answers "ok" to everything."""
+NO: Final = YES.replace(
+    '"ok": True', '"ok": "describe" in line, "error": {"name": "UNSUPPORTED_COMMAND"}'
+)
+"""Knows its name only."""
+SOME: Final = ("lag-is-zero", "seek-to-marker")
+
+
+def driver(program: str) -> str:
+    return shlex.join([sys.executable, "-c", program])
+
+
+def compared(one: str, other: str, *, minutes: float = 0.0) -> tuple[Comparison, list[str]]:
+    told: list[str] = []
+
+    def tell(name: str, _difference: Difference | None) -> None:
+        told.append(name)
+
+    async def asked() -> Comparison:
+        return await compare(
+            (Side(command=driver(one)), Side(command=driver(other))),
+            chosen(SITUATIONS, SOME),
+            SimulatedTargets(),
+            Bounds(levels=(2,), minutes=minutes, seed=7),
+            clock=real_environment().clock,
+            tell=tell,
+        )
+
+    return asyncio.run(asked()), told
+
+
+def test_a_driver_is_like_itself() -> None:
+    found, told = compared(YES, YES)
+    assert found.differences == ()
+    assert told == ["lag-is-zero@2", "seek-to-marker@2"]
+    assert found.situations == 2
+
+
+def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_near() -> None:
+    found, told = compared(YES, NO, minutes=0.05)
+    first = found.differences[0]
+    assert (first.situation, first.one.outcome) == ("lag-is-zero", Outcome.MISSED)
+    assert first.other.outcome is Outcome.DOES_NOT_APPLY
+    assert first.times == 2
+    assert first.about == ("spring-kafka #1587",)
+    drawn = [one for one in found.differences if one.drawn]
+    assert found.variants >= len(drawn) > 0
+    assert {one.situation for one in drawn} <= set(SOME)
+    assert len(told) == found.situations + found.variants
+
+
+def result(outcome: Outcome, **more: Any) -> Result:
+    return Result(situation="s", kind="readers", level=2, asks="?", outcome=outcome, **more)
+
+
+def test_what_a_user_would_see_parts_two_results() -> None:
+    passed = result(Outcome.PASSED, seconds=1.0, errors=("a",))
+    assert not part(passed, result(Outcome.PASSED, seconds=2.0))
+    assert part(passed, result(Outcome.MISSED))
+    assert part(passed, result(Outcome.PASSED, choices=("it closes the producer",)))
+
+
+def test_hints_bring_situations_with_their_words_to_the_front() -> None:
+    hint = "read_committed no longer reports data loss after a marker in a later leader epoch"
+    names = [one.name for one in by_hints(SITUATIONS, [hint])]
+    assert any("later-leaders-marker" in name for name in names[:5])
+    assert sorted(names) == sorted(one.name for one in SITUATIONS)
+    assert by_hints(SITUATIONS, []) == list(SITUATIONS)
+
+
+def test_a_seed_draws_the_same_variants() -> None:
+    near = [(one, 2) for one in chosen(SITUATIONS, SOME)]
+    words = [[drawn for _, _, drawn in islice(variants(near, seed), 20)] for seed in (1, 1, 2)]
+    assert words[0] == words[1] != words[2]
+    assert all(any(act in one for act in ACTS) for one in words[0])
+    assert list(variants([], 1)) == []
+
+
+def test_acts_come_before_their_commands_and_what_can_not_be_done_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    order: list[str] = []
+
+    async def act(_app: Application) -> None:
+        order.append("act")
+
+    async def refused(_app: Application) -> None:
+        raise NotAskedError("no other replica")
+
+    monkeypatch.setitem(cast("dict[str, Any]", ACTS), "act", act)
+    monkeypatch.setitem(cast("dict[str, Any]", ACTS), "refused", refused)
+
+    class Played:
+        between: Any = None
+
+        def __init__(self) -> None:
+            self.steps: list[str] = []
+
+    async def play(app: Application) -> None:
+        for number in (1, 2, 3):
+            assert app.between is not None
+            await app.between(number)
+            order.append(str(number))
+
+    app = Played()
+    changed: Any = varied(play, [(2, "act"), (3, "refused")])
+    asyncio.run(changed(app))
+    assert order == ["1", "act", "2", "3"]
+    assert app.steps == ["not done: no other replica"]
+
+
+def test_the_command_tells_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["exam", "compare", driver(YES), driver(NO), "--only", "lag-is-zero", "--minutes", "0"]
+    assert main([*words, "--transaction-version", "2"]) == 1
+    out = capsys.readouterr().out
+    assert "lag-is-zero@2 (spring-kafka #1587)" in out
+    assert "  A missed: " in out
+    assert "  B does not apply: " in out
+    assert "Known bugs that look so: spring-kafka #1587." in out
+    assert main([*words, "--level-a", "1", "--level-b", "2", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["one"].endswith("at transaction.version 1")
+    assert [one["one"]["level"] for one in told["differences"]] == [1]
+    assert msgspec.convert(told, Comparison).seed == 1

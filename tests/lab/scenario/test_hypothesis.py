@@ -1,0 +1,112 @@
+"""Reports as hypotheses: what is so, what is not, and what can't happen."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from txnsim.cli.main import main
+from txnsim_lab.scenario.hypothesis import Judged, Verdict, check
+from txnsim_lab.scenario.reading import read
+
+HYPOTHESES: Final = Path(__file__).with_name("hypotheses")
+SO: Final = (
+    "aborted-between-committed",
+    "aborted-is-read-uncommitted",
+    "end-trails-an-acknowledged-commit",
+    "newest-version-is-fenced-by-name",
+    "timed-out-without-a-rival",
+)
+NOT_SO: Final = (
+    "aborted-late-is-read-committed",
+    "never-ended-is-read-committed",
+    "positions-of-a-killed-worker-are-lost",
+    "rolled-back-in-the-first-transaction",
+)
+IMPOSSIBLE: Final = ("late-record-of-a-timed-out-transaction",)
+
+
+def judged(name: str) -> Judged:
+    path = HYPOTHESES / f"{name}.yaml"
+    return check(read(path.name, path.read_text("utf-8")))
+
+
+def test_every_file_is_judged_here() -> None:
+    assert sorted(path.stem for path in HYPOTHESES.glob("*.yaml")) == sorted(
+        (*SO, *NOT_SO, *IMPOSSIBLE)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        *((name, Verdict.REPRODUCED) for name in SO),
+        *((name, Verdict.NOT_REPRODUCED) for name in NOT_SO),
+        *((name, Verdict.IMPOSSIBLE) for name in IMPOSSIBLE),
+    ],
+)
+def test_reports_of_others_are_judged(name: str, verdict: Verdict) -> None:
+    found = judged(name)
+    assert found.verdict is verdict
+    (run,) = found.runs
+    assert run.decisive
+    assert bool(run.because) is (verdict is not Verdict.REPRODUCED)
+
+
+def test_what_is_impossible_names_the_step_and_the_answer() -> None:
+    (run,) = judged(IMPOSSIBLE[0]).runs
+    assert run.answered == "INVALID_PRODUCER_EPOCH"
+    assert run.because[0].startswith("late-record-of-a-timed-out-transaction.yaml:14: steps.5.call")
+
+
+def test_what_judges_see_otherwise_is_not_reproduced() -> None:
+    text = (HYPOTHESES / "aborted-between-committed.yaml").read_text("utf-8")
+    found = check(read("a.yaml", text.replace("verdict: healthy", "verdict: lost-write")))
+    assert found.verdict is Verdict.NOT_REPRODUCED
+    assert (found.runs[0].claimed, found.runs[0].seen) == (("lost-write",), ())
+
+
+def test_the_command_has_a_verdict_for_programs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    so = HYPOTHESES / f"{SO[0]}.yaml"
+    assert main(["check-hypothesis", str(so), "--json", "--seeds", "2"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["hypothesis"], told["verdict"]) == (SO[0], "reproduced")
+    assert told["runs"][0]["seed"] == 1
+    not_so = HYPOTHESES / f"{IMPOSSIBLE[0]}.yaml"
+    assert main(["check-hypothesis", str(not_so)]) == 1
+    assert "claimed: stuck-last-stable-offset; seen: nothing" in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.StringIO(so.read_text("utf-8")))
+    assert main(["check-hypothesis", "-"]) == 0
+
+
+def test_a_wrong_file_has_its_line_field_and_the_nearest_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "wrong.yaml"
+    text = (HYPOTHESES / f"{SO[0]}.yaml").read_text("utf-8")
+    file.write_text(text.replace("do: produce", "do: produc", 1), "utf-8")
+    assert main(["check-hypothesis", str(file), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "wrong file"
+    (error,) = told["errors"]
+    assert "wrong.yaml:11: steps.2.call.do" in error
+    assert "mean produce?" in error
+    assert main(["check-hypothesis", str(file)]) == 2
+    assert main(["check-hypothesis", str(tmp_path / "none.yaml")]) == 2
+    assert main(["check-hypothesis", str(file), "--seeds", "0"]) == 2
+
+
+def test_many_in_a_row_leave_nothing_behind() -> None:
+    judged(SO[0])
+    before = len(os.listdir("/dev/fd")), threading.active_count()
+    for _ in range(10):
+        judged(SO[0])
+    assert (len(os.listdir("/dev/fd")), threading.active_count()) == before
