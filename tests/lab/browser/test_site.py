@@ -159,6 +159,7 @@ def test_lessons_that_need_a_cluster_are_named_and_not_offered(
     with served(site) as url:
         page = new_page(f"{url}project/#lesson=L10&part=0")  # a link from elsewhere
         page.get_by_role("alert").get_by_text("txnsim lesson L10 starts one").wait_for()
+        page.locator("#all-lessons").click()
         elsewhere = page.locator("#lessons-elsewhere").first
         elsewhere.wait_for()
         assert "L10 and L11 need a cluster" in elsewhere.inner_text()
