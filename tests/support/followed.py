@@ -12,7 +12,7 @@ import msgspec
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.server._trace_snapshot import parts
 from txnsim.server.cluster import SimCluster
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from txnsim.types import INTERNAL_TOPICS
 from txnsim_lab.scenario import final_observation, runner
 from txnsim_lab.scenario.stage import Stage
 from txnsim_lab.target.simulated import SimulatedTarget
@@ -20,7 +20,7 @@ from txnsim_lab.trace.state import TraceState, state_at
 
 OWN: Final = frozenset({"i", "timestamp"})
 """What a reader notes for itself: where and when it has learnt of something."""
-INTERNAL: Final = (f"{TRANSACTION_STATE_TOPIC}-", f"{CONSUMER_OFFSETS_TOPIC}-")
+INTERNAL: Final = tuple(f"{topic}-" for topic in INTERNAL_TOPICS)
 
 
 def live(cluster: SimCluster) -> TraceState:

@@ -40,6 +40,7 @@ TIMEOUT_MS: Final = 30_000
 """The broker's time for a change."""
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+GROUP_RESOURCE = 32
 ALL_BROKERS = ""
 """Resource name of the default that holds for all brokers."""
 
@@ -392,6 +393,30 @@ class Admin(TransactionAdmin):
         (found,) = message.results
         or_raised(_failure(found, f"configuration of {whose!r} is not told"))
         return next((str(one.value) for one in found.configs), None)
+
+    async def set_group_config(self, group: str, name: str, value: str) -> None:
+        """Set a configuration of a group (KIP-848, KIP-932).
+
+        Raises:
+            ClientError: Refused.
+        """
+        change = ConfigChange(
+            resource_type=GROUP_RESOURCE, resource_name=group, name=name, value=value
+        )
+        for failure in (await self.incremental_alter_configs((change,))).values():
+            or_raised(failure)
+
+    async def group_configs(self, group: str, names: Sequence[str]) -> dict[str, str]:
+        """These configurations of a group, as far as it has them.
+
+        Raises:
+            ClientError: Refused.
+        """
+        request = requests.describe_configs(GROUP_RESOURCE, group, names)
+        message = await self.cluster.ask_any(request)
+        (found,) = message.results
+        or_raised(_failure(found, f"configuration of {group!r} is not told"))
+        return {one.name: str(one.value) for one in found.configs}
 
     async def set_broker_default(self, name: str, value: str | None) -> None:
         """Set (or with None unset) a dynamic configuration of all brokers.

@@ -408,9 +408,9 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of IncrementalAlterConfigs; ``value`` None goes back to the default."""
 
     resource_type: int
-    """2 topic, 4 broker."""
+    """2 topic, 4 broker, 32 group."""
     resource_name: str
-    """Topic, broker id, or "" for the default of all brokers."""
+    """Topic, broker id, group, or "" for the default of all brokers."""
     name: str
     value: str | None
 

@@ -49,7 +49,7 @@ class _Delivery(NamedTuple):
 
 
 class _Consumption(msgspec.Struct, frozen=True):
-    """All that was seen of one group on one partition."""
+    """Observations of one share group on one partition."""
 
     group: str
     place: TopicPartition
@@ -155,8 +155,8 @@ def delivered_after_acknowledgement(history: History) -> tuple[Anomaly, ...]:
 
 
 def two_owners(history: History) -> tuple[Anomaly, ...]:
-    """A member had a record, its lock had not run out, it had not said anything of it; and another
-    one was given it by the same leader.
+    """Two members got one record from one leader, while the first one's lock was in force and not
+    acknowledged.
     """
     found = []
     for consumption in history.derived(_consumptions):
@@ -175,7 +175,7 @@ def two_owners(history: History) -> tuple[Anomaly, ...]:
 
 
 def _holds(consumption: _Consumption, first: _Delivery, second: _Delivery) -> bool:
-    """Whether the first owner certainly had the record all the while that the second one asked."""
+    """Whether the first member's lock was in force until the second answer came."""
     one, other = first.fetch, second.fetch
     if one.asked_ms is None or one.lock_ms is None:
         return False
@@ -269,15 +269,15 @@ def _is_known(consumption: _Consumption) -> bool:
 
 
 def _was_before(consumption: _Consumption, offset: int, until: int) -> bool:
-    """Whether the group's start offset is known to have been at most this one, before an index."""
+    """Whether an observation before that index shows the start offset at or below this one."""
     starts = (at < until and 0 <= one.start_offset <= offset for at, one in consumption.starts)
     given = (one.at < until and one.record.offset <= offset for one in consumption.deliveries())
     return any(starts) or any(given)
 
 
 def _waiting(history: History, consumption: _Consumption) -> Iterator[tuple[int, Wrote]]:
-    """Committed records that no member was given and that nothing may have taken away; each with
-    the index at which its commit was known.
+    """Committed records without a delivery that neither cleaner nor retention may have deleted;
+    each with the index of the observation that acknowledged its commit.
     """
     given = {delivery.record.offset for delivery in consumption.deliveries()}
     begins = (read.log_start_offset for _, read in history.reads(consumption.place))

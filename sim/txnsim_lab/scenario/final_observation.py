@@ -14,6 +14,7 @@ from txnsim.client.backoff import Deadline, pause
 from txnsim.client.inspection.txn_views import TransactionListing
 from txnsim.errors import ClientError
 from txnsim.types import IsolationLevel
+from txnsim_lab.scenario.actors._share_member import ShareMemberActor
 from txnsim_lab.scenario.stage import LOOKER, Stage
 
 SETTLED_LOOKS: Final = 3
@@ -29,7 +30,7 @@ LONG_MS: Final = 21 * 60_000
 
 
 async def look_at_everything(stage: Stage) -> None:
-    """Open transactions, coordinators, open transactions again, readers, gauges."""
+    """Open transactions, coordinators, open transactions again, readers, share groups, gauges."""
     with stage.recorder.asking():
         await _look_at_producers(stage)
         await stage.operator.describe_all()
@@ -37,6 +38,9 @@ async def look_at_everything(stage: Stage) -> None:
         for place in stage.partitions:
             await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
             await stage.reader.read(place, IsolationLevel.READ_UNCOMMITTED)
+        for actor in stage.actors.values():
+            if isinstance(actor, ShareMemberActor):
+                await actor.look()
     late = stage.target.late()
     if late is not None:
         stage.recorder.gauge(LOOKER, LATE_GAUGE, late)

@@ -54,7 +54,9 @@ class Topic(Model):
 class Actor(Model):
     """Somebody who acts, under the name that steps call."""
 
-    plays: Literal["wire", "application", "member", "bystander", "reader", "operator"]
+    plays: Literal[
+        "wire", "application", "member", "share-member", "bystander", "reader", "operator"
+    ]
     transactional_id: str | None = None
     client_id: str | None = None
     """The actor's name unless given."""
@@ -66,7 +68,7 @@ class Actor(Model):
     uncommitted: bool = False
     """A reader or member that sees everything."""
     group: str | None = None
-    """Of a member."""
+    """Of a member, or of a share group's member."""
     group_protocol: Literal["classic", "consumer"] = "classic"
     instance_id: str | None = None
     """group.instance.id: a static member (KIP-345)."""

@@ -204,9 +204,10 @@ def _head(scenario: Scenario) -> Problems:
 
 
 def _actor(place: Place, actor: Actor) -> Problems:
-    if actor.plays == "member" and actor.group is None:
+    is_member = actor.plays in ("member", "share-member")
+    if is_member and actor.group is None:
         yield (*place, "plays"), "a member needs group"
-    if actor.plays != "member" and actor.group is not None:
+    if not is_member and actor.group is not None:
         yield (*place, "group"), f"{_article(actor.plays)} is in no group; a member is"
     for at, player in enumerate(actor.players):
         if player not in PLAYERS:

@@ -9,12 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
+from txnsim.client.errors import code_name
 from txnsim.client.fetching import FetchResult
 from txnsim.client.inspection.txn_views import (
     ProducerState,
     TransactionDescription,
     TransactionListing,
 )
+from txnsim.client.members.share import Shared
+from txnsim.client.reactions import UNSAID
 from txnsim.client.tracing import ClientTrace
 from txnsim.runtime.env import Clock
 from txnsim.runtime.trace import Tracer
@@ -22,6 +25,8 @@ from txnsim.types import INTERNAL_TOPICS, IsolationLevel, ProducerIdAndEpoch, To
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
     Aborted,
+    AcknowledgeType,
+    AcquiredRecord,
     Added,
     Began,
     Cleaned,
@@ -35,6 +40,7 @@ from txnsim_lab.check.observations import (
     Listed,
     Listing,
     NamedHanging,
+    Outcome,
     Position,
     PositionsRead,
     Producers,
@@ -44,6 +50,9 @@ from txnsim_lab.check.observations import (
     Searched,
     Seen,
     SentOffsets,
+    ShareAcknowledged,
+    ShareFetched,
+    ShareLeft,
     Wrote,
 )
 from txnsim_lab.scenario.answers import NONE, CallResult
@@ -273,6 +282,60 @@ class Recorder:
             for place, offset in found.items()
         )
         self._add(PositionsRead, who, group=group, positions=positions, error=error)
+
+    # Share groups
+
+    def shared(
+        self,
+        who: str,
+        group: str,
+        shared: Shared,
+        *,
+        isolation: Isolation,
+        delivery_limit: int | None,
+    ) -> None:
+        """Leaders have answered what a member said of records, and given it others."""
+        for said in shared.said:
+            error = "" if not said.error else code_name(said.error)
+            outcome = CallResult(error=error or NONE, in_doubt=said.error in UNSAID).outcome
+            self._add(
+                ShareAcknowledged,
+                who,
+                place=said.place,
+                group=group,
+                first=said.first,
+                last=said.last,
+                type=AcknowledgeType[said.type.name],
+                outcome=outcome,
+                error=error,
+            )
+        for given in shared.acquired:
+            records = tuple(
+                AcquiredRecord(
+                    offset=one.offset,
+                    value=decoded(one.value),
+                    key=decoded(one.key),
+                    delivery_count=count,
+                )
+                for one, count in given.records
+            )
+            self._add(
+                ShareFetched,
+                who,
+                place=given.place,
+                group=group,
+                isolation=isolation,
+                records=records,
+                lock_ms=given.lock_ms if given.lock_ms >= 0 else None,
+                delivery_limit=delivery_limit,
+                leader_epoch=given.leader_epoch if given.leader_epoch >= 0 else None,
+                outcome=Outcome.UNKNOWN if given.is_lost else Outcome.OK,
+                error=code_name(given.error) if given.error else "",
+            )
+
+    def share_left(self, who: str, group: str) -> None:
+        """A member gave up its records."""
+        self._add(ShareLeft, who, group=group)
 
     # Operators
 

@@ -23,6 +23,7 @@ from txnsim_lab.scenario.actors._bystander import BystanderActor
 from txnsim_lab.scenario.actors._member import MemberActor
 from txnsim_lab.scenario.actors._operator import OperatorActor
 from txnsim_lab.scenario.actors._reader import ReaderActor
+from txnsim_lab.scenario.actors._share_member import ShareMemberActor
 from txnsim_lab.scenario.actors._wire import WireActor
 from txnsim_lab.scenario.actors.base import Actor as Acting
 from txnsim_lab.scenario.actors.base import Surroundings
@@ -248,6 +249,8 @@ def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> A
             return ApplicationActor(name, part.transactional_id or name, made, around)
         case "member":
             return MemberActor(name, part, around)
+        case "share-member":
+            return ShareMemberActor(name, part, around)
         case "bystander":
             return BystanderActor(name, around)
         case "reader":

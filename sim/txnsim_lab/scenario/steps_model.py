@@ -90,6 +90,13 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         "leave": ((), ("background", "error")),
         "die": ((), ()),
     },
+    "share-member": {
+        "subscribe": (("topics",), ("assigned", "background", "error")),
+        "poll": ((), ("assigned", "reads", "background", "error")),
+        "acknowledge": ((), ("values", "as_", "background", "error")),
+        "leave": ((), ("background", "error")),
+        "die": ((), ()),
+    },
     "bystander": {
         "append": (("partition",), (*_RECORDS, "count", "keys", "offset", "background", "error")),
     },
@@ -115,6 +122,7 @@ CALLS: Final[dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]]] = {
         ),
         "update-feature": (("name", "level"), ("background", "error")),
         "delete-group": (("group",), ("background", "error")),
+        "configure-group": (("group", "name", "value"), ("background", "error")),
         "producers": (("partition",), ("broker", "open_since", "background", "error")),
     },
 }
@@ -224,6 +232,10 @@ class Call(Doing):
     instance_id: str | None = None
     member: str | None = None
     """Commit as this actor's member is now, what it has polled unless ``offsets`` say more."""
+    as_: Literal["accept", "release", "reject", "renew"] = Field(default="accept", alias="as")
+    """Acknowledge type of a share group's member, for the records with these ``values`` or for all
+    that it holds.
+    """
     topics: Names | None = None
     assigned: Partitions | None = None
     """Wait until the member has exactly these partitions."""
@@ -235,7 +247,7 @@ class Call(Doing):
     max_bytes: int | None = Field(default=None, ge=1)
     """Of each Fetch; a batch that is larger comes all the same."""
     name: str | None = None
-    """Of a feature."""
+    """Of a feature, or of a group's config."""
     level: int | None = Field(default=None, ge=0)
     """New level of a feature; 0 removes the feature."""
     names: Partitions | None = None

@@ -16,7 +16,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from txnsim.api.registry import HANDLERS, shipped
+from txnsim.api.registry import shipped
 from txnsim.metadata.config_keys import TOPIC_CONFIGS
 from txnsim.metadata.group_configs import GROUP_CONFIGS
 from txnsim.releases import REFERENCE, release_named
@@ -306,13 +306,13 @@ def _values_of(config: str) -> list[str]:
 def curious(dice: Dice, plan: Plan) -> Track:
     """A track that sends all kinds of requests to brokers."""
     release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
-    known = shipped(release).accepted
+    spoken = shipped(release)
     interests = dice.some(INTERESTS, dice.weighted(defaults.INTERESTS))
     kinds = {kind for one in interests for kind in one}
     apis = [
         api_name(key)
-        for key in known
-        if HANDLERS[key].kind in kinds and api_name(key) not in _HARMFUL
+        for key in spoken.accepted
+        if spoken.handlers[key].kind in kinds and api_name(key) not in _HARMFUL
     ]
     apis = dice.some(apis, dice.weighted(defaults.ASKED_FOR))
     odd = dice.weighted(defaults.ODDITIES)
@@ -328,7 +328,7 @@ def curious(dice: Dice, plan: Plan) -> Track:
                 acts.append(Act({"cluster": cared}, pause_ms, number, CURIOUS))
             continue
         api = dice.one_of(favourites if dice.happens(defaults.FAVOURITES) else apis)
-        low, high = known[KEYS[api]]
+        low, high = spoken.accepted[KEYS[api]]
         version = high if dice.happens(0.5) else dice.one_of(range(low, high + 1))
         drawing = _Drawing(dice, plan, api, odd=odd, known=configs)
         said = drawing.message(request_class(KEYS[api], version))

@@ -200,3 +200,21 @@ CLIENT_APIS: Final = (
     "InitProducerId",
     "TxnOffsetCommit",
 )
+SHARED: Final = 0.2
+"""Of seeds with brokers of the reference; from a stream of its own as well."""
+SHARE_GROUPS: Final = ((1, 0.7), (2, 0.3))
+SHARE_MEMBERS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
+SHARE_POLLS: Final = ((3, 0.3), (6, 0.4), (12, 0.3))
+SHARE_ISOLATIONS: Final = (("read_committed", 0.65), ("read_uncommitted", 0.35))
+LOCKS_MS: Final = ((1_000, 0.4), (5_000, 0.3), (30_000, 0.3))
+RECORD_LOCKS: Final = ((100, 0.5), (2_000, 0.5))
+"""How many records of a partition a group may have at a time."""
+DELIVERY_LIMITS: Final = ((2, 0.4), (5, 0.6))
+SAYS_SOMETHING: Final = 0.8
+"""Probability of an acknowledgement after a poll."""
+ACKNOWLEDGED_AS: Final = (("accept", 0.55), ("release", 0.25), ("reject", 0.1), ("renew", 0.1))
+COMES_AND_GOES: Final = 0.12
+"""How often a member dies or leaves after a poll, and comes back."""
+LARGE_TRANSACTIONS: Final = 0.4
+"""Of these seeds: somebody writes transactions of so many records."""
+LARGE: Final = ((20, 0.4), (130, 0.6))

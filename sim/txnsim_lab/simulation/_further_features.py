@@ -15,6 +15,7 @@ from txnsim_lab.simulation._dice import Dice
 from txnsim_lab.simulation._disturbances import MAKERS, POWER_FAILURE, Steps, trouble
 from txnsim_lab.simulation._habits import OPERATOR, READER, Scene, monitor
 from txnsim_lab.simulation._plan import CLUSTER, Act, Body, Plan, Track, World
+from txnsim_lab.simulation._share_groups import SHARED, with_share_groups
 
 STREAM: Final = "later"
 HELD: Final = "moves-while-held"
@@ -39,18 +40,18 @@ AMID_FAULTS: Final = "amid-faults"
 AMID_TRANSACTIONS: Final = "amid-transactions"
 LEAVING: Final = "members-leave-amid"
 OWN_TOPICS: Final = "internal-topics"
-"""Habit of what is done to their partitions."""
+"""Habit of acts on partitions of internal topics."""
 _LASTING: Final = (
     *("kill", "stop", "isolate", "full-disk", "clock-jumps", "lagging-replica", TROUBLED, TROUBLED),
     *("slow-peers", "slow-peers", "lossy-peers", "lossy-peers", "slow-clients", "lossy-clients"),
     *("slow-logs", "slow-loading"),
 )
-"""What goes on for a while."""
+"""Faults and states of brokers that last."""
 _SHORT: Final = (
     *("kill", "stop", "isolate", "move-leader", "move-coordinator", "reassign", "remake-topic"),
     *("grow-topic", "care-for-logs", "time-passes", OWN_TOPICS, OWN_TOPICS),
 )
-"""What is done to the cluster meanwhile."""
+"""Short acts on the cluster during these."""
 _WRITES: Final = ("produce", "send", "commit-offsets")
 _Maker = Callable[[Dice, Scene, str], Steps]
 
@@ -112,17 +113,33 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
     if dice.happens(defaults.TROUBLED):
         features |= {TROUBLED}
         tracks = (*tracks, Track(CLUSTER, tuple(_troubled(dice, world.brokers))))
-    dice = Dice(plan.seed, CURIOUS)
-    if plan.workload is None and dice.happens(defaults.CURIOSITY):
-        features |= {CURIOUS}
-        world = with_small_groups(dice, world)
-        tracks = (*tracks, curious(dice, msgspec.structs.replace(plan, world=world)))
+    if plan.workload is None:
+        world, tracks, others = _of_strangers(plan, world, tracks)
+        features |= others
     return msgspec.structs.replace(
         plan,
         world=world,
         tracks=tracks,
         features=tuple(sorted({*plan.features, *features})),
     )
+
+
+def _of_strangers(
+    plan: Plan, world: World, tracks: tuple[Track, ...]
+) -> tuple[World, tuple[Track, ...], frozenset[str]]:
+    """Clients with tracks of their own: one that sends any request, and share groups."""
+    features: set[str] = set()
+    dice = Dice(plan.seed, CURIOUS)
+    if dice.happens(defaults.CURIOSITY):
+        features.add(CURIOUS)
+        world = with_small_groups(dice, world)
+        tracks = (*tracks, curious(dice, msgspec.structs.replace(plan, world=world)))
+    dice = Dice(plan.seed, SHARED)
+    if world.as_version is None and dice.happens(defaults.SHARED):
+        features.add(SHARED)
+        world, shared = with_share_groups(dice, world, [name for name, _ in _first_leaders(world)])
+        tracks = (*tracks, *shared)
+    return world, tracks, frozenset(features)
 
 
 def _of_groups(

@@ -23,7 +23,6 @@ from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     TopicPartition,
@@ -189,6 +188,8 @@ def _epochs(
     for chunk in log.batches(log.log_start_offset):
         for position, header in iter_batches(chunk):
             producer_id = header.producer_id
+            if producer_id < 0:
+                continue  # of no producer
             newest[producer_id] = header.producer_epoch
             if not header.is_control:
                 continue
@@ -204,7 +205,6 @@ def _epochs(
                     f" {control.coordinator_epoch}, and producer"
                     f" {producer_id} has one of {before} before it",
                 )
-    newest.pop(NO_PRODUCER_ID, None)
     for producer_id, epoch in newest.items():
         entries = log.producers.state.find(producer_id), reloaded.state.find(producer_id)
         # An entry without an epoch is what an emptied marker leaves of a producer.

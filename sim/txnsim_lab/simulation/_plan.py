@@ -101,9 +101,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def groups(self) -> list[str]:
-        """The groups whose members act in it, by name."""
+        """The consumer groups whose members act in it, by name."""
         actors = (track.actor for track in self.tracks if track.actor is not None)
-        return sorted({one["group"] for one in actors if "group" in one})
+        return sorted({one["group"] for one in actors if one["plays"] == "member"})
 
     def to_json(self) -> bytes:
         """For a file."""

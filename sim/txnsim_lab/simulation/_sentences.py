@@ -22,6 +22,8 @@ _CALLS: Final[Mapping[str, str]] = {
     "abort": "{who} aborts",
     "subscribe": "{who} subscribes to {topics}",
     "poll": "{who} polls",
+    "acknowledge": "{who} acknowledges records as {as}",
+    "configure-group": "{who} sets {name} of {group} to {value}",
     "die": "{who} dies",
     "leave": "{who} leaves its group",
     "stand-still": "{who} stands still",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _weakrefset
 import asyncio
+import contextlib
 import hashlib
 import logging
 import signal
@@ -18,7 +19,6 @@ import warnings
 import weakref
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
@@ -38,7 +38,7 @@ from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition
 from txnsim_lab.check.history import HistoryError
 from txnsim_lab.check.judge import judge
-from txnsim_lab.check.observations import Outcome, PositionsRead
+from txnsim_lab.check.observations import Outcome, PositionsRead, ShareFetched
 from txnsim_lab.scenario.actors.base import Surroundings, group_metadata
 from txnsim_lab.scenario.answers import NONE, CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import Situation
@@ -67,6 +67,7 @@ FAREWELL_MS: Final = 180_000
 HEALING_MS: Final = 60_000
 SETTLING_MS: Final = 30_000
 """Pause before time jumps: replicas catch up, and delayed work is retried."""
+DRAINING_POLLS_MAX: Final = 500
 BEGINNING: Final = 0
 """The unit of what somebody needs before anything else."""
 ATTEMPTS: Final = 10
@@ -301,6 +302,7 @@ class _Run:
             await self._curious.close()
         await pause(clock, SETTLING_MS)
         built.recorder.healed(LOOKER)
+        await _drain_share_groups(built, self.plan)
         try:
             await look_twice(built)
             await _look_at_positions(built, self.plan)
@@ -477,6 +479,29 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
         built.recorder.positions(LOOKER, group, found)
 
 
+async def _drain_share_groups(built: Stage, plan: Plan) -> None:
+    """One member of each share group polls and accepts until a poll is empty."""
+    first: dict[str, str] = {}
+    for track in plan.tracks:
+        if track.actor is not None and track.actor["plays"] == "share-member":
+            first.setdefault(track.actor["group"], track.name)
+    for who in first.values():
+        await _called(built, who, "subscribe", topics=[*plan.world.topics])
+        for _ in range(DRAINING_POLLS_MAX):
+            before = len(built.recorder.history)
+            await _called(built, who, "poll")
+            seen = (built.recorder.history[at] for at in range(before, len(built.recorder.history)))
+            if not any(isinstance(one, ShareFetched) and one.records for one in seen):
+                break
+            await _called(built, who, "acknowledge")
+
+
+async def _called(built: Stage, who: str, do: str, **fields: object) -> None:
+    """A call whose error is in the history."""
+    with contextlib.suppress(ClientError, StoryFailedError):
+        await _answered(built, _step(Act({"call": {"who": who, "do": do, **fields}})))
+
+
 def _is_of_others(one: Act) -> bool:
     """Whether it is no act of the program in whose track it stands, which goes on then."""
     who = one.step.get("call", {}).get("who")
@@ -599,7 +624,7 @@ def _is_forgotten(frame: FrameType | None) -> bool:
     return False
 
 
-@contextmanager
+@contextlib.contextmanager
 def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Iterator[Limit]:
     """Raise ``OverLimitError`` once this process has computed for so long.
 

@@ -81,6 +81,9 @@ ZOO: Final = {
     "Z32": ("Y", "Y", "Y", "Y"),
     "Z33": ("Y", "Y", "Y", "Y"),
     "Z34": ("Y", "Y", "Y", "Y"),
+    # Share groups: their releases have transactions v2.
+    "Z35": ("-", "-", "Y", "-"),
+    "Z36": ("-", "-", "Y", "-"),
 }
 """Anomaly -> what happens in each mode."""
 

@@ -29,6 +29,7 @@ from txnsim_lab.simulation._further_features import (
     with_further_features,
 )
 from txnsim_lab.simulation._plan import Act, Plan, Track, World
+from txnsim_lab.simulation._share_groups import SHARED
 from txnsim_lab.simulation._shrinking import without_habit
 from txnsim_lab.simulation.drawing import Wanted, draw
 from txnsim_lab.simulation.play import Played, play
@@ -61,9 +62,10 @@ def test_a_seed_without_any_of_it_is_what_it_was() -> None:
         BOTH_WAYS,
         LATE,
         CURIOUS,
+        SHARED,
     }
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
-    assert len(plain) > len(SEEDS) / 6
+    assert len(plain) > len(SEEDS) / 8
     assert [with_further_features(plan, older=["4.3"]) for plan in plain] == plain
 
 

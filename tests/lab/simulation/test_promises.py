@@ -296,7 +296,7 @@ def lost_as_the_rule_reads(history: History, watchers: frozenset[str]) -> Iterat
                 for one in every
                 if one.latest_ms >= last_ms and one.earliest_ms <= read.at_ms
             }:
-                yield f"{read.who} was told {position.offset} at {read.at_ms}"
+                yield f"{read.who} got {position.offset} at {read.at_ms}"
 
 
 def mixed_by_chance(random: Any) -> Told:

@@ -36,6 +36,7 @@ from txnsim.client.members.requests import (
     join_group,
     leave_group,
     offset_commit,
+    share_group_heartbeat,
     sync_group,
 )
 from txnsim.client.offsets import EARLIEST, offset_of
@@ -43,6 +44,7 @@ from txnsim.client.versions import Request
 from txnsim.errors import ErrorCode
 from txnsim.group.subscription import read_assignment, read_subscription, write_assignment
 from txnsim.types import TopicPartition
+from txnsim.wire.apis import api_name
 
 HEARTBEAT_MS: Final = 300
 """Between two heartbeats: often, so that a rebalance among a few members is soon over."""
@@ -381,10 +383,14 @@ class ConsumerMembership(Membership):
         *,
         joining: tuple[Collection[str], int] | None = None,
         owned: Mapping[UUID, Collection[int]] | None = None,
+        leaving: int | None = None,
     ) -> Request:
-        return consumer_group_heartbeat(
-            self._options.group_id, self._now, joining=joining, owned=owned
-        )
+        """A heartbeat; ``leaving`` is the epoch that says so."""
+        who = self._now if leaving is None else self._with_epoch(leaving)
+        return consumer_group_heartbeat(self._options.group_id, who, joining=joining, owned=owned)
+
+    def _with_epoch(self, epoch: int) -> GroupMetadata:
+        return msgspec.structs.replace(self._now, generation=epoch)
 
     async def _say(self, request: Request) -> bool:
         answer = await self._coordinator.ask(request)
@@ -393,7 +399,7 @@ class ConsumerMembership(Membership):
             self._must_join = True
             return False
         if error != ErrorCode.none:
-            self._refused = refused("ConsumerGroupHeartbeat", self._options.group_id, error)
+            self._refused = refused(api_name(request.api), self._options.group_id, error)
             raise self._refused
         self._must_join = False
         self._now = self.metadata = msgspec.structs.replace(
@@ -436,23 +442,39 @@ class ConsumerMembership(Membership):
     async def leave(self) -> None:
         """See ``Membership``. A static member may come back."""
         epoch = LEAVE if self._options.instance_id is None else LEAVE_FOR_A_WHILE
-        going = msgspec.structs.replace(self._now, generation=epoch)
+        request = self._request(leaving=epoch)
         was_out = self._is_out or self._must_join or self._refused is not None
         self._lose_all()
         self._is_out = self._must_join = True
         if was_out:
             return
-        answer = await self._coordinator.ask(
-            consumer_group_heartbeat(self._options.group_id, going)
-        )
+        answer = await self._coordinator.ask(request)
         error = ErrorCode(answer.error_code)
         if error != ErrorCode.none:
-            raise refused("ConsumerGroupHeartbeat", self._options.group_id, error)
+            raise refused(api_name(request.api), self._options.group_id, error)
+
+
+class ShareMembership(ConsumerMembership):
+    """One member of a share group. An assignment is shared, so no partition is revoked before
+    others get it. Kafka's counterpart is ``ShareMembershipManager``.
+    """
+
+    def _request(
+        self,
+        *,
+        joining: tuple[Collection[str], int] | None = None,
+        leaving: int | None = None,
+        **_owned: object,
+    ) -> Request:
+        who = self._now if leaving is None else self._with_epoch(leaving)
+        topics = None if joining is None else joining[0]
+        return share_group_heartbeat(self._options.group_id, who, topics=topics)
 
 
 _PROTOCOLS: Final[Mapping[GroupProtocol, Callable[[Subscriber], Membership]]] = {
     "classic": ClassicMembership,
     "consumer": ConsumerMembership,
+    "share": ShareMembership,
 }
 
 
@@ -465,13 +487,14 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
     """Each Fetch: the offset asked for, and what was answered."""
 
 
-class GroupMember:
-    """One consumer in a group; ``close`` it."""
+class Joining:
+    """What all kinds of members do: subscribe, leave or die; heartbeats go on beside it."""
 
     def __init__(self, cluster: Cluster, options: MemberOptions) -> None:
         """Nothing is sent before ``subscribe``."""
         self.options = options
         self.positions: dict[TopicPartition, int] = {}
+        """Where it reads on, by partition; empty in a share group, whose brokers know."""
         self._cluster = cluster
         self._membership: Membership | None = None
         self._turn = asyncio.Lock()
@@ -545,72 +568,6 @@ class GroupMember:
             )
         with self._called():
             await self._settle(until, timeout_ms)
-
-    async def poll(
-        self,
-        *,
-        until: frozenset[TopicPartition] | None = None,
-        stable: bool = True,
-        waits: bool = True,
-        timeout_ms: float | None = None,
-    ) -> Polled:
-        """Follow a rebalance, and read everything that there is now.
-
-        Args:
-            until: As in ``subscribe``.
-            stable: Take no position that an open transaction may change (KIP-447).
-            waits: Ask again for such positions until the transaction has ended.
-            timeout_ms: How long to wait for partitions and positions.
-
-        Raises:
-            ClientError: Refused; ``error`` says why.
-            RetriableError: Not answered, assigned or ended in time.
-        """
-        with self._called():
-            await self._settle(until, timeout_ms)
-            deadline = self._cluster.deadline(timeout_ms)
-            found = await self._find_positions(deadline, stable=stable, waits=waits)
-            fetched: list[tuple[int, FetchResult]] = []
-            for place in sorted(self.positions):
-                fetched += await self._read(place)
-            return Polled(positions=found, fetched=tuple(fetched))
-
-    def seek(self, place: TopicPartition, offset: int) -> None:
-        """Read on there at the next poll.
-
-        Raises:
-            IllegalUseError: The partition is not assigned to it.
-        """
-        if place not in self.assigned:
-            raise IllegalUseError(f"No current assignment for partition {place}")  # Java's words
-        self.positions[place] = offset
-
-    async def commit(
-        self,
-        offsets: Mapping[TopicPartition, int] | None = None,
-        *,
-        metadata: GroupMetadata | None = None,
-    ) -> None:
-        """Write positions outside of a transaction.
-
-        Args:
-            offsets: Which; where it reads on unless given.
-            metadata: Of the member that commits; by default of this one, as it is now.
-
-        Raises:
-            ClientError: Refused, or not answered.
-        """
-        group = self.options.group_id
-        request = offset_commit(
-            group,
-            self.metadata if metadata is None else metadata,
-            self.positions if offsets is None else offsets,
-        )
-        message = await self._cluster.ask_group_coordinator(group, request)
-        errors = [ErrorCode(row.error_code) for topic in message.topics for row in topic.partitions]
-        error = next((one for one in errors if one != ErrorCode.none), ErrorCode.none)
-        if error != ErrorCode.none:
-            raise refused("OffsetCommit", group, error)
 
     def stand_still(self) -> None:
         """Send no more heartbeats until the next poll, as a process that was stopped or collects
@@ -696,6 +653,78 @@ class GroupMember:
         if beating is not None:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
+
+
+class GroupMember(Joining):
+    """One consumer in a consumer group; ``close`` it."""
+
+    async def poll(
+        self,
+        *,
+        until: frozenset[TopicPartition] | None = None,
+        stable: bool = True,
+        waits: bool = True,
+        timeout_ms: float | None = None,
+    ) -> Polled:
+        """Follow a rebalance, and read everything that there is now.
+
+        Args:
+            until: As in ``subscribe``.
+            stable: Take no position that an open transaction may change (KIP-447).
+            waits: Ask again for such positions until the transaction has ended.
+            timeout_ms: How long to wait for partitions and positions.
+
+        Raises:
+            ClientError: Refused; ``error`` says why.
+            RetriableError: Not answered, assigned or ended in time.
+        """
+        with self._called():
+            await self._settle(until, timeout_ms)
+            deadline = self._cluster.deadline(timeout_ms)
+            found = await self._find_positions(deadline, stable=stable, waits=waits)
+            fetched: list[tuple[int, FetchResult]] = []
+            for place in sorted(self.positions):
+                fetched += await self._read(place)
+            return Polled(positions=found, fetched=tuple(fetched))
+
+    def seek(self, place: TopicPartition, offset: int) -> None:
+        """Read on there at the next poll.
+
+        Raises:
+            IllegalUseError: The partition is not assigned to it.
+        """
+        if place not in self.assigned:
+            raise IllegalUseError(f"No current assignment for partition {place}")  # Java's words
+        self.positions[place] = offset
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        *,
+        metadata: GroupMetadata | None = None,
+    ) -> None:
+        """Write positions outside of a transaction.
+
+        Args:
+            offsets: Which; where it reads on unless given.
+            metadata: Of the member that commits; by default of this one, as it is now.
+
+        Raises:
+            ClientError: Refused, or not answered.
+        """
+        group = self.options.group_id
+        request = offset_commit(
+            group,
+            self.metadata if metadata is None else metadata,
+            self.positions if offsets is None else offsets,
+        )
+        message = await self._cluster.ask_group_coordinator(group, request)
+        errors = [ErrorCode(row.error_code) for topic in message.topics for row in topic.partitions]
+        error = next((one for one in errors if one != ErrorCode.none), ErrorCode.none)
+        if error != ErrorCode.none:
+            raise refused("OffsetCommit", group, error)
+
+    # Inside
 
     async def _find_positions(
         self, deadline: Deadline, *, stable: bool, waits: bool

@@ -14,8 +14,8 @@ from txnsim.client.versions import Request
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
-GroupProtocol = Literal["classic", "consumer"]
-"""group.protocol of a consumer."""
+GroupProtocol = Literal["classic", "consumer", "share"]
+"""group.protocol of a consumer; ``share`` is what members of share groups speak (KIP-932)."""
 
 LANE: Final = "group"
 """A JoinGroup waits for other members, so it needs its own connection."""
@@ -93,7 +93,7 @@ class Subscriber(msgspec.Struct, frozen=True, kw_only=True):
     options: MemberOptions
     topics: tuple[str, ...]
     positions: dict[TopicPartition, int]
-    """Where it reads on: what it gives up is taken out."""
+    """Next offset by assigned partition; revoked partitions are removed."""
 
 
 class Membership(ABC):

@@ -108,6 +108,26 @@ def consumer_group_heartbeat(
     )
 
 
+def share_group_heartbeat(
+    group_id: str, member: GroupMetadata, *, topics: Collection[str] | None = None
+) -> Request:
+    """All that a member of a share group says to the coordinator (KIP-932).
+
+    Args:
+        group_id: Id of the group.
+        member: Its generation is the member epoch: 0 joins, -1 leaves.
+        topics: What it subscribes to, where it joins.
+    """
+    return asks(
+        Api.SHARE_GROUP_HEARTBEAT,
+        group_id=group_id,
+        member_id=member.member_id,
+        member_epoch=member.generation,
+        rack_id=None,
+        subscribed_topic_names=None if topics is None else tuple(topics),
+    )
+
+
 def offset_commit(
     group_id: str, member: GroupMetadata, offsets: Mapping[TopicPartition, int]
 ) -> Request:

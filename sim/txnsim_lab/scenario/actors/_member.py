@@ -17,7 +17,7 @@ from txnsim.client.members.requests import offset_commit
 from txnsim.errors import ClientError, InvariantViolation
 from txnsim.types import IsolationLevel
 from txnsim_lab.scenario.actors._asking import PATIENCE_MS, Asking
-from txnsim_lab.scenario.actors.base import ClientActor, Surroundings, group_metadata
+from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surroundings, group_metadata
 from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
 from txnsim_lab.scenario.fields import expected_values
 from txnsim_lab.scenario.model import Actor
@@ -25,8 +25,6 @@ from txnsim_lab.scenario.recorder import decoded, shown
 from txnsim_lab.scenario.steps_model import Call, needed
 
 UNSTABLE: Final = "UNSTABLE_OFFSET_COMMIT"
-FAREWELL_S: Final = 5
-"""How long the coordinator may take to answer a member that leaves with the end of the story."""
 
 
 class MemberActor(ClientActor):

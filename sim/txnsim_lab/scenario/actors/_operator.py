@@ -61,6 +61,13 @@ class OperatorActor(ClientActor):
                 return CallResult()
             case "delete-group":
                 return await self._delete_group(needed(call.group))
+            case "configure-group":
+                value = needed(call.value)
+                await (await self.admin()).set_group_config(
+                    needed(call.group), needed(call.name), value
+                )
+                self._around.tell(self.name, f"sets {call.name} of group {call.group} to {value}")
+                return CallResult()
             case "producers":
                 return await self._producers(call, needed(call.partition))
         raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")

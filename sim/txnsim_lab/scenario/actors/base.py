@@ -19,6 +19,8 @@ from txnsim_lab.scenario.fields import Situation
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.steps_model import Call
 
+FAREWELL_S: Final = 5
+"""How long the coordinator may take to answer a member that leaves with the end of the story."""
 RETRY_BACKOFF_MS: Final = 5
 RETRY_BACKOFF_MAX_MS: Final = 100
 """Stories are short, and these brokers answer at once."""

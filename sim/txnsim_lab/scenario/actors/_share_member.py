@@ -1,0 +1,179 @@
+"""A member of a share group: it subscribes, polls, acknowledges, leaves or dies (KIP-932)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Final
+
+from txnsim.client.admin import Admin
+from txnsim.client.errors import RetriableError
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.members.share import Shared, ShareMember
+from txnsim.errors import ClientError, InvariantViolation
+from txnsim.types import TopicPartition
+from txnsim_lab.check.observations import Isolation
+from txnsim_lab.scenario.actors._asking import PATIENCE_MS
+from txnsim_lab.scenario.actors.base import FAREWELL_S, ClientActor, Surroundings
+from txnsim_lab.scenario.answers import CallResult, StoryFailedError, failure
+from txnsim_lab.scenario.fields import expected_values
+from txnsim_lab.scenario.model import Actor
+from txnsim_lab.scenario.recorder import decoded, shown
+from txnsim_lab.scenario.steps_model import Call
+
+WAIT_MS: Final = 500
+"""fetch.max.wait.ms: how long a leader waits for records."""
+
+
+class ShareMemberActor(ClientActor):
+    """One consumer in a share group, in one process at a time: after ``leave`` or ``die`` a
+    ``subscribe`` starts another.
+    """
+
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
+        super().__init__(name, around, part.client_id)
+        self._group = part.group or ""
+        self._lives = 0
+        self._member: ShareMember | None = None
+        self._held: dict[str | None, tuple[TopicPartition, int]] = {}
+        """Acquired records without an acknowledgement, by value."""
+        self._isolation = Isolation.READ_UNCOMMITTED
+        self._delivery_limit: int | None = None
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+        """See ``base.Actor``."""
+        del wanted  # leaders are asked once
+        sent()
+        try:
+            return await self._do(call)
+        except RetriableError as error:
+            if call.assigned is not None and error.error is None:
+                wish = ", ".join(map(str, sorted(call.assigned)))
+                raise StoryFailedError(f"{self.name}: {error}, expected {wish}") from None
+            return failure(error)
+        except ClientError as error:
+            return failure(error)
+
+    async def _do(self, call: Call) -> CallResult:
+        until = None if call.assigned is None else frozenset(call.assigned)
+        match call.do:
+            case "subscribe":
+                member = await self._born() if self._member is None else self._member
+                await member.subscribe(call.topics or (), until=until, timeout_ms=PATIENCE_MS)
+                await self._learn_configs()
+                self._tell_place(member)
+            case "poll":
+                member = self._alive
+                shared = await member.poll(until=until, max_wait_ms=WAIT_MS, timeout_ms=PATIENCE_MS)
+                return self._took(call, shared)
+            case "acknowledge":
+                return await self._acknowledge(call)
+            case "leave":
+                await self._alive.leave()
+                await self._end()
+            case "die":
+                await self._end()
+            case _:
+                raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
+        return CallResult()
+
+    async def look(self) -> None:
+        """Poll, if it is a member: whether its group is given anything shows in no other answer."""
+        if self._member is not None:
+            with contextlib.suppress(ClientError):
+                self._heard(await self._member.poll(max_wait_ms=WAIT_MS, timeout_ms=PATIENCE_MS))
+
+    async def _acknowledge(self, call: Call) -> CallResult:
+        member = self._alive
+        values = (*self._held,) if call.values is None else call.values
+        for value in values:
+            if value not in self._held:
+                raise StoryFailedError(f"{self.name} does not hold {value!r}")
+            place, offset = self._held[value]
+            if call.as_ != "renew":
+                del self._held[value]
+            member.acknowledge(place, [offset], call.as_)
+        return self._heard(await member.commit())
+
+    # Life
+
+    async def _born(self) -> ShareMember:
+        """A new process."""
+        self._lives += 1
+        ids = self._around.environment.rng.stream(f"member {self.name}")
+        member_id = f"{self.name}-{self._lives}-{ids.getrandbits(64):016x}"
+        options = MemberOptions(group_id=self._group, member_id=member_id)
+        self._member = ShareMember(await self._ready(), options)
+        return self._member
+
+    @property
+    def _alive(self) -> ShareMember:
+        if self._member is None:
+            raise StoryFailedError(f"{self.name} is no member now: it has to subscribe")
+        return self._member
+
+    async def _learn_configs(self) -> None:
+        """What the judges have to know of its group."""
+        admin = Admin(await self._ready())
+        found = await admin.group_configs(
+            self._group, ("share.isolation.level", "share.delivery.count.limit")
+        )
+        self._isolation = Isolation(found.get("share.isolation.level") or self._isolation)
+        limit = found.get("share.delivery.count.limit")
+        self._delivery_limit = None if limit is None else int(limit)
+
+    async def _end(self) -> None:
+        member, self._member = self._member, None
+        cluster, self._cluster = self._cluster, None
+        self._held.clear()
+        if member is not None:
+            self._around.recorder.share_left(self.name, self._group)
+            await member.close()
+        if cluster is not None:
+            await cluster.close()
+
+    async def close(self) -> None:
+        """Leave, as a program that ends."""
+        if self._member is not None:
+            # The story is over: where the coordinator is gone, or never took it, nothing is lost.
+            with contextlib.suppress(ClientError, TimeoutError):
+                async with asyncio.timeout(FAREWELL_S):
+                    await self._member.leave()
+        await self._end()
+
+    # What it saw
+
+    def _tell_place(self, member: ShareMember) -> None:
+        parts = ", ".join(map(str, sorted(member.assigned))) or "nothing"
+        epoch = member.metadata.generation
+        self._around.tell(
+            self.name, f"member epoch {epoch} of share group {self._group}: assigned is {parts}"
+        )
+
+    def _took(self, call: Call, shared: Shared) -> CallResult:
+        values: list[str | None] = []
+        for one in shared.acquired:
+            for record, _ in one.records:
+                value = decoded(record.value)
+                self._held[value] = (one.place, record.offset)
+                values.append(value)
+        answer = self._heard(shared)
+        got = shown(values)
+        self._around.tell(self.name, f"is given {got}")
+        wanted = expected_values(call.reads, self._around.situation)
+        if wanted not in (None, tuple(values)):
+            raise StoryFailedError(f"{self.name} is given {got}, expected {shown(wanted)}")
+        return answer
+
+    def _heard(self, shared: Shared) -> CallResult:
+        """Note what leaders answered; the first error is the answer."""
+        self._around.recorder.shared(
+            self.name,
+            self._group,
+            shared,
+            isolation=self._isolation,
+            delivery_limit=self._delivery_limit,
+        )
+        error = shared.error
+        return failure(ClientError("a leader refuses", error=error)) if error else CallResult()

@@ -1,0 +1,94 @@
+"""Share groups, drawn from a stream of their own (KIP-932): members that say all kinds of things of
+their records, limits that are small, and a writer whose transactions are larger than these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim_lab.simulation import _defaults as defaults
+from txnsim_lab.simulation._dice import Dice
+from txnsim_lab.simulation._habits import Unit
+from txnsim_lab.simulation._plan import Act, Body, Track, World
+
+SHARED: Final = "share-groups"
+HOST: Final = "share-admin"
+WRITER: Final = "share-writer"
+_SETTINGS: Final = {
+    "group.share.min.record.lock.duration.ms": 1_000,
+    "group.share.record.lock.duration.ms": 1_000,
+    "group.share.min.delivery.count.limit": 2,
+}
+
+
+def with_share_groups(
+    dice: Dice, world: World, places: Sequence[str]
+) -> tuple[World, tuple[Track, ...]]:
+    """The world with its settings, and the tracks of groups, their operator and a writer."""
+    names = [f"s{number}" for number in range(1, dice.weighted(defaults.SHARE_GROUPS) + 1)]
+    settings: Body = {
+        **world.settings,
+        **_SETTINGS,
+        "group.share.record.lock.duration.ms": dice.weighted(defaults.LOCKS_MS),
+        "group.share.partition.max.record.locks": dice.weighted(defaults.RECORD_LOCKS),
+    }
+    inputs = sorted({place.rpartition("-")[0] for place in places})
+    tracks = [Track(HOST, tuple(_configured(dice, names)), {"plays": "operator"})]
+    for name in names:
+        for index in range(1, dice.weighted(defaults.SHARE_MEMBERS) + 1):
+            member = f"{name}m{index}"
+            actor = {"plays": "share-member", "group": name}
+            tracks.append(Track(member, tuple(_member(dice, member, inputs)), actor))
+    if dice.happens(defaults.LARGE_TRANSACTIONS):
+        actor = {"plays": "wire", "transactional-id": WRITER, "transaction-timeout": "20s"}
+        tracks.append(Track(WRITER, tuple(_writer(dice, places)), actor, "anew"))
+    return msgspec.structs.replace(world, settings=settings), tuple(tracks)
+
+
+def _configured(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
+    """Configs of the groups, before their members come."""
+    for number, group in enumerate(groups, 1):
+        unit = Unit(dice, HOST, number)
+        configs = {
+            "share.auto.offset.reset": "earliest",
+            "share.isolation.level": dice.weighted(defaults.SHARE_ISOLATIONS),
+            "share.delivery.count.limit": str(dice.weighted(defaults.DELIVERY_LIMITS)),
+        }
+        for name, value in configs.items():
+            unit.call(
+                "configure-group", habit=SHARED, after_ms=0, group=group, name=name, value=value
+            )
+        yield from unit.acts
+
+
+def _member(dice: Dice, name: str, topics: Sequence[str]) -> Iterator[Act]:
+    for number in range(1, dice.weighted(defaults.SHARE_POLLS) + 1):
+        unit = Unit(dice, name, number)
+        if number == 1:
+            unit.call("subscribe", habit=SHARED, after_ms=100, topics=[*topics])
+        unit.call("poll", habit=SHARED)
+        if dice.happens(defaults.SAYS_SOMETHING):
+            said: Body = {"as": dice.weighted(defaults.ACKNOWLEDGED_AS)}
+            unit.call("acknowledge", habit=SHARED, **said)
+        if dice.happens(defaults.COMES_AND_GOES):
+            unit.call(dice.one_of(("die", "leave")), habit=SHARED)
+            unit.call("subscribe", habit=SHARED, topics=[*topics])
+        yield from unit.acts
+
+
+def _writer(dice: Dice, places: Sequence[str]) -> Iterator[Act]:
+    """Transactions of more records than a group may lock, and mostly aborted."""
+    for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
+        unit = Unit(dice, WRITER, number)
+        if number == 1:
+            unit.call("init-producer-id", habit=SHARED)
+        unit.call("begin", habit=SHARED)
+        place, count = dice.one_of(places), dice.weighted(defaults.LARGE)
+        unit.call("add-partitions", habit=SHARED, partitions=[place])
+        values = [f"{WRITER}.{number}.{record}" for record in range(count)]
+        unit.call("produce", habit=SHARED, partition=place, values=values)
+        unit.call("abort" if dice.happens(0.7) else "commit", habit=SHARED)
+        yield from unit.acts

@@ -1,0 +1,163 @@
+"""Members of share groups, in virtual time (KIP-932)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.within import within
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.members.share import Acknowledge, Shared, ShareMember, _ranges
+from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
+
+PLACE = TopicPartition("orders", 0)
+ALL = frozenset({PLACE})
+one_partition = within(run_cluster, topics=(("orders", 1),))
+CONFIGS = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
+
+
+@asynccontextmanager
+async def member(cluster: VirtualCluster, name: str) -> AsyncIterator[ShareMember]:
+    """A member of the share group ``s`` that is assigned all partitions."""
+    async with cluster.client(name) as client:
+        for config, value in CONFIGS.items():
+            await Admin(client).set_group_config("s", config, value)
+        made = ShareMember(client, MemberOptions(group_id="s", member_id=f"id-{name}"))
+        await made.subscribe(["orders"], until=ALL)
+        yield made
+        await made.close()
+
+
+async def write(cluster: VirtualCluster, *values: str, committed: bool | None = None) -> None:
+    """Records in partition 0; in a transaction that ends so, if any."""
+    transactional_id = None if committed is None else "app"
+    async with (
+        cluster.client("writer") as client,
+        Producer(client, transactional_id=transactional_id) as producer,
+    ):
+        if committed is not None:
+            await producer.init_transactions()
+            producer.begin()
+        for value in values:
+            await producer.send("orders", 0, value.encode())
+        if committed is not None:
+            await (producer.commit if committed else producer.abort)()
+
+
+async def given(one: ShareMember) -> list[tuple[str, int]]:
+    """What a poll brings: values with their delivery counts."""
+    return shown(await one.poll(max_wait_ms=500))
+
+
+def shown(shared: Shared) -> list[tuple[str, int]]:
+    return [
+        (bytes(record.value or b"").decode(), count)
+        for acquired in shared.acquired
+        for record, count in acquired.records
+    ]
+
+
+@one_partition
+async def test_a_record_is_one_members_until_it_says_what_becomes_of_it(
+    cluster: VirtualCluster,
+) -> None:
+    async with member(cluster, "a") as a, member(cluster, "b") as b:
+        await write(cluster, "kept", "again", "never")
+        assert await given(a) == [("kept", 1), ("again", 1), ("never", 1)]
+        assert await given(b) == []
+        a.acknowledge(PLACE, [0])
+        a.acknowledge(PLACE, [1], "release")
+        a.acknowledge(PLACE, [2], "reject")
+        told = await a.commit()
+        assert told.error is ErrorCode.none
+        assert [(one.first, one.type) for one in told.said] == [
+            (0, Acknowledge.ACCEPT),
+            (1, Acknowledge.RELEASE),
+            (2, Acknowledge.REJECT),
+        ]
+        assert await given(b) == [("again", 2)]
+
+
+@one_partition
+async def test_what_was_said_goes_with_the_next_poll(cluster: VirtualCluster) -> None:
+    async with member(cluster, "a") as a:
+        await write(cluster, "first")
+        assert await given(a) == [("first", 1)]
+        a.acknowledge(PLACE, [0], "release")
+        polled = await a.poll(max_wait_ms=500)
+        assert [one.error for one in polled.said] == [ErrorCode.none]
+        assert shown(polled) == [("first", 2)]
+
+
+@one_partition
+async def test_markers_and_aborted_records_are_not_for_applications(
+    cluster: VirtualCluster,
+) -> None:
+    async with member(cluster, "a") as a:
+        await write(cluster, "aborted", committed=False)
+        await write(cluster, "committed", committed=True)
+        assert await given(a) == [("committed", 1)]
+        a.acknowledge(PLACE, [2])
+        told = await a.commit()
+        assert [(one.first, one.error) for one in told.said] == [(2, ErrorCode.none)]
+        assert not a._queued
+
+
+@one_partition
+async def test_who_leaves_or_loses_its_connection_gives_up_its_records(
+    cluster: VirtualCluster,
+) -> None:
+    async with member(cluster, "b") as b:
+        async with member(cluster, "a") as a:
+            await write(cluster, "work")
+            assert await given(a) == [("work", 1)]
+        assert await given(b) == [("work", 2)]  # the connection of a is closed
+        await b.leave()
+        async with member(cluster, "c") as c:
+            assert await given(c) == [("work", 3)]
+
+
+@one_partition
+async def test_a_lock_is_renewed(cluster: VirtualCluster) -> None:
+    async with member(cluster, "a") as a, member(cluster, "b") as b:
+        await write(cluster, "long work")
+        assert await given(a) == [("long work", 1)]
+        for _ in range(3):
+            cluster.advance(0)
+            a.acknowledge(PLACE, [0], "renew")
+            assert (await a.commit()).error is ErrorCode.none
+        assert await given(b) == []
+
+
+@one_partition
+async def test_a_new_leader_knows_no_session(cluster: VirtualCluster) -> None:
+    async with member(cluster, "a") as a:
+        await write(cluster, "work")
+        assert await given(a) == [("work", 1)]
+        cluster.move(PLACE)
+        a.acknowledge(PLACE, [0])
+        told = await a.commit()
+        assert told.error is ErrorCode.unknown_topic_or_partition
+        assert await given(a) == []  # its metadata are those of before
+        assert [value for value, _ in await given(a)] == ["work"]
+
+
+@one_partition
+async def test_the_coordinator_may_refuse_a_member(cluster: VirtualCluster) -> None:
+    async with cluster.client("a") as client:
+        a = ShareMember(client, MemberOptions(group_id="", member_id="id-a"))
+        with pytest.raises(ClientError, match="ShareGroupHeartbeat of group ''"):
+            await a.subscribe(["orders"])
+        await a.close()
+
+
+def test_offsets_are_said_in_ranges() -> None:
+    assert list(_ranges([5, 1, 2, 3, 7, 8])) == [(1, 3), (5, 5), (7, 8)]
+    assert list(_ranges([])) == []
