@@ -205,6 +205,17 @@ async def test_offsets_and_their_lag(groups: GroupApi) -> None:
         ] == [("orders", api.topic_id("orders"), 0, 0), ("missing", None, 3, -1)]
 
 
+async def test_a_negative_partition_fails_the_whole_alteration(groups: GroupApi) -> None:
+    api = groups.api
+    await emptied(api)
+    altered = await alter(api, ("orders", {0: 1, -1: 1}))
+    assert (altered.error_code, altered.responses) == (E.unknown_server_error, ())
+    topic_id = uuid_text(api.topic_id("orders"))
+    assert altered.error_message == (
+        f"Initialize share group parameters has invalid partitionId - {GROUP} {topic_id} -1"
+    )
+
+
 async def test_offsets_are_about_their_partitions(groups: GroupApi) -> None:
     api, name = groups.api, {"topic_name": "orders"}
     about = Subject(partitions=(TopicPartition("orders", 1),))
