@@ -18,13 +18,7 @@ from typing import Final
 from txnsim.errors import BadInputError
 from txnsim.storage.regular_file import RegularFile
 from txnsim.text import unknown
-from txnsim_spark.options import (
-    ENDING_OFFSETS,
-    FORMAT,
-    STARTING_OFFSETS,
-    KafkaLogOptions,
-    Offsets,
-)
+from txnsim_spark.options import ENDING_OFFSETS, FORMAT, STARTING_OFFSETS, KafkaLogOptions, Offsets
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in
 
 WITHOUT_CONTENT: Final = frozenset({"errors", "segments", "replicas"})

@@ -32,13 +32,7 @@ from txnsim_spark.options import COSTS, HEADERS_COST, OPEN_COST, Check, KafkaLog
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
 from txnsim_spark.scan.log_seek import greatest_timestamp_of, position_before
 from txnsim_spark.scan.sections import cut_after, cuts_of, in_sections
-from txnsim_spark.scan.segments import (
-    Replica,
-    SegmentFile,
-    log_dirs_in,
-    replicas_in,
-    segments_of,
-)
+from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in, replicas_in, segments_of
 from txnsim_spark.stores.mirror import at_once
 
 _TASKS_PER_CORE: Final = 3

@@ -22,10 +22,7 @@ from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
-from txnsim.client.requests import (
-    NewTopic,
-    produce,
-)
+from txnsim.client.requests import NewTopic, produce
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import VersionRange
 from txnsim.errors import ErrorCode

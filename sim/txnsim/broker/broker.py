@@ -41,12 +41,7 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.loggers import Logger
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics import ClientMetrics
-from txnsim.metadata.image import (
-    METADATA_VERSION,
-    NO_LEADER,
-    TRANSACTION_VERSION,
-    ClusterImage,
-)
+from txnsim.metadata.image import METADATA_VERSION, NO_LEADER, TRANSACTION_VERSION, ClusterImage
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, TimerGate, timer_gate
 from txnsim.node.image_intake import ImageIntake

@@ -43,12 +43,7 @@ from txnsim.runtime.switch_interval import with_short_switch_interval
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
 from txnsim.server.cluster import SimCluster
-from txnsim.server.options import (
-    KIP_TEXT_PORT_DISTANCE,
-    ClusterOptions,
-    check_release,
-    topics_of,
-)
+from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, check_release, topics_of
 from txnsim.settings import CAPPED, Setting, Settings, replicas_wanted
 from txnsim.text import EVERYWHERE, PORT_MAX, read_host_and_port, read_size, spoken_size
 from txnsim.variables import words_of

@@ -37,12 +37,7 @@ from txnsim.client.metadata import (
     parse_metadata,
 )
 from txnsim.client.tracing import ClientTrace
-from txnsim.client.versions import (
-    FinalizedFeatures,
-    Request,
-    VersionRange,
-    newer_features,
-)
+from txnsim.client.versions import FinalizedFeatures, Request, VersionRange, newer_features
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.rng import random_hex

@@ -37,12 +37,7 @@ from txnsim.client.session import SessionState, TxnProtocol, TxnSession, identit
 from txnsim.client.txn_requests import TxnRequests
 from txnsim.client.versions import ANY
 from txnsim.errors import ErrorCode
-from txnsim.types import (
-    PRODUCER_EPOCH_MAX,
-    ProducerEpoch,
-    ProducerIdAndEpoch,
-    TopicPartition,
-)
+from txnsim.types import PRODUCER_EPOCH_MAX, ProducerEpoch, ProducerIdAndEpoch, TopicPartition
 from txnsim.wire.batch import Record, build_batch
 
 BATCH_RECORDS_MAX: Final = 1_000

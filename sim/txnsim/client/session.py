@@ -25,18 +25,9 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.client.errors import (
-    AbortableError,
-    ClientError,
-    ErrorCode,
-    FatalError,
-    IllegalUseError,
-)
+from txnsim.client.errors import AbortableError, ClientError, ErrorCode, FatalError, IllegalUseError
 from txnsim.client.versions import ANY, FinalizedFeatures, VersionRange
-from txnsim.types import (
-    ProducerIdAndEpoch,
-    TopicPartition,
-)
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 _SEQUENCES: Final = 1 << 31
 

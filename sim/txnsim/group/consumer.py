@@ -38,12 +38,7 @@ from txnsim.group.commands import (
     TimerSet,
     session,
 )
-from txnsim.group.consumer_group import (
-    LEFT_FOR_A_WHILE,
-    ConsumerGroup,
-    ConsumerMember,
-    MemberState,
-)
+from txnsim.group.consumer_group import LEFT_FOR_A_WHILE, ConsumerGroup, ConsumerMember, MemberState
 from txnsim.group.consumer_records import (
     ConsumerRecord,
     EpochStored,

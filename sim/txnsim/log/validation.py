@@ -24,12 +24,7 @@ from typing import Final, NamedTuple, overload
 
 import msgspec
 
-from txnsim.errors import (
-    CorruptBatchError,
-    ErrorCode,
-    MissingExtraError,
-    UnpacksTooLargeError,
-)
+from txnsim.errors import CorruptBatchError, ErrorCode, MissingExtraError, UnpacksTooLargeError
 from txnsim.log.answers import NO_TIMESTAMP, UNKNOWN_OFFSET, AppendRejection
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.log.unpacking import Payload, Steps, at_once, payload_in_steps

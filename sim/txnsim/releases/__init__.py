@@ -12,10 +12,7 @@ from __future__ import annotations
 
 from txnsim.releases._catalog import fleet_from, release_named
 from txnsim.releases._fleet import Fleet
-from txnsim.releases._kafka import (
-    REFERENCE,
-    RELEASES,
-)
+from txnsim.releases._kafka import REFERENCE, RELEASES
 from txnsim.releases._release import FeatureRange, Release
 from txnsim.releases.rules import LATEST, Rules
 

@@ -24,31 +24,14 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from txnsim.errors import (
-    ErrorCode,
-    PeerAnsweredError,
-    PeerDisconnectedError,
-    PeerTimeoutError,
-)
-from txnsim.faults.crossings import (
-    Crossing,
-    FaultEffect,
-    Interceptor,
-    PassAll,
-    SubmitOutcome,
-)
+from txnsim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
+from txnsim.faults.crossings import Crossing, FaultEffect, Interceptor, PassAll, SubmitOutcome
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject, subject_of
 from txnsim.loggers import Logger
 from txnsim.runtime._link_cuts import Cut, Link, LinkCuts, Pipe
 from txnsim.runtime.clock import Clock, TimerHandle
-from txnsim.runtime.peer_call import (
-    PeerCall,
-    PeerHandler,
-    TracedAs,
-    Unanswered,
-    as_coroutine,
-)
+from txnsim.runtime.peer_call import PeerCall, PeerHandler, TracedAs, Unanswered, as_coroutine
 from txnsim.runtime.tasks import LoopTasks, Pending
 from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.runtime.trace_kinds import PEER_POLLS, PEER_ROUTINE

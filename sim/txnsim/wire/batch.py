@@ -19,19 +19,8 @@ from txnsim.wire.batch_header import (
     restamp,
 )
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
-from txnsim.wire.control import (
-    ABORT,
-    COMMIT,
-    ControlRecord,
-    control_batch,
-    read_control_record,
-)
-from txnsim.wire.records import (
-    Record,
-    build_batch,
-    only_record,
-    read_records,
-)
+from txnsim.wire.control import ABORT, COMMIT, ControlRecord, control_batch, read_control_record
+from txnsim.wire.records import Record, build_batch, only_record, read_records
 
 __all__ = [
     "ABORT",

@@ -27,12 +27,7 @@ from txnsim.security.options import TlsFiles
 from txnsim.text import host_and_port
 from txnsim_lab.http.proxy import ProxyApi
 from txnsim_lab.proxy.fault_proxy import FaultProxy
-from txnsim_lab.proxy.options import (
-    PEER_PORT_DEFAULT,
-    PORT_DEFAULT,
-    ProxyOptions,
-    peer_from,
-)
+from txnsim_lab.proxy.options import PEER_PORT_DEFAULT, PORT_DEFAULT, ProxyOptions, peer_from
 
 HTTP_PORT_DEFAULT: Final = 9081
 CAN_NOT_PASS: Final = (

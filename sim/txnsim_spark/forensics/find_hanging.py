@@ -25,12 +25,7 @@ from txnsim.text import time_text
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from txnsim_spark.engine import Engine, NewSession, Progress, Way, cost_of
 from txnsim_spark.forensics._coordinator_entries import Coordinators
-from txnsim_spark.forensics._coordinator_log import (
-    Replayed,
-    logs_of,
-    read_coordinators,
-    replayed,
-)
+from txnsim_spark.forensics._coordinator_log import Replayed, logs_of, read_coordinators, replayed
 from txnsim_spark.forensics._evidence import ReplicaFacts, lost_ends
 from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, known_topics_in
 from txnsim_spark.forensics._open_transactions import open_after

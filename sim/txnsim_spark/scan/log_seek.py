@@ -23,11 +23,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError
 from txnsim.extensions import has_libraries
 from txnsim.storage import names
-from txnsim.storage.log_file import (
-    TornTail,
-    Window,
-    read_log_file,
-)
+from txnsim.storage.log_file import TornTail, Window, read_log_file
 from txnsim.storage.regular_file import RegularFile
 from txnsim.wire.batch import BatchHeader, crc_is_valid, read_batch_header, read_control_record
 from txnsim.wire.old_messages import OldMessage

@@ -14,13 +14,7 @@ from txnsim.storage import checkpoints, names
 from txnsim.types import TopicPartition
 from txnsim_spark.scan.log_dirs import topic_id_of
 from txnsim_spark.scan.segments import Replica
-from txnsim_spark.soundness.violations import (
-    Broken,
-    Invariant,
-    Severity,
-    Violation,
-    read_or_tell,
-)
+from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation, read_or_tell
 
 PRODUCER_EXPIRATION_MS: Final = 86_400_000
 """Default of ``producer.id.expiration.ms``."""

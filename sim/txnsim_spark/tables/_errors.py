@@ -23,16 +23,7 @@ from txnsim_spark.scan.walk import batch_rows, damage_of
 from txnsim_spark.schemas import ErrorRow
 from txnsim_spark.tables._decoded import decoded_batches
 from txnsim_spark.tables._small_files import txn_indexes
-from txnsim_spark.tables.rows import (
-    Job,
-    Make,
-    Rows,
-    nothing,
-    of_file,
-    of_segment,
-    of_structs,
-    same,
-)
+from txnsim_spark.tables.rows import Job, Make, Rows, nothing, of_file, of_segment, of_structs, same
 
 # Segments
 

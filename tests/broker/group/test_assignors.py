@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.call_counts import counter
 from benchmarks.call_counts import counts as counts_of
-from txnsim.group.assignors import (
-    ASSIGNORS,
-    RANGE,
-    UNIFORM,
-    Subscriber,
-    Target,
-    assign_simple,
-)
+from txnsim.group.assignors import ASSIGNORS, RANGE, UNIFORM, Subscriber, Target, assign_simple
 
 A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
 PARTITIONS = {A: 3, B: 3, C: 2}

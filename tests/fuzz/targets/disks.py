@@ -22,16 +22,8 @@ from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
-from txnsim.storage import (
-    _indexes as indexes,
-)
-from txnsim.storage import (
-    checkpoints,
-    metadata_files,
-    names,
-    producer_snapshot,
-    txn_index,
-)
+from txnsim.storage import _indexes as indexes
+from txnsim.storage import checkpoints, metadata_files, names, producer_snapshot, txn_index
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.replica_loading import Noted, load_replica
 from txnsim.txn.log_format import decode_record as decode_txn_record

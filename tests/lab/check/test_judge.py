@@ -8,15 +8,7 @@ from tests.support.told import FAILED, UNKNOWN, Told
 from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.judge import judge
-from txnsim_lab.check.observations import (
-    Began,
-    Ended,
-    Position,
-    Read,
-    Record,
-    SentOffsets,
-    Wrote,
-)
+from txnsim_lab.check.observations import Began, Ended, Position, Read, Record, SentOffsets, Wrote
 
 
 def test_nothing_seen_is_healthy() -> None:

@@ -23,11 +23,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import ClientError
-from txnsim.client.inspection.txn_views import (
-    OpenSince,
-    ProducerState,
-    TransactionDescription,
-)
+from txnsim.client.inspection.txn_views import OpenSince, ProducerState, TransactionDescription
 from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
 from txnsim.client.producer import Producer
 from txnsim.client.session import SessionState

@@ -14,11 +14,7 @@ from txnsim.types import TopicPartition, TransactionalId
 from txnsim.wire.batch import Record, assign, build_batch
 from txnsim_spark.forensics import _coordinator_log as coordinator_log
 from txnsim_spark.forensics._coordinator_entries import Coordinators
-from txnsim_spark.forensics._coordinator_log import (
-    logs_of,
-    read_coordinators,
-    replayed,
-)
+from txnsim_spark.forensics._coordinator_log import logs_of, read_coordinators, replayed
 from txnsim_spark.forensics.replica_state import ReplicaState, state_of
 from txnsim_spark.scan.segments import replicas_in
 

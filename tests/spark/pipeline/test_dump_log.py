@@ -15,13 +15,7 @@ from tests.spark.pipeline import dumped_tables as as_dumped
 from tests.spark.pipeline.corpus.made import Corpus
 from tests.spark.pipeline.reading import Tables
 from tests.spark.pipeline.simulated_disks import write_simulated_disks
-from tests.support.apache_kafka import (
-    POM,
-    ApacheKafkaError,
-    java_classes,
-    java_command,
-    kafka_libs,
-)
+from tests.support.apache_kafka import POM, ApacheKafkaError, java_classes, java_command, kafka_libs
 from txnsim.storage import names
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.names import Suffix

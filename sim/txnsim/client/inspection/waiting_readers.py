@@ -19,13 +19,7 @@ from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.isolation import ConsumedRecord
 from txnsim.client.metadata import PartitionView
 from txnsim.client.offsets import EARLIEST, LATEST
-from txnsim.txn.open_txn_verdict import (
-    PROGRAM,
-    Cause,
-    Holder,
-    Standing,
-    withheld,
-)
+from txnsim.txn.open_txn_verdict import PROGRAM, Cause, Holder, Standing, withheld
 from txnsim.types import IsolationLevel, TopicPartition
 
 

@@ -29,12 +29,7 @@ from txnsim.coordinators.group._share_membership import (
     share_settings,
 )
 from txnsim.coordinators.group._streams_membership import StreamsMembership
-from txnsim.coordinators.group._writer import (
-    DecideCommit,
-    GroupWriter,
-    coordinator_error,
-    prepared,
-)
+from txnsim.coordinators.group._writer import DecideCommit, GroupWriter, coordinator_error, prepared
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup

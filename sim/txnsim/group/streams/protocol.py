@@ -42,13 +42,7 @@ from txnsim.group.streams.commands import (
     StreamsOutcome,
     StreamsReply,
 )
-from txnsim.group.streams.group import (
-    NO_OFFSETS,
-    Memory,
-    StreamsGroup,
-    StreamsMember,
-    TaskOffsets,
-)
+from txnsim.group.streams.group import NO_OFFSETS, Memory, StreamsGroup, StreamsMember, TaskOffsets
 from txnsim.group.streams.tasks import (
     NO_TASKS,
     NOTHING_HELD,
