@@ -34,7 +34,7 @@ from txnsim_lab.scenario.catalog import directory
 
 _HERE: Final = resources.files("txnsim_lab.http.site")
 LEFT_OUT: Final = (
-    "campaigns.py", "cli", "exam", "proxy", "scenarios", "simulation", "testing",
+    "campaigns.py", "cli", "conformance", "exam", "proxy", "scenarios", "simulation", "testing",
 )  # fmt: skip
 """Of txnsim and its lab: no story needs them."""
 HTTP_KEPT: Final = (
@@ -47,8 +47,8 @@ NO_CLUSTER: Final = "http/runs/own_cluster.py"
 _PRIVATE: Final = re.compile("^_(?!_)")
 """The mark of a module that no other package imports."""
 _LIBRARIES_LEFT_OUT: Final = re.compile(
-    r"pydantic/(v1/|mypy)|_yaml/|kio/schema/(share_|streams_|\w*(raft|quorum|vote"
-    r"|delegation_token|snapshot|share_group))"
+    r"pydantic/(v1/|mypy)|_yaml/|kio/schema/(streams_|\w*(raft|quorum|vote"
+    r"|delegation_token|snapshot))"
 )
 """Requests that no broker here knows, and what old programs need."""
 STAND_INS: Final = {
