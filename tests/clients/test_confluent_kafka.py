@@ -14,11 +14,12 @@ from confluent_kafka import (
     AcknowledgeType,
     KafkaError,
     KafkaException,
+    Message,
     Producer,
     ShareConsumer,
     TopicPartition,
 )
-from confluent_kafka.admin import (
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # its __init__ has them
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -207,9 +208,9 @@ class TestShareConsumers:
             while len(seen) < 30:
                 assert time.monotonic() < deadline_s, seen
                 for member in members:
-                    seen += [message.value() for message in member.poll(0.2)]
+                    seen += [_value(message) for message in member.poll(0.2)]
             for member in members:
-                seen += [message.value() for message in member.poll(1.0)]
+                seen += [_value(message) for message in member.poll(1.0)]
         finally:
             for member in members:
                 member.close()
@@ -234,8 +235,8 @@ class TestShareConsumers:
             while any(verdicts.values()):
                 assert time.monotonic() < deadline_s, deliveries
                 for message in member.poll(0.2):
-                    deliveries.append(message.value())
-                    member.acknowledge(message, verdicts[message.value()].pop(0))
+                    deliveries.append(_value(message))
+                    member.acknowledge(message, verdicts[_value(message)].pop(0))
                 member.commit_sync(5.0)
         finally:
             member.close()
@@ -258,16 +259,20 @@ class TestShareConsumers:
             try:
                 until_s = time.monotonic() + 3.0
                 while time.monotonic() < until_s:
-                    assert [message.value() for message in member.poll(0.2)] == []
+                    assert [_value(message) for message in member.poll(0.2)] == []
                 producer.commit()
                 seen: list[bytes] = []
                 deadline_s = time.monotonic() + PATIENCE_S
                 while not seen:
                     assert time.monotonic() < deadline_s
-                    seen = [message.value() for message in member.poll(0.2)]
+                    seen = [_value(message) for message in member.poll(0.2)]
             finally:
                 member.close()
         assert seen == [b"committed"]
+
+
+def _value(message: Message) -> bytes:
+    return message.value() or b""
 
 
 def _sharing(server: Server, name: str, **more: Any) -> ShareConsumer:

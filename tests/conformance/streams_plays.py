@@ -13,6 +13,7 @@ import time  # noqa: TID251 - a broker on the real machine
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -56,8 +57,8 @@ def plain(value: Any) -> Any:
         return "?uuid"
     if isinstance(value, timedelta):
         return value.total_seconds()
-    if hasattr(value, "name") and hasattr(value, "value") and isinstance(value, int):
-        return f"{value.name}"
+    if isinstance(value, IntEnum):
+        return value.name
     return value.hex() if isinstance(value, bytes) else value
 
 

@@ -211,6 +211,7 @@ MORE: Final[tuple[tuple[str, str, int, Values, list[AclBinding]], ...]] = (
     ("", "DescribeGroups", 6, {"groups": ["g", "x"]}, []),
     ("", "ConsumerGroupDescribe", 1, {"group_ids": ["g", "x"]}, []),
     ("", "ShareGroupDescribe", 1, {"group_ids": ["s", "x"]}, []),
+    ("", "StreamsGroupDescribe", 1, {"group_ids": ["s", "x"]}, []),
     (
         "of topics",
         "ShareGroupHeartbeat",

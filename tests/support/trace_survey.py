@@ -29,9 +29,11 @@ WALKED_BACK: Final = ("marker.acked", "txn.complete", "log.lso", "fault.hit")
 """Kinds from which a walk along the main causes must end at a root."""
 ROOTS: Final = frozenset(
     {"client.call", "timer.fire", "input", "node.up", "fault.arm", "conn.open", "note"}
-    | {"check.violation", "check.pass"}
+    | {"check.violation", "check.pass", "share.unload"}
 )
-"""Kinds that may have no cause; a request of a foreign client is the other one."""
+"""Kinds that may have no cause; a request of a foreign client is the other one. A share partition
+is unloaded when a connection ends, too.
+"""
 RULED: Final = frozenset(
     {"txn.decide", "txn.append", "log.append", "log.reject", "log.duplicate", "verify.answer"}
     | {"marker.owed", "marker.sent", "marker.written", "marker.acked", "marker.refused"}

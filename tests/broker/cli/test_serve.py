@@ -674,7 +674,7 @@ def test_a_file_that_cannot_be_read_is_named(disk: Path) -> None:
     (disk / "orders-0" / "partition.metadata").unlink()
     (disk / "orders-0" / "partition.metadata").mkdir()
     (disk / "meta.properties").write_text("node.id=4\ncluster.id=abc\nversion=1\n")
-    assert refused("--load", str(disk)).endswith("partition.metadata: Is a directory")
+    assert refused("--load", str(disk)).endswith("partition.metadata: a folder, not a file")
 
 
 def test_the_disks_settle_how_many_brokers_there_are_and_of_which_cluster(disk: Path) -> None:

@@ -77,11 +77,12 @@ ASKED: Final[dict[int, tuple[int, dict[str, Any]]]] = {
     75: (0, {"topics": [{"name": "wide"}] * TIMES, "response_partition_limit": 2_000}),
     87: (1, {"group_id": "consumers", "topics": [{"topic_id": UUID(int=7), "partitions": [
         {"partition": 0, "leader_epoch": 0}] * TIMES}]}),
+    89: (1, {"group_ids": ["none"] * TIMES}),
     90: (1, {"groups": [{"group_id": "sharers", "topics": [
         {"topic_name": "wide", "partitions": [0] * TIMES}]}]}),
 }  # fmt: skip
 SHARE_GROUP_DESCRIBE: Final = 77
-TOO_LARGE: Final = {9, 32, 55, 65, 69, SHARE_GROUP_DESCRIBE, 90}
+TOO_LARGE: Final = {9, 32, 55, 65, 69, SHARE_GROUP_DESCRIBE, 89, 90}
 """Those of which so much is more than the budget."""
 
 

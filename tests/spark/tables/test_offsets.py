@@ -221,7 +221,7 @@ def test_older_versions_are_told(
     ("key", "value", "kind", "words"),
     [
         (b"\x00\x63g", b"\x00\x00", "unknown", "a key of version 99, which is no kind"),
-        (b"\x00\x0bg", b"\x00\x00", "share_group_metadata", "a kind that is not decoded"),
+        (b"\x00\x0bg", b"\x00\x00", "share_group_metadata", "unreadable record"),
         (KEY_0, b"\x00\x09", "offset_commit", "a value of version 9, which is not known"),
         (KEY_0, b"\x00\x03\x00", "offset_commit", "unreadable record"),
         (b"\x00", None, "unknown", "unreadable record"),

@@ -31,7 +31,7 @@ from txnsim.types import INTERNAL_TOPICS
 KEY: Final = 88
 
 DEVIATIONS: Final = (
-    "Streams groups follow Apache Kafka 4.4.0 also where `--as-version` is 4.2 or 4.3.",
+    "Streams groups follow the reference also where `--as-version` is 4.2 or 4.3.",
 )
 
 _SHOWN: Final = 3
