@@ -35,10 +35,6 @@ ELSEWHERE = {
     "goal": "",  # the page's
     "conn.refuse": "tests/broker/server/test_connection.py::"
     "test_why_a_connection_is_closed_is_in_the_trace",
-    **dict.fromkeys(
-        (f"share.{name}" for name in ("load", "acquire", "acknowledge", "release", "unload")),
-        "tests/broker/broker/test_share_fetch.py::test_the_trace_tells_of_a_share_partition",
-    ),
     "snapshot": "tests/broker/runtime/test_trace.py::"
     "test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot",
     "msg.dup": "tests/broker/runtime/test_peer_links.py::test_a_copy_is_traced_before_it_arrives",
