@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from txnsim_lab.conformance._book.values import Topic, Variables
-from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of
+from txnsim_lab.conformance._book.values import Variables
+from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of, topic_named
 
 NOBODY: Final = -1
 GROUPS_FROM: Final = 8
@@ -147,7 +147,7 @@ def consume(
         "rebalance_timeout": NOBODY if rebalance is None else rebalance,
         "subscribed_topic_names": None
         if topics is None
-        else tuple(_named(variables, each) for each in topics),
+        else tuple(topic_named(variables, each) for each in topics),
         "subscribed_topic_regex": regex,
         "server_assignor": assignor,
         "topic_partitions": None
@@ -270,16 +270,11 @@ def _described(field: str, group_id: str) -> Values:
     return {field: [group_id], "include_authorized_operations": False}
 
 
-def _named(variables: Variables, name: str) -> str:
-    known = variables.get(name)
-    return known.name if isinstance(known, Topic) else name
-
-
 def _subscription(
     variables: Variables, topic: str, owned: Mapping[str, Sequence[int]] | None
 ) -> bytes:
     """Of version 0; of version 1 with what is owned."""
-    name = _text(_named(variables, topic))
+    name = _text(topic_named(variables, topic))
     if owned is None:
         return SUBSCRIPTION_V0 + (1).to_bytes(4, "big") + name + _NO_USER_DATA
     return b"".join(
@@ -290,7 +285,7 @@ def _subscription(
             _NO_USER_DATA,
             len(owned).to_bytes(4, "big"),
             *(
-                _text(_named(variables, each)) + _numbers(indexes)
+                _text(topic_named(variables, each)) + _numbers(indexes)
                 for each, indexes in owned.items()
             ),
         )
@@ -299,7 +294,7 @@ def _subscription(
 
 def _assignment(variables: Variables, indexes: Sequence[int]) -> bytes:
     """Partitions of ``t``, of version 0."""
-    name = _text(_named(variables, "t"))
+    name = _text(topic_named(variables, "t"))
     return b"\x00\x00" + (1).to_bytes(4, "big") + name + _numbers(indexes) + _NO_USER_DATA
 
 

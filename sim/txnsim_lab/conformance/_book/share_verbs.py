@@ -1,5 +1,6 @@
 """Short words for members of share groups: ``share`` fetches, ``settle`` says what became of
-records, ``kept`` reads what is persisted.
+records, ``kept`` reads what is persisted. ``share-beat`` is a member's heartbeat, ``sharers``
+describes a group; ``starts``, ``start-at`` and ``forget-starts`` are about its start offsets.
 
 ``acks`` are ``"t.0 0-4:1"``: a range of offsets and a type, or one for each offset, ``0-2:1,2,3``.
 """
@@ -10,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from txnsim_lab.conformance._book.values import Variables
-from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of
+from txnsim_lab.conformance._book.verbs import Request, Values, Verb, partition_of, topic_named
 
 _MOST: Final = 1 << 20
 
@@ -85,6 +86,78 @@ def kept(variables: Variables, group: str, *, of: str = "t.0", epoch: int = 0) -
     return [Request("ReadShareGroupState", 0, {"group_id": group, "topics": topics})]
 
 
+def share_beat(
+    variables: Variables,
+    group: str,
+    *,
+    v: int = 1,
+    member: str = "a",
+    epoch: int = 0,
+    topics: Sequence[str] | None = None,
+    rack: str | None = None,
+) -> list[Request]:
+    """ShareGroupHeartbeat."""
+    names = None if topics is None else tuple(topic_named(variables, one) for one in topics)
+    values: Values = {
+        "group_id": group,
+        "member_id": member,
+        "member_epoch": epoch,
+        "rack_id": rack,
+        "subscribed_topic_names": names,
+    }
+    return [Request("ShareGroupHeartbeat", v, values)]
+
+
+def sharers(_variables: Variables, of: str, *, v: int = 1) -> list[Request]:
+    """ShareGroupDescribe."""
+    values: Values = {"group_ids": [of], "include_authorized_operations": False}
+    return [Request("ShareGroupDescribe", v, values)]
+
+
+def starts(
+    variables: Variables,
+    group: str,
+    *,
+    v: int = 1,
+    of: Mapping[str, Sequence[int]] | None = None,
+) -> list[Request]:
+    """DescribeShareGroupOffsets: of these partitions, or of all."""
+    topics = None
+    if of is not None:
+        topics = [
+            {"topic_name": topic_named(variables, name), "partitions": tuple(numbers)}
+            for name, numbers in of.items()
+        ]
+    return [
+        Request("DescribeShareGroupOffsets", v, {"groups": [{"group_id": group, "topics": topics}]})
+    ]
+
+
+def start_at(
+    variables: Variables, group: str, *, v: int = 0, to: Mapping[str, Mapping[str, int]]
+) -> list[Request]:
+    """AlterShareGroupOffsets: topic, partition, offset."""
+    topics = [
+        {
+            "topic_name": topic_named(variables, name),
+            "partitions": [
+                {"partition_index": int(index), "start_offset": offset}
+                for index, offset in offsets.items()
+            ],
+        }
+        for name, offsets in to.items()
+    ]
+    return [Request("AlterShareGroupOffsets", v, {"group_id": group, "topics": topics})]
+
+
+def forget_starts(
+    variables: Variables, group: str, *, v: int = 0, of: Sequence[str]
+) -> list[Request]:
+    """DeleteShareGroupOffsets, of whole topics."""
+    topics = [{"topic_name": topic_named(variables, name)} for name in of]
+    return [Request("DeleteShareGroupOffsets", v, {"group_id": group, "topics": topics})]
+
+
 def _next_epoch(variables: Variables, group: str, member: str, given: int | None) -> int:
     """Epochs are counted by member where a step gives none, from 0 on."""
     if given is not None:
@@ -124,4 +197,9 @@ VERBS: Final[Mapping[str, Verb]] = {
     "share": share,
     "settle": settle,
     "kept": kept,
+    "share-beat": share_beat,
+    "sharers": sharers,
+    "starts": starts,
+    "start-at": start_at,
+    "forget-starts": forget_starts,
 }

@@ -261,6 +261,12 @@ def producer_of(
     return made
 
 
+def topic_named(variables: Variables, name: str) -> str:
+    """The full name of a topic of the play; any other name as it is."""
+    known = variables.get(name)
+    return known.name if isinstance(known, Topic) else name
+
+
 def partition_of(variables: Variables, name: str) -> tuple[Topic, int]:
     """``t.0``, or ``t`` for the first one; a topic that is not declared exists nowhere, and is sent
     as it is written.
