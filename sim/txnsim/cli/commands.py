@@ -41,6 +41,7 @@ GROUPS: Final = (
 """In the order of the help."""
 
 _TXNS: Final = "txnsim txns --bootstrap-server localhost:9092"
+_GROUPS: Final = "txnsim groups --bootstrap-server localhost:9092"
 _EXAMPLES: Final = {
     "serve": (
         "txnsim serve --topic orders:3 --http",
@@ -136,6 +137,22 @@ _EXAMPLES: Final = {
         f"{_TXNS} why orders-0",
         f"{_TXNS} why orders 0 --watch 5",
     ),
+    "groups": (f"{_GROUPS} list --type share", f"{_GROUPS} describe shop"),
+    "groups list": (f"{_GROUPS} list", f"{_GROUPS} list --type share --state Empty"),
+    "groups describe": (f"{_GROUPS} describe shop", f"{_GROUPS} describe shop --json"),
+    "groups offsets": (
+        f"{_GROUPS} offsets reset shop --topic orders --to-earliest",
+        f"{_GROUPS} offsets delete shop --topic orders",
+    ),
+    "groups offsets reset": (
+        f"{_GROUPS} offsets reset shop --topic orders --to-latest",
+        f"{_GROUPS} offsets reset shop --topic orders --to-offset 17",
+    ),
+    "groups offsets delete": (
+        f"{_GROUPS} offsets delete shop --topic orders",
+        f"{_GROUPS} offsets delete shop --topic orders --json",
+    ),
+    "groups delete": (f"{_GROUPS} delete shop", f"{_GROUPS} delete shop --json"),
 }
 
 OWN: Final = CommandTable(
@@ -156,11 +173,15 @@ OWN: Final = CommandTable(
             "txnsim.cli._txns.command",
             "look at the transactions of any Kafka cluster, and repair them",
         ),
+        "groups": (
+            "txnsim.cli._groups",
+            "look at the groups of any Kafka cluster, move the offsets of share groups",
+        ),
     },
     groups={
         "start a cluster": ("serve",),
         "ask and move a running one, by its control port": ("faults", "clock", "brokers", "topics"),
-        "any Kafka cluster, this one or a real one": ("txns",),
+        "any Kafka cluster, this one or a real one": ("txns", "groups"),
         "your editor and shell": ("completion",),
     },
     examples=_EXAMPLES,

@@ -18,7 +18,7 @@ from txnsim.types import TopicPartition
 async def committed_positions(
     cluster: Cluster,
     group_id: str,
-    partitions: Collection[TopicPartition],
+    partitions: Collection[TopicPartition] | None,
     *,
     stable: bool = False,
 ) -> dict[TopicPartition, int]:
@@ -27,7 +27,7 @@ async def committed_positions(
     Args:
         cluster: Connections to use.
         group_id: Id of the group.
-        partitions: Which.
+        partitions: Which; None: all that the group has.
         stable: Fail with UNSTABLE_OFFSET_COMMIT rather than return a position that an open
             transaction may change (KIP-447).
 

@@ -270,7 +270,11 @@ class Admin(TransactionAdmin):
         return any(row.group_id == group_id for row in message.groups)
 
     async def committed_positions(
-        self, group_id: str, partitions: Collection[TopicPartition], *, stable: bool = False
+        self,
+        group_id: str,
+        partitions: Collection[TopicPartition] | None,
+        *,
+        stable: bool = False,
     ) -> dict[TopicPartition, int]:
         """A group's positions; see ``positions.committed_positions``."""
         return await positions.committed_positions(

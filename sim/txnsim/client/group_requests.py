@@ -1,6 +1,4 @@
-"""Requests about groups' positions: made from plain values, as in
-``requests``.
-"""
+"""Requests about groups and their positions: made from plain values, as in ``requests``."""
 
 from __future__ import annotations
 
@@ -67,19 +65,23 @@ def committed_topics(
     return per_topic(f"{request}Topic", offsets, row)
 
 
-def offset_fetch(group_id: str, partitions: Iterable[TopicPartition], *, stable: bool) -> Request:
+def offset_fetch(
+    group_id: str, partitions: Iterable[TopicPartition] | None, *, stable: bool
+) -> Request:
     """Ask for a group's positions.
 
     Args:
         group_id: Id of the group.
-        partitions: Which.
+        partitions: Which; None: all that it has.
         stable: UNSTABLE_OFFSET_COMMIT instead of a position that an open transaction may change.
     """
     return asks(
         Api.OFFSET_FETCH,
         VersionRange(7 if stable else 0, ANY.highest),
         group_id=group_id,
-        topics=per_topic("OffsetFetchRequestTopic", partitions, under="partition_indexes"),
+        topics=None
+        if partitions is None
+        else per_topic("OffsetFetchRequestTopic", partitions, under="partition_indexes"),
         require_stable=stable,
     )
 
@@ -89,6 +91,51 @@ def delete_groups(group_ids: Sequence[str]) -> Request:
     return asks(Api.DELETE_GROUPS, groups_names=tuple(group_ids))
 
 
-def list_groups() -> Request:
-    """Ask a broker for the groups that it coordinates; it shows those that we may describe."""
-    return asks(Api.LIST_GROUPS)
+def list_groups(*, types: Sequence[str] = (), states: Sequence[str] = ()) -> Request:
+    """Ask a broker for the groups that it coordinates; it shows those that we may describe.
+
+    Args:
+        types: Only groups of these types (KIP-848, from version 5 on); all unless given.
+        states: Only groups in these states (KIP-518, from version 4 on); all unless given.
+    """
+    return asks(
+        Api.LIST_GROUPS,
+        VersionRange(5 if types else 4 if states else 0, ANY.highest),
+        types_filter=tuple(types),
+        states_filter=tuple(states),
+    )
+
+
+def describe_group(api: Api, group_id: str) -> Request:
+    """Ask the coordinator for a group and its members; each type of group has an API of its own."""
+    fields: dict[str, Any] = {"include_authorized_operations": False}
+    if api == Api.STREAMS_GROUP_DESCRIBE:
+        fields["include_topology_description"] = False
+    fields["groups" if api == Api.DESCRIBE_GROUPS else "group_ids"] = (group_id,)
+    return asks(api, **fields)
+
+
+def describe_share_group_offsets(group_id: str) -> Request:
+    """Ask for the start offset of every share partition that a share group has."""
+    group = Row("DescribeShareGroupOffsetsRequestGroup", group_id=group_id, topics=None)
+    return asks(Api.DESCRIBE_SHARE_GROUP_OFFSETS, groups=[group])
+
+
+def alter_share_group_offsets(group_id: str, offsets: Mapping[TopicPartition, int]) -> Request:
+    """Give share partitions of a share group without members other start offsets."""
+
+    def row(at: TopicPartition) -> Row:
+        return Row(
+            "AlterShareGroupOffsetsRequestPartition",
+            partition_index=at.partition,
+            start_offset=offsets[at],
+        )
+
+    topics = per_topic("AlterShareGroupOffsetsRequestTopic", offsets, row, called="topic_name")
+    return asks(Api.ALTER_SHARE_GROUP_OFFSETS, group_id=group_id, topics=topics)
+
+
+def delete_share_group_offsets(group_id: str, topics: Sequence[str]) -> Request:
+    """Delete what a share group without members has of topics."""
+    rows = [Row("DeleteShareGroupOffsetsRequestTopic", topic_name=name) for name in topics]
+    return asks(Api.DELETE_SHARE_GROUP_OFFSETS, group_id=group_id, topics=rows)

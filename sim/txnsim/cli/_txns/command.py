@@ -123,6 +123,17 @@ def _add_watch(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_globals(parser: argparse.ArgumentParser, *, default: Any) -> None:
+    add_connection(parser, default=default)
+    parser.add_argument(
+        txns_kip_text.FLAG,
+        action="store_true",
+        default=False if default is None else default,
+        help="take the words of KIP-664 and KIP-994 too (docs/kip-text.md)",
+    )
+
+
+def add_connection(parser: argparse.ArgumentParser, *, default: Any) -> None:
+    """Declare the options that say which cluster it is, and how to get in."""
     parser.add_argument(
         "--bootstrap-server",
         metavar="host:port",
@@ -135,12 +146,6 @@ def _add_globals(parser: argparse.ArgumentParser, *, default: Any) -> None:
         type=Path,
         default=default,
         help="property file with client configuration",
-    )
-    parser.add_argument(
-        txns_kip_text.FLAG,
-        action="store_true",
-        default=False if default is None else default,
-        help="take the words of KIP-664 and KIP-994 too (docs/kip-text.md)",
     )
 
 
@@ -263,14 +268,14 @@ def run(args: argparse.Namespace) -> int:
     with the status that it has in every command.
     """
     try:
-        settings, bootstrap = _settings(args)
+        settings, bootstrap = settings_of(args)
         command = command_from(args, _again(args))
         watch_s = getattr(args, "watch", None)
         if watch_s is None:
             return asyncio.run(_run(bootstrap, settings, command, as_json=args.json))
         return asyncio.run(_watch(bootstrap, settings, command, args=args, pause_s=watch_s))
     except (CommandFailure, ClientError) as failure:
-        _complain(failure, args.txns_command)
+        complain(failure, args.txns_command)
         return MISUSE_STATUS if isinstance(failure, MisuseFailure) else FAILED
 
 
@@ -281,7 +286,8 @@ def _again(args: argparse.Namespace) -> str:
     return program_at(args.bootstrap_server, *options)
 
 
-def _complain(failure: CommandFailure | ClientError, command: str) -> None:
+def complain(failure: CommandFailure | ClientError, command: str) -> None:
+    """Print why a command failed, and what may be done about it."""
     match failure:
         case CommandFailure():
             TERMINAL.warn(failure.text)
@@ -293,7 +299,8 @@ def _complain(failure: CommandFailure | ClientError, command: str) -> None:
         _advise(cause, command)
 
 
-def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
+def settings_of(args: argparse.Namespace) -> tuple[ClientSettings, str]:
+    """How to connect, and where to, as ``add_connection`` has them."""
     settings, bootstrap = ClientSettings(), None
     if args.command_config is not None:
         settings, bootstrap, ignored = read_client_properties(args.command_config)
@@ -325,7 +332,7 @@ async def _watch(
             try:
                 output = await command.execute(Admin(cluster), now_ms=now_ms)
             except (CommandFailure, ClientError) as failure:
-                _complain(failure, args.txns_command)
+                complain(failure, args.txns_command)
             else:
                 output.print(as_json=args.json)
             await asyncio.sleep(pause_s)

@@ -9,4 +9,5 @@
   isolation levels have it, ``complaints`` has the words for both.
 - ``txn_views``: transactions as brokers describe them; ``txn_wording``: refusals in the words of
   Kafka's ``Admin``.
+- ``groups``: groups of all types, their members and positions, and what is done to share groups.
 """

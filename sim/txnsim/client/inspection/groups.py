@@ -1,0 +1,349 @@
+"""Groups of all types as an operator sees them, and what is done to share groups.
+
+Kafka's counterparts are ``Admin.listGroups``, ``describeShareGroups``, ``listShareGroupOffsets``
+and their like.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client import group_requests
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import LOST
+from txnsim.client.errors import ClientError, RetriableError, code_name
+from txnsim.client.offsets import EARLIEST, LATEST
+from txnsim.client.versions import Api, Request
+from txnsim.errors import ErrorCode
+from txnsim.group.subscription import read_assignment
+from txnsim.types import TopicPartition
+
+CLASSIC: Final = "classic"
+SHARE: Final = "share"
+STREAMS: Final = "streams"
+_DESCRIBED_BY: Final = {
+    CLASSIC: Api.DESCRIBE_GROUPS,
+    "consumer": Api.CONSUMER_GROUP_DESCRIBE,
+    SHARE: Api.SHARE_GROUP_DESCRIBE,
+    STREAMS: Api.STREAMS_GROUP_DESCRIBE,
+}
+TYPES: Final = tuple(_DESCRIBED_BY)
+
+
+class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
+    """A group as its coordinator lists it; "" for what the broker's version does not tell."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    coordinator_id: int
+
+
+class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member with what it is assigned."""
+
+    member_id: str
+    client_id: str
+    client_host: str
+    epoch: int | None = None
+    """None for members of a classic group, which have a generation."""
+    assigned: tuple[str, ...] = ()
+    """Partitions; of a streams group the active tasks."""
+
+
+class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a group goes on in a partition: the start offset of a share partition, the committed
+    position of other groups; None for what is unknown.
+    """
+
+    partition: TopicPartition
+    offset: int | None
+    lag: int | None
+    error: str = ""
+
+
+class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a coordinator tells of a group; a classic group has no epochs."""
+
+    group_id: str
+    type: str
+    state: str
+    coordinator_id: int
+    assignor: str
+    epoch: int | None
+    assignment_epoch: int | None
+    members: tuple[DescribedMember, ...]
+    positions: tuple[GroupPosition, ...]
+
+
+async def list_groups(
+    admin: Admin, *, types: Sequence[str] = (), states: Sequence[str] = ()
+) -> tuple[GroupListing, ...]:
+    """Every group that we may describe, by name: each broker lists those that it coordinates.
+
+    Raises:
+        ClientError: A broker did not answer, or refused.
+    """
+    seen = await admin.cluster.refresh()
+    request = group_requests.list_groups(types=types, states=states)
+    listed = await asyncio.gather(
+        *(_listed(admin, broker.broker_id, request) for broker in seen.brokers)
+    )
+    return tuple(sorted((one for some in listed for one in some), key=lambda one: one.group_id))
+
+
+async def _listed(admin: Admin, broker_id: int, request: Request) -> list[GroupListing]:
+    message = await _answered(
+        admin,
+        f"broker {broker_id} did not list its groups",
+        lambda: admin.cluster.ask(broker_id, request),
+        lambda answer: answer,
+    )
+    return [
+        GroupListing(
+            group_id=row.group_id,
+            type=getattr(row, "group_type", "").lower(),
+            state=getattr(row, "group_state", ""),
+            protocol_type=row.protocol_type,
+            coordinator_id=broker_id,
+        )
+        for row in message.groups
+    ]
+
+
+async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
+    """A group of any type with its members and positions.
+
+    Raises:
+        ClientError: There is no such group, or we may not describe it.
+    """
+    coordinator_id = await admin.cluster.group_coordinator(group_id)
+    listed = await _listed(admin, coordinator_id, group_requests.list_groups())
+    found = next((one for one in listed if one.group_id == group_id), None)
+    if found is None:
+        raise ClientError(
+            f"there is no group {group_id!r}, or it may not be described",
+            error=ErrorCode.group_id_not_found,
+        )
+    kind = found.type or CLASSIC
+    if kind not in _DESCRIBED_BY:
+        raise ClientError(f"group {group_id!r} is of type {kind!r}, which is not known here")
+    message = await _of_group(
+        admin,
+        f"group {group_id!r} was not described",
+        group_id,
+        group_requests.describe_group(_DESCRIBED_BY[kind], group_id),
+        lambda answer: answer.groups[0],
+    )
+    row = message.groups[0]
+    share = kind == SHARE
+    return GroupDescription(
+        group_id=group_id,
+        type=kind,
+        state=row.group_state,
+        coordinator_id=coordinator_id,
+        assignor=str(getattr(row, "assignor_name", None) or getattr(row, "protocol_data", "")),
+        epoch=getattr(row, "group_epoch", None),
+        assignment_epoch=getattr(row, "assignment_epoch", None),
+        members=tuple(_member(one, kind) for one in row.members),
+        positions=await (share_positions if share else _committed)(admin, group_id),
+    )
+
+
+def _member(row: Any, kind: str) -> DescribedMember:
+    assigned: Iterable[str]
+    if kind == CLASSIC:
+        known = read_assignment(row.member_assignment)
+        assigned = (f"{topic}-{one}" for topic, one in sorted(known.partitions)) if known else ()
+    elif kind == STREAMS:
+        tasks = row.assignment.active_tasks
+        assigned = (f"{task.subtopology_id}_{one}" for task in tasks for one in task.partitions)
+    else:
+        topics = row.assignment.topic_partitions
+        assigned = (f"{topic.topic_name}-{one}" for topic in topics for one in topic.partitions)
+    return DescribedMember(
+        member_id=row.member_id,
+        client_id=row.client_id,
+        client_host=row.client_host,
+        epoch=getattr(row, "member_epoch", None),
+        assigned=tuple(assigned),
+    )
+
+
+async def _committed(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:
+    """Committed positions; the lag is counted to the high watermark, as Kafka's tool does."""
+    committed = await admin.committed_positions(group_id, None)
+    ends = await admin.list_offsets(dict.fromkeys(committed, LATEST)) if committed else {}
+    positions = []
+    for partition in sorted(committed):
+        offset, end = committed[partition], ends[partition]
+        unknown = isinstance(end, ClientError)
+        positions.append(
+            GroupPosition(
+                partition=partition,
+                offset=offset,
+                lag=None if isinstance(end, ClientError) else max(0, end.offset - offset),
+                error=str(end) if unknown else "",
+            )
+        )
+    return tuple(positions)
+
+
+async def share_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:
+    """Start offset and lag of every share partition of a share group.
+
+    Raises:
+        ClientError: Refused.
+    """
+    message = await _of_group(
+        admin,
+        f"offsets of share group {group_id!r} are not told",
+        group_id,
+        group_requests.describe_share_group_offsets(group_id),
+        lambda answer: answer.groups[0],
+    )
+    return tuple(
+        sorted(
+            (
+                GroupPosition(
+                    partition=TopicPartition(topic.topic_name, row.partition_index),
+                    offset=_known(row.start_offset),
+                    lag=_known(getattr(row, "lag", -1)),
+                    error=code_name(row.error_code) if row.error_code else "",
+                )
+                for topic in message.groups[0].topics
+                for row in topic.partitions
+            ),
+            key=lambda one: one.partition,
+        )
+    )
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else int(number)
+
+
+async def bounds(admin: Admin, topic: str) -> dict[TopicPartition, tuple[int, int]]:
+    """Log start offset and high watermark of every partition of a topic.
+
+    Raises:
+        ClientError: There is no such topic, or a leader refuses.
+    """
+    (seen,) = await admin.describe_topics((topic,))
+    if seen.error:
+        what = f"topic {topic!r}: {code_name(seen.error)}"
+        raise ClientError(what, error=ErrorCode(seen.error))
+    found = {}
+    for one in seen.partitions:
+        at = TopicPartition(topic, one.partition)
+        found[at] = (await admin.offset_of(at, EARLIEST), await admin.offset_of(at, LATEST))
+    return found
+
+
+async def alter_share_positions(
+    admin: Admin, group_id: str, offsets: Mapping[TopicPartition, int]
+) -> None:
+    """Give share partitions of a group without members other start offsets.
+
+    Raises:
+        ClientError: Refused, as a whole or for a partition: others may have their new one.
+    """
+    message = await _of_group(
+        admin,
+        f"offsets of share group {group_id!r} were not altered",
+        group_id,
+        group_requests.alter_share_group_offsets(group_id, offsets),
+        lambda answer: answer,
+    )
+    for topic in message.responses:
+        for row in topic.partitions:
+            at = TopicPartition(topic.topic_name, row.partition_index)
+            _raise(row, f"the start offset of {at} was not altered")
+
+
+async def delete_share_positions(admin: Admin, group_id: str, topic: str) -> None:
+    """Delete what a share group without members has of a topic.
+
+    Raises:
+        ClientError: Refused.
+    """
+    what = f"offsets of topic {topic!r} were not deleted"
+    request = group_requests.delete_share_group_offsets(group_id, [topic])
+    message = await _of_group(admin, what, group_id, request, lambda answer: answer)
+    for row in message.responses:
+        _raise(row, what)
+
+
+async def delete_group(admin: Admin, group_id: str) -> None:
+    """Delete a group without members, and its positions.
+
+    Raises:
+        ClientError: Refused.
+    """
+    await _of_group(
+        admin,
+        f"group {group_id!r} was not deleted",
+        group_id,
+        group_requests.delete_groups([group_id]),
+        lambda answer: answer.results[0],
+    )
+
+
+async def _of_group(
+    admin: Admin, what: str, group_id: str, request: Request, row_of: Callable[[Any], Any]
+) -> Any:
+    async def ask() -> Any:
+        return await admin.cluster.ask_group_coordinator(group_id, request)
+
+    return await _answered(admin, what, ask, row_of)
+
+
+async def _answered(
+    admin: Admin, what: str, ask: Callable[[], Any], row_of: Callable[[Any], Any]
+) -> Any:
+    """An answer without an error in its row; asked again while a coordinator moves or loads.
+
+    Raises:
+        ClientError: Another error.
+        RetriableError: Not in time.
+        ConnectionLostError: No connection in time; the request may have taken effect.
+    """
+    deadline, backoff = admin.cluster.deadline(), admin.cluster.backoff()
+    while True:
+        try:
+            answer = await ask()
+        except LOST:
+            if deadline.passed:
+                raise
+        else:
+            row = row_of(answer)
+            error = ErrorCode(row.error_code)
+            if error not in _MOVING:
+                _raise(row, what)
+                return answer
+            if deadline.passed:
+                raise RetriableError(f"{what}: {code_name(error)}", error=error)
+        await backoff.wait(deadline)
+
+
+_MOVING: Final = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
+
+
+def _raise(row: Any, what: str) -> None:
+    error = ErrorCode(row.error_code)
+    if error != ErrorCode.none:
+        text = getattr(row, "error_message", None)
+        raise ClientError(
+            f"{what}: {code_name(error)}" + (f" ({text})" if text else ""), error=error
+        )

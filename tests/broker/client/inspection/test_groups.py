@@ -1,0 +1,306 @@
+"""Groups as an operator sees them: against a cluster in virtual time, and a scripted broker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.broker.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, in_turn
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.within import within
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ConnectionLostError, NotSupportedError, RetriableError
+from txnsim.client.inspection import groups
+from txnsim.client.inspection.groups import DescribedMember, GroupListing, GroupPosition
+from txnsim.client.members.member import GroupMember
+from txnsim.client.members.membership import GroupProtocol, MemberOptions
+from txnsim.client.members.share import ShareMember
+from txnsim.client.producer import Producer
+from txnsim.client.versions import Api
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
+
+A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=300)
+two_partitions = within(run_cluster, topics=(("orders", 2),))
+
+
+async def share_member(client: Cluster) -> ShareMember:
+    """A member of the share group ``shop`` that has both partitions, and three records of one."""
+    await Admin(client).set_group_config("shop", "share.auto.offset.reset", "earliest")
+    async with Producer(client) as producer:
+        for value in (b"1", b"2", b"3"):
+            await producer.send("orders", 0, value)
+    member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))
+    await member.subscribe(["orders"], until=frozenset({A, B}))
+    await member.poll(max_wait_ms=500)
+    return member
+
+
+async def consumer(client: Cluster, group_id: str, protocol: GroupProtocol) -> GroupMember:
+    options = MemberOptions(group_id=group_id, protocol=protocol, member_id="c")
+    if protocol == "classic":
+        options = MemberOptions(group_id=group_id)
+    member = GroupMember(client, options)
+    await member.subscribe(["orders"], until=frozenset({A, B}))
+    return member
+
+
+@two_partitions
+async def test_all_types_are_listed_and_filtered(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        admin = Admin(client)
+        members = [
+            await share_member(client),
+            await consumer(client, "new", "consumer"),
+            await consumer(client, "old", "classic"),
+        ]
+        await admin.commit_positions("alone", {A: 0})
+        listed = await groups.list_groups(admin)
+        assert [(one.group_id, one.type, one.state) for one in listed] == [
+            ("alone", "classic", "Empty"),
+            ("new", "consumer", "Stable"),
+            ("old", "classic", "Stable"),
+            ("shop", "share", "Stable"),
+        ]
+        for one in listed:
+            assert one.coordinator_id == await client.group_coordinator(one.group_id)
+        share = await groups.list_groups(admin, types=["share"])
+        assert [one.group_id for one in share] == ["shop"]
+        both = await groups.list_groups(admin, types=["classic", "consumer"], states=["Stable"])
+        assert [one.group_id for one in both] == ["new", "old"]
+        for member in members:
+            await member.close()
+
+
+@two_partitions
+async def test_a_share_group_is_described_with_members_and_offsets(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        member = await share_member(client)
+        member.acknowledge(A, [0])
+        await member.commit()
+        admin = Admin(client)
+        found = await groups.describe_group(admin, "shop")
+        assert (found.type, found.state, found.assignor) == ("share", "Stable", "simple")
+        assert found.epoch == found.assignment_epoch
+        (one,) = found.members
+        assert (one.member_id, one.client_id, one.epoch) == ("m", "app", found.epoch)
+        assert one.assigned == ("orders-0", "orders-1")
+        assert found.positions == (
+            # The start as it was written last, with one record behind it that is done.
+            GroupPosition(partition=A, offset=0, lag=2),
+            GroupPosition(partition=B, offset=None, lag=None),  # nothing was written yet
+        )
+        await member.close()
+
+
+@two_partitions
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+async def test_other_groups_are_described_with_their_committed_positions(
+    cluster: VirtualCluster, protocol: GroupProtocol
+) -> None:
+    async with cluster.client() as client, Producer(client) as producer:
+        await producer.send("orders", 1, b"1")
+        await producer.send("orders", 1, b"2")
+        await Admin(client).commit_positions("readers", {B: 1})
+        member = await consumer(client, "readers", protocol)
+        found = await groups.describe_group(Admin(client), "readers")
+        assert (found.type, found.state) == (protocol, "Stable")
+        assert (found.epoch is None) == (protocol == "classic")
+        assert [(one.epoch, one.assigned) for one in found.members] == [
+            (found.epoch, ("orders-0", "orders-1"))
+        ]
+        assert found.positions == (GroupPosition(partition=B, offset=1, lag=1),)
+        await member.close()
+
+
+@two_partitions
+async def test_offsets_move_and_go_only_without_members(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        admin = Admin(client)
+        member = await share_member(client)
+        assert await groups.bounds(admin, "orders") == {A: (0, 3), B: (0, 0)}
+        for refused in (
+            groups.alter_share_positions(admin, "shop", {A: 2}),
+            groups.delete_share_positions(admin, "shop", "orders"),
+            groups.delete_group(admin, "shop"),
+        ):
+            with pytest.raises(ClientError, match="NON_EMPTY_GROUP") as caught:
+                await refused
+            assert caught.value.error == ErrorCode.non_empty_group
+        await member.leave()
+        await groups.alter_share_positions(admin, "shop", {A: 2})
+        assert (await groups.share_positions(admin, "shop"))[0] == GroupPosition(
+            partition=A, offset=2, lag=1
+        )
+        await groups.delete_share_positions(admin, "shop", "orders")
+        assert await groups.share_positions(admin, "shop") == ()
+        await groups.delete_group(admin, "shop")
+        assert await groups.list_groups(admin) == ()
+
+
+@two_partitions
+async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
+    async with cluster.client() as client:
+        admin = Admin(client)
+        with pytest.raises(ClientError, match="there is no group 'no'") as caught:
+            await groups.describe_group(admin, "no")
+        assert caught.value.error == ErrorCode.group_id_not_found
+        with pytest.raises(ClientError, match="topic 'no': UNKNOWN_TOPIC_OR_PARTITION"):
+            await groups.bounds(admin, "no")
+        member = await share_member(client)
+        await member.leave()
+        with pytest.raises(ClientError, match="the start offset of no-0 was not altered"):
+            await groups.alter_share_positions(admin, "shop", {TopicPartition("no", 0): 0})
+        with pytest.raises(ClientError, match="offsets of topic 'no' were not deleted"):
+            await groups.delete_share_positions(admin, "shop", "no")
+
+
+# What a scripted broker says
+
+
+def listed(kind: str, error: int = 0) -> Handler:
+    def handle(asked: Asked) -> Any:
+        row = asked.part(
+            "ListedGroup",
+            group_id="g",
+            protocol_type="p",
+            group_state="Stable",
+            group_type=kind,
+        )
+        return asked.answer(error_code=error, groups=() if error else (row,))
+
+    return handle
+
+
+def streams(asked: Asked) -> Any:
+    none: dict[str, Any] = {"active_tasks": (), "standby_tasks": (), "warmup_tasks": ()}
+    tasks = asked.part("TaskIds", subtopology_id="0", partitions=(0, 1))
+    member = asked.part(
+        "Member",
+        member_id="m",
+        member_epoch=4,
+        instance_id=None,
+        rack_id=None,
+        client_id="c",
+        client_host="/h",
+        topology_epoch=0,
+        process_id="p",
+        user_endpoint=None,
+        client_tags=(),
+        task_offsets=(),
+        task_end_offsets=(),
+        assignment=asked.part("Assignment", **none | {"active_tasks": (tasks,)}),
+        target_assignment=asked.part("Assignment", **none),
+        is_classic=False,
+    )
+    group = asked.part(
+        "DescribedGroup",
+        error_code=0,
+        error_message=None,
+        group_id="g",
+        group_state="Stable",
+        group_epoch=4,
+        assignment_epoch=4,
+        topology=None,
+        members=(member,),
+        assignor_name="sticky",
+    )
+    return asked.answer(groups=(group,))
+
+
+def committed(*topics: str) -> Handler:
+    return lambda asked: asked.answer(
+        error_code=0,
+        topics=tuple(
+            asked.part(
+                "OffsetFetchResponseTopic",
+                name=topic,
+                partitions=(
+                    asked.part(
+                        "OffsetFetchResponsePartition",
+                        partition_index=0,
+                        committed_offset=5,
+                        committed_leader_epoch=-1,
+                        metadata=None,
+                        error_code=0,
+                    ),
+                ),
+            )
+            for topic in topics
+        ),
+    )
+
+
+async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
+    handlers = {
+        Api.LIST_GROUPS: listed("Streams"),
+        Api.STREAMS_GROUP_DESCRIBE: streams,
+        Api.OFFSET_FETCH: committed("gone"),
+    }
+    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
+        found = await groups.describe_group(Admin(client), "g")
+        assert (found.type, found.assignor, found.epoch) == ("streams", "sticky", 4)
+        assert found.members == (
+            DescribedMember(
+                member_id="m", client_id="c", client_host="/h", epoch=4, assigned=("0_0", "0_1")
+            ),
+        )
+        (position,) = found.positions
+        assert (position.offset, position.lag) == (5, None)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in position.error
+
+
+async def test_an_unknown_type_of_group_is_told() -> None:
+    handlers = {Api.LIST_GROUPS: listed("Swarm")}
+    async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
+        with pytest.raises(ClientError, match="type 'swarm', which is not known here"):
+            await groups.describe_group(Admin(client), "g")
+
+
+async def test_a_coordinator_that_loads_or_goes_away_is_asked_again() -> None:
+    load = ErrorCode.coordinator_load_in_progress
+    turns = in_turn(listed("share", load), lambda _: CLOSE, listed("Share"))
+    async with (
+        FakeBroker({Api.LIST_GROUPS: turns}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as client,
+    ):
+        assert await groups.list_groups(Admin(client)) == (
+            GroupListing(
+                group_id="g", type="share", state="Stable", protocol_type="p", coordinator_id=1
+            ),
+        )
+        assert len(broker.of(Api.LIST_GROUPS)) == 3
+
+
+@pytest.mark.parametrize(
+    ("handler", "error"),
+    [
+        (listed("share", ErrorCode.not_coordinator), RetriableError),
+        (lambda _: CLOSE, ConnectionLostError),
+        (listed("share", ErrorCode.cluster_authorization_failed), ClientError),
+    ],
+)
+async def test_the_time_of_a_broker_ends(handler: Handler, error: type[ClientError]) -> None:
+    async with (
+        FakeBroker({Api.LIST_GROUPS: handler}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as client,
+    ):
+        with pytest.raises(error) as caught:
+            await groups.list_groups(Admin(client))
+        assert type(caught.value) is error
+
+
+async def test_an_older_broker_tells_neither_type_nor_state() -> None:
+    async with (
+        FakeBroker({Api.LIST_GROUPS: listed("share")}, ranges={16: (0, 3)}) as broker,
+        Cluster(broker.address, settings=SETTINGS) as client,
+    ):
+        (one,) = await groups.list_groups(Admin(client))
+        assert (one.type, one.state) == ("", "")
+        for wanted in ({"types": ["share"]}, {"states": ["Empty"]}):
+            with pytest.raises(NotSupportedError):
+                await groups.list_groups(Admin(client), **wanted)
