@@ -17,19 +17,22 @@ from txnsim.group.sharing.share_topics import initialized, uninitialized
 from txnsim.interbroker.share_state import InitializeShareState
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.types import uuid_from
 
 
 class ShareDriver:
     """One share group; what decisions ask for is kept."""
 
-    def __init__(self, topics: ClusterImage | None = None, **settings: int) -> None:
+    def __init__(
+        self, topics: ClusterImage | None = None, *, rules: Rules = LATEST, **settings: int
+    ) -> None:
         self.image = image(t=4) if topics is None else topics
         self.intervals = GroupIntervals(45_000, 5_000, 0)
         self.protocol = ShareProtocol(
             settings=ShareSettings(**settings), intervals_of=lambda _: self.intervals
         )
-        self.shard = GroupShard(partition=0, coordinator_epoch=0)
+        self.shard = GroupShard(partition=0, coordinator_epoch=0, rules=rules)
         self.now_ms = NOW
         self.effects: list[TimerSet | TimerCancelled] = []
         self.asked: list[InitializeShareState] = []
@@ -40,7 +43,7 @@ class ShareDriver:
     @property
     def group(self) -> ShareGroup:
         """The group, new where there is none."""
-        group = self.shard.groups.get(GROUP) or ShareGroup(GROUP)
+        group = self.shard.groups.get(GROUP) or ShareGroup(GROUP, self.shard.rules)
         assert isinstance(group, ShareGroup)
         return group
 
@@ -110,7 +113,7 @@ class ShareDriver:
 
     def reloaded(self) -> GroupShard:
         """A shard made from the bytes of the log alone."""
-        shard = GroupShard(partition=0, coordinator_epoch=0)
+        shard = GroupShard(partition=0, coordinator_epoch=0, rules=self.shard.rules)
         for offset, record in enumerate(self.log):
             found = decode_record(*encode_record(record))
             assert found is not None

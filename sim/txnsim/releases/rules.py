@@ -660,6 +660,18 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "the count of complete deliveries behind the same start offset",
         before="both are what the last write says",
     )
+    share_groups_assign_nobody: bool = _switch(
+        "seen on a real 4.4.0",
+        "4.4",
+        after="the assignment epoch of a share group goes on when its last member has left",
+        before="it stays until a member joins",
+    )
+    share_groups_read_grown_topics_whole: bool = _switch(
+        "seen on a real 4.4.0",
+        "4.4",
+        after="a share group reads partitions that its topic gets later from 0 on",
+        before="it reads them from where share.auto.offset.reset says",
+    )
 
     @staticmethod
     @cache

@@ -231,7 +231,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
                 metadata_hash=topics_hash(_names(left), image),
             ),
         ]
-        if not left:
+        if not left and group.rules.share_groups_assign_nobody:
             records.append(ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch))
         cancelled = TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id)
         return ShareOutcome(records=tuple(records), reply=reply, effects=(cancelled,))

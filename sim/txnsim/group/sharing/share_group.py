@@ -62,6 +62,7 @@ class ShareGroup:
 
     def __init__(self, group_id: str, rules: Rules = LATEST) -> None:
         self.group_id = group_id
+        self.rules = rules
         self.epoch = first_epoch(rules)
         self.metadata_hash = 0
         self.assignment_epoch = self.epoch

@@ -128,9 +128,11 @@ def to_initialize(
     group: ShareGroup, topics: ShareTopics, state_epoch: int
 ) -> tuple[InitializeShareState, ...]:
     """A topic that the group has known begins at 0 with its new partitions, so that nothing of them
-    is missed; where a new topic begins the leader decides.
+    is missed; where a new topic begins the leader decides. Up to 4.3 it decides on all.
     """
-    known = group.initialized.keys() | group.initializing.keys()
+    known: frozenset[uuid.UUID] = frozenset()
+    if group.rules.share_groups_read_grown_topics_whole:
+        known = frozenset(group.initialized) | frozenset(group.initializing)
     return tuple(
         InitializeShareState(
             key=ShareKey(group.group_id, uuid_text(topic.topic_id), index),

@@ -23,8 +23,9 @@ from txnsim.group.consumer_records import (
 )
 from txnsim.group.sharing.share import ShareOutcome
 from txnsim.group.sharing.share_topics import initialized, uninitialized
-from txnsim.interbroker.share_state import InitializeShareState, ShareKey
+from txnsim.interbroker.share_state import UNKNOWN_OFFSET, InitializeShareState, ShareKey
 from txnsim.metadata.group_configs import GroupIntervals
+from txnsim.releases.rules import Rules
 from txnsim.types import uuid_text
 
 E = ErrorCode
@@ -206,6 +207,25 @@ def test_partitions_that_are_added_begin_at_0() -> None:
     ]
     driver.initialized()
     assert assignment(driver.told("m", 4)) == tuple(sorted(parts("t", 0, 1)))
+
+
+def test_up_to_4_3_where_added_partitions_begin_is_not_said() -> None:
+    driver = ShareDriver(image(t=1), rules=Rules(share_groups_read_grown_topics_whole=False))
+    driver.told("m", 0, "t")
+    driver.initialized()
+    driver.told("m", 2)
+    driver.image = image(2, t=2)
+    driver.told("m", 3)
+    assert [one.start_offset for one in driver.asked] == [UNKNOWN_OFFSET]
+
+
+def test_up_to_4_3_nobody_is_assigned_when_the_last_member_leaves() -> None:
+    driver = ShareDriver(rules=Rules(share_groups_assign_nobody=False))
+    driver.told("m", 0, "t")
+    before = driver.group.assignment_epoch
+    driver.told("m", -1)
+    assert [type(record) for record in driver.records[3:]] == [ShareEpochStored]
+    assert driver.group.assignment_epoch == before < driver.group.epoch
 
 
 def test_topics_that_change_nothing_bump_no_epoch() -> None:
