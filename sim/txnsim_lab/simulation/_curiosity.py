@@ -195,7 +195,8 @@ class _Drawing:
             return None if hint.may_be_null else self.message(hint.kind)
         match hint.name, hint.kind.__name__:
             case "name" | "resource_name" | "value" | "configuration_keys", "str":
-                return self._configured(hint.name)
+                configured = self._configured(hint.name)
+                return "" if configured is None and not hint.may_be_null else configured
             case "resource_type", _:
                 more = (_BROKER, 99) if self._looks else ()
                 self._resource = self._dice.one_of((*self._known, *more))

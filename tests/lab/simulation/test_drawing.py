@@ -464,3 +464,8 @@ def test_its_cluster_and_cast_are_those_of_a_scenario() -> None:
     assert scenario.runs[RUN].as_version == "4.2"
     assert scenario.cast["p"].plays == "wire"
     assert [*scenario.topics] == ["t", "u"]
+
+
+def test_a_question_has_null_only_where_its_field_may_be() -> None:
+    """Seed 1308 asked StreamsGroupHeartbeat with a config whose value was null."""
+    assert "crash" not in {one.kind for one in play(draw(1308)).findings}
