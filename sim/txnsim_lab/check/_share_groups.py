@@ -282,6 +282,7 @@ def _waiting(history: History, consumption: _Consumption) -> Iterator[tuple[int,
     given = {delivery.record.offset for delivery in consumption.deliveries()}
     begins = (read.log_start_offset for _, read in history.reads(consumption.place))
     log_start_offset = max(begins, default=UNKNOWN_OFFSET)
+    lost = visibility(history).misses
     for index, wrote in history.writes():
         transaction = history.transaction_of(wrote)
         is_demanded = (
@@ -291,6 +292,7 @@ def _waiting(history: History, consumption: _Consumption) -> Iterator[tuple[int,
             and wrote.key is None
             and wrote.offset >= max(log_start_offset, 0)
             and wrote.offset not in given
+            and index not in lost
         )
         if not is_demanded or (transaction is not None and not transaction.fate.committed):
             continue

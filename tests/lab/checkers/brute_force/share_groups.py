@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.lab.checkers.brute_force import what_goes_on
+from tests.lab.checkers.brute_force import promises, what_goes_on
 from tests.lab.checkers.brute_force.facts import (
     OK,
     UNKNOWN,
@@ -177,6 +177,8 @@ def _demanded(lines: Lines, group: ShareFetched) -> Iterator[tuple[int, Wrote]]:
     got = {record.offset for _, one, record in _given(lines) if _is_of(one, group)}
     for at, wrote in every(lines, Wrote):
         if wrote.place != group.place or wrote.outcome is not OK or wrote.offset in got:
+            continue
+        if promises.is_passed(lines, wrote):
             continue
         if wrote.value is None or wrote.key is not None or wrote.offset < max([0, *starts]):
             continue
