@@ -34,7 +34,7 @@ _EXAMPLES: Final = {
     ),
     "logs dumped": (
         "txnsim logs dumped orders-0.txt transaction-state.txt",
-        "kafka-dump-log.sh --deep-iteration --files 0.log | txnsim logs dumped -",
+        "txnsim logs dumped - --json",
     ),
     "logs who": (
         "txnsim logs who 4001 copies/broker-1 copies/broker-2",
