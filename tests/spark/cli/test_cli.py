@@ -294,4 +294,6 @@ def test_only_directories_of_this_machine_are_looked_into(tmp_path: Path) -> Non
 
 def test_a_word_of_two_commands_is_answered_with_both(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe"]) == 2
-    assert "`txnsim txns describe` or `txnsim logs describe`?" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "`txnsim txns describe` or " in told
+    assert "`txnsim logs describe`?" in told
