@@ -517,12 +517,13 @@ def metrics_page() -> str | None:
         "Metrics",
         "Served by the HTTP port under `/metrics`, in Prometheus' text format, where a counter's "
         "name\nends in `_total`. Alerts and a dashboard are made of them: "
-        "[monitoring.md](monitoring.md).",
+        "[monitoring.md](monitoring.md). Five times have a second name, in milliseconds, which "
+        "goes in the release after 0.2.",
         _table(
             ("Name", "Unit", "Labels", "Meaning", "What to do", "Apache Kafka's JMX name"),
             (
                 (
-                    f"`{m.name}`",
+                    f"`{m.name}`" + (f", old: `{m.old}`" if m.old else ""),
                     m.unit,
                     ", ".join(m.labels),
                     _joined(m.meaning),

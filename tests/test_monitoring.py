@@ -16,7 +16,8 @@ from tests.docs import ROOT
 from tests.support.dashboard import ENDINGS, with_all
 from tests.support.kafka_monitoring import exported
 from tests.support.promtool import is_to_be_had, promtool
-from txnsim.metrics.table import METRICS, Kind, Metric
+from txnsim.metrics.exposition import exposition
+from txnsim.metrics.table import METRICS, Kind, Metric, Reading
 
 FOLDER: Final = ROOT / "monitoring"
 LABELS: Final = {
@@ -77,7 +78,7 @@ def test_a_metric_that_no_panel_shows_gets_one(kind: Kind, expression: str) -> N
     metric = Metric(
         name="txnsim_new",
         kind=kind,
-        unit="ms",
+        unit="seconds",
         labels=("broker",),
         meaning="what is new",
         advice="",
@@ -155,6 +156,31 @@ def test_prometheus_accepts_the_files(judge: Path, words: tuple[str, ...]) -> No
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.costly
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not is_to_be_had(), reason="no promtool on this machine, and no apt and dpkg to fetch it with"
+)
+def test_prometheus_has_nothing_against_the_metrics(judge: Path) -> None:
+    shown = [
+        Reading(metric=one.name, labels=("1",) * len(one.labels), value=1, counts=(1,) * counts)
+        for one in METRICS
+        if (counts := len(one.bounds) + 1)
+    ]
+    old = {one.old for one in METRICS if one.old is not None}
+    lines = exposition(shown).decode().splitlines(keepends=True)
+    text = "".join(line for line in lines if not any(name in line for name in old))
+    done = subprocess.run(
+        [str(judge), "check", "metrics"],
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 # For a real Kafka

@@ -214,7 +214,7 @@ def of_txnsim(url: str) -> Values:
         table.REQUEST_REMOTE_MS: by_api(f"{table.REQUEST_REMOTE_MS}_count")
         | {
             "a Fetch has waited": by_api(f"{table.REQUEST_REMOTE_MS}_sum").get("Fetch", 0)
-            >= WAITED_MS / 2
+            >= WAITED_MS / 2_000
         },
         table.REQUEST_BYTES: by_api(f"{table.REQUEST_BYTES}_total"),
         table.VERIFICATION_MS: _total(samples, table.VERIFICATIONS),

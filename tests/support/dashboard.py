@@ -23,7 +23,7 @@ ENDINGS: Final = {
     Kind.HISTOGRAM: ("_bucket", "_sum", "_count"),
 }
 """What Prometheus adds to a name."""
-_UNITS: Final = {"ms": "ms", "bytes": "Bps"}
+_UNITS: Final = {"seconds": "s", "ratio": "percentunit", "bytes": "Bps"}
 _HERE: Final = '{instance=~"$instance"}'
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from msgspec import structs
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -28,26 +29,35 @@ class _Readings(Collector):
         self._readings = readings
 
     def collect(self) -> Iterator[Metric]:
-        """One family per metric of the table, those without a reading too."""
+        """A family for each metric of the table, also without a reading, and for each old name."""
         readings: dict[str, list[Reading]] = {}
         for reading in self._readings:
             readings.setdefault(reading.metric, []).append(reading)
         for metric in METRICS:
-            yield _family(metric, readings.get(metric.name, ()))
+            for one in _with_old_name(metric):
+                yield _family(one, readings.get(metric.name, ()))
+
+
+def _with_old_name(metric: table.Metric) -> Iterator[table.Metric]:
+    yield metric
+    if metric.old is not None:
+        meaning = f"deprecated, in milliseconds: use {metric.name}"
+        yield structs.replace(metric, name=metric.old, meaning=meaning, divisor=1)
 
 
 def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
     if metric.kind is Kind.HISTOGRAM:
         histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-        bounds = [*map(floatToGoString, metric.bounds), "+Inf"]
+        in_unit = (round(bound / metric.divisor, 9) for bound in metric.bounds)
+        bounds = [*map(floatToGoString, in_unit), "+Inf"]
         for one in readings:
             buckets = list(zip(bounds, one.counts, strict=True))
-            histogram.add_metric(one.labels, buckets, one.value)
+            histogram.add_metric(one.labels, buckets, one.value / metric.divisor)
         return histogram
     family_type = GaugeMetricFamily if metric.kind is Kind.GAUGE else CounterMetricFamily
     family = family_type(metric.name, metric.meaning, labels=metric.labels)
     for one in readings:
-        family.add_metric(one.labels, one.value)
+        family.add_metric(one.labels, one.value / metric.divisor)
     return family
 
 

@@ -36,7 +36,11 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     draft: str | None = None
     """The name in a KIP's draft, where Kafka never shipped it."""
     bounds: tuple[float, ...] = ()
-    """Upper bounds of a histogram's buckets."""
+    """Upper bounds of a histogram's buckets, in the unit of readings."""
+    divisor: int = 1
+    """Readings are divided by it for Prometheus, which wants seconds and ratios."""
+    old: str | None = None
+    """A name that is shown beside it for one more release, in the unit of readings."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +49,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     labels: tuple[str, ...]
     value: float
-    """The value; of a histogram, the sum."""
+    """The value; of a histogram, the sum. Times are in milliseconds, shares in percent."""
     counts: tuple[int, ...] = ()
     """Of a histogram: the number of values within each bound, then the total."""
 
@@ -79,6 +83,8 @@ def _metric(kind: Kind, name: str, *, labels: tuple[str, ...] = PER_BROKER, **sa
 _gauge: Final = partial(_metric, Kind.GAUGE)
 _counter: Final = partial(_metric, Kind.COUNTER)
 _histogram: Final = partial(_metric, Kind.HISTOGRAM, bounds=TIME_BOUNDS_MS)
+_SECONDS: Final[dict[str, Any]] = {"unit": "seconds", "divisor": 1_000}
+_RATIO: Final[dict[str, Any]] = {"unit": "ratio", "divisor": 100}
 _of_share_partitions: Final = (
     "kafka.server:type=SharePartitionMetrics,name={},group=*,topic=*,partition=*"
 )
@@ -177,8 +183,9 @@ VERIFICATIONS: Final = _counter(
     advice="none: divides the time of verifications",
 )
 VERIFICATION_MS: Final = _counter(
-    "txnsim_verification_milliseconds",
-    unit="ms",
+    "txnsim_verification_seconds",
+    **_SECONDS,
+    old="txnsim_verification_milliseconds",
     meaning="time that these questions took, waiting for their turn included",
     advice="divided by txnsim_verifications it is the mean: high, first writes of transactions "
     "wait for a slow coordinator",
@@ -199,8 +206,9 @@ FAULTS_STRUCK: Final = _counter(
     advice="none: it is you who armed the rule; disarm it when it has done its work",
 )
 ACTIVE_MS: Final = _gauge(
-    "txnsim_max_active_transaction_milliseconds",
-    unit="ms",
+    "txnsim_max_active_transaction_seconds",
+    **_SECONDS,
+    old="txnsim_max_active_transaction_milliseconds",
     meaning="time since the oldest Ongoing transaction that the broker coordinates began; 0 "
     "without any",
     advice="near transaction.max.timeout.ms it is about to be aborted: `txnsim txns list "
@@ -272,8 +280,9 @@ REQUEST_ERRORS: Final = _counter(
     kafka="kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*",
 )
 REQUEST_MS: Final = _histogram(
-    "txnsim_request_milliseconds",
-    unit="ms",
+    "txnsim_request_seconds",
+    **_SECONDS,
+    old="txnsim_request_milliseconds",
     labels=("broker", "api"),
     meaning="from taking up a request until its answer is handed over; it is written to the "
     "socket at the end of the same turn of the loop",
@@ -282,8 +291,9 @@ REQUEST_MS: Final = _histogram(
     kafka="kafka.network:type=RequestMetrics,name=TotalTimeMs,request=*",
 )
 REQUEST_LOCAL_MS: Final = _counter(
-    "txnsim_request_local_milliseconds",
-    unit="ms",
+    "txnsim_request_local_seconds",
+    **_SECONDS,
+    old="txnsim_request_local_milliseconds",
     labels=("broker", "api"),
     meaning="the part of it until the answer was there, or had to be waited for",
     advice="divided by the requests it is the mean: high, and the machine is busy, or requests "
@@ -291,8 +301,9 @@ REQUEST_LOCAL_MS: Final = _counter(
     kafka="kafka.network:type=RequestMetrics,name=LocalTimeMs,request=*",
 )
 REQUEST_REMOTE_MS: Final = _histogram(
-    "txnsim_request_remote_milliseconds",
-    unit="ms",
+    "txnsim_request_remote_seconds",
+    **_SECONDS,
+    old="txnsim_request_remote_milliseconds",
     labels=("broker", "api"),
     meaning="the rest of it: waiting for replicas, for a coordinator's log, for other brokers, "
     "for records to fetch, for members of a group; 0 where nothing was waited for",
@@ -326,16 +337,16 @@ SHARE_ACKNOWLEDGEMENTS: Final = _counter(
     kafka="kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=*",
 )
 SHARE_LOAD_MS: Final = _histogram(
-    "txnsim_share_partition_load_milliseconds",
-    unit="ms",
+    "txnsim_share_partition_load_seconds",
+    **_SECONDS,
     meaning="from the first fetch of a share partition until its state was read, or could not be",
     advice="high: the share coordinator is slow or moves; members get no records meanwhile",
     kafka="kafka.server:type=ShareGroupMetrics,name=PartitionLoadTimeMs",
     bounds=MS_BOUNDS,
 )
 SHARE_FETCH_RATIO: Final = _histogram(
-    "txnsim_share_fetch_partitions_percent",
-    unit="percent",
+    "txnsim_share_fetch_partitions_ratio",
+    **_RATIO,
     labels=PER_GROUP,
     meaning="partitions of a ShareFetch that it could read, of those that it named",
     advice="low: members wait for one another's fetch locks, or all records are locked",
@@ -343,8 +354,8 @@ SHARE_FETCH_RATIO: Final = _histogram(
     bounds=PERCENT_BOUNDS,
 )
 SHARE_ACQUIRE_MS: Final = _histogram(
-    "txnsim_share_acquire_milliseconds",
-    unit="ms",
+    "txnsim_share_acquire_seconds",
+    **_SECONDS,
     labels=PER_GROUP,
     meaning="from the arrival of a ShareFetch until it had the fetch locks that it read with",
     advice="high: there is nothing to acquire, as in a Fetch that waits; see the records in flight",
@@ -387,8 +398,8 @@ SHARE_BATCH_RECORDS: Final = _histogram(
     bounds=RECORD_BOUNDS,
 )
 SHARE_FETCH_LOCK_MS: Final = _histogram(
-    "txnsim_share_fetch_lock_milliseconds",
-    unit="ms",
+    "txnsim_share_fetch_lock_seconds",
+    **_SECONDS,
     labels=PER_GROUP,
     meaning="time for which a fetch had a share partition for itself",
     advice="high: reading is slow, and the other members wait",
@@ -396,11 +407,11 @@ SHARE_FETCH_LOCK_MS: Final = _histogram(
     bounds=MS_BOUNDS,
 )
 SHARE_FETCH_LOCK_RATIO: Final = _histogram(
-    "txnsim_share_fetch_lock_percent",
-    unit="percent",
+    "txnsim_share_fetch_lock_ratio",
+    **_RATIO,
     labels=PER_GROUP,
     meaning="that time, of the time since the lock was released before",
-    advice="near 100: one member after the other reads, more members get no more",
+    advice="near 1: one member after the other reads, more members get no more",
     kafka=_of_share_partitions.format("FetchLockRatio"),
     bounds=PERCENT_BOUNDS,
 )

@@ -110,11 +110,44 @@ def test_a_histogram_has_its_buckets_their_sum_and_the_whole_number() -> None:
     reading = Reading(metric=table.REQUEST_MS, labels=("1", "EndTxn"), value=90_000, counts=counts)
     text = exposition([reading]).decode()
     labels = 'api="EndTxn",broker="1"'
-    assert f'txnsim_request_milliseconds_bucket{{{labels},le="0.065536"}} 0.0' in text
-    assert f'txnsim_request_milliseconds_bucket{{{labels},le="34359.738368"}} 2.0' in text
-    assert f'txnsim_request_milliseconds_bucket{{{labels},le="+Inf"}} 3.0' in text
-    assert f"txnsim_request_milliseconds_count{{{labels}}} 3.0" in text
-    assert f"txnsim_request_milliseconds_sum{{{labels}}} 90000.0" in text
+    assert f'txnsim_request_seconds_bucket{{{labels},le="6.5536e-05"}} 0.0' in text
+    assert f'txnsim_request_seconds_bucket{{{labels},le="34.359738368"}} 2.0' in text
+    assert f'txnsim_request_seconds_bucket{{{labels},le="+Inf"}} 3.0' in text
+    assert f"txnsim_request_seconds_count{{{labels}}} 3.0" in text
+    assert f"txnsim_request_seconds_sum{{{labels}}} 90.0" in text
+
+
+def test_an_old_name_is_shown_in_milliseconds_and_names_the_new_one() -> None:
+    read = [
+        Reading(metric=table.ACTIVE_MS, labels=("1",), value=1_500),
+        Reading(metric=table.VERIFICATION_MS, labels=("1",), value=2.5),
+    ]
+    text = exposition(read).decode()
+    assert 'txnsim_max_active_transaction_seconds{broker="1"} 1.5\n' in text
+    assert 'txnsim_max_active_transaction_milliseconds{broker="1"} 1500.0\n' in text
+    assert 'txnsim_verification_seconds_total{broker="1"} 0.0025\n' in text
+    assert 'txnsim_verification_milliseconds_total{broker="1"} 2.5\n' in text
+    assert "deprecated, in milliseconds: use txnsim_verification_seconds\n" in text
+
+
+def test_shares_are_between_0_and_1() -> None:
+    counts = (1,) * 11
+    read = Reading(metric=table.SHARE_FETCH_RATIO, labels=("1", "g"), value=0, counts=counts)
+    text = exposition([read]).decode()
+    bounds = re.findall(r'txnsim_share_fetch_partitions_ratio_bucket.*le="([^"]+)"', text)
+    assert bounds == [
+        "0.0",
+        "0.01",
+        "0.05",
+        "0.1",
+        "0.25",
+        "0.5",
+        "0.75",
+        "0.9",
+        "0.99",
+        "1.0",
+        "+Inf",
+    ]
 
 
 def test_every_metric_of_the_table_is_shown_with_kind_and_meaning() -> None:
@@ -140,6 +173,10 @@ def test_a_metric_says_what_it_is(metric: Metric) -> None:
     assert re.fullmatch(r"txnsim_[a-z_]+", metric.name)
     assert not metric.name.endswith("_total"), "the exposition adds it to counters"
     assert metric.unit
+    assert (metric.divisor, metric.name.rpartition("_")[2]) in {
+        (1_000, "seconds"),
+        (100, "ratio"),
+    } or (metric.divisor == 1 and not metric.name.endswith(("seconds", "ratio", "percent", "ms")))
     assert len(metric.meaning) > 10
     assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels)
     assert len(metric.advice) > 10
