@@ -220,6 +220,11 @@ def test_a_file_within_the_bound_is_read_whole(tmp_path: Path) -> None:
     assert caught.value.errno == errno.EFBIG
 
 
+def test_where_no_file_is_named_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"12345")))
+    assert read_given(None) == b"12345"
+
+
 def test_a_device_has_no_end_and_is_not_read_to_it() -> None:
     for read in (lambda file: read_whole(file), lambda file: list(lines_of(file))):
         with open("/dev/zero", "rb") as endless, pytest.raises(OSError, match="too large"):

@@ -17,7 +17,13 @@ from tests.support.yaml_bombs import BOMBS
 from txnsim.config import Configuration, load, settings_of, yaml_bounds
 from txnsim.config._files import PROBLEMS_MAX
 from txnsim.config._model import ClusterFile, settings_model
-from txnsim.config.complaints import in_words, members_of, place_of, without_other_kinds
+from txnsim.config.complaints import (
+    in_words,
+    members_of,
+    place_of,
+    problems_in,
+    without_other_kinds,
+)
 from txnsim.config.json_schema import cluster_schema
 from txnsim.config.yaml_bounds import DEPTH_MAX, read_mapping
 from txnsim.errors import ConfigError
@@ -598,10 +604,7 @@ class Outer(BaseModel):
 def said(given: object) -> list[str]:
     with pytest.raises(ValidationError) as refused:
         Outer.model_validate(given)
-    return [
-        f"{'.'.join(map(str, place_of(detail)))}: {in_words(detail, model=Outer)}"
-        for detail in refused.value.errors()
-    ]
+    return [f"{'.'.join(map(str, at))}: {words}" for at, words in problems_in(refused.value, Outer)]
 
 
 @pytest.mark.parametrize(

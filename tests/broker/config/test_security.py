@@ -10,10 +10,11 @@ from txnsim.client.authentication import ClientSecurity
 from txnsim.client.connection import ClientSettings
 from txnsim.config._broker_security import FileSecurity, read_security
 from txnsim.config._client_security import read_client_security
-from txnsim.config._listeners import Listeners, read_listeners
-from txnsim.config.client_settings import read_client_settings
+from txnsim.config._listeners import Listeners, bound_everywhere, read_listeners
+from txnsim.config.client_settings import read_client_settings, settings_of_options
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property, parse_properties
+from txnsim.errors import BadInputError
 from txnsim.security.login import Bearer, Password
 from txnsim.security.options import (
     ClientAuth,
@@ -25,6 +26,27 @@ from txnsim.security.options import (
 )
 from txnsim.security.sasl import BearerRules
 from txnsim.server.security_demo import Authority
+
+# Listeners of a container.
+
+
+def test_what_is_advertised_is_bound_on_every_interface() -> None:
+    assert bound_everywhere("A://kafka.test:1, B://[::1]:2") == "A://0.0.0.0:1,B://0.0.0.0:2"
+    assert bound_everywhere("nothing") == "nothing"
+
+
+# Properties that a program gives.
+
+
+def test_properties_of_a_program_are_read_as_those_of_a_file() -> None:
+    given = {"bootstrap.servers": "a:1", "client.id": "me", "request.timeout.ms": "7", "acks": "1"}
+    read = settings_of_options(given, defaults=ClientSettings(), what="kafka.")
+    assert (read.bootstrap, read.settings.client_id) == ("a:1", "me")
+    with pytest.raises(BadInputError, match=r"^kafka\.request\.timeout\.ms: milliseconds"):
+        settings_of_options(
+            {"request.timeout.ms": "soon"}, defaults=ClientSettings(), what="kafka."
+        )
+
 
 # Security in a broker's properties.
 

@@ -46,6 +46,16 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 END_TXN = 26
 
 
+def test_a_rule_says_what_its_action_is() -> None:
+    def kind(action: Action) -> tuple[bool, bool]:
+        made = FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=action)
+        return made.is_on_cluster, made.answers_with_error
+
+    assert kind(Crash(broker=BrokerId(1))) == (True, False)
+    assert kind(Fail(error="NOT_COORDINATOR")) == (False, True)
+    assert kind(Hold()) == (False, False)
+
+
 def rule(**criteria: Any) -> FaultRule:
     return FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=Hold(), **criteria)
 

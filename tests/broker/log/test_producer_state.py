@@ -556,6 +556,19 @@ def test_expiry_spares_open_transactions_and_younger_producers() -> None:
     assert [entry.producer_id for entry in state.entries()] == [2, 3]
 
 
+def test_before_kip_360_a_producer_goes_with_its_last_record() -> None:
+    state = ProducerState()
+    data(state, 0, pid=1)
+    data(state, 1, pid=2)
+    data(state, 2, pid=2)
+    state.evict_below(2)
+    assert [entry.producer_id for entry in state.entries()] == [2]
+    assert state.ongoing() == ((1, 2),)
+    marker(state, 3, pid=2, epoch=9)
+    state.evict_below(0)
+    assert not list(state.entries()), "a marker alone is no record"
+
+
 def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     state = ProducerState()
     for offset in range(3):

@@ -716,3 +716,12 @@ def test_a_reader_that_has_missed_images_compares_them() -> None:
     again = image.without_topic("a").with_topic(own("a", 2))
     assert told(again, image) == ("a",)
     assert told(image, later) == ("c", "a")
+
+
+def test_a_topic_of_that_name_that_is_there_again_is_not_the_one_that_was_deleted() -> None:
+    image = changes(("a", "b", "c"))
+    later = image.without_topic("a").without_topic("b").with_topic(own("d"))
+    later = later.with_topic(topic("b", partition(1), topic_id=uuid.UUID(int=1)))
+    assert [gone.name for gone in later.deleted_topics(image)] == ["a", "b"]
+    changed = image.with_topic_configs("c", {"retention.ms": "1"})
+    assert changed.deleted_topics(image) == ()

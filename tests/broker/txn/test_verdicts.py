@@ -142,6 +142,14 @@ def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, g
     assert advice.endswith(f"{guess}." if guess else "--yes.")
 
 
+def test_a_decision_names_the_marker_that_is_owed() -> None:
+    assert {decision: decision.marker for decision in Decision} == {
+        Decision.COMMITTED: "COMMIT",
+        Decision.ABORTED: "ABORT",
+        Decision.UNKNOWN: "",
+    }
+
+
 def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
     nothing = standing(Cause.NOTHING)
     assert "No transaction holds readers back" in nothing.sentences()[0]

@@ -407,6 +407,11 @@ def test_attribute_bits(attributes: int, true: set[str]) -> None:
     assert header.compression == 4
 
 
+def test_a_wrong_crc_is_told_with_the_offset_of_its_batch() -> None:
+    said = read_batch_header(batch(base_offset=7)).wrong_crc
+    assert said == "the batch of offset 7 has another CRC"
+
+
 def test_producer_id_zero_is_one() -> None:
     assert read_batch_header(batch(producer_id=0)).has_producer_id
     assert not read_batch_header(batch(producer_id=-1)).has_producer_id

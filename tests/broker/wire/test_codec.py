@@ -30,6 +30,7 @@ from txnsim.wire.codec import (
     encode_body,
     encode_in_steps,
     encode_request,
+    frame_message,
     frame_response,
     read_request_header,
     read_response,
@@ -215,7 +216,8 @@ def test_response_comes_back_as_it_was_sent() -> None:
         producer_id=7,
         producer_epoch=2,
     )
-    frame = frame_response(END_TXN, 5, -1, encode_body(message))
+    frame = frame_message(END_TXN, 5, -1, message)
+    assert frame == frame_response(END_TXN, 5, -1, encode_body(message))
     assert read_response(END_TXN, 5, frame[4:]) == (-1, message)
 
 
