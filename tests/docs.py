@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Final, get_args
 from unittest import mock
 
 import msgspec
@@ -43,6 +43,7 @@ from tests.support import (
 )
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.page_readers import KINDS, QUESTIONS
+from tests.support.struct_tables import fields_table, one_line, parts
 from txnsim.api.kip_text.differences import DIFFERENCES
 from txnsim.api.registry import shipped
 from txnsim.config._kafka_names import known, why_without_effect
@@ -52,8 +53,19 @@ from txnsim.metrics.table import METRICS, Metric
 from txnsim.releases._kafka import REFERENCE
 from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.wire.apis import APIS, api_name
-from txnsim_spark.forensics.findings import json_schema
+from txnsim_lab.check.observations import Observation, Seen
+from txnsim_spark.extract import Extracted
+from txnsim_spark.forensics.findings import Report, json_schema
+from txnsim_spark.forensics.timeline import Timeline
+from txnsim_spark.questions.application import Application
+from txnsim_spark.questions.growth import Growth
+from txnsim_spark.questions.lost import Losses
+from txnsim_spark.questions.waiting_groups import Waiting
 from txnsim_spark.schemas import TABLES as LOG_TABLES
+from txnsim_spark.soundness.violations import MEANINGS as SOUNDNESS
+from txnsim_spark.soundness.violations import Violation
+from txnsim_spark.streaming._alerts import ALERT_TABLE
+from txnsim_spark.traces.analyses import ANALYSES
 from txnsim_spark.traces.schemas import TABLES as TRACE_TABLES
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -304,6 +316,7 @@ def fault_points_page() -> str | None:
         "The named places that requests, answers and steps of a broker cross, where a\n"
         "[fault](faults.md) can strike them.",
         *(f"## `{points.FaultPoint[member]}`\n\n{text}" for member, text in found.items()),
+        f"## Actions\n\nWhich action has a meaning at which point:\n\n{fault_actions_table()}",
     )
 
 
@@ -350,11 +363,13 @@ def trace_page() -> str | None:
 
 def kafka_log_tables_page() -> str:
     """The tables of the data source."""
+    lag = importlib.import_module("txnsim_spark.streaming.lag_source").LAG  # imports pyspark
     return _page(
         "sim/txnsim_spark/schemas.py",
         "Tables of kafka_log",
         """\
-What [the data source `kafka_log`](kafka-log.md) has, as its option `table` names it. Types are
+What [the data source `kafka_log`](kafka-log.md) has, as its option `table` names it; behind them
+the tables of [streams](streaming.md). Types are
 Spark's; what there is none of is null. Times are milliseconds since 1970, in `findings` of
 type `timestamp`. `__cluster_metadata`,
 where a controller's log lies beside a broker's, is a topic like others.""",
@@ -373,6 +388,92 @@ where a controller's log lies beside a broker's, is a topic like others.""",
             )
             for name, table in LOG_TABLES.items()
         ),
+        *(
+            f"## {title}\n\n{about}\n\n"
+            + _table(
+                ("Column", "Type", "Meaning"),
+                ((f"`{one.name}`", f"`{one.type}`", one.meaning) for one in table.columns),
+            )
+            for title, about, table in (
+                (
+                    "Alerts",
+                    "A row per alert of [`txnsim stream`](streaming.md#alerts).",
+                    ALERT_TABLE,
+                ),
+                (
+                    "kafka_lso_lag",
+                    "A row per partition and probe of [the source](streaming.md"
+                    "#from-python-and-in-your-own-stream).",
+                    lag,
+                ),
+            )
+        ),
+    )
+
+
+def logs_reference_page() -> str:
+    """What the commands on log directories print."""
+    shown: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
+        ("find-hanging", "One object; [as a JSON Schema](find-hanging.schema.json), too.", Report),
+        ("waiting", "One object.", Waiting),
+        ("who", "One object.", Application),
+        ("lost", "One object.", Losses),
+        ("growth", "One object.", Growth),
+        ("timeline", "One object.", Timeline),
+        ("extract", "One object.", Extracted),
+        (
+            "verify",
+            "One object: `replicas`, `segments` and `bytes` say how much was read, and `findings`"
+            " lists these:",
+            Violation,
+        ),
+    )
+    told: set[type[msgspec.Struct]] = set()
+    sections = []
+    for command, about, kind in shown:
+        own = [part for part in parts(kind) if part not in told]
+        told.update(own)
+        sections.append(
+            f"## {command} --json\n\n{about}\n\n"
+            + "\n\n".join(f"**{one.__name__}**\n\n{fields_table(one)}" for one in own)
+        )
+    return _page(
+        "the structs of sim/txnsim_spark/forensics, questions and soundness",
+        "Reference of txnsim logs",
+        "The rules of `txnsim logs verify`, and what each command prints with `--json`. Times are"
+        " milliseconds since 1970; what a file does not tell is null. What the words mean:"
+        " [forensics.md](forensics.md).",
+        "## Rules of verify\n\n"
+        + _table(
+            ("Rule", "What must hold"),
+            ((f"`{rule}`", meaning) for rule, meaning in SOUNDNESS.items()),
+        ),
+        *sections,
+    )
+
+
+def histories_page() -> str:
+    """The observations of a history."""
+    common = set(Observation.__struct_fields__)
+    kinds = get_args(Seen)
+    others = [
+        part
+        for part in dict.fromkeys(part for kind in kinds for part in parts(kind))
+        if part not in kinds
+    ]
+    return _page(
+        "sim/txnsim_lab/check/observations.py",
+        "Observations of a history",
+        "The lines of a history that [checkers](checkers.md) judge. `seen` names the kind. A field"
+        " in brackets may be left out.",
+        "## In each of them\n\n" + fields_table(Observation),
+        *(
+            f"## {kind.__struct_config__.tag}\n\n{one_line(kind.__doc__ or '')}\n\n"
+            + fields_table(kind, common)
+            for kind in kinds
+        ),
+        "## Parts\n\n"
+        + "\n\n".join(f"**{one.__name__}**\n\n{fields_table(one)}" for one in others),
     )
 
 
@@ -393,9 +494,9 @@ txnsim trace export traces/ --to tables/
 txnsim trace analyse tables/
 ```
 
-An export is a directory of Parquet files for each table, in it a directory `run=…` for each run:
-exporting further traces to the same place adds their runs. It needs the extra
-[`spark`](install.md#extras) and Java 17. In a notebook:
+It needs the extra [`spark`](install.md#extras). An export is a directory of Parquet files for each
+table, in it a directory `run=…` for each run: exporting further traces to the same place adds their
+runs. In a notebook, with Java 17:
 
 ```python
 from txnsim_spark.session import spark_session
@@ -407,15 +508,17 @@ spark.sql("SELECT transactional_id, outcome, decided_us - began_us FROM trace_tr
 ```
 
 The tables are the views `trace_runs`, `trace_events` and so on; a context manager,
-`traces_as_views(spark, ["traces/"])`, gives the same of traces that were not exported. What can be
-asked of them, and how it looks: [analysis.md](analysis.md). Columns ending in `_us` are
-microseconds since the start of the run, or for so long. A null says that the trace does not tell:
-it began later or ended earlier, or there is nothing to tell. A trace of level `brief` has no
-answers without an error, no first sendings of markers, no questions without an answer, and no high
-watermarks: there the log end stands for it, so lags include what was not replicated yet.
+`traces_as_views(spark, ["traces/"])`, gives the same of traces that were not exported.
+
+Columns ending in `_us` are microseconds since the start of the run, or for so long. A null says
+that the trace does not tell: it began later or ended earlier, or there is nothing to tell. A trace
+of level `brief` has no answers without an error, no first sendings of markers, no questions
+without an answer, and no high watermarks: there the log end stands for it, so lags include what
+was not replicated yet.
 
 What is no event, a line that was cut off for example, is kept in `unreadable`; an event of a kind
 that this release does not know stays in `events`, with `is_known` false.""",
+        _analyses(),
         *(
             f"## {name}\n\n{table.about}\n\n"
             + _table(
@@ -432,6 +535,37 @@ that this release does not know stays in `events`, with `is_known` false.""",
             for name, table in TRACE_TABLES.items()
         ),
     )
+
+
+def _analyses() -> str:
+    """Each says in the first comment of its SQL what it tells."""
+    table = _table(
+        ("Analysis", "What it tells"),
+        (
+            (f"`{name}`", one.sql.strip().partition("\n")[0].removeprefix("-- "))
+            for name, one in ANALYSES.items()
+        ),
+    )
+    return f"""\
+## Analysis
+
+`txnsim trace analyse` says how long transactions take and why, who holds readers back, and which
+ones will never end. Each analysis has a row for all, one for each transaction version and one for
+each transactional id, with percentiles; the command shows the ids that stand out (`--ids`). Up to
+64 MiB of files it runs the SQL by DuckDB, above that or with `--master` on Apache Spark; both say
+the same. [An example, with what it shows](../tests/spark/pipeline/analysis.md).
+
+{table}
+
+In a notebook the same are functions that return DataFrames, and SQL texts:
+
+```python
+from txnsim_spark.traces import analyses
+
+analyses.marker_delay(spark).show()
+spark.sql(analyses.MARKER_DELAY).show()  # the same
+spark.sql(analyses.LATE_TRANSACTIONS, args={{"late_after_ms": 60_000}}).show()
+```"""
 
 
 def cli_page() -> str | None:
@@ -746,7 +880,9 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     f"{kafka_monitoring.FOLDER}/grafana-dashboard-kafka.json": lambda: kafka_monitoring.dashboard(
         dashboard_page()
     ),
+    "docs/histories.md": histories_page,
     "docs/kafka-log-tables.md": kafka_log_tables_page,
+    "docs/logs-reference.md": logs_reference_page,
     "docs/metrics.md": metrics_page,
     "tests/real/RESULTS.md": real_results_page,
     "tests/peers/RESULTS.md": peers_page,

@@ -53,8 +53,6 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "practise.md",
         "monitoring.md",
         "forensics.md",
-        "questions.md",
-        "logs.md",
     ),
     "How to learn and teach": (
         "see-it.md",
@@ -65,9 +63,7 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "How to read logs and traces with Spark": (
         "kafka-log.md",
-        "spark.md",
         "streaming.md",
-        "analysis.md",
     ),
     "Reference": (
         "cli.md",
@@ -82,10 +78,12 @@ KINDS: Final[Mapping[str, tuple[str, ...]]] = {
         "fault-points.md",
         "scenarios.md",
         "checkers.md",
+        "histories.md",
         "metrics.md",
         "trace-kinds.md",
         "trace-tables.md",
         "kafka-log-tables.md",
+        "logs-reference.md",
         "admin-client.md",
         "kip-text.md",
         "public-api.md",

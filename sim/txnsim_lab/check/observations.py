@@ -3,7 +3,8 @@ answers came. They are the vocabulary of a history.
 
 An observation is a request of a client or an operator and its answer. It holds nothing that only a
 broker can know, so histories of a real Kafka have the same vocabulary. The JSON form of each (one
-object, ``seen`` names the kind) is in docs/checkers.md.
+object, ``seen`` names the kind) is in docs/histories.md, which is made from the types and texts
+here.
 
 The writer chooses the labels. ``transaction`` names one transaction of one program (not a
 transactional id, which has many). ``value`` names one record and is used once in a partition.
@@ -51,11 +52,13 @@ class Observation(
     """When it was seen, and by whom: a client's name. One client asks one thing after the other."""
 
     at_ms: int
+    """When it was seen."""
     who: str
+    """A client that asks one thing after the other: each thread of a program is one."""
     event: int | None = None
     """Index of the trace event behind the observation; None without a trace."""
     asked_ms: int | None = None
-    """When the request was first sent; None where unknown."""
+    """When the request was sent first; None where unknown."""
 
 
 class OnPartition(Observation, frozen=True, kw_only=True):
@@ -91,6 +94,7 @@ class Began(Observation, frozen=True, kw_only=True, tag="began"):
     """A program began a transaction. Nothing is sent."""
 
     transaction: str
+    """The writer's label of one transaction of one program."""
     transactional_id: str
 
 
@@ -112,11 +116,12 @@ class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
     transaction: str | None = None
     """None outside of a transaction."""
     value: str | None
-    """The record's value; None for a tombstone."""
+    """The record's value, once in its partition; None for a tombstone."""
     key: str | None = None
     item: str | None = None
+    """The unit of work that the record stands for, once per topic."""
     of: tuple[Position, ...] = ()
-    """The input records whose output it is."""
+    """The input records whose output it is: of each output of an input partition, or of none."""
     outcome: Outcome = Outcome.OK
     error: str = ""
     offset: int = UNKNOWN_OFFSET
@@ -294,6 +299,7 @@ class Described(Observation, frozen=True, kw_only=True, tag="described"):
 
     transactional_id: str
     state: str = ""
+    """Kafka's name, such as ``PrepareCommit``."""
     producer_id: int = -1
     producer_epoch: int = -1
     timeout_ms: int | None = None
@@ -369,10 +375,13 @@ class Cleaned(OnPartition, frozen=True, kw_only=True, tag="cleaned"):
 
 
 class Deleted(Observation, frozen=True, kw_only=True, tag="deleted"):
-    """A topic was deleted (DeleteTopics). A new topic of the same name is another topic."""
+    """A topic was deleted, and no broker names it any more: a controller answers DeleteTopics
+    before all know it. A new topic of the same name is another topic.
+    """
 
     topic: str
     asked_ms: int
+    """When DeleteTopics was sent."""
     outcome: Outcome = Outcome.OK
     error: str = ""
 

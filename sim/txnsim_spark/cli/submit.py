@@ -3,7 +3,7 @@
 ``spark-submit … submit.py logs find-hanging DIR`` is ``txnsim logs find-hanging DIR`` with the
 master and the settings that ``spark-submit`` was given: commands take the running session
 (``txnsim_spark.session``). Workers need the same package, in the Python that ``PYSPARK_PYTHON``
-names. docs/spark.md has the whole line. ``spark-submit`` may run it with a Python that has no
+names. docs/kafka-log.md has the whole line. ``spark-submit`` may run it with a Python that has no
 txnsim; then it says which one to name.
 """
 

@@ -49,7 +49,8 @@ def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
         "analyse",
         help="time to decide, marker delay, LSO lag, late transactions, verification, epoch bumps",
         description="Analyse traces by transaction version and by transactional id"
-        " (docs/analysis.md). Exit status: 0, 1 if some lines could not be read, 2 for a misuse.",
+        " (docs/trace-tables.md). Exit status: 0, 1 if some lines could not be read, 2 for a"
+        " misuse.",
     )
     analyse.add_argument(
         "trace",

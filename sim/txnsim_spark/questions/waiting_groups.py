@@ -25,8 +25,10 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     committed_offset: int
+    """Where the group stands."""
     committed_at_ms: int
     last_stable_offset: int
+    """Of the replica whose word counts, as the high watermark."""
     high_watermark: int
     to_read: int
     """Number of offsets from the position to the last stable offset, still readable."""

@@ -1,5 +1,5 @@
 """``python -m tests.spark.pipeline.analysis_page --write``: the tables of
-docs/analysis.md.
+tests/spark/pipeline/analysis.md.
 
 The words of the page are written by hand; its tables stand between comments and are made from
 the run that ``recorded_run`` records. Without ``--write`` it says what differs.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-PAGE: Final = ROOT / "docs/analysis.md"
+PAGE: Final = ROOT / "tests/spark/pipeline/analysis.md"
 BLOCK: Final = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 COLUMNS: Final = {

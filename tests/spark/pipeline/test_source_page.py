@@ -1,5 +1,6 @@
-"""docs/kafka-log.md, played: its Python is run in order on two small log directories, and what is
-printed is what the page shows. An example that reads a store is left out: test_stores.py has one.
+"""docs/kafka-log.md and docs/streaming.md, played: their Python is run in order on two small log
+directories, and what is printed is what the pages show. An example that reads a store is left out:
+test_stores.py has one.
 
 ``python -m tests.spark.pipeline.test_source_page --write`` puts what is printed now into the page.
 """
@@ -13,6 +14,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -37,10 +39,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "kafka-log.md"
+DOCS: Final = Path(__file__).resolve().parents[3] / "docs"
+PAGE: Final = DOCS / "kafka-log.md"
+PAGES: Final = (PAGE, DOCS / "streaming.md")
 EXAMPLE: Final = re.compile(
-    r"^```python\n(?P<code>(?:(?!s3a://).)*?)^```\n(?:\n```\n(?P<shown>.*?)^```\n)?", re.S | re.M
+    r"^```python\n(?P<code>(?:(?!s3a://|sys\.argv|LagDataSource).)*?)^```\n"
+    r"(?:\n```\n(?P<shown>.*?)^```\n)?",
+    re.S | re.M,
 )
+"""What needs a store, arguments or a cluster is played elsewhere."""
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 
 
@@ -93,7 +100,8 @@ def offsets() -> bytes:
 def played(spark: SparkSession, directory: Path) -> Iterator[tuple[re.Match[str], str]]:
     """Each example with what it prints."""
     known: dict[str, object] = {"spark": spark}
-    for example in EXAMPLE.finditer(PAGE.read_text("utf-8")):
+    texts = [page.read_text("utf-8") for page in PAGES]
+    for example in chain.from_iterable(map(EXAMPLE.finditer, texts)):
         printed = io.StringIO()
         code = re.sub(r"(['\"])shot", rf"\1{directory}/shot", example["code"])
         with contextlib.redirect_stdout(printed):
@@ -132,7 +140,8 @@ def _write() -> None:
         spark = spark_session("local[2]", config={"spark.driver.memory": "1g"})
         examples = {example["code"]: printed for example, printed in played(spark, Path(name))}
         spark.stop()
-    PAGE.write_text(_rewritten(PAGE.read_text("utf-8"), examples), "utf-8")
+    for page in PAGES:
+        page.write_text(_rewritten(page.read_text("utf-8"), examples), "utf-8")
 
 
 if __name__ == "__main__":

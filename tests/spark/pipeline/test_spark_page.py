@@ -1,5 +1,5 @@
-"""docs/spark.md, played: its notebook and its programs, with txnsim in an environment that is not
-activated, in processes that know nothing but the PATH of the system and Java.
+"""docs/kafka-log.md, played: its notebook and its programs, with txnsim in an environment that is
+not activated, in processes that know nothing but the PATH of the system and Java.
 """
 
 from __future__ import annotations
@@ -68,7 +68,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.nightly]
 
 DOCS: Final = REPOSITORY / "docs"
 NOTEBOOK: Final = DOCS / "notebooks" / "find-hanging.ipynb"
-JOB, DELTA = re.findall(r"^```python\n(.*?)^```$", (DOCS / "spark.md").read_text(), re.M | re.S)
+JOB, DELTA = (
+    code
+    for code in re.findall(
+        r"^```python\n(.*?)^```$", (DOCS / "kafka-log.md").read_text(), re.M | re.S
+    )
+    if "sys.argv" in code
+)
 SUBMIT: Final = Path(pyspark.__path__[0]) / "bin" / "spark-submit"
 """Spark's own; the one that pip puts beside Python looks for it first."""
 BATCHES: Final = 6

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_names,
         default=_names(TABLES),
         metavar="TABLE,…",
-        help="tables of docs/kafka-log.md, or all (default %(default)s)",
+        help="tables of docs/kafka-log-tables.md, or all (default %(default)s)",
     )
     parser.add_argument(
         "--format", choices=("parquet",), default="parquet", help="of the files (default parquet)"

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--transactional-id", required=True, metavar="ID", help="whose records")
     add_directories(parser)
     parser.add_argument("--to", type=Path, required=True, metavar="OUT", help="folder to make")
-    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs.md")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
 def _read(args: argparse.Namespace) -> Extracted:

@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="use Spark at this address, for small directories too: local[*], spark://HOST:PORT",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON: docs/forensics.md")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="how many ids are shown (default %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
 def _status(found: Growth) -> int:

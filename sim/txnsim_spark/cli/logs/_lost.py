@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", type=Path, metavar="OUT", help="folder to make, for the records")
     add_as_of(parser)
     add_master(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
 def _read(args: argparse.Namespace) -> Losses:

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("transactional_id", metavar="TRANSACTIONAL_ID", help="whose")
     add_directories(parser)
     add_master(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs.md")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
 def _status(found: Timeline) -> int:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strict", action="store_true", help="a notice is reason enough for exit status 1"
     )
     add_master(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs.md")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,7 +100,7 @@ def _summary(planned: Plan, counts: Counter[str]) -> str:
 
 
 def _told(planned: Plan, found: list[Violation]) -> dict[str, object]:
-    """The JSON of docs/logs.md."""
+    """The JSON of docs/logs-reference.md."""
     return {
         "replicas": planned.replicas,
         "segments": planned.segments,

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_directories(parser)
     add_as_of(parser)
     add_master(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
 def _status(found: Waiting) -> int:

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``logs who`` takes."""
     parser.add_argument("producer_id", type=int, metavar="PRODUCER_ID", help="whose")
     add_directories(parser)
-    parser.add_argument("--json", action="store_true", help="as JSON: docs/questions.md")
+    parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
 def _status(found: Application) -> int:

@@ -51,7 +51,7 @@ def test_json_has_the_documented_fields(
     found = json.loads(capsys.readouterr().out)
     assert tuple(found) == Extracted.__struct_fields__
     assert tuple(found["transactions"][0]) == Lot.__struct_fields__
-    documented = Path("docs/logs.md").read_text()
+    documented = Path("docs/logs-reference.md").read_text()
     assert all(f"`{name}`" in documented for name in (*found, *found["transactions"][0]))
 
 

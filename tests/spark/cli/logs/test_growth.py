@@ -37,7 +37,7 @@ def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFix
     assert tuple(found) == Growth.__struct_fields__
     assert tuple(found["partitions"][0]) == PartitionSize.__struct_fields__
     assert tuple(found["largest"][0]) == IdSize.__struct_fields__
-    documented = Path("docs/questions.md").read_text()
+    documented = Path("docs/logs-reference.md").read_text()
     names = (*found, *found["partitions"][0], *found["largest"][0])
     assert all(f"`{name}`" in documented for name in names)
 

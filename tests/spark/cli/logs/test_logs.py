@@ -242,7 +242,7 @@ def test_waiting_groups_json_has_the_documented_fields(
     found = json.loads(capsys.readouterr().out)
     assert tuple(found) == Waiting.__struct_fields__
     assert tuple(found["waiters"][0]) == Waiter.__struct_fields__
-    documented = Path("docs/questions.md").read_text()
+    documented = Path("docs/logs-reference.md").read_text()
     assert all(f"`{name}`" in documented for name in (*found, *found["waiters"][0]))
 
 

@@ -342,7 +342,7 @@ def test_an_id_that_nobody_knows_has_its_status(
 def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "timeline", "app", str(log_dir), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    documented = Path("docs/logs.md").read_text()
+    documented = Path("docs/logs-reference.md").read_text()
     for value in (told, told["events"][0], told["open"][0]):
         assert all(f"`{name}`" in documented for name in value)
 

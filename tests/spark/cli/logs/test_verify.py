@@ -56,7 +56,7 @@ def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFix
     assert list(told) == ["replicas", "segments", "bytes", "findings"]
     (finding,) = told["findings"]
     assert (finding["rule"], finding["severity"]) == ("unreadable-file", "error")
-    documented = Path("docs/logs.md").read_text()
+    documented = Path("docs/logs-reference.md").read_text()
     assert all(f"`{name}`" in documented for name in (*told, *finding))
 
 

@@ -56,5 +56,5 @@ def test_json_has_the_documented_fields(log_dir: str, capsys: pytest.CaptureFixt
     kinds = (Application, Bump, Written, Neighbour)
     told = (found, found["last_bump"], found["written"][0], found["neighbours"][0])
     assert [tuple(one) for one in told] == [kind.__struct_fields__ for kind in kinds]
-    documented = Path("docs/questions.md").read_text()
+    documented = Path("docs/logs-reference.md").read_text()
     assert all(f"`{name}`" in documented for one in told for name in one)
