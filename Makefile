@@ -16,7 +16,7 @@ help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
 	@echo 'make demo         watch a transaction hang, be found and be repaired'
 	@echo 'make site         write the documents as a web site with search, the simulator within, to public/ (Node.js)'
-	@echo 'make handouts     write sheets, answers and slides for a class to handouts/, as HTML and PDF (Chromium)'
+	@echo 'make handouts     write sheets, answers, slides and a notebook for a class to handouts/ (PDF with Chromium)'
 	@echo 'make dev          install into .venv what the tests need; then: .venv/bin/python -m pytest PATH'
 	@echo 'make test         the whole check: format, lint, types, layers, all tests, real Python clients'
 	@echo 'make check        the same without slow tests and clients'

@@ -4,7 +4,9 @@
   picture at its end; then the exercises by degree;
 - ``answers.html``: the same with all answers, for the teacher;
 - ``slides.html``: the ten pictures, a slide each, as plain HTML to be edited;
-- each as PDF, where a Chromium is on this machine.
+- each as PDF, where a Chromium is on this machine;
+- ``class.ipynb``: a notebook for learners, with the simulator in its own process; with all answers:
+  ``class-answers.ipynb``.
 
 Lessons are those of ``txnsim lesson``, pictures those of docs/ten-pictures.md.
 """
@@ -13,13 +15,15 @@ from __future__ import annotations
 
 import argparse
 import html
+import json
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from markdown import markdown
 
@@ -99,7 +103,7 @@ AIMS: Final = {
     ),
 }  # fmt: skip
 PARTS: Final = ROOT / "tests/support/handouts"
-"""Styles, and what turns slides."""
+"""Styles, what turns slides, and the notebook."""
 
 
 def sheets(*, with_answers: bool) -> str:
@@ -170,6 +174,27 @@ def slides() -> str:
     return _page(title, "slides", "\n".join(parts) + f"<script>{moves}</script>")
 
 
+def notebook(*, with_answers: bool) -> dict[str, Any]:
+    """For Jupyter."""
+    cells = []
+    program = (PARTS / "class_notebook.py").read_text("utf-8")
+    for number, cell in enumerate(re.split(r"(?m)^# %%", program)[1:]):
+        kind, _, text = cell.partition("\n")
+        text = re.sub(r"  # fmt: skip$", "", text.strip(), flags=re.MULTILINE)
+        one: dict[str, Any] = {"cell_type": "code", "execution_count": None, "outputs": []}
+        if kind.strip() == "[markdown]":
+            one = {"cell_type": "markdown"}
+            text = re.sub(r"(?m)^# ?", "", text)
+        elif not with_answers:
+            text = re.sub(r"(?m)^(\w+ = ).*(  # yours)", r"\1None\2", text)
+            if kind.strip() == "exercise":
+                text = "\n".join(takewhile(lambda line: line.startswith("#"), text.splitlines()))
+        source = text.splitlines(keepends=True)
+        cells.append(one | {"id": f"cell-{number}", "metadata": {}, "source": source})
+    kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    return {"cells": cells, "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+
+
 def _page(title: str, kind: str, body: str) -> str:
     style = (PARTS / f"{kind}.css").read_text("utf-8")
     return (
@@ -214,6 +239,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         (folder / name).write_text(text, "utf-8")
         if CHROMIUM is not None:
             print_pdf(folder / name)
+    for name, with_answers in (("class", False), ("class-answers", True)):
+        made_here = json.dumps(notebook(with_answers=with_answers), indent=1, ensure_ascii=False)
+        (folder / f"{name}.ipynb").write_text(made_here + "\n", "utf-8")
     told = "" if CHROMIUM else "; for PDF print them from a browser: this machine has no Chromium"
     print(f"{', '.join(sorted(one.name for one in folder.iterdir()))} in {folder}{told}")
     return 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from tests import handouts
 from tests.handouts import AIMS
 from tests.support.ten_pictures import PICTURES
+from txnsim_lab.cli._teaching.handed_in import table
 from txnsim_lab.scenario.teaching.lessons import lessons
 
 
@@ -59,3 +63,52 @@ def test_chromium_prints_the_slides_a_page_each(tmp_path: Path) -> None:
     handouts.print_pdf(page)
     printed = page.with_suffix(".pdf").read_bytes()
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == len(PICTURES) + 1
+
+
+# The notebook
+
+
+def code(*, with_answers: bool) -> list[str]:
+    cells = handouts.notebook(with_answers=with_answers)["cells"]
+    return ["".join(one["source"]) for one in cells if one["cell_type"] == "code"]
+
+
+def test_a_learners_notebook_has_no_answer() -> None:
+    given, told = code(with_answers=False), code(with_answers=True)
+    assert len(given) == len(told)
+    changed = [(mine, theirs) for mine, theirs in zip(given, told, strict=True) if mine != theirs]
+    assert len(changed) == 10
+    for mine, _ in changed:
+        assert "None  # yours" in mine or re.fullmatch(r"(#.*\n?)+", mine), mine
+    assert sum(mine.startswith("# ●") for mine, _ in changed) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.clients
+@pytest.mark.parametrize(
+    ("with_answers", "row"),
+    [(True, ("6 of 6", "✓✓✓✓✓✓", "4")), (False, ("0 of 6", "✕✕✕✕✕✕", "0"))],
+    ids=["with answers", "without"],
+)
+def test_the_cells_run_to_the_end_and_the_teacher_reads_what_came_of_it(
+    with_answers: bool, row: tuple[str, ...], tmp_path: Path
+) -> None:
+    program = "\n\n".join(code(with_answers=with_answers))
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (read,) = table(tmp_path.glob("*-notebook.json"))
+    assert (read["right"], read["predictions"], read["goals"]) == row
+
+
+@pytest.mark.nightly
+def test_jupyter_runs_the_notebook(tmp_path: Path) -> None:
+    nbformat = pytest.importorskip("nbformat", reason="the dependency group notebook")
+    nbclient = pytest.importorskip("nbclient", reason="the dependency group notebook")
+    text = json.dumps(handouts.notebook(with_answers=True))
+    made = nbformat.reads(text, as_version=4)
+    nbformat.validate(made)
+    nbclient.NotebookClient(made, timeout=600, resources={"metadata": {"path": tmp_path}}).execute()
+    (read,) = table(tmp_path.glob("*-notebook.json"))
+    assert (read["right"], read["goals"]) == ("6 of 6", "4")

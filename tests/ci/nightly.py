@@ -86,8 +86,12 @@ def repeated(deadline: Deadline) -> PartOutcome:
 
 
 def lessons_and_site(deadline: Deadline) -> PartOutcome:
-    """Every lesson in a browser, the site without a network, every run in its WebAssembly."""
-    return in_a_browser("browser and nightly", deadline)
+    """Every lesson in a browser, the site without a network, every run in its WebAssembly; the
+    notebook for a class in Jupyter.
+    """
+    verdict = in_a_browser("browser and nightly", deadline) + installed("notebook", deadline)
+    chosen = ("tests/test_handouts.py", "-m", "nightly")
+    return verdict + _drawn("notebook for a class", *chosen, deadline=deadline)
 
 
 def toolchains(deadline: Deadline) -> PartOutcome:

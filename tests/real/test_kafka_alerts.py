@@ -9,6 +9,7 @@ import json
 import subprocess
 import time  # noqa: TID251 - a real broker's clock
 import urllib.request
+import uuid
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ from tests.support.kafka_monitoring import FOLDER, exported
 from tests.support.promtool import is_to_be_had, promtool
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.members.share import ShareMember
+from txnsim.client.producer import Producer
 from txnsim.metrics.table import METRICS
 from txnsim.types import TopicPartition
 
@@ -32,7 +36,7 @@ pytestmark = [
 WITHIN_S: Final = 240.0
 """The alert waits for one minute; the rest is a busy machine."""
 CONFIG: Final = """\
-global: {scrape_interval: 1s, evaluation_interval: 1s}
+global: {scrape_interval: 10s, evaluation_interval: 1s}
 rule_files: [%s]
 scrape_configs: [{job_name: kafka, static_configs: [{targets: ["127.0.0.1:%d"]}]}]
 """
@@ -56,11 +60,38 @@ def read(url: str) -> str:
         return str(answer.read().decode())
 
 
-async def hang(bootstrap: str) -> None:
+async def hang(bootstrap: str, metrics: str) -> str:
+    """A hanging transaction.
+
+    Returns:
+        The exporter's page while a share group has a member: with the last one its beans go.
+    """
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
         admin = Admin(cluster)
         await admin.create_topic("orders", partitions=1)
         await make_hanging(admin, TopicPartition("orders", 0), "ghost")
+        return await sharing(cluster, admin, metrics)
+
+
+async def sharing(cluster: Cluster, admin: Admin, metrics: str) -> str:
+    place = TopicPartition("parcels", 0)
+    await admin.create_topic(place.topic, partitions=1)
+    await admin.set_group_config("packers", "share.auto.offset.reset", "earliest")
+    async with Producer(cluster) as producer:
+        await producer.send(place.topic, place.partition, b"one")
+    member = ShareMember(
+        cluster, MemberOptions(group_id="packers", member_id=str(uuid.UUID(int=7)))
+    )
+    await member.subscribe([place.topic], until=frozenset({place}))
+    for _ in range(60):
+        shared = await member.poll(max_wait_ms=500)
+        if any(one.records for one in shared.acquired):
+            break
+    else:
+        raise AssertionError("the share group got no record")
+    text = await asyncio.to_thread(read, metrics)
+    await member.close()
+    return text
 
 
 def firing(port: int) -> dict[str, Any] | None:
@@ -78,8 +109,7 @@ def test_a_hanging_transaction_of_a_real_broker_fires_the_alert(tmp_path: Path) 
     config = tmp_path / "prometheus.yml"
     config.write_text(CONFIG % (ROOT / FOLDER / "alerts-kafka.yml", at))
     with ApacheKafka(jvm_options=("-Xmx512m", option)) as kafka:
-        asyncio.run(hang(kafka.bootstrap))
-        text = read(f"http://127.0.0.1:{at}/metrics")
+        text = asyncio.run(hang(kafka.bootstrap, f"http://127.0.0.1:{at}/metrics"))
         missing = [one.name for one in METRICS if one.kafka and f"\n{exported(one)}" not in text]
         assert missing == []
         command = [str(promtool().with_name("prometheus")), f"--config.file={config}"]

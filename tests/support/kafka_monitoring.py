@@ -2,7 +2,7 @@
 Apache Kafka, made of the table of metrics and of the alerts for the simulator.
 
 A metric of ours that names a bean of Kafka's is exported from there, with Kafka's words in its name
-and in Prometheus' units: seconds. What Kafka does not count has no alert there.
+and in Prometheus' units: seconds and ratios. What Kafka does not count has no alert there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 import yaml
 
 from txnsim.metrics import table
-from txnsim.metrics.table import METRICS, Metric
+from txnsim.metrics.table import METRICS, Kind, Metric
 
 FOLDER: Final = "monitoring/kafka"
 _PROPERTY: Final = re.compile(r"(\w+)=([^,]*)")
@@ -46,7 +46,8 @@ def _properties(metric: Metric) -> dict[str, str]:
 
 def _is_sampled(metric: Metric) -> bool:
     """Kafka keeps a histogram of it."""
-    return (exported(metric) or "").endswith(("_seconds", "_bytes"))
+    by_name = (exported(metric) or "").endswith(("_seconds", "_bytes"))
+    return by_name or metric.kind is Kind.HISTOGRAM
 
 
 def exporter() -> str:
@@ -62,7 +63,9 @@ def exporter() -> str:
         bean = ", ".join(f"{key}={'(.+)' if value == '*' else value}" for key, value in has.items())
         labels = {_snake(key): f"${at}" for at, key in enumerate(asked, 1)}
         said = {"name": name, "help": metric.meaning[0].upper() + metric.meaning[1:]}
-        in_seconds = {"valueFactor": 0.001} if name.endswith("_seconds") else {}
+        factors = {"seconds": 0.001, "ratio": 0.01}
+        factor = factors.get(name.rpartition("_")[2])
+        in_unit = {} if factor is None else {"valueFactor": factor}
         if _is_sampled(metric):
             quantile = {"quantile": f"0.${len(asked) + 1}"}
             rules += [
@@ -72,7 +75,7 @@ def exporter() -> str:
                 {"pattern": f"{domain}<{bean}><>({'|'.join(_QUANTILES)})thPercentile"}
                 | said
                 | {"type": "GAUGE", "labels": labels | quantile}
-                | in_seconds,
+                | in_unit,
             ]
             continue
         attribute = _CONNECTIONS if "name" not in has else "Value"
@@ -176,7 +179,8 @@ def dashboard(ours: str) -> str:
             expression, unit = f"rate({name}{{{here}}}[$__rate_interval])", "ops"
         elif _is_sampled(metric):
             expression = f'{name}{{quantile="0.99",{here}}}'
-            unit = "s" if name.endswith("_seconds") else "bytes"
+            units = {"seconds": "s", "bytes": "bytes", "ratio": "percentunit"}
+            unit = units.get(name.rpartition("_")[2], "short")
         else:
             expression, unit = f"{name}{{{here}}}", "short"
         panel |= {

@@ -37,8 +37,10 @@ class play L0, L1 and L4 yourself.
 _ADVICE: Final = """A link leads to a part: `#lesson=L1&part=3` behind the address of the site, and
 `&present=1` for large type. On paper: `make handouts` writes the sheets of all lessons with goals,
 pictures and exercises by degree, the teacher's copy with all answers, and slides that you can edit,
-each as HTML and PDF. One lesson as Markdown: `txnsim lesson L1 --sheet`, and `--answers`.
-Learners hand in what they predicted with `txnsim lesson L1 --hand-in ada-l1.json`;
+each as HTML and PDF; and a notebook of forty minutes, with the cluster in its own process:
+`pip install '.[demo]' notebook`, then `jupyter notebook handouts/class.ipynb`. One lesson as
+Markdown: `txnsim lesson L1 --sheet`, and `--answers`. Learners hand in what they predicted and
+reached with `txnsim lesson L1 --hand-in ada-l1.json`, or by the notebook's last cell;
 `txnsim lesson --handed-in *.json` is the teacher's table of it.
 
 **Let them predict before they see.** The page does not go on without a prediction. A wrong one that
