@@ -16,6 +16,7 @@ CHECKED: Final = {  # a rule, and what breaks it
     2: r"\b(?:is|are|was|were|be|been|being) told\b",
     3: r"(?i)\b(?:nobody|whoever|whomever|everybody|somebody|someone|whom)\b",
     4: r"(?:^|[.:;]\s|- |\| )Who (?!may ask)[a-z']+ [^?|.]*[.|]|\b(?:to|of|by|for|from|than) who\b",
+    5: r"(?i)\bwhatever\b|\bWhat no \w+ \w+s is\b",
     8: r"(?i)\bone's own\b",
     9: r"\b(?:hears?|heard)\b",
     10: r"\bload (?:of )?\d|\bby turns, load\b|\baims? (?:is|are) (?:not )?met\b",
@@ -48,17 +49,25 @@ SPOKEN: Final = {
     "sim/txnsim_lab/exam/situations/_readers.py": {"the end that it is told"},
 }
 """Sentences of recorded results, which keep their words."""
+COMMENT: Final = re.compile(r"(?ms)/\*.*?\*/|(?:^|(?<=[\s;{},)]))//[^\n]*")
+"""Of JavaScript."""
 
 
 @cache
 def spoken() -> tuple[tuple[str, str], ...]:
-    """What programs print: texts of lessons, and each string of more than a word."""
+    """What programs print: stories, lessons, the page's scripts without their comments, and each
+    string of more than a word.
+    """
     return tuple(_spoken())
 
 
 def _spoken() -> Iterator[tuple[str, str]]:
-    for path in sorted(ROOT.glob("scenarios/lessons/*.yaml")):
-        yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+    for path in sorted(ROOT.glob("scenarios/**/*.yaml")):
+        text = re.sub(r"(?m)^name: .*$", "", path.read_text("utf-8"))
+        yield path.relative_to(ROOT).as_posix(), text
+    for path in sorted(ROOT.glob("sim/txnsim_lab/http/page/static/**/*.js")):
+        if "vendor" not in path.parts:
+            yield path.relative_to(ROOT).as_posix(), COMMENT.sub("", path.read_text("utf-8"))
     for path in sorted(ROOT.glob("sim/**/*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         unspoken = {id(one.value) for one in ast.walk(tree) if isinstance(one, ast.Expr)}

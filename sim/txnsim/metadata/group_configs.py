@@ -42,7 +42,7 @@ from txnsim.share.commands import ShareSettings
 from txnsim.types import BrokerId, IsolationLevel
 
 DEVIATIONS: Final = (
-    "An assignor runs at once, whatever consumer.assignor.offload.enable, "
+    "An assignor runs at once, with any value of consumer.assignor.offload.enable, "
     "share.assignor.offload.enable or streams.assignor.offload.enable say.",
 )
 

@@ -119,7 +119,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "KAFKA-16314",
         "3.8",
         after="a partition outside of the transaction is verified as TRANSACTION_ABORTABLE",
-        before="as INVALID_TXN_STATE, whatever the client understands",
+        before="as INVALID_TXN_STATE, also where the client knows the other error",
     )
     verify_ignores_pending: bool = _switch(
         "KAFKA-14904",

@@ -22,8 +22,8 @@ from txnsim.replica.broker_logs import BrokerLogs, LogKey
 
 DEVIATIONS: Final = (
     "The logs of a cluster share a budget of memory, log_budget_bytes (--log-budget), 1 GiB by "
-    "default; Apache Kafka has disks. At its edge the oldest closed segments go, whatever their "
-    "topic's retention says; compacted topics and all from the first open transaction on stay. "
+    "default; Apache Kafka has disks. At its edge the oldest closed segments go, also before "
+    "their topic's retention; compacted topics and all from the first open transaction on stay. "
     "From half of the budget on an active segment ends at a sixteenth of it.",
 )
 

@@ -59,7 +59,7 @@ TABLES: Final[dict[str, Table]] = {
         """,
     ),
     "events": Table.of(
-        "One row for each event, whatever its kind: also of kinds that this release does not know.",
+        "One row for each event, also of kinds that this release does not know.",
         _RUN,
         _EVENT,
         """

@@ -465,8 +465,8 @@ ABORTS: Final = (moved("app", 7, "Ongoing", "t-0"), moved("app", 7, "PrepareAbor
             "owed",
             "They will agree. The coordinator of app has decided to abort app/1, and owes"
             " markers."
-            " Nothing of it is open on t-0, and the coordinator has yet to hear that its marker is"
-            " written there.",
+            " Nothing of it is open on t-0, and the coordinator does not know yet that its marker"
+            " is written there.",
         ),
         (
             (LEADS, *ABORTS),

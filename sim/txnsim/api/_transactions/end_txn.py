@@ -1,7 +1,7 @@
 """EndTxn (key 26): commit or abort a transaction.
 
 Versions: 2 brings the error PRODUCER_FENCED, 4 TRANSACTION_ABORTABLE. v5 is transactions v2
-(KIP-890): it speaks another protocol, whatever the finalized level, and its answer carries the
+(KIP-890): it speaks another protocol, at each finalized level, and its answer carries the
 identity for the next transaction. Kafka's counterpart: KafkaApis.handleEndTxnRequest.
 """
 

@@ -30,7 +30,7 @@ from txnsim.wire.registry import version_range
 
 DEVIATIONS: Final = (
     "The listener of --kip-text speaks the versions of the release that brokers run by default, "
-    "whatever release its broker runs.",
+    "also where its broker runs another one.",
 )
 
 LISTENER: Final = "KIP_TEXT"

@@ -71,7 +71,7 @@ function ofGroup(now, { one, t, id, places }, index) {
   }
   if (one.verdict === "decided") return { kind: "decided", title: "They will agree.", text: `${who}; ${since}: its marker is still to come.`, id, t };
   if (one.verdict === "alive") return { kind: "alive", title: "They agree.", text: `${who}; ${since}. Its producer can end it, or its timeout will.`, id, t };
-  return { kind: "unknown", title: "It can't be told.", text: `${who}; ${since}. ${one.reason}`, id, t };
+  return { kind: "unknown", title: "It is not known.", text: `${who}; ${since}. ${one.reason}`, id, t };
 }
 
 /** What coordinators have open, or owe, on a partition that has no record of it. */
@@ -79,7 +79,7 @@ function unwritten(now, tp, theirs, index) {
   const graver = new Set(theirs.filter(({ verdict }) => TROUBLE[verdict] <= TROUBLE.decided).map((one) => one.transactional_id));
   const owed = owedIn(now).find((one) => one.tp === tp && now.transactions[one.id] && !graver.has(one.id));
   if (owed) {
-    const text = `The coordinator of ${owed.id} ${belief(coordinated(now, owed.id, index))}. Nothing of it is open on ${tp}, and the coordinator has yet to hear that its marker is written there.`;
+    const text = `The coordinator of ${owed.id} ${belief(coordinated(now, owed.id, index))}. Nothing of it is open on ${tp}, and the coordinator does not know yet that its marker is written there.`;
     return [{ kind: "decided", title: "They will agree.", text, id: owed.id }];
   }
   if (theirs.length) return [];

@@ -91,7 +91,7 @@ function Gaps() {
       <button class="primary" onClick=${record}>Record from now on</button></p>`;
   }
   return html`
-    ${isLive && link.value === "lost" && html`<p class="problem" id="gone">The server does not answer: it has ended, or can't be reached. What you see is the last that it told. The page tries again.</p>`}
+    ${isLive && link.value === "lost" && html`<p class="problem" id="gone">The server does not answer: it has ended, or can't be reached. You see its last state. The page tries again.</p>`}
     ${isLive && replaced.value && html`<p class="gap" id="replaced">Another cluster answers here now. What you see is its own, from its beginning. <button onClick=${() => (replaced.value = false)}>Close</button></p>`}
     ${first > 0 && html`<p class="gap" id="gap">What happened before event #${first} is no longer kept: the recording begins there with a snapshot of the cluster.
       ${isLive && html` The server keeps the newest events; the setting <code>trace_ring_bytes</code> makes it keep more.`}</p>`}
