@@ -1,4 +1,4 @@
-"""DescribeQuorum (key 55): the voters of the metadata log and those who follow it (KIP-595).
+"""DescribeQuorum (key 55): the voters and the followers of the metadata log (KIP-595).
 
 Versions: 1 the times of the last fetches, 2 directory ids, error messages, addresses of the nodes
 (KIP-853). Only partition 0 of ``__cluster_metadata`` has a quorum, and only when it is asked for

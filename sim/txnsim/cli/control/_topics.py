@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         one.add_argument("topic", metavar="NAME")
     move = actions.add_parser("move-leader", help="hand a partition to another in-sync replica")
     move.add_argument("partition", type=topic_partition, metavar="TOPIC-PARTITION")
-    move.add_argument("broker", type=int, metavar="BROKER", help="who is to lead")
+    move.add_argument("broker", type=int, metavar="BROKER", help="the next leader")
     for one in (listing, create, describe, delete, move):
         add_port(one)
 

@@ -75,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what was done to the run besides its story, as the page gives it (Share); one run"
         " and one take",
     )
-    _player_options(run_some.add_argument_group("who plays"))
+    _player_options(run_some.add_argument_group("player"))
     run_some.add_argument("--quiet", action="store_true", help="the table only")
     matrix = commands.add_parser(
         "matrix", help="run every scenario in every mode: anomaly by mode, expected and observed"
@@ -128,7 +128,7 @@ def _player_options(parser: argparse._ArgumentGroup) -> None:
     player = parser.add_mutually_exclusive_group()
     player.add_argument(
         "--player",
-        help="who plays the application: own, kafka-python; implies --real",
+        help="what plays the application: own, kafka-python; implies --real",
     )
     player.add_argument(
         "--program",
