@@ -53,6 +53,7 @@ from txnsim.metrics.table import METRICS, Metric
 from txnsim.releases._kafka import REFERENCE
 from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.wire.apis import APIS, api_name
+from txnsim_lab.campaigns import COLUMNS as CAMPAIGN_COLUMNS
 from txnsim_lab.check.observations import Observation, Seen
 from txnsim_spark.extract import Extracted
 from txnsim_spark.forensics.findings import Report, json_schema
@@ -362,14 +363,32 @@ def trace_page() -> str | None:
 
 
 def kafka_log_tables_page() -> str:
-    """The tables of the data source."""
+    """The tables of the data source, of streams and of campaigns."""
     lag = importlib.import_module("txnsim_spark.streaming.lag_source").LAG  # imports pyspark
+    more = (
+        (
+            "Alerts",
+            "A row per alert of [`txnsim stream`](streaming.md#alerts).",
+            ALERT_TABLE.columns,
+        ),
+        (
+            "kafka_lso_lag",
+            "A row per partition and probe of [the source](streaming.md"
+            "#from-python-and-in-your-own-stream).",
+            lag.columns,
+        ),
+        (
+            "Campaigns",
+            "A row per seed of [`txnsim campaign run`](simulate.md#a-campaign).",
+            CAMPAIGN_COLUMNS,
+        ),
+    )
     return _page(
         "sim/txnsim_spark/schemas.py",
         "Tables of kafka_log",
         """\
 What [the data source `kafka_log`](kafka-log.md) has, as its option `table` names it; behind them
-the tables of [streams](streaming.md). Types are
+the tables of [streams](streaming.md) and [campaigns](simulate.md#a-campaign). Types are
 Spark's; what there is none of is null. Times are milliseconds since 1970, in `findings` of
 type `timestamp`. `__cluster_metadata`,
 where a controller's log lies beside a broker's, is a topic like others.""",
@@ -381,31 +400,14 @@ where a controller's log lies beside a broker's, is a topic like others.""",
             ),
         ),
         *(
-            f"## {name}\n\n{table.about}\n\n"
-            + _table(
-                ("Column", "Type", "Meaning"),
-                ((f"`{one.name}`", f"`{one.type}`", one.meaning) for one in table.columns),
-            )
-            for name, table in LOG_TABLES.items()
-        ),
-        *(
             f"## {title}\n\n{about}\n\n"
             + _table(
                 ("Column", "Type", "Meaning"),
-                ((f"`{one.name}`", f"`{one.type}`", one.meaning) for one in table.columns),
+                ((f"`{one.name}`", f"`{one.type}`", one.meaning) for one in columns),
             )
-            for title, about, table in (
-                (
-                    "Alerts",
-                    "A row per alert of [`txnsim stream`](streaming.md#alerts).",
-                    ALERT_TABLE,
-                ),
-                (
-                    "kafka_lso_lag",
-                    "A row per partition and probe of [the source](streaming.md"
-                    "#from-python-and-in-your-own-stream).",
-                    lag,
-                ),
+            for title, about, columns in (
+                *((name, table.about, table.columns) for name, table in LOG_TABLES.items()),
+                *more,
             )
         ),
     )

@@ -160,9 +160,3 @@ def test_whatever_becomes_of_a_seed_is_a_row(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(campaigns, "row_of", refuse)
     assert record_of(2, Wanted(), 60)["failure"] == "no-cluster: no such cluster"
-
-
-def test_the_page_has_every_column() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "simulate.md").read_text()
-    lines = [line for line in page.splitlines() if line.startswith("| `")]
-    assert lines == [f"| `{one.name}` | `{one.type}` | {one.meaning} |" for one in COLUMNS]
