@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.call_counts import counter
 from benchmarks.call_counts import counts as counts_of
+from txnsim.group import assignors
 from txnsim.group.assignors import ASSIGNORS, RANGE, UNIFORM, Subscriber, Target, assign_simple
 
 A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
@@ -251,3 +252,23 @@ def test_every_partition_is_shared_by_about_as_many(owned: list[frozenset[Part]]
     assert max(sizes) - min(sizes) <= 1
     holders = [sum((A, index) in mine for mine in target.values()) for index in range(3)]
     assert max(holders) <= -(-len(members) // 3)
+
+
+TANGLED = [
+    member("a", A, owned=frozenset((A, index) for index in range(9))),
+    member("b", A, B),
+    member("c", B, owned=frozenset((B, index) for index in range(1))),
+]
+
+
+@pytest.mark.parametrize(("limit", "at_most"), [("_ROUNDS_MAX", 0), ("_STEPS_MAX", -1)])
+def test_evening_out_ends_after_so_many_rounds_and_steps(
+    monkeypatch: pytest.MonkeyPatch, limit: str, at_most: int
+) -> None:
+    counts = {A: 9, B: 1}
+    even = ASSIGNORS[UNIFORM](TANGLED, counts)
+    assert len(even["a"]) - len(even["b"]) <= 1
+    monkeypatch.setattr(assignors, limit, at_most)
+    uneven = ASSIGNORS[UNIFORM](TANGLED, counts)
+    assert len(uneven["a"]) - len(uneven["b"]) > 1
+    assert sum(map(len, uneven.values())) == 10

@@ -7,6 +7,7 @@ import pytest
 from tests.support.consumer_groups import GROUP, NOW, ConsumerDriver, image, parts
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group._consumer_members import check_heartbeat
+from txnsim.group._tally import REGEXES_MAX
 from txnsim.group.commands import (
     ConsumerHeartbeat,
     ConsumerOutcome,
@@ -507,6 +508,16 @@ def test_an_expression_that_is_none_is_refused() -> None:
     assert isinstance(refusal, Rejection)
     assert refusal.error is ErrorCode.invalid_regular_expression
     assert "SubscribedTopicRegex `(` is not a valid regular expression" in refusal.reason
+
+
+def test_a_group_has_so_many_expressions_and_no_more() -> None:
+    driver = ConsumerDriver()
+    for number in range(REGEXES_MAX):
+        assert not isinstance(driver.join(f"m{number}", topic_regex=f"t{number}"), Rejection)
+    refusal = driver.join("last", topic_regex="one.more")
+    assert isinstance(refusal, Rejection)
+    assert refusal.error is ErrorCode.invalid_regular_expression
+    assert f"the group has {REGEXES_MAX} others" in refusal.reason
 
 
 def test_an_expression_that_is_known_already_counts_at_once() -> None:

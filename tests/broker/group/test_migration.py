@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.broker.group.test_subscription import subscription
 from tests.support.consumer_groups import ConsumerDriver, image, parts
 from tests.support.group_api import SUBSCRIPTION
 from tests.support.groups import GROUP, NOW, ClassicDriver
@@ -11,7 +12,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.migration import assignment_for, downgrade, may_downgrade, upgrade
-from txnsim.group.subscription import read_assignment, write_assignment
+from txnsim.group.subscription import ELEMENTS_MAX, NAMES_MAX, read_assignment, write_assignment
 
 IMAGE = image(orders=3)
 PROTOCOLS = (("range", SUBSCRIPTION),)
@@ -74,6 +75,19 @@ def test_not_every_group_can_be_upgraded(group: ClassicGroup, max_size: int) -> 
     refused = upgrade(group, max_size=max_size, image=IMAGE)
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.group_id_not_found
+
+
+def test_members_with_very_many_topics_are_not_read_again_for_each_heartbeat() -> None:
+    driver = ClassicDriver()
+    for number in range(NAMES_MAX // ELEMENTS_MAX + 1):
+        names = [b"%d-%d" % (number, index) for index in range(ELEMENTS_MAX)]
+        joined = subscription(*names)
+        driver.join(protocols=(("range", joined),), instance=f"i{number}")
+    group = driver.group
+    refused = upgrade(group, max_size=100, image=IMAGE)
+    assert isinstance(refused, Rejection)
+    assert refused is group.not_upgradable
+    assert upgrade(group, max_size=100, image=IMAGE) is refused
 
 
 @pytest.mark.parametrize(

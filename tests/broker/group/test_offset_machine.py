@@ -521,8 +521,8 @@ def test_records_of_the_consumer_protocol_make_its_group_and_take_it_away() -> N
     assert (group.epoch, list(group.members)) == (3, ["m"])
     assert position(shard) == 5
     log.add(SubscriptionDeleted(group_id="g", member_id="m"), EpochDeleted(group_id="g"))
-    log.add(EpochDeleted(group_id="g"))
-    assert log.load().groups == {}
+    log.add(SubscriptionDeleted(group_id="g", member_id="m"), EpochDeleted(group_id="g"))
+    assert log.load().groups == {}, "the second tombstone finds nothing to remove"
 
 
 def test_a_group_of_the_consumer_protocol_takes_commits() -> None:

@@ -175,3 +175,38 @@ def test_what_a_marker_will_decide_can_be_asked() -> None:
     assert offsets.pending_of(PID) == (("g", P0, 5),)
     end(offsets, at=1)
     assert offsets.pending_of(PID) == ()
+
+
+def test_positions_are_counted_and_found_by_group_and_topic() -> None:
+    offsets = Offsets()
+    commit(offsets, 5, at=0)
+    commit(offsets, 6, at=1, where=P1, pid=PID)
+    assert (offsets.count_in("g"), offsets.places_in("g")) == (1, (P0,))
+    assert (offsets.count_of("t"), offsets.places_of("t")) == (2, (("g", P0), ("g", P1)))
+    assert (offsets.count_in("other"), offsets.places_in("other")) == (0, ())
+    assert (offsets.count_of("other"), offsets.places_of("other")) == (0, ())
+
+
+def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_not() -> None:
+    offsets = Offsets()
+    commit(offsets, 5, at=0)
+    commit(offsets, 6, at=1, where=P1, pid=PID)
+    offsets.topic_deleted("t", end_offset=2)
+    assert position(offsets) is None
+    assert not list(offsets.all_committed("g"))
+    assert offsets.is_deleted("g", P0)
+    assert offsets.is_deleted("g", P1)
+    commit(offsets, 1, at=2)
+    commit(offsets, 2, at=3, where=P1, pid=PID)
+    assert position(offsets) == 1
+    assert not offsets.is_deleted("g", P0)
+    assert not offsets.is_deleted("g", P1)
+
+
+def test_a_tombstone_that_is_not_replicated_is_of_no_topic() -> None:
+    offsets = Offsets()
+    commit(offsets, 5, at=0)
+    delete(offsets, at=1, replicated=1)
+    offsets.topic_deleted("t", end_offset=2)
+    assert position(offsets) is None
+    assert position(offsets, below=1) is not None

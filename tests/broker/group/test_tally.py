@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.consumer_groups import image
 from txnsim.errors import ErrorCode
 from txnsim.group._tally import NAMES_MAX, Tally
-from txnsim.group._topics_hash import topics_hash
+from txnsim.group._topics_hash import TopicsHash, topics_hash
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
 from txnsim.group.consumer_records import (
     ClassicMetadata,
@@ -101,3 +102,15 @@ def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
     refused = tally.refusal(frozenset({"one more"}))
     assert refused is not None
     assert refused.error is ErrorCode.group_max_size_reached
+
+
+def test_where_other_topics_changed_nothing_is_counted_anew() -> None:
+    before = image(a=1, b=2)
+    counted = TopicsHash()
+    counted.refresh({"a": 1}, before)
+    wanted = topics_hash({"a"}, before)
+    same_topics = msgspec.structs.replace(before, offset=before.offset + 1)
+    others = msgspec.structs.replace(before, topics={**before.topics, "c": before.topics["b"]})
+    for seen in (same_topics, others):
+        counted.refresh({"a": 1}, seen)
+        assert counted.value_with((), (), seen) == wanted

@@ -17,6 +17,7 @@ from txnsim.metadata.group_configs import (
     group_intervals,
     group_refusal,
     group_values,
+    share_intervals,
     streams_configs,
 )
 from txnsim.metadata.image import (
@@ -532,6 +533,12 @@ def test_members_are_held_to_what_their_group_says() -> None:
     assert group_intervals(None, DEFAULTS) == GroupIntervals(45_000, 5_000, 1_000)
     own = {SESSION: "50000", "consumer.assignment.interval.ms": "0"}
     assert group_intervals(own, DEFAULTS) == GroupIntervals(50_000, 5_000, 0)
+
+
+def test_members_of_a_share_group_are_held_to_its_own_configs() -> None:
+    assert share_intervals(None, DEFAULTS) == GroupIntervals(45_000, 5_000, 1_000)
+    own = {"share.session.timeout.ms": "50000", "share.heartbeat.interval.ms": "6000"}
+    assert share_intervals(own, DEFAULTS) == GroupIntervals(50_000, 6_000, 1_000)
 
 
 def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:

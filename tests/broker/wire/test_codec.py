@@ -415,6 +415,27 @@ def counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
     return at_once(read_in_steps(request_class(key, version), body, 0, elements=allowed))
 
 
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({"topic": []}, "FetchRequest has no field topic"),
+        ({"topics": [{"name": "t"}]}, "FetchRequest.topics has no field name"),
+        ({"replica_state": {"id": 1}}, "FetchRequest.replica_state has no field id"),
+    ],
+)
+def test_a_field_that_no_version_has_is_refused_with_its_place(
+    values: dict[str, Any], place: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{place}; it has "):
+        message_from(request_class(1, 17), values)
+
+
+def test_a_field_of_one_message_is_made_of_its_fields_or_is_null() -> None:
+    state = message_from(request_class(1, 17), {"replica_state": {"replica_id": 3}}).replica_state
+    assert (state.replica_id, state.replica_epoch) == (3, -1)
+    assert message_from(request_class(88, 0), {"topology": None}).topology is None
+
+
 def test_the_elements_of_all_arrays_count() -> None:
     # AddPartitionsToTxn v0: two topics, of two partitions and of one.
     body = encode_body(

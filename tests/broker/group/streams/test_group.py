@@ -270,7 +270,7 @@ class Life(RuleBasedStateMachine):
             return
         owned = member.assigned.tasks
         if keeps and member.pending_revocation.active:
-            owned = Tasks(active=owned.active | member.pending_revocation.active)
+            owned = Tasks(active=owned.active | member.pending_revocation.tasks.active)
         found = self.driver.send(
             member_id,
             member.member_epoch,
