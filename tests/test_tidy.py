@@ -73,6 +73,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/http/site/_stand_ins/*.py": "tests/lab/browser/test_site.py",
     "sim/txnsim_lab/http/_runs/run_requests.py": "tests/lab/http/runs/test_runs.py",
     "sim/txnsim_lab/scenario/driven.py": "tests/lab/http/runs/test_driven_runs.py",
+    "sim/txnsim/interbroker/dead_letters.py": "tests/broker/codec/test_peer_codec.py",
     "sim/txnsim/interbroker/lifecycle.py": "tests/broker/test_settings.py",
     "sim/txnsim/interbroker/replication.py": "tests/broker/test_settings.py",
     "sim/txnsim/interbroker/share_state.py": "tests/broker/test_settings.py",

@@ -157,6 +157,18 @@ def streams_killed_at(level: int) -> Ask:
     return ask
 
 
+def share_consumers(deadline: Deadline) -> PartOutcome:
+    """Java's share consumer is told what a real Kafka told it; then it, librdkafka's and franz-go's
+    while brokers are killed and leaders and coordinators move.
+    """
+    where = "share consumers"
+    verdict = _real(
+        f"{where}, stories", "tests/clients/share/test_share_stories.py", deadline=deadline
+    )
+    words = ("tests.clients.share.kills", "--strikes", "12")
+    return verdict + checks(f"{where} under kills", *words, deadline=deadline)
+
+
 def random_play(deadline: Deadline) -> PartOutcome:
     """The same random requests to a real broker and to ours, answer by answer, at every level."""
     test = "tests/conformance/test_random_play.py"

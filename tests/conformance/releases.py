@@ -57,7 +57,7 @@ ALWAYS_ACCEPTED: Final[Accepted] = (
         "txnsim.api._configs.describe_configs",
     ),
     (
-        r"coordinator/share_states/odd-batches|error_message: 'The share coordinator rejected the",
+        r"coordinator/share_states/odd-batches",
         "txnsim.share_state.decisions",
     ),
 )

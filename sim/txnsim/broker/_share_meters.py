@@ -61,12 +61,17 @@ class GroupMeter:
 class ShareMeter:
     """All share groups at this broker."""
 
-    __slots__ = ("acknowledged", "groups", "load_ms")
+    __slots__ = (
+        *("acknowledged", "groups", "letters_failed", "letters_sent", "letters_written"),
+        "load_ms",
+    )
 
     def __init__(self) -> None:
         self.acknowledged: Counter[int] = Counter()
         """Records by acknowledge type, once they are persisted."""
         self.load_ms = Distribution(MS_BOUNDS)
+        self.letters_failed = self.letters_sent = self.letters_written = 0
+        """Requests with dead letters: given up, and all; and records written by them."""
         self.groups: dict[str, GroupMeter] = {}
         """Those that have share partitions here."""
 

@@ -14,11 +14,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from typing import Final, TypeVar
 
 import msgspec
 
-from txnsim.broker._share_meters import GroupMeter, ShareMeter
+from txnsim.broker._dead_letters import DeadLetters
+from txnsim.broker._share_meters import GroupMeter
 from txnsim.broker._share_persister import SharePersister
 from txnsim.broker.look_ahead import LookAhead
 from txnsim.errors import ErrorCode, Rejection
@@ -34,6 +36,7 @@ from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.tasks import Pending, settled
 from txnsim.runtime.trace import Tracer
+from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AcknowledgementBatch,
@@ -59,11 +62,6 @@ Watched = ShareKey | TopicPartition
 """What a ShareFetch waits for: a change of the share partition, or of the log."""
 Refuse = Callable[[Rejection], object]
 """Is called where a share partition can't be loaded."""
-
-DEVIATIONS: Final = (
-    "Dead letters are not copied: errors.deadletterqueue.topic.name has no effect, and records "
-    "that are rejected or were delivered too often are archived at once.",
-)
 
 _NO_MORE: Final[Mapping[str, object]] = {}
 _NOT_HERE: Final = Rejection(
@@ -115,6 +113,7 @@ class SharePartitions:
         settings: Callable[[], Settings],
         replicas: Replicas,
         persister: SharePersister,
+        letters: DeadLetters,
         purgatory: Purgatory[Watched],
         crossings: Crossings,
         tracer: Tracer,
@@ -127,6 +126,7 @@ class SharePartitions:
         self._settings = settings
         self._replicas = replicas
         self._persister = persister
+        self._letters = letters
         self._purgatory = purgatory
         self._crossings = crossings
         self._led: dict[ShareKey, LedShare] = {}
@@ -136,7 +136,7 @@ class SharePartitions:
         self._places: dict[TopicPartition, dict[ShareKey, None]] = {}
         self._due: list[tuple[int, int, LedShare]] = []
         self._numbers = count()
-        self.meter: Final = ShareMeter()
+        self.meter: Final = letters.meter
         self._timer: TimerHandle | None = None
         self._timed_ms = 0
         self._is_stopped = False
@@ -157,7 +157,12 @@ class SharePartitions:
         return self._clock.elapsed_ms()
 
     def settings_of(self, group_id: str) -> ShareSettings:
-        return share_settings(self._replicas.image.group_configs.get(group_id), self._settings())
+        image = self._replicas.image
+        return share_settings(
+            image.group_configs.get(group_id),
+            self._settings(),
+            level=image.features.get(SHARE_VERSION, 0),
+        )
 
     # Making and loading
 
@@ -373,8 +378,24 @@ class SharePartitions:
         outcome.resolve(done.rejection)
 
     def _archive(self, led: LedShare, letters: Iterable[DeadLetter]) -> None:
+        found = sorted(letters, key=attrgetter("first_offset"))
+        if found:
+            name = f"dead letters of {led.core.name}"
+            self._tasks.drive(self._send(led, found), settled, name=name)
+
+    async def _send(self, led: LedShare, letters: Sequence[DeadLetter]) -> None:
+        pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
+        group_id = led.core.key.group_id
+        archive = partial(self._archive_letter, led)
+        if self._letters.may_be_sent(group_id):
+            await self._letters.send(group_id, led.place, letters, archive, pace)
+            return
         for letter in letters:
-            self._persist(led, led.core.archive_dead_letter(letter.token))
+            archive(letter)
+            await rest_where_due(pace, 4)
+
+    def _archive_letter(self, led: LedShare, letter: DeadLetter) -> None:
+        self._persist(led, led.core.archive_dead_letter(letter.token))
 
     # Locks: one timer for the share partition whose next one is due first
 
@@ -445,6 +466,7 @@ class SharePartitions:
 
     def stop(self) -> None:
         self._is_stopped = True
+        self._letters.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -20,11 +20,13 @@ from txnsim.broker._coordinator_host import CoordinatorHost, GroupHost
 from txnsim.broker._share_host import ShareHost
 from txnsim.broker._share_persister import SharePersister
 from txnsim.broker.fetch import Fetching
-from txnsim.broker.produce import Producing
-from txnsim.broker.verification import VerificationQueues
+from txnsim.broker.produce import ACKS_ALL, ProduceCommand, ProducePartition, Producing
+from txnsim.broker.verification import TransactionOperation, VerificationQueues
+from txnsim.controller.controller import NewTopic
 from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, InvariantViolation, PeerError, PeerTimeoutError, Rejection
 from txnsim.faults.subjects import Subject
+from txnsim.interbroker.dead_letters import DeadLettersCommand, DeadLettersReply
 from txnsim.interbroker.replication import ReplicaFetchCommand, ReplicaOffsetCommand
 from txnsim.interbroker.transactions import (
     AddPartitionsToTxnCommand,
@@ -41,7 +43,13 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.loggers import Logger
 from txnsim.metadata import configs
 from txnsim.metadata.client_metrics import ClientMetrics
-from txnsim.metadata.image import METADATA_VERSION, NO_LEADER, TRANSACTION_VERSION, ClusterImage
+from txnsim.metadata.image import (
+    METADATA_VERSION,
+    NO_LEADER,
+    TRANSACTION_VERSION,
+    ClusterImage,
+    TopicImage,
+)
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings, TimerGate, timer_gate
 from txnsim.node.image_intake import ImageIntake
@@ -53,6 +61,7 @@ from txnsim.node.peers import (
     CONTROLLER_ID,
     FETCH,
     LIST_OFFSETS,
+    PRODUCE,
     SHARE_STATE,
     WRITE_TXN_MARKERS,
     Peers,
@@ -93,6 +102,7 @@ from txnsim.types import (
     TransactionalId,
     TransactionVersion,
 )
+from txnsim.wire.batch_header import read_batch_header
 
 if TYPE_CHECKING:
     from txnsim.broker._share_partitions import Watched
@@ -102,6 +112,8 @@ if TYPE_CHECKING:
 
 _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
 _log: Final = Logger("txnsim.cluster")
+DEAD_LETTERS_TIMEOUT_MS: Final = 30_000
+"""Of a Produce of dead letters."""
 SHARES_AT_ONCE: Final = 32
 """Share partitions up to which a request of a share coordinator has no breaks."""
 
@@ -456,6 +468,8 @@ class Broker:
     @cached_property
     def share_fetching(self) -> ShareFetching:
         """ShareFetch and ShareAcknowledge at this leader; the first request creates it."""
+        from txnsim.broker._dead_letters import DeadLetters
+        from txnsim.broker._share_meters import ShareMeter
         from txnsim.broker._share_partitions import SharePartitions
         from txnsim.broker.share_fetch import ShareFetching
 
@@ -472,6 +486,17 @@ class Broker:
                 settings=lambda: self.settings,
                 replicas=self.replicas,
                 persister=self.share_persister,
+                letters=DeadLetters(
+                    replicas=self.replicas,
+                    peers=self.peers,
+                    settings=lambda: self.settings,
+                    leader_of=self._leader_or_none,
+                    make_topic=self._make_topic,
+                    clock=environment.clock,
+                    tasks=environment.tasks,
+                    draw=environment.rng.stream(f"dead-letters.b{self.broker_id}").uniform,
+                    meter=ShareMeter(),
+                ),
                 purgatory=purgatory,
                 crossings=self.crossings,
                 tracer=environment.tracer,
@@ -522,6 +547,8 @@ class Broker:
             return self.write_txn_markers(command)
         if api_key == LIST_OFFSETS and isinstance(command, ReplicaOffsetCommand):
             return at_once(self.replica_sessions.offset(command))
+        if api_key == PRODUCE and isinstance(command, DeadLettersCommand):
+            return self.append_dead_letters(command)
         if api_key in SHARE_STATE and isinstance(command, tuple):
             return self.share_state(api_key, command)
         raise InvariantViolation(
@@ -575,6 +602,25 @@ class Broker:
             results.append((transaction.transactional_id, errors))
         return AddPartitionsToTxnReply(results=tuple(results))
 
+    async def append_dead_letters(self, command: DeadLettersCommand) -> DeadLettersReply:
+        """Append letters that come in a Produce of acks=all."""
+        place = command.topic_partition
+        part = ProducePartition(
+            topic_partition=place, batch=command.batch, header=read_batch_header(command.batch)
+        )
+        produced = await self.producing.produce(
+            ProduceCommand(
+                transactional_id=None,
+                acks=ACKS_ALL,
+                timeout_ms=DEAD_LETTERS_TIMEOUT_MS,
+                operation=TransactionOperation.ADD_PARTITION,
+                partitions=(part,),
+            )
+        )
+        return DeadLettersReply(
+            topic_id=command.topic_id, topic_partition=place, error=produced[place].error
+        )
+
     def share_state(
         self, api_key: int, commands: Sequence[ShareCommand]
     ) -> Coroutine[Any, Any, Sequence[ShareAnswer]]:
@@ -612,6 +658,15 @@ class Broker:
             # (KAFKA-20734)
             return NoLeader.NO_SUCH_PARTITION
         return NoLeader.UNKNOWN
+
+    def _leader_or_none(self, topic_partition: TopicPartition) -> BrokerId | None:
+        leader = self._leader_of(topic_partition)
+        return None if isinstance(leader, NoLeader) else leader
+
+    def _make_topic(self, wanted: NewTopic) -> TopicImage | Rejection:
+        if not self.reaches_controller:
+            return Rejection(error=ErrorCode.not_leader_or_follower, reason="no controller")
+        return self.metadata.create_topic(wanted)
 
     async def _allocate_producer_ids(self) -> AllocateProducerIdsReply:
         return await self.peers.allocate_producer_ids(

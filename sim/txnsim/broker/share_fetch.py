@@ -230,14 +230,19 @@ class _Fetch:
         return self._is_enough
 
     def _check(self, key: Watched) -> bool:
-        """The log or share partition changed. A fetch that completes keeps its fetch locks."""
+        """The log or share partition changed. A fetch that completes keeps the fetch locks of what
+        can be acquired now, and of nothing that comes until it reads (partitionsAcquired).
+        """
         touched = self._by_key[key]
         for led in touched:
             self._look(led)
-        if self._is_enough:
-            for led in touched:
-                self._lock(led)
-        return self._is_enough
+        if not self._is_enough:
+            return False
+        for led in touched:
+            self._lock(led)
+        for known in self._known:
+            self._lock(self._by_key[known][0])
+        return True
 
     @property
     def _is_enough(self) -> bool:
@@ -295,8 +300,11 @@ class _Fetch:
     async def complete(self, pace: Pace | None) -> Outcomes:
         """Read what can be acquired, and acquire it."""
         mine: dict[SharedPartition, int] = {}
+        is_chosen = bool(self._locked)
         for partition, led in self.shares.items():
-            if partition not in self.refused and self._lock(led):
+            if partition in self.refused or (is_chosen and led.core.key not in self._locked):
+                pass
+            elif self._lock(led):
                 mine[partition] = led.core.next_fetch_offset()
             if pace is not None and pace.has_done(1):
                 await pace.rest()

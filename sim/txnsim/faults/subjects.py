@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from txnsim.interbroker.dead_letters import DeadLettersCommand
 from txnsim.interbroker.replication import (
     AlterPartitionCommand,
     ReplicaFetchCommand,
@@ -62,7 +63,10 @@ def subject_of(command: object) -> Subject:
             )
         case ReplicaFetchCommand(followed=followed):
             return Subject(partitions=followed)
-        case ReplicaOffsetCommand(topic_partition=topic_partition):
+        case (
+            ReplicaOffsetCommand(topic_partition=topic_partition)
+            | DeadLettersCommand(topic_partition=topic_partition)
+        ):
             return Subject(partitions=(topic_partition,))
         case AlterPartitionCommand(partitions=changes):
             return Subject(partitions=tuple(change.topic_partition for change in changes))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -103,6 +103,14 @@ _OF_4_4: Final = INTERNAL_GROUP_CONFIGS | {
     "streams.assignor.name",
     "streams.rack.aware.assignment.tags",
 }
+_OF_4_3: Final = frozenset(
+    {
+        *(f"{kind}.assignment.interval.ms" for kind in ("consumer", "share", "streams")),
+        "share.delivery.count.limit",
+        "share.partition.max.record.locks",
+        "share.renew.acknowledge.enable",
+    }
+)
 
 
 class _Way(msgspec.Struct, frozen=True):
@@ -117,10 +125,15 @@ _TODAY: Final = _Way(GROUP_CONFIGS, tells_names=False)
 _BEFORE_4_4: Final = _Way(
     {name: key for name, key in GROUP_CONFIGS.items() if name not in _OF_4_4}, tells_names=True
 )
+_BEFORE_4_3: Final = _Way(
+    {name: key for name, key in _BEFORE_4_4.keys.items() if name not in _OF_4_3}, tells_names=True
+)
 
 
 def _way(rules: Rules) -> _Way:
-    return _TODAY if rules.group_configs_tell_bounds else _BEFORE_4_4
+    if rules.group_configs_tell_bounds:
+        return _TODAY
+    return _BEFORE_4_4 if rules.groups_have_limits else _BEFORE_4_3
 
 
 _BOUNDED: Final = (
@@ -142,6 +155,7 @@ _OF_SHARES: Final = (
 )
 _STREAMS_ASSIGNOR: Final = "sticky"
 _DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
+_COPIES: Final = "errors.deadletterqueue.copy.record.enable"
 _TAGS: Final = "streams.rack.aware.assignment.tags"
 
 _DURATION: Final = re.compile(
@@ -193,14 +207,22 @@ def _with_own(intervals: GroupIntervals, own: Configs, kind: str) -> GroupInterv
     )
 
 
+DEAD_LETTERS_FROM: Final = 2
+"""Level of ``share.version`` that first has dead letter topics."""
 RESET_LATEST: Final = -1
 RESET_EARLIEST: Final = -2
 """Beside these a reset is a timestamp in milliseconds, as in ListOffsets."""
 
 
-def share_settings(own: Configs | None, settings: Settings) -> ShareSettings:
-    """What counts for the records of a share group with these configs, if it has any
-    (ShareGroupConfigProvider).
+def share_settings(
+    own: Configs | None, settings: Settings, *, level: int = DEAD_LETTERS_FROM
+) -> ShareSettings:
+    """What counts for the records of a share group (ShareGroupConfigProvider).
+
+    Args:
+        own: Its configs, if it has any.
+        settings: Of the broker.
+        level: Of ``share.version``.
     """
     broker = ShareSettings(
         delivery_count_limit=settings.group_share_delivery_count_limit,
@@ -218,7 +240,24 @@ def share_settings(own: Configs | None, settings: Settings) -> ShareSettings:
             own.get("share.record.lock.duration.ms", broker.record_lock_duration_ms)
         ),
         is_renew_enabled=own.get("share.renew.acknowledge.enable", "true").lower() == "true",
+        has_dead_letter_topic=level >= DEAD_LETTERS_FROM and bool(own.get(_DEAD_LETTERS)),
     )
+
+
+class DeadLetterConfigs(NamedTuple):
+    """Where a share group's dead letters go (KIP-1191)."""
+
+    topic: str = ""
+    """Empty where there is none."""
+    copies_records: bool = False
+    """Key and value of the records are in their letters."""
+
+
+def dead_letter_configs(own: Configs | None) -> DeadLetterConfigs:
+    """What the configs of a share group say of dead letters, if it has any."""
+    if own is None:
+        return DeadLetterConfigs()
+    return DeadLetterConfigs(own.get(_DEAD_LETTERS, ""), own.get(_COPIES, "").lower() == "true")
 
 
 def share_isolation(own: Configs | None) -> IsolationLevel:

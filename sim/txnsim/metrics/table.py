@@ -336,6 +336,32 @@ SHARE_ACKNOWLEDGEMENTS: Final = _counter(
     "back, and each delivery counts towards the limit",
     kafka="kafka.server:type=ShareGroupMetrics,name=RecordAcknowledgementsPerSec,ackType=*",
 )
+DEAD_LETTERS: Final = _counter(
+    "txnsim_share_dead_letters",
+    unit="records",
+    labels=("broker",),
+    meaning="records of share groups that were written to a dead letter topic",
+    advice="rising: consumers reject records, or never finish them",
+    kafka="kafka.server:type=ShareGroupMetrics,name=DeadLetterQueueRecordCount,group=*",
+)
+DEAD_LETTER_REQUESTS: Final = _counter(
+    "txnsim_share_dead_letter_requests",
+    unit="requests",
+    labels=("broker",),
+    meaning="requests with dead letters to leaders of their topics",
+    advice="many beside few dead letters: they are tried again",
+    kafka="kafka.server:type=ShareGroupMetrics,"
+    "name=DeadLetterQueueTotalProduceRequestsPerSec,group=*",
+)
+DEAD_LETTERS_LOST: Final = _counter(
+    "txnsim_share_dead_letters_lost",
+    unit="requests",
+    labels=("broker",),
+    meaning="requests with dead letters that failed for good: their records are in no topic",
+    advice="look for a dead letter topic without leader, or with a small max.message.bytes",
+    kafka="kafka.server:type=ShareGroupMetrics,"
+    "name=DeadLetterQueueFailedProduceRequestsPerSec,group=*",
+)
 SHARE_LOAD_MS: Final = _histogram(
     "txnsim_share_partition_load_seconds",
     **_SECONDS,

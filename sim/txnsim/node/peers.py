@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import PeerDisconnectedError
+from txnsim.interbroker.dead_letters import DeadLettersCommand, DeadLettersReply
 from txnsim.interbroker.lifecycle import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,
@@ -53,6 +54,7 @@ from txnsim.types import BrokerId, TopicPartition
 
 FETCH: Final = FOLLOWER_FETCH.api_key
 LIST_OFFSETS: Final = FOLLOWER_LIST_OFFSETS.api_key
+PRODUCE: Final = exchanges.DEAD_LETTERS.api_key
 ADD_PARTITIONS_TO_TXN: Final = exchanges.ADD_PARTITIONS_TO_TXN.api_key
 WRITE_TXN_MARKERS: Final = exchanges.WRITE_TXN_MARKERS.api_key
 ALTER_PARTITION: Final = exchanges.ALTER_PARTITION.api_key
@@ -218,6 +220,19 @@ class Peers:
             target,
             LIST_OFFSETS,
             self.version(target, LIST_OFFSETS),
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def dead_letters(
+        self, target: BrokerId, command: DeadLettersCommand
+    ) -> Pending[DeadLettersReply]:
+        """Have the leader on ``target`` append a batch of dead letters."""
+        return self._network.ask(
+            self._broker_id,
+            target,
+            PRODUCE,
+            self.version(target, PRODUCE),
             command,
             timeout_ms=self._timeout_ms,
         )

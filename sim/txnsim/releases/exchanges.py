@@ -63,6 +63,7 @@ FOLLOWER_LIST_OFFSETS: Final = Exchange(
 )
 """MetadataVersion.listOffsetRequestVersion."""
 LIST_OFFSETS: Final = Exchange(api_key=2, what="ListOffsets of a group coordinator")
+DEAD_LETTERS: Final = Exchange(api_key=0, what="Produce of dead letters")
 ADD_PARTITIONS_TO_TXN: Final = Exchange(
     api_key=24, what="AddPartitionsToTxn of a leader", unless="verification_follows_peer_version"
 )
@@ -85,7 +86,7 @@ SHARE_STATE: Final = tuple(
 )
 
 EXCHANGES: Final = (
-    *(FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, LIST_OFFSETS),
+    *(FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, LIST_OFFSETS, DEAD_LETTERS),
     *(ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS),
     *(ALTER_PARTITION, BROKER_REGISTRATION, BROKER_HEARTBEAT, ALLOCATE_PRODUCER_IDS),
     *SHARE_STATE,

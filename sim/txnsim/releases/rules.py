@@ -567,6 +567,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "tells the numbers between which a value must be",
         before="they have no such configs, and a refusal tells names of broker configs",
     )
+    groups_have_limits: bool = _switch(
+        "seen on a real 4.2.2",
+        "4.3",
+        after="groups have configs of assignment intervals, and share groups of delivery counts, "
+        "locks and renewals",
+        before="the brokers' configs alone say these, and share groups may always renew",
+    )
     groups_without_configs_go: bool = _switch(
         "seen on a real 4.2.2",
         "4.3",
@@ -659,6 +666,18 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         after="WriteShareGroupState never moves the start offset of a share partition back, nor "
         "the count of complete deliveries behind the same start offset",
         before="both are what the last write says",
+    )
+    share_fetches_tell_unknown_topics: bool = _switch(
+        "seen on a real 4.3.1",
+        "4.4",
+        after="a ShareFetch of an unknown topic id gets UNKNOWN_TOPIC_ID for that topic",
+        before="all that it asks for fails with UNKNOWN_SERVER_ERROR",
+    )
+    share_state_fences_are_brief: bool = _switch(
+        "seen on a real 4.3.1",
+        "4.4",
+        after="a share coordinator tells FENCED_STATE_EPOCH in words of its own",
+        before="in those of the error",
     )
     share_groups_assign_nobody: bool = _switch(
         "seen on a real 4.4.0",

@@ -40,8 +40,7 @@ DEVIATIONS: Final = (
     "The share coordinator refuses a WriteShareGroupState with more than 20,000 batches of a "
     "partition like a record that is too large (UNKNOWN_SERVER_ERROR), also where it is small.",
     "Up to 4.3 a batch of WriteShareGroupState that ends before it begins is kept beside others; "
-    "here it is UNKNOWN_SERVER_ERROR in all releases, as in 4.4. FENCED_STATE_EPOCH has the text "
-    "of 4.4 in all releases.",
+    "here it is UNKNOWN_SERVER_ERROR in all releases, as in 4.4.",
 )
 
 ShareDecision = Decision[ShareRecord, ShareStateError | ShareState | ShareStateSummary, None]
@@ -61,6 +60,9 @@ _TEXTS: Final = {
         "message size the server will accept."
     ),
 }
+_FENCED_BEFORE_4_4: Final = (
+    "The share coordinator rejected the request because the share-group state epoch did not match."
+)
 _TRIPPED: Final = (
     'Unable to write share group state: Cannot invoke "java.lang.Integer.intValue()" because the '
     'return value of "java.util.TreeMap.get(Object)" is null'
@@ -203,7 +205,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def _fence_state(self, key: ShareKey, epoch: int) -> Rejection | None:
         if epoch == NO_EPOCH or self.shard.state_epochs.get(key, epoch) <= epoch:
             return None
-        return _refused(ErrorCode.fenced_state_epoch)
+        if self.shard.rules.share_state_fences_are_brief:
+            return _refused(ErrorCode.fenced_state_epoch)
+        return Rejection(error=ErrorCode.fenced_state_epoch, reason=_FENCED_BEFORE_4_4)
 
     def _check_initialized(self, key: ShareKey, operation: str) -> Rejection | None:
         if key in self.shard.states:

@@ -6,6 +6,7 @@ What one broker answers at once is in the casebook (``leader/shares``).
 from __future__ import annotations
 
 import asyncio
+import uuid
 from typing import Any
 
 import pytest
@@ -409,6 +410,24 @@ async def test_sessions_have_a_bound_of_partitions(cluster: VirtualCluster) -> N
     answer = await member.fetch(of=(0, 1, 2))
     assert answer.error_code is ErrorCode.share_session_limit_reached
     assert isinstance(member.api.broker.share_fetching.sessions.find(_key(member)), Rejection)
+
+
+def test_up_to_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
+    unknown = {
+        "topic_id": uuid.UUID(int=7),
+        "partitions": [{"partition_index": 0, "acknowledgement_batches": []}],
+    }
+
+    async def play(cluster: VirtualCluster) -> tuple[str, list[str]]:
+        member = await member_of(cluster, 1)
+        await member.fetch(of=(0,))
+        answer = await member.fetch(topics=[unknown])
+        told = [one.error_code.name for topic in answer.responses for one in topic.partitions]
+        return answer.error_code.name, told
+
+    before = {"share_fetches_tell_unknown_topics": False}
+    assert run_cluster(play, brokers=1) == ("none", ["unknown_topic_id"])
+    assert run_cluster(play, brokers=1, rules=before) == ("unknown_server_error", [])
 
 
 def numbers(answer: Any) -> list[int]:

@@ -18,6 +18,7 @@ from tests.support.logs import batch
 from tests.support.peer_codec.codec import KafkaPeerCodec
 from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
+from txnsim.interbroker.dead_letters import DeadLettersCommand, DeadLettersReply
 from txnsim.interbroker.lifecycle import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,
@@ -64,6 +65,7 @@ from txnsim.node.peers import (
     BROKER_REGISTRATION,
     FETCH,
     LIST_OFFSETS,
+    PRODUCE,
 )
 from txnsim.releases import REFERENCE
 from txnsim.releases.exchanges import FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS
@@ -85,6 +87,7 @@ from txnsim.types import (
 )
 from txnsim.wire import codec
 from txnsim.wire.batch import assign
+from txnsim.wire.records import Record, build_batch
 
 # Commands between brokers as Kafka's bytes, and a whole cluster whose links carry only those.
 
@@ -401,6 +404,7 @@ FETCH_REPLY = ReplicaFetchReply(
         ),
     ),
 )
+LETTER = build_batch([Record(value=b"v")], timestamp_ms=7)
 OFFSET_COMMAND = ReplicaOffsetCommand(
     replica_id=B2, topic_partition=NAMED, current_leader_epoch=4, timestamp_ms=-2
 )
@@ -440,6 +444,15 @@ ALTER_REPLY = AlterPartitionReply(
         (FETCH, FETCH_VERSION, FETCH_COMMAND),
         (FETCH, FETCH_VERSION, msgspec.structs.replace(FETCH_COMMAND, partitions=())),
         (LIST_OFFSETS, LIST_OFFSETS_VERSION, OFFSET_COMMAND),
+        (
+            PRODUCE,
+            13,
+            DeadLettersCommand(
+                topic_id=TOPIC_ID,
+                topic_partition=unnamed(1),
+                batch=LETTER,
+            ),
+        ),
         (ALTER_PARTITION, ALTER_PARTITION_VERSION, ALTER_COMMAND),
     ],
 )
@@ -458,6 +471,13 @@ def test_commands_come_back_as_they_were(key: int, version: int, command: Any) -
             ReplicaFetchReply(error=ErrorCode.fetch_session_id_not_found),
         ),
         (LIST_OFFSETS, LIST_OFFSETS_VERSION, ReplicaOffsetReply(topic_partition=NAMED, offset=8)),
+        (
+            PRODUCE,
+            13,
+            DeadLettersReply(
+                topic_id=TOPIC_ID, topic_partition=unnamed(1), error=ErrorCode.message_too_large
+            ),
+        ),
         (
             LIST_OFFSETS,
             LIST_OFFSETS_VERSION,

@@ -354,6 +354,22 @@ def test_a_group_is_configured_within_the_bounds_of_its_broker(
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        "consumer.assignment.interval.ms",
+        "share.delivery.count.limit",
+        "share.partition.max.record.locks",
+        "share.renew.acknowledge.enable",
+    ],
+)
+def test_before_4_3_groups_have_no_limits_of_their_own(name: str) -> None:
+    before = Rules(group_configs_tell_bounds=False, groups_have_limits=False)
+    why = f"Unknown group config name: {name}"
+    assert refusal(group_refusal("g", {name: "200"}, DEFAULTS, before)) == (INVALID_CONFIG, why)
+    assert refusal(group_refusal("g", {name: "x"}, DEFAULTS, BEFORE_4_4)) != (INVALID_CONFIG, why)
+
+
+@pytest.mark.parametrize(
     ("wanted", "why"),
     [
         ({SESSION: "44999"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),

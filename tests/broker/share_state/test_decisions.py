@@ -146,6 +146,17 @@ def test_older_epochs_are_fenced(world: World) -> None:
     assert isinstance(world.write(leader=9, state=9), ShareUpdate)  # a newer one passes
 
 
+def test_up_to_4_3_a_fence_is_told_in_the_words_of_the_error() -> None:
+    world = World(share_state_fences_are_brief=False)
+    world.initialize(state_epoch=3)
+    older = InitializeShareState(key=KEY, state_epoch=2)
+    told = (
+        "The share coordinator rejected the request because the share-group state epoch did not "
+        "match."
+    )
+    assert refused(world.deciding.initialize(older)) == (E.fenced_state_epoch, told)
+
+
 def test_too_many_batches_are_refused_before_anything_is_combined(world: World) -> None:
     world.initialize()
     many = [StateBatch(2 * number, 2 * number, 2, 1) for number in range(BATCHES_MAX + 1)]

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from tests.support.peer_codec import lifecycle, replication, share_state
+from tests.support.peer_codec import dead_letters, lifecycle, replication, share_state
 from tests.support.peer_codec.shapes import ByTopic, Each, Index, Plain, Shape, error
 from txnsim.errors import UnsupportedRequestError
 from txnsim.interbroker.share_state import (
@@ -42,6 +42,7 @@ from txnsim.node.peers import (
     FETCH,
     INITIALIZE_SHARE_GROUP_STATE,
     LIST_OFFSETS,
+    PRODUCE,
     READ_SHARE_GROUP_STATE,
     READ_SHARE_GROUP_STATE_SUMMARY,
     WRITE_SHARE_GROUP_STATE,
@@ -225,6 +226,7 @@ _APIS: Final = {
     ),
     BROKER_HEARTBEAT: _PeerApi((2, 2), lifecycle.HEARTBEAT_REQUEST, lifecycle.HEARTBEAT_RESPONSE),
     FETCH: _PeerApi((18, 18), replication.FETCH_REQUEST, replication.FETCH_RESPONSE),
+    PRODUCE: _PeerApi((13, 13), dead_letters.Request(), dead_letters.Response()),
     LIST_OFFSETS: _PeerApi((11, 11), replication.OffsetRequest(), replication.OffsetResponse()),
     ALTER_PARTITION: _PeerApi((3, 3), replication.ALTER_REQUEST, replication.ALTER_RESPONSE),
     INITIALIZE_SHARE_GROUP_STATE: _PeerApi(

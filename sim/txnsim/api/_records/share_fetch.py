@@ -165,7 +165,9 @@ def _session(request: Request) -> ShareSession | Rejection:
 async def _fetched(
     request: Request, topics: Mapping[SharedPartition, str | None]
 ) -> Outcomes | None:
-    """Read partitions of the session; None where the request has an unknown mode."""
+    """Read partitions of the session; None where the whole request fails: it has an unknown mode,
+    or, up to 4.3, an unknown topic.
+    """
     message = request.message
     refused: Outcomes = {}
     wanted: dict[SharedPartition, TopicPartition] = {}
@@ -179,6 +181,9 @@ async def _fetched(
             refused[partition] = ShareOutcome(error=error)
 
     await request.each(look, tuple(topics.items()), weight=2)
+    is_strict = not request.broker.release.rules.share_fetches_tell_unknown_topics
+    if is_strict and None in topics.values():
+        return None
     if not wanted:
         return refused
     mode = getattr(message, "share_acquire_mode", AcquireMode.BATCH_OPTIMIZED)

@@ -162,6 +162,9 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
         labels,
         (table.SHARE_SESSIONS, len(fetching.sessions)),
         (table.SHARE_SESSION_PARTITIONS, fetching.sessions.partitions_number),
+        (table.DEAD_LETTERS, meter.letters_written),
+        (table.DEAD_LETTER_REQUESTS, meter.letters_sent),
+        (table.DEAD_LETTERS_LOST, meter.letters_failed),
     )
     for kind in AcknowledgeType:
         count = meter.acknowledged[kind]

@@ -17,6 +17,7 @@ from tests.support.within import within
 from txnsim.client.admin import Admin
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
+from txnsim.controller import controller
 from txnsim.faults.actions import Delay, Drop, Hold
 from txnsim.faults.cluster_actions import FillDisk
 from txnsim.faults.points import FaultPoint
@@ -325,6 +326,20 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
         (*broker, "Accept"): 1,
         (*broker, "Release"): 1,
     }
+    for topic, bytes_max in (("dlq.a", "1000"), ("dlq.b", "100")):
+        configs = {"errors.deadletterqueue.group.enable": "true", "max.message.bytes": bytes_max}
+        cluster.sim.metadata.create_topic(
+            controller.NewTopic(name=topic, partitions=1, configs=configs)
+        )
+        named = {"errors.deadletterqueue.topic.name": topic}
+        image = cluster.sim.metadata.image.with_group_configs("g", named, stays=True)
+        cluster.sim.metadata.publish(image)
+        await fill(member.api, 1)
+        at = (await member.get()).split()[0]
+        assert errors(await member.acknowledge(f"{at.split(':')[0]}:3")) == {0: "none"}
+        await asyncio.sleep(5)
+    assert read(table.DEAD_LETTER_REQUESTS) == {broker: 2}
+    assert read(table.DEAD_LETTERS) == read(table.DEAD_LETTERS_LOST) == {broker: 1}
 
 
 STORIES: Final[Mapping[Story, set[str]]] = {

@@ -1,0 +1,387 @@
+"""Dead letters of share groups (KIP-1191): copies of what a group gives up, in a topic of its own.
+
+The share partition's leader writes one record for each offset, with headers that say where it was
+and why it is there, and with key and value where the group wants copies. A letter goes to the
+partition of the dead letter topic whose number is the source's modulo their count. Letters for one
+broker go one request at a time. What can't be written is lost: the records are archived either way.
+
+Kafka's counterparts: ShareGroupDLQStateManager, ShareGroupDLQRecordFetcher.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim.broker._share_meters import ShareMeter
+from txnsim.broker.look_ahead import LookAhead
+from txnsim.controller.controller import NewTopic
+from txnsim.errors import (
+    CorruptBatchError,
+    ErrorCode,
+    MissingExtraError,
+    PeerError,
+    Rejection,
+    UnpacksTooLargeError,
+)
+from txnsim.interbroker.dead_letters import DeadLettersCommand
+from txnsim.log.unpacking import payload_in_steps
+from txnsim.metadata.group_configs import DeadLetterConfigs, dead_letter_configs
+from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.node.peers import Peers
+from txnsim.replica.replicas import Replicas
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.tasks import Pending
+from txnsim.runtime.turns import Pace, rest_where_due
+from txnsim.settings import Settings
+from txnsim.share.commands import DeadLetter
+from txnsim.types import BrokerId, TopicPartition
+from txnsim.wire.batch_header import BatchHeader, pack_batch, read_batch_header
+from txnsim.wire.records import Record, encode_record, iter_records
+
+ATTEMPTS: Final = 5
+BACKOFF_MS: Final = 1_000
+BACKOFF_MAX_MS: Final = 30_000
+JITTER: Final = 0.2
+"""A pause is longer or shorter by up to this part of it (ExponentialBackoff)."""
+READ_BYTES_MAX: Final = 1_048_576
+"""Of the source's log in one read."""
+ENABLED: Final = "errors.deadletterqueue.group.enable"
+_RETRIED: Final = frozenset({ErrorCode.not_leader_or_follower, ErrorCode.topic_already_exists})
+
+DEVIATIONS: Final = (
+    "Dead letters of one acknowledgement, or of locks that ran out together, are joined into "
+    "batches; Apache Kafka joins what waits for a broker while a request is on its way there.",
+)
+
+
+class _Copied(msgspec.Struct, frozen=True):
+    """What was read of the source: records by offset, and how far it was looked."""
+
+    records: Mapping[int, Record]
+    last_offset: int
+
+
+class DeadLetters:
+    """Those that one broker writes."""
+
+    def __init__(
+        self,
+        *,
+        replicas: Replicas,
+        peers: Peers,
+        settings: Callable[[], Settings],
+        leader_of: Callable[[TopicPartition], BrokerId | None],
+        make_topic: Callable[[NewTopic], TopicImage | Rejection],
+        clock: Clock,
+        tasks: Tasks,
+        draw: Callable[[float, float], float],
+        meter: ShareMeter,
+    ) -> None:
+        """Nothing is on its way yet.
+
+        Args:
+            replicas: The logs of the sources, and the image.
+            peers: Sends letters to the leaders of dead letter topics.
+            settings: Of the broker, as they are now.
+            leader_of: The live broker that leads a partition.
+            make_topic: Has the controller make a topic.
+            clock: Stamps letters and times the pauses.
+            tasks: Owner of what is on its way.
+            draw: Chance between two numbers.
+            meter: Counts them.
+        """
+        self._replicas = replicas
+        self._peers = peers
+        self._settings = settings
+        self._leader_of = leader_of
+        self._make_topic = make_topic
+        self._clock = clock
+        self._tasks = tasks
+        self._draw = draw
+        self.meter = meter
+        self._ends: dict[BrokerId, Pending[None]] = {}
+        """The end of the last request to each broker, for which the next one waits."""
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """The broker is gone: nothing is tried again."""
+        self._is_stopped = True
+
+    def may_be_sent(self, group_id: str) -> bool:
+        """Whether the group's topic fits; where it does not, letters are lost at once."""
+        configs = self._configs(group_id)
+        topic = self._image.topics.get(configs.topic)
+        settings = self._settings()
+        if self._is_stopped or not configs.topic or configs.topic.startswith("__"):
+            return False
+        if topic is None and not settings.errors_deadletterqueue_auto_create_topics_enable:
+            return False
+        if topic is not None and topic.configs.get(ENABLED) != "true":
+            return False
+        return configs.topic.startswith(settings.errors_deadletterqueue_topic_name_prefix)
+
+    async def send(
+        self,
+        group_id: str,
+        place: TopicPartition,
+        letters: Sequence[DeadLetter],
+        done: Callable[[DeadLetter], object],
+        pace: Pace,
+    ) -> None:
+        """Write letters to their topic, or try until that is hopeless.
+
+        Args:
+            group_id: Whose they are.
+            place: Where their records are.
+            letters: In the order of their offsets.
+            done: Is called with each that is written, or lost.
+            pace: Lets others come between.
+        """
+        at, number = letters[0].first_offset, 0
+        while number < len(letters):
+            left = letters[number:]
+            copied = _Copied({}, left[-1].last_offset)
+            if self._configs(group_id).copies_records:
+                copied = await self._read(group_id, place, left, at, pace)
+            pieces, end = await self._pieces(group_id, place, left, at, copied, pace)
+            is_written = await self._written(group_id, place.partition, pieces)
+            if is_written:
+                self.meter.letters_written += len(pieces)
+            else:
+                self.meter.letters_failed += 1
+            for letter in left:
+                if (letter.last_offset if is_written else letter.first_offset) > end:
+                    break
+                done(letter)
+                number += 1
+                await rest_where_due(pace, 4)
+            if number < len(letters):
+                at = max(end + 1, letters[number].first_offset)
+
+    # Parts: what is written
+
+    @property
+    def _image(self) -> ClusterImage:
+        return self._replicas.image
+
+    def _configs(self, group_id: str) -> DeadLetterConfigs:
+        return dead_letter_configs(self._image.group_configs.get(group_id))
+
+    def _bytes_max(self, group_id: str) -> int:
+        topic = self._image.topics.get(self._configs(group_id).topic)
+        own = None if topic is None else topic.configs.get("max.message.bytes")
+        return self._settings().message_max_bytes if own is None else int(own)
+
+    async def _pieces(
+        self,
+        group_id: str,
+        place: TopicPartition,
+        letters: Sequence[DeadLetter],
+        at: int,
+        copied: _Copied,
+        pace: Pace,
+    ) -> tuple[list[bytes], int]:
+        """The records of a batch that the topic takes, at least one, and the last offset they tell
+        of.
+        """
+        bytes_max = self._bytes_max(group_id)
+        size, end = BatchHeader.SIZE, at
+        pieces: list[bytes] = []
+        for letter in letters:
+            for offset in range(max(at, letter.first_offset), letter.last_offset + 1):
+                if pieces and offset > copied.last_offset:
+                    return pieces, end
+                source = copied.records.get(offset)
+                made = Record(
+                    key=None if source is None else source.key,
+                    value=None if source is None else source.value,
+                    headers=_headers(group_id, place, letter, offset),
+                )
+                piece = encode_record(made, offset_delta=len(pieces), timestamp_delta_ms=0)
+                size += len(piece)
+                if pieces and size > bytes_max:
+                    return pieces, end
+                pieces.append(piece)
+                end = offset
+                await rest_where_due(pace, 2)
+        return pieces, end
+
+    async def _written(self, group_id: str, partition: int, pieces: list[bytes]) -> bool:
+        """Whether a batch is in the topic; what may pass is tried again."""
+        now_ms = self._clock.now_ms()
+        batch = pack_batch(
+            pieces,
+            base_offset=0,
+            leader_epoch=-1,
+            attributes=0,
+            last_offset_delta=len(pieces) - 1,
+            base_timestamp_ms=now_ms,
+            max_timestamp_ms=now_ms,
+            producer_id=-1,
+            producer_epoch=-1,
+            base_sequence=-1,
+            records_count=len(pieces),
+        )
+        tried = 0
+        while self.may_be_sent(group_id):
+            error = await self._write(group_id, partition, batch)
+            if not error:
+                return True
+            tried += 1
+            if error not in _RETRIED or tried >= ATTEMPTS:
+                return False
+            pause_ms = BACKOFF_MS * 2**tried * self._draw(1 - JITTER, 1 + JITTER)
+            await self._pause(int(min(pause_ms, BACKOFF_MAX_MS)))
+        return False
+
+    async def _write(self, group_id: str, partition: int, batch: bytes) -> ErrorCode:
+        """Send a batch to the topic's leader, behind what is on its way there."""
+        topic = self._image.topics.get(self._configs(group_id).topic)
+        if topic is None:
+            wanted = NewTopic(
+                name=self._configs(group_id).topic,
+                configs={ENABLED: "true", "message.timestamp.type": "CreateTime"},
+            )
+            made = self._make_topic(wanted)
+            if isinstance(made, Rejection):
+                return made.error
+            # It is written to once this broker knows it, too.
+            return (
+                ErrorCode.topic_already_exists
+                if wanted.name not in self._image.topics
+                else (await self._write(group_id, partition, batch))
+            )
+        place = TopicPartition(topic.name, partition % len(topic.partitions))
+        leader = self._leader_of(place)
+        if leader is None:
+            return ErrorCode.not_leader_or_follower
+        before = self._ends.get(leader)
+        end = self._ends[leader] = Pending(self._tasks)
+        try:
+            if before is not None:
+                await before
+            self.meter.letters_sent += 1
+            reply = await self._peers.dead_letters(
+                leader,
+                DeadLettersCommand(topic_id=topic.topic_id, topic_partition=place, batch=batch),
+            )
+        except PeerError:
+            return ErrorCode.not_leader_or_follower
+        finally:
+            end.resolve(None)
+            if self._ends.get(leader) is end:
+                del self._ends[leader]
+        return ErrorCode(reply.error)
+
+    async def _pause(self, pause_ms: int) -> None:
+        over: Pending[None] = Pending(self._tasks)
+        self._clock.call_later(pause_ms, partial(over.resolve, None))
+        await over
+
+    # Parts: what is copied
+
+    async def _read(
+        self,
+        group_id: str,
+        place: TopicPartition,
+        letters: Sequence[DeadLetter],
+        at: int,
+        pace: Pace,
+    ) -> _Copied:
+        """The source's records from an offset on, as many as fit into one batch of letters.
+
+        What is compressed to less than a batch of letters may hold is left out for good where it
+        unpacks to more; so is a record that is larger by itself.
+        """
+        budget = self._bytes_max(group_id)
+        found: dict[int, Record] = {}
+        last = letters[-1].last_offset
+        size, read_bytes, number = 0, 0, 0
+        while at <= last and read_bytes < READ_BYTES_MAX:
+            log = self._replicas.leader(place)
+            if isinstance(log, Rejection):
+                return _Copied(found, last)
+            read = log.read(at, max_bytes=1)
+            if isinstance(read, Rejection) or not read.records:
+                return _Copied(found, last)
+            (batch,) = map(bytes, read.records)
+            header = read_batch_header(batch)
+            read_bytes += header.size
+            try:
+                plain = await self._plain(batch, header, budget)
+            except (CorruptBatchError, MissingExtraError, UnpacksTooLargeError):
+                plain = b""
+            for record in iter_records(plain) if plain else ():
+                await rest_where_due(pace, 1)
+                while number < len(letters) and letters[number].last_offset < record.offset:
+                    number += 1
+                if number == len(letters):
+                    break
+                if record.offset < max(at, letters[number].first_offset):
+                    continue
+                taken = _size(record, header)
+                if taken <= budget:
+                    if size + taken > budget:
+                        return _Copied(found, record.offset - 1)
+                    found[record.offset] = record
+                    size += taken
+            at = header.last_offset + 1
+            while number < len(letters) and letters[number].last_offset < at:
+                number += 1
+            at = max(at, letters[number].first_offset) if number < len(letters) else last + 1
+        return _Copied(found, min(at - 1, last))
+
+    async def _plain(self, batch: bytes, header: BatchHeader, at_most: int) -> bytes:
+        """A batch without compression."""
+        if not header.compression:
+            return batch
+        look = LookAhead(self._tasks)
+        try:
+            payload = bytes(await look.take(payload_in_steps(header, batch, at_most)))
+        finally:
+            look.leave()
+        return pack_batch(
+            payload,
+            base_offset=header.base_offset,
+            leader_epoch=header.leader_epoch,
+            attributes=header.attributes & ~BatchHeader.COMPRESSION,
+            last_offset_delta=header.last_offset_delta,
+            base_timestamp_ms=header.base_timestamp_ms,
+            max_timestamp_ms=header.max_timestamp_ms,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            records_count=header.records_count,
+        )
+
+
+def _size(record: Record, header: BatchHeader) -> int:
+    """Bytes of a record in its batch."""
+    assert record.timestamp_ms is not None
+    return len(
+        encode_record(
+            record,
+            offset_delta=record.offset - header.base_offset,
+            timestamp_delta_ms=0
+            if header.is_log_append_time
+            else record.timestamp_ms - header.base_timestamp_ms,
+        )
+    )
+
+
+def _headers(
+    group_id: str, place: TopicPartition, letter: DeadLetter, offset: int
+) -> tuple[tuple[str, bytes], ...]:
+    told = {
+        "topic": place.topic,
+        "partition": place.partition,
+        "offset": offset,
+        "group": group_id,
+        "delivery.count": letter.delivery_count,
+        "message": letter.reason.value,
+    }
+    return tuple((f"__dlq.errors.{name}", str(value).encode()) for name, value in told.items())

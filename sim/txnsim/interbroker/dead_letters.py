@@ -1,0 +1,25 @@
+"""What a share partition's leader asks the leader of a dead letter topic (KIP-1191): Produce."""
+
+from __future__ import annotations
+
+import uuid
+
+import msgspec
+
+from txnsim.types import TopicPartition
+
+
+class DeadLettersCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Append a batch of dead letters, on all replicas in sync."""
+
+    topic_id: uuid.UUID
+    topic_partition: TopicPartition
+    batch: bytes
+
+
+class DeadLettersReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The leader's answer."""
+
+    topic_id: uuid.UUID
+    topic_partition: TopicPartition
+    error: int = 0

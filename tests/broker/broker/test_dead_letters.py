@@ -1,0 +1,326 @@
+"""Dead letters of share groups (KIP-1191): what is written where, and what is lost.
+
+What a real broker writes is in ``clients/share/``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.handlers import Api, batch, produce
+from tests.support.share_members import ShareMember, errors, fill
+from tests.support.within import within
+from txnsim.controller.controller import NewTopic
+from txnsim.faults.actions import Drop
+from txnsim.faults.points import FaultPoint
+from txnsim.metadata.image import SHARE_VERSION
+from txnsim.share.commands import RecordState
+from txnsim.types import TopicPartition
+from txnsim.wire.records import Record, read_records
+
+PLACE = TopicPartition("orders", 0)
+LETTERS = TopicPartition("dlq.orders", 0)
+
+
+async def member_of(
+    cluster: VirtualCluster, *, topic: dict[str, str] | None = None, **configs: str
+) -> ShareMember:
+    """A member of a group with dead letters; the topic for them has these configs."""
+    metadata = cluster.sim.metadata
+    if topic is not None:
+        given = {"errors.deadletterqueue.group.enable": "true", **topic}
+        metadata.create_topic(NewTopic(name=LETTERS.topic, partitions=2, configs=given))
+    metadata.publish(
+        metadata.image.with_group_configs(
+            "g",
+            {
+                "errors.deadletterqueue.topic.name": LETTERS.topic,
+                "errors.deadletterqueue.copy.record.enable": "true",
+                **{name.replace("_", "."): value for name, value in configs.items()},
+            },
+            stays=True,
+        )
+    )
+    member = ShareMember(Api(cluster.sim, cluster.leader(PLACE)))
+    await member.initialize()
+    return member
+
+
+def letters(cluster: VirtualCluster, partition: int = 0) -> list[list[Record]]:
+    """What is in the topic, by batch."""
+    place = TopicPartition(LETTERS.topic, partition)
+    if place.topic not in cluster.sim.metadata.image.topics:
+        return []
+    log = cluster.sim.brokers[cluster.leader(place)].replicas.led[place]
+    return [read_records(one) for one in log.batches()]
+
+
+def told(record: Record) -> dict[str, str]:
+    """Its headers."""
+    return {
+        name.removeprefix("__dlq.errors."): (value or b"").decode()
+        for name, value in record.headers
+    }
+
+
+async def arrived(cluster: VirtualCluster, count: int, *, after_s: int = 10) -> list[Record]:
+    """All letters there are after some time, so many."""
+    await asyncio.sleep(after_s)
+    found = [each for one in letters(cluster) for each in one]
+    assert len(found) == count
+    return found
+
+
+def states(member: ShareMember) -> list[tuple[int, int, str]]:
+    core = member.api.broker.share_fetching.shares.find(member.key())
+    assert core is not None
+    return [(one.first_offset, one.last_offset, one.state.name) for one in core.in_flight()]
+
+
+@within(run_cluster, brokers=1)
+async def test_a_rejected_record_is_copied_with_its_origin(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={})
+    await fill(member.api, 3)
+    assert await member.get() == "0-2:1"
+    assert errors(await member.acknowledge("0-2:3,1,3")) == {0: "none"}
+    first, second = await arrived(cluster, 2)
+    assert (first.key, first.value) == (b"k", b"v")
+    assert told(first) == {
+        "topic": "orders",
+        "partition": "0",
+        "offset": "0",
+        "group": "g",
+        "delivery.count": "1",
+        "message": "Offset rejected by client.",
+    }
+    assert told(second)["offset"] == "2"
+    meter = member.api.broker.share_fetching.shares.meter
+    assert (meter.letters_sent, meter.letters_written, meter.letters_failed) == (1, 2, 0)
+
+
+@within(run_cluster, brokers=1)
+async def test_without_copies_a_letter_has_headers_alone(cluster: VirtualCluster) -> None:
+    off = {"errors_deadletterqueue_copy_record_enable": "false"}
+    member = await member_of(cluster, topic={}, **off)
+    await fill(member.api, 2)
+    await member.get()
+    await member.acknowledge("0-1:3")
+    found = await arrived(cluster, 2)
+    assert [(one.key, one.value) for one in found] == [(None, None)] * 2
+    assert len(letters(cluster)) == 1
+
+
+@within(run_cluster, brokers=1)
+async def test_what_was_delivered_too_often_is_copied(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={}, share_delivery_count_limit="2")
+    await fill(member.api, 1)
+    for _ in range(2):
+        await member.get()
+        await member.acknowledge("0-0:2")
+    (letter,) = await arrived(cluster, 1)
+    assert told(letter)["message"] == "Offset delivery count exceeded the threshold."
+    assert told(letter)["delivery.count"] == "2"
+
+
+@within(run_cluster, brokers=3)
+async def test_the_partition_follows_from_that_of_the_source(cluster: VirtualCluster) -> None:
+    """Also where another broker leads it."""
+    member = await member_of(cluster, topic={})
+    place = TopicPartition("orders", 1)
+    member.api = Api(cluster.sim, cluster.leader(place))
+    await member.initialize(1)
+    await fill(member.api, 1, partition=1)
+    await member.fetch(of=(1,), max_wait=2_000)
+    await member.fetch({1: ["0-0:3"]}, of=())
+    assert await arrived(cluster, 0) == []
+    assert len(letters(cluster, 1)) == 1
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"errors.deadletterqueue.group.enable": "false"},
+        None,
+    ],
+    ids=["disabled", "missing"],
+)
+def test_a_topic_that_takes_none_loses_them(configs: dict[str, str] | None) -> None:
+    @within(run_cluster, brokers=1)
+    async def play(cluster: VirtualCluster) -> None:
+        member = await member_of(cluster, topic=configs)
+        await fill(member.api, 2)
+        await member.get()
+        await member.acknowledge("0-1:3,1")
+        await asyncio.sleep(5)
+        assert letters(cluster) == []
+        assert states(member) == []
+
+    play()
+
+
+@within(run_cluster, brokers=1)
+async def test_a_name_without_the_prefix_loses_them(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={}, errors_deadletterqueue_topic_name="orders")
+    await fill(member.api, 1)
+    await member.get()
+    await member.acknowledge("0-0:3")
+    await asyncio.sleep(5)
+    assert letters(cluster) == []
+
+
+@within(run_cluster, brokers=1, errors_deadletterqueue_auto_create_topics_enable=True)
+async def test_a_broker_may_make_the_topic(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster)
+    await fill(member.api, 1)
+    await member.get()
+    await member.acknowledge("0-0:3")
+    await arrived(cluster, 1)
+    topic = cluster.sim.metadata.image.topics[LETTERS.topic]
+    assert dict(topic.configs) == {
+        "errors.deadletterqueue.group.enable": "true",
+        "message.timestamp.type": "CreateTime",
+    }
+
+
+@within(run_cluster, brokers=1)
+async def test_level_1_of_share_version_has_none(cluster: VirtualCluster) -> None:
+    metadata = cluster.sim.metadata
+    image = metadata.image
+    metadata.publish(image._next(features={**image.features, SHARE_VERSION: 1}))
+    member = await member_of(cluster, topic={})
+    await fill(member.api, 1)
+    await member.get()
+    await member.acknowledge("0-0:3")
+    await asyncio.sleep(2)
+    assert letters(cluster) == []
+
+
+@within(run_cluster, brokers=1)
+async def test_batches_are_no_larger_than_the_topic_takes(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={"max.message.bytes": "700"})
+    await fill(member.api, 10)
+    await member.get()
+    await member.acknowledge("0-9:3")
+    found = await arrived(cluster, 10)
+    assert [told(one)["offset"] for one in found] == [str(offset) for offset in range(10)]
+    assert len(letters(cluster)) > 2
+
+
+@within(run_cluster, brokers=1)
+async def test_many_ranges_go_together(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={})
+    await fill(member.api, 100, 100)
+    await member.get()
+    types = ",".join("3" if offset % 2 else "1" for offset in range(200))
+    assert errors(await member.acknowledge(f"0-199:{types}")) == {0: "none"}
+    found = await arrived(cluster, 100)
+    assert [told(one)["offset"] for one in found] == [str(one) for one in range(1, 200, 2)]
+    assert {one.value for one in found} == {b"v"}
+    assert len(letters(cluster)) == 1
+    assert states(member) == []
+
+
+@within(run_cluster, brokers=1)
+async def test_what_is_too_large_takes_no_other_along(cluster: VirtualCluster) -> None:
+    """Its range is lost; the one behind it is not."""
+    member = await member_of(cluster, topic={"max.message.bytes": "400"})
+    for size in (10, 300, 10, 10):
+        await member.api.ask("Produce", 8, **produce("orders", batch(b"v" * size)))
+    await member.get(batch_size=1)
+    assert errors(await member.acknowledge("0-3:3,3,1,3")) == {0: "none"}
+    found = await arrived(cluster, 2)
+    assert [told(one)["offset"] for one in found] == ["0", "3"]
+
+
+@within(run_cluster, brokers=1)
+async def test_a_large_record_is_told_without_its_value(cluster: VirtualCluster) -> None:
+    """Also where it is large only once it is unpacked."""
+    member = await member_of(cluster, topic={"max.message.bytes": "400"})
+    for size, compression in ((500, 0), (20, 0), (5_000, 1)):
+        records = batch(b"v" * size, compression=compression)
+        await member.api.ask("Produce", 8, **produce("orders", records))
+    await member.get()
+    await member.acknowledge("0-2:3")
+    found = await arrived(cluster, 3)
+    assert [one.value for one in found] == [None, b"v" * 20, None]
+
+
+@within(run_cluster, brokers=1)
+async def test_what_a_topic_never_takes_is_lost(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={"max.message.bytes": "100"})
+    await fill(member.api, 2)
+    await member.get()
+    await member.acknowledge("0-1:3")
+    await asyncio.sleep(5)
+    meter = member.api.broker.share_fetching.shares.meter
+    assert (meter.letters_sent, meter.letters_written, meter.letters_failed) == (1, 0, 1)
+    assert letters(cluster) == []
+    assert states(member) == []
+
+
+@within(run_cluster, brokers=1)
+async def test_a_compressed_batch_is_copied(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={})
+    await member.api.ask("Produce", 8, **produce("orders", batch(b"a", b"b", b"c", compression=1)))
+    await member.get()
+    await member.acknowledge("0-2:1,3,3")
+    assert [one.value for one in await arrived(cluster, 2)] == [b"b", b"c"]
+
+
+@within(run_cluster, brokers=1)
+async def test_what_is_gone_from_the_log_has_headers_alone(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={})
+    await fill(member.api, 2)
+    await member.get()
+    cluster.sim.brokers[cluster.leader(PLACE)].replicas.led[PLACE].delete_records_before(2)
+    await member.acknowledge("0-1:3")
+    assert [one.value for one in await arrived(cluster, 2)] == [None, None]
+
+
+@within(run_cluster, brokers=3)
+async def test_a_request_without_answer_is_tried_again(cluster: VirtualCluster) -> None:
+    """Meanwhile the record is on its way: it is archived once it is written."""
+    member = await member_of(cluster, topic={})
+    cluster.arm(Drop(), FaultPoint.PEER_REQUEST, api="Produce", limit=1)
+    await fill(member.api, 1)
+    await member.get()
+    await member.acknowledge("0-0:3")
+    await cluster.struck()
+    assert states(member) == [(0, 0, RecordState.ARCHIVING.name)]
+    await arrived(cluster, 1, after_s=60)
+    await asyncio.sleep(1)
+    assert states(member) == []
+
+
+@within(run_cluster, brokers=3)
+async def test_after_five_failures_they_are_lost(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, topic={})
+    cluster.arm(Drop(), FaultPoint.PEER_REQUEST, api="Produce")
+    await fill(member.api, 1)
+    await member.get()
+    await member.acknowledge("0-0:3")
+    await asyncio.sleep(300)
+    await cluster.struck(count=5)
+    assert states(member) == []
+    assert letters(cluster) == []
+
+
+@within(run_cluster, brokers=1)
+async def test_a_new_leader_sends_what_was_on_its_way(cluster: VirtualCluster) -> None:
+    """The share coordinator has it as being archived (maybeResumeDlqArchiving): it comes twice."""
+    member = await member_of(cluster, topic={})
+    cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "f", api="Produce", limit=1)
+    await fill(member.api, 1)
+    await member.get()
+    await member.acknowledge("0-0:3")
+    await cluster.struck()
+    shares: Any = member.api.broker.share_fetching.shares
+    shares.forget_places([PLACE])
+    again = ShareMember(member.api, "m2")
+    await again.get(wait=500)
+    for letter in await arrived(cluster, 2, after_s=60):
+        assert told(letter)["message"] == "Offset rejected by client."

@@ -1,0 +1,67 @@
+"""Draws stories for ``stories.py draw``: one partition, members that take turns, no race.
+
+A member's fetch is over before anybody else does anything: after a poll that got nothing the story
+waits as long as a fetch may.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+
+def drawn(seed: int) -> Iterator[str]:
+    """The lines of one."""
+    chance = random.Random(seed)
+    yield f"story drawn-{seed}"
+    yield f"topic t 1{chance.choice(('', ' compression.type=gzip'))}"
+    configs = {
+        "auto.offset.reset": "earliest",
+        "delivery.count.limit": chance.choice("2345"),
+        "isolation.level": chance.choice(("read_committed", "read_committed", "read_uncommitted")),
+        "partition.max.record.locks": chance.choice(("100", "2000")),
+    }
+    yield "config g " + " ".join(f"share.{name}={value}" for name, value in configs.items())
+    members = []
+    for name in "ab"[: chance.choice((1, 1, 2))]:
+        most = chance.choice((2, 5, 7, 500))
+        mode = chance.choice(("record_limit", "batch_optimized"))
+        given = f"share.acknowledgement.mode=explicit max.poll.records={most}"
+        yield f"member {name} g {given} share.acquire.mode={mode}"
+        yield f"subscribe {name} t"
+        members.append(name)
+    yield "send p t-0 1"
+    for name in members:  # each has joined, and waits for nothing
+        yield f"once {name} 4000"
+        yield f"ack {name} accept"
+        yield f"commit {name}"
+        yield "wait 700"
+    open_ids: set[str] = set()
+    for _ in range(chance.randrange(6, 16)):
+        match chance.choice(("send", "send", "transaction", "take", "take", "take", "delete")):
+            case "send":
+                yield f"send p t-0 {chance.choice((1, 2, 3, 6, 40))}"
+            case "transaction":
+                name = chance.choice("xy")
+                if name in open_ids:
+                    open_ids.remove(name)
+                    yield f"{chance.choice(('commit', 'abort'))}-txn {name}"
+                    yield "wait 300"
+                else:
+                    open_ids.add(name)
+                    yield f"begin {name}"
+                    yield f"send {name} t-0 {chance.choice((1, 2, 5, 60))}"
+            case "delete" if chance.random() < 0.3:
+                yield f"delete-records t-0 {chance.randrange(1, 5)}"
+            case "take":
+                name = chance.choice(members)
+                yield f"once {name} 1500"
+                letters = "".join(chance.choice("aaarrj") for _ in range(chance.randrange(1, 6)))
+                yield f"ack-by {name} {letters}"
+                yield f"commit {name}"
+                yield "wait 700"
+    yield "offsets g"
+    for name in members:
+        yield f"callbacks {name}"
+        yield f"close {name}"
+    yield "offsets g"

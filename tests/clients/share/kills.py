@@ -1,0 +1,321 @@
+"""Share consumers of three libraries while brokers are killed and leaders and coordinators move.
+
+``python -m tests.clients.share.kills [--strikes N] [--seed N]``. A producer writes numbered records
+to three partitions; a Java, a librdkafka and a franz-go member of one share group accept what they
+get. Each strike kills a broker, or moves a leader: of a partition, of the group's coordinator, of
+the share coordinator. At the end every record was accepted, and none was delivered to anybody after
+a broker had told a member that its acceptance was taken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from confluent_kafka import Producer
+
+from tests.clients.share.programs import share_program
+from tests.clients.streams.control import ControlError, ControlPort
+from tests.support.foreign_clients import go_program
+from tests.support.txnsim_server import TxnsimServer
+
+BROKERS: Final = (1, 2, 3)
+TOPIC: Final = "work"
+GROUP: Final = "workers"
+PARTITIONS: Final = 3
+PER_SECOND: Final = 100
+PAUSE_S: Final = 4.0
+"""Between strikes, and while a killed broker is down."""
+DRAINED_WITHIN_S: Final = 120.0
+LIBRARIES: Final = ("java", "librdkafka", "franz-go")
+_SETTINGS: Final = """\
+settings:
+  broker_heartbeat_interval_ms: 200
+  broker_session_timeout_ms: 1500
+  default_replication_factor: 3
+  min_insync_replicas: 2
+  offsets_topic_num_partitions: 4
+  share_coordinator_state_topic_num_partitions: 4
+  group_share_min_record_lock_duration_ms: 1000
+  group_share_record_lock_duration_ms: 5000
+  group_share_min_session_timeout_ms: 1000
+  group_share_session_timeout_ms: 6000
+  group_share_min_heartbeat_interval_ms: 500
+  group_share_heartbeat_interval_ms: 1000
+"""
+WAYS: Final = (
+    ("kill", TOPIC),
+    ("move", TOPIC),
+    ("kill", "__consumer_offsets"),
+    ("move", "__share_group_state"),
+    ("kill", "__share_group_state"),
+    ("move", "__consumer_offsets"),
+)
+"""Whose leader is struck, in turn."""
+
+
+class Event(NamedTuple):
+    """A line of a member."""
+
+    at_ns: int
+    library: str
+    what: str
+    partition: int
+    offset: int
+
+
+class Verdict(NamedTuple):
+    """What came of it."""
+
+    produced: int
+    delivered: dict[str, int]
+    """By library."""
+    again: int
+    """Deliveries of a record beyond its first, each with leave."""
+    failed: dict[str, int]
+    """Acceptances that a broker refused, by library: they are delivered again."""
+    lost: list[tuple[int, int]]
+    """Records that nobody accepted."""
+    without_leave: list[tuple[int, int]]
+    """Records that were delivered after their acceptance was taken."""
+
+    @property
+    def is_good(self) -> bool:
+        """Nothing is lost, nothing came twice without leave, and each library had its part."""
+        worked = all(self.delivered.get(one) for one in LIBRARIES)
+        return worked and not self.lost and not self.without_leave
+
+
+def judge(produced: set[tuple[int, int]], events: Sequence[Event]) -> Verdict:
+    """What the lines of all members say together."""
+    taken: dict[tuple[int, int], int] = {}
+    for one in events:
+        if one.what == "acked":
+            place = (one.partition, one.offset)
+            taken[place] = min(one.at_ns, taken.get(place, one.at_ns))
+    got = [one for one in events if one.what == "got"]
+    places = [(one.partition, one.offset) for one in got]
+    return Verdict(
+        produced=len(produced),
+        delivered=dict(Counter(one.library for one in got)),
+        again=len(places) - len(set(places)),
+        failed=dict(Counter(one.library for one in events if one.what == "failed")),
+        lost=sorted(produced - set(taken)),
+        without_leave=sorted(
+            place
+            for one, place in zip(got, places, strict=True)
+            if place in taken and one.at_ns > taken[place]
+        ),
+    )
+
+
+class Members:
+    """One process for each library."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.events: list[Event] = []
+        self.errors: Counter[str] = Counter()
+        commands = {
+            "java": share_program("ShareWorker"),
+            "librdkafka": [sys.executable, "-m", "tests.clients.share.worker"],
+            "franz-go": [str(go_program("share"))],
+        }
+        self._processes = {
+            name: subprocess.Popen(
+                [*command, bootstrap, GROUP, TOPIC],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for name, command in commands.items()
+        }
+        self._readers = [
+            threading.Thread(target=self._read, args=(name, process))
+            for name, process in self._processes.items()
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, name: str, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            at_ns, what, *rest = line.split()
+            if what in ("got", "acked"):
+                self.events.append(Event(int(at_ns), name, what, int(rest[0]), int(rest[1])))
+            elif what == "failed":
+                self.events.append(Event(int(at_ns), name, what, int(rest[0]), -1))
+            else:
+                self.errors[name] += 1
+
+    def accepted(self) -> set[tuple[int, int]]:
+        """Records whose acceptance was taken."""
+        events = tuple(self.events)
+        return {(one.partition, one.offset) for one in events if one.what == "acked"}
+
+    def stop(self) -> None:
+        """End them, each by its own process."""
+        for process in self._processes.values():
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.close()
+        for process in self._processes.values():
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        for reader in self._readers:
+            reader.join()
+
+
+class Feed:
+    """Writes numbered records, and knows where they are."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.produced: set[tuple[int, int]] = set()
+        self._over = threading.Event()
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "message.timeout.ms": 120_000,
+                "log_level": 0,
+            }
+        )
+        self._thread = threading.Thread(target=self._feed)
+        self._thread.start()
+
+    def _feed(self) -> None:
+        number = 0
+
+        def arrived(error: object, message: object) -> None:
+            assert error is None, error
+            self.produced.add((message.partition(), message.offset()))  # type: ignore[attr-defined]
+
+        while not self._over.is_set():
+            value = str(number).encode()
+            self._producer.produce(TOPIC, value, partition=number % PARTITIONS, on_delivery=arrived)
+            self._producer.poll(0)
+            number += 1
+            time.sleep(1 / PER_SECOND)
+        assert self._producer.flush(120) == 0
+
+    def stop(self) -> None:
+        """Write no more; all that was written is where it says."""
+        self._over.set()
+        self._thread.join()
+
+
+def strike(control: ControlPort, way: tuple[str, str], chance: random.Random) -> str:
+    """Kill a leader's broker and start it again, or hand a partition to another broker."""
+    what, topic = way
+    led = chance.choice([one for one in control.partitions() if one.topic == topic])
+    place = f"{led.topic}-{led.partition}"
+    if what == "kill":
+        control.kill(led.leader)
+        time.sleep(PAUSE_S)
+        control.start(led.leader)
+        return f"killed broker {led.leader}, which led {place}"
+    others = [one for one in led.isr if one != led.leader]
+    if not others:
+        return f"{place} has no other replica in sync"
+    to = chance.choice(others)
+    control.move_leader(led.topic, led.partition, to)
+    return f"moved {place} from {led.leader} to {to}"
+
+
+@contextmanager
+def cluster() -> Iterator[tuple[TxnsimServer, ControlPort]]:
+    """Three brokers, the topic, and the group's configs."""
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        config = Path(directory) / "cluster.yaml"
+        config.write_text(_SETTINGS)
+        server = stack.enter_context(
+            TxnsimServer(
+                brokers=len(BROKERS),
+                launcher=(sys.executable, "-m", "txnsim"),
+                arguments=("--http", "0", "--config", str(config)),
+            )
+        )
+        control = ControlPort(server.http or "")
+        control.create_topic(TOPIC, PARTITIONS, {})
+        configure(server.bootstrap)
+        yield server, control
+
+
+def configure(bootstrap: str) -> None:
+    """The group reads from the beginning."""
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        ResourceType,
+    )
+
+    entry = ConfigEntry(
+        "share.auto.offset.reset",
+        "earliest",
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    resource = ConfigResource(ResourceType.GROUP, GROUP, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result()
+
+
+def play(strikes: int, seed: int) -> Verdict:
+    """The whole story; each strike is told as it comes."""
+    chance = random.Random(seed)
+    with cluster() as (server, control), ExitStack() as stack:
+        members = Members(server.bootstrap)
+        stack.callback(members.stop)
+        feed = Feed(server.bootstrap)
+        stack.callback(feed.stop)
+        time.sleep(2 * PAUSE_S)
+        for number in range(strikes):
+            try:
+                told = strike(control, WAYS[number % len(WAYS)], chance)
+            except ControlError as refused:
+                told = f"refused: {refused}"
+            print(f"strike {number + 1}: {told}; accepted {len(members.accepted())}", flush=True)
+            time.sleep(PAUSE_S)
+        feed.stop()
+        until_s = time.monotonic() + DRAINED_WITHIN_S
+        while feed.produced - members.accepted() and time.monotonic() < until_s:
+            time.sleep(0.5)
+        time.sleep(6)  # a lock runs out: what was not acknowledged would come again
+    return judge(feed.produced, members.events)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--strikes", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    verdict = play(given.strikes, given.seed)
+    print(json.dumps(verdict._asdict()))
+    checks = {
+        "each library had its part": all(verdict.delivered.get(one) for one in LIBRARIES),
+        "no record is lost": not verdict.lost,
+        "none came again after it was accepted": not verdict.without_leave,
+    }
+    for check, is_good in checks.items():
+        print("PASS" if is_good else "FAIL", check)
+    failed = list(checks.values()).count(False)
+    print(f"{len(checks) - failed} passed, {failed} failed")
+    return 0 if verdict.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

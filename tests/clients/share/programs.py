@@ -1,0 +1,26 @@
+"""The Java programs of share consumers: they need clients of 4.4, so they are compiled alone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import java_classes, java_command, kafka_libs
+from tests.support.foreign_clients import ForeignClientError
+
+SOURCES: Final = Path(__file__).parent / "java"
+
+
+def share_program(main_class: str) -> list[str]:
+    """Command line of one of them, without arguments."""
+    libs = kafka_libs()
+    sources = sorted(SOURCES.glob("*.java"))
+    classes = java_classes(sources, name="share", libs=libs, error=ForeignClientError)
+    options = [
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx512m",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+    ]
+    java, *_ = java_command(libs)
+    return [java, *options, "-cp", f"{classes}{os.pathsep}{libs}/*", main_class]

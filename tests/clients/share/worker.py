@@ -1,0 +1,64 @@
+"""A member of a share group by librdkafka that accepts all it gets, until its input ends.
+
+``python -m tests.clients.share.worker BOOTSTRAP GROUP TOPIC``; its lines are those of
+``java/ShareWorker.java``.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+
+from confluent_kafka import AcknowledgeType, KafkaException, ShareConsumer
+
+WORK_S = 0.1
+"""On what it gets; kills meet records that are held."""
+
+
+def say(text: str) -> None:
+    print(time.time_ns(), text, flush=True)
+
+
+def work(member: ShareConsumer) -> None:
+    taken: dict[int, list[int]] = {}
+    for message in member.poll(0.2):
+        if message.error() is not None:
+            say(f"error {message.error()}")
+            continue
+        say(f"got {message.partition()} {message.offset()} -1")
+        member.acknowledge(message, AcknowledgeType.ACCEPT)
+        taken.setdefault(message.partition(), []).append(message.offset())
+    if taken:
+        time.sleep(WORK_S)
+    for place, failure in member.commit_sync(15.0).items():
+        if failure is not None:
+            say(f"failed {place.partition} {failure}")
+            continue
+        for offset in taken.get(place.partition, ()):
+            say(f"acked {place.partition} {offset}")
+
+
+def main() -> None:
+    bootstrap, group, topic = sys.argv[1:]
+    member = ShareConsumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "client.id": "librdkafka",
+            "share.acknowledgement.mode": "explicit",
+            "topic.metadata.refresh.interval.ms": 1_000,
+            "log_level": 0,
+        }
+    )
+    member.subscribe([topic])
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        try:
+            work(member)
+        except KafkaException as failure:
+            say(f"error {failure}")
+    member.close()
+
+
+if __name__ == "__main__":
+    main()

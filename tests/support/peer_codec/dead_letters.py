@@ -1,0 +1,70 @@
+"""Dead letters on their way to their topic, as Kafka's Produce; topics travel by id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txnsim.interbroker.dead_letters import DeadLettersCommand, DeadLettersReply
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
+
+
+class Request:
+    """Produce of one batch, with acks=all."""
+
+    def to_message(self, schema: Any, command: DeadLettersCommand) -> Any:
+        """The batch as a producer sends it."""
+        partition = codec.build(
+            schema.PartitionProduceData,
+            index=command.topic_partition.partition,
+            records=command.batch,
+        )
+        topic = codec.build(
+            schema.TopicProduceData, topic_id=command.topic_id, partition_data=(partition,)
+        )
+        return codec.build(
+            schema.ProduceRequest,
+            transactional_id=None,
+            acks=-1,
+            timeout=30_000,
+            topic_data=(topic,),
+        )
+
+    def from_message(self, message: Any) -> DeadLettersCommand:
+        """The inverse; the name of the topic is lost."""
+        (topic,) = message.topic_data
+        (partition,) = topic.partition_data
+        return DeadLettersCommand(
+            topic_id=topic.topic_id,
+            topic_partition=TopicPartition("", partition.index),
+            batch=bytes(partition.records),
+        )
+
+
+class Response:
+    """The answer to it."""
+
+    def to_message(self, schema: Any, reply: DeadLettersReply) -> Any:
+        """The leader's answer."""
+        partition = codec.build(
+            schema.PartitionProduceResponse,
+            index=reply.topic_partition.partition,
+            error_code=reply.error,
+            base_offset=-1,
+            log_append_time=None,
+            record_errors=(),
+        )
+        topic = codec.build(
+            schema.TopicProduceResponse, topic_id=reply.topic_id, partition_responses=(partition,)
+        )
+        return codec.build(schema.ProduceResponse, responses=(topic,))
+
+    def from_message(self, message: Any) -> DeadLettersReply:
+        """The inverse; the name of the topic is lost."""
+        (topic,) = message.responses
+        (partition,) = topic.partition_responses
+        return DeadLettersReply(
+            topic_id=topic.topic_id,
+            topic_partition=TopicPartition("", partition.index),
+            error=partition.error_code,
+        )
