@@ -488,7 +488,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_budget_bytes: int = said(
         1_073_741_824,
         "memory for the logs of all brokers; at its edge the oldest closed segments go, as by "
-        "retention; 0: no end",
+        "retention; 0: no bound",
         kafka=None,
     )
     memory_max_bytes: int = said(

@@ -32,7 +32,7 @@ class CommandTable(NamedTuple):
 
 GROUPS: Final = (
     "start a cluster",
-    "ask and move a running one, by its control port",
+    "look at a running one and change it, by its control port",
     "any Kafka cluster, this one or a real one",
     "stories, lessons, and judges",
     "traces of a run",
@@ -180,7 +180,12 @@ OWN: Final = CommandTable(
     },
     groups={
         "start a cluster": ("serve",),
-        "ask and move a running one, by its control port": ("faults", "clock", "brokers", "topics"),
+        "look at a running one and change it, by its control port": (
+            "faults",
+            "clock",
+            "brokers",
+            "topics",
+        ),
         "any Kafka cluster, this one or a real one": ("txns", "groups"),
         "your editor and shell": ("completion",),
     },

@@ -117,8 +117,8 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--log-budget",
         metavar="SIZE",
-        help="memory for the logs of all brokers (default 1GiB; 0: no end); at its edge the oldest "
-        "closed segments go, as by retention",
+        help="memory for the logs of all brokers (default 1GiB; 0: no bound); at its edge the "
+        "oldest closed segments go, as by retention",
     )
     parser.add_argument(
         "--memory",

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "history",
         nargs="+",
         metavar="HISTORY",
-        help="JSON lines, one observation each (docs/checkers.md); - reads standard input",
+        help="JSON lines, one observation each (docs/histories.md); - reads standard input",
     )
     parser.add_argument("--json", action="store_true", help="verdicts and evidence as JSON")
 
