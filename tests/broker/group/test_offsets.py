@@ -210,3 +210,12 @@ def test_a_tombstone_that_is_not_replicated_is_of_no_topic() -> None:
     offsets.topic_deleted("t", end_offset=2)
     assert position(offsets) is None
     assert position(offsets, below=1) is not None
+
+
+def test_a_commit_over_a_tombstone_is_not_pruned_with_it() -> None:
+    offsets = Offsets()
+    commit(offsets, 5, at=0, replicated=1)
+    delete(offsets, at=1, replicated=1)
+    commit(offsets, 6, at=2, replicated=1)
+    offsets.prune(replicated=LATEST)
+    assert position(offsets) == 6
