@@ -84,10 +84,10 @@ RELEASE_2_8: Final = Release(
 between ZooKeeper's brokers and their controller (4 to 7 and 56), which clients never use.
 """
 
-RELEASE_3_6: Final = after(
+RELEASE_3_5: Final = after(
     RELEASE_2_8,
-    name="3.6",
-    patch_release="3.6.2",
+    name="3.5",
+    patch_release="3.5.2",
     api_versions={
         1: (0, 15),  # Fetch
         2: (0, 8),  # ListOffsets
@@ -96,13 +96,14 @@ RELEASE_3_6: Final = after(
         10: (0, 4),  # FindCoordinator
         11: (0, 9),  # JoinGroup
         13: (0, 5),  # LeaveGroup
-        24: (0, 4),  # AddPartitionsToTxn
         29: (0, 3),  # DescribeAcls
         30: (0, 3),  # CreateAcls
         31: (0, 3),  # DeleteAcls
         35: (0, 4),  # DescribeLogDirs
-        38: (0, 3),  # CreateDelegationToken
-        41: (0, 3),  # DescribeDelegationToken
+        38: None,  # CreateDelegationToken
+        39: None,  # RenewDelegationToken
+        40: None,  # ExpireDelegationToken
+        41: None,  # DescribeDelegationToken
         55: (0, 1),  # DescribeQuorum
         57: (0, 1),  # UpdateFeatures
         64: (0, 0),  # UnregisterBroker
@@ -113,6 +114,23 @@ RELEASE_3_6: Final = after(
         56: (0, 3),  # AlterPartition
         62: (0, 1),  # BrokerRegistration
         67: (0, 0),  # AllocateProducerIds
+    },
+    features={
+        "metadata.version": FeatureRange(min_level=1, max_level=11, new_cluster_level=11),
+    },
+)
+"""The last line that verifies nothing, with KRaft: delegation tokens need ZooKeeper there."""
+
+RELEASE_3_6: Final = after(
+    RELEASE_3_5,
+    name="3.6",
+    patch_release="3.6.2",
+    api_versions={
+        24: (0, 4),  # AddPartitionsToTxn
+        38: (0, 3),  # CreateDelegationToken
+        39: (0, 2),  # RenewDelegationToken
+        40: (0, 2),  # ExpireDelegationToken
+        41: (0, 3),  # DescribeDelegationToken
     },
     features={
         "metadata.version": FeatureRange(min_level=1, max_level=14, new_cluster_level=14),
@@ -305,6 +323,7 @@ RELEASES: Final = {
     release.name: release
     for release in (
         RELEASE_2_8,
+        RELEASE_3_5,
         RELEASE_3_6,
         RELEASE_3_9,
         RELEASE_4_0,

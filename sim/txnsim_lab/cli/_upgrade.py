@@ -1,4 +1,4 @@
-"""``txnsim practise upgrade``: brokers go from one release to another, one by one, under a producer
+"""``txnsim practise upgrade``: brokers go from one release to another, one by one, under producers
 with transactions; then the cluster's features are raised.
 
 At each step it tells what is at risk for transactions in these releases, by the table of switches
@@ -8,33 +8,43 @@ releases give the same text. It does not know your clients, your load or your co
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import Final
 
 import msgspec
 
 from txnsim.client.admin import Admin
+from txnsim.client.backoff import Deadline, pause
 from txnsim.client.inspection.reading import read_topic
 from txnsim.client.inspection.survey import survey
 from txnsim.client.producer import Producer
-from txnsim.errors import ConfigError
+from txnsim.errors import ClientError, ConfigError
 from txnsim.releases import Release
 from txnsim.releases.rules import Rules
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import ClusterLoop
 from txnsim.testing.options import Wanted
+from txnsim.types import TopicPartition
 
 TOPIC: Final = "orders"
 PARTITIONS: Final = 3
 BROKERS: Final = (2, 3, 1)
 """The controller's node last, as Kafka's guide has it."""
-COMMITS: Final = 5
-"""Transactions at each step, each with a record for every partition."""
+IDS: Final = ("shop-1", "shop-2", "shop-3", "shop-4", "shop-5")
+"""Transactional ids, on coordinators of all brokers: a transaction of each at every step, with a
+record for every partition."""
+GIVE_UP_MS: Final = 6_000
+"""A record that is not taken for so long counts as a failure."""
+IN_SYNC_MS: Final = 60_000
+"""How long replicas of a broker that is back may take to be in sync."""
 FEATURES: Final = ("metadata.version", "transaction.version")
 WITHOUT_ZOOKEEPER: Final = (4, 0)
 OF_TRANSACTIONS: Final = (
-    "verification_follows_peer_version", "offset_commits_are_verified",
+    "transactions_are_verified", "guards_are_compared", "earlier_sequence_goes_first",
+    "verify_ignores_pending", "verification_follows_peer_version", "offset_commits_are_verified",
     "lost_verification_is_retriable", "pending_comes_before_identity",
     "positions_come_before_answer", "stale_answers_spare_newer_debt", "unload_calls_off_load",
     "unknown_records_are_skipped", "swapped_ids_are_logged", "implicit_add_is_repeated",
@@ -47,26 +57,32 @@ Tell = Callable[[str], object]
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an upgrade: counts of records, hanging transactions, the slowest commit."""
+    """Result of an upgrade: counts of records, of transactions that failed, of hanging ones; the
+    slowest commit.
+    """
 
     committed: int
     read: int
+    failed: int
     hanging: int
     slowest_ms: int
 
     @property
     def is_well(self) -> bool:
-        """Every committed record was read, and nothing hangs."""
-        return self.committed == self.read and self.hanging == 0
+        """Every transaction was committed, every record of it is read, and nothing hangs."""
+        return self.committed == self.read and self.failed == self.hanging == 0
 
 
 def risks(old: Release, new: Release) -> tuple[list[str], list[str]]:
     """What the upgrade mends, and what it brings: a sentence for each switch that differs."""
     mended: list[str] = []
     brought: list[str] = []
+    asks_first = new.rules.transactions_are_verified and not old.rules.transactions_are_verified
     for name in OF_TRANSACTIONS:
         switch = Rules.documentation()[name]
         had, has = switch.is_on(old.patch_release), switch.is_on(new.patch_release)
+        if asks_first and name == "verification_follows_peer_version":
+            had = True  # no broker asked another
         if had != has:
             sentence = f"{switch.ticket}: {switch.after}; without that, {switch.before}."
             (mended if has else brought).append(sentence)
@@ -104,7 +120,9 @@ class _Upgrade:
         self._kafka = kafka
         self._old, self._new = old, new
         self._tell = tell
+        self._producers: list[Producer] = []
         self._committed = 0
+        self._failed = 0
         self._slowest_ms = 0
 
     async def play(self) -> Rehearsal:
@@ -112,36 +130,64 @@ class _Upgrade:
         for line in _before(self._old, self._new):
             self._tell(line)
         newest = self._new.patch_release
-        async with Producer(admin.cluster, transactional_id="shop") as producer:
-            await producer.init_transactions()
-            await self._look(admin, producer, f"All brokers run {self._old.patch_release}.")
+        async with AsyncExitStack() as stack:
+            for name in IDS:
+                producer = Producer(
+                    admin.cluster, transactional_id=name, delivery_timeout_ms=GIVE_UP_MS
+                )
+                self._producers.append(await stack.enter_async_context(producer))
+                await producer.init_transactions()
+            await self._look(admin, f"All brokers run {self._old.patch_release}.")
             for number, broker in enumerate(BROKERS, 1):
                 self._tell(f"\n{number}. Stop broker {broker}, start it as {newest}.")
                 await self._kafka.brokers.stop(broker)
-                await self._look(admin, producer, f"   Broker {broker} is down.")
+                await self._look(admin, f"   Broker {broker} is down.")
                 await self._kafka.brokers.start(broker, as_version=self._new.name)
-                await self._look(admin, producer, f"   Broker {broker} runs {newest}.")
+                await self._lead_again(admin)
+                await self._look(admin, f"   Broker {broker} runs {newest}, and leads again.")
             self._tell(_LOOK_AT_MIXED)
             await self._raise_features(admin)
-            await self._look(admin, producer, "   The features are raised.")
+            await self._look(admin, "   The features are raised.")
         found = await self._result(admin)
         self._tell("\n" + _verdict(found))
         return found
 
-    async def _look(self, admin: Admin, producer: Producer, said: str) -> None:
-        """Commit some transactions, and tell how it went."""
+    async def _lead_again(self, admin: Admin) -> None:
+        """Preferred leaders lead, as after five minutes (auto.leader.rebalance.enable)."""
+        ours = {await self._kafka.topics.of_transactional_id(name) for name in IDS}
+        deadline = Deadline(admin.cluster.clock, IN_SYNC_MS)
+        for place in sorted({*ours, *(TopicPartition(TOPIC, one) for one in range(PARTITIONS))}):
+            while not deadline.passed:
+                await admin.elect_preferred_leader(place)
+                found = self._kafka.rebuilt.sim.metadata.image.partition(place)
+                if found is None or found.leader == found.replicas[0]:
+                    break
+                await pause(admin.cluster.clock, 100)
+
+    async def _look(self, admin: Admin, said: str) -> None:
+        """Commit a transaction of each id, and tell how it went."""
         clock = admin.cluster.clock
-        slowest_ms = 0
-        for _ in range(COMMITS):
+        slowest_ms, errors = 0, Counter[str]()
+        for producer in self._producers:
             begun_ms = clock.now_ms()
             producer.begin()
-            for partition in range(PARTITIONS):
-                await producer.send(TOPIC, partition, b"order %d" % self._committed)
-            await producer.commit()
+            try:
+                for partition in range(PARTITIONS):
+                    await producer.send(TOPIC, partition, b"order %d" % self._committed)
+                await producer.commit()
+            except ClientError as error:
+                errors[str(error)] += 1
+                await producer.abort()
+                continue
             self._committed += PARTITIONS
             slowest_ms = max(slowest_ms, clock.now_ms() - begun_ms)
         self._slowest_ms = max(self._slowest_ms, slowest_ms)
-        self._tell(f"{said} {COMMITS} transactions committed, the slowest in {slowest_ms} ms.")
+        self._failed += errors.total()
+        went = (
+            f"{len(IDS) - errors.total()} transactions committed, the slowest in {slowest_ms} ms."
+        )
+        failed = "".join(f" {count} FAILED: {error}." for error, count in errors.items())
+        self._tell(f"{said} {went}{failed}")
 
     async def _raise_features(self, admin: Admin) -> None:
         known = self._new.features
@@ -156,6 +202,7 @@ class _Upgrade:
         return Rehearsal(
             committed=self._committed,
             read=read,
+            failed=self._failed,
             hanging=len(found.findings),
             slowest_ms=self._slowest_ms,
         )
@@ -165,7 +212,7 @@ def _before(old: Release, new: Release) -> Iterator[str]:
     mended, brought = risks(old, new)
     yield (
         f"A rehearsal: three brokers go from {old.patch_release} to {new.patch_release}, one by"
-        " one, while a producer commits. In virtual time; nothing listens."
+        " one, while five producers commit. In virtual time; nothing listens."
     )
     yield "\nBefore: `txnsim txns find-hanging --all` on your cluster. What hangs, end first."
     yield from _listed(f"Mended in {new.name}; at risk while a broker runs {old.name}:", mended)
@@ -187,7 +234,7 @@ _LOOK_AT_MIXED: Final = (
 
 def _verdict(found: Rehearsal) -> str:
     return (
-        f"{found.read} of {found.committed} committed records are read, {found.hanging}"
-        f" transactions hang, the slowest took {found.slowest_ms} ms."
+        f"{found.read} of {found.committed} committed records are read, {found.failed}"
+        f" transactions failed, {found.hanging} hang, the slowest took {found.slowest_ms} ms."
         + (" It went well here, without your load and your configs." if found.is_well else "")
     )

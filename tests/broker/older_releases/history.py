@@ -45,7 +45,7 @@ UNOBSERVED: Final = (
         "3.4",
         "InitProducerId that gave up waiting for a block is COORDINATOR_LOAD_IN_PROGRESS instead "
         "of REQUEST_TIMED_OUT",
-        "only lines between 2.8 and 3.6 did so",
+        "3.5 waits for a block with a limit; ours waits until it is there",
     ),
     Unobserved(
         "KAFKA-16570", "3.7.1, 3.8", "fenceProducers retries CONCURRENT_TRANSACTIONS", "a client"

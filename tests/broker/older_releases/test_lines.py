@@ -71,6 +71,7 @@ def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> N
     ("name", "supported", "finalized"),
     [
         ("2.8", {}, {}),
+        ("3.5", {"metadata.version": (1, 11)}, {"metadata.version": 11}),
         ("3.6", {"metadata.version": (1, 14)}, {"metadata.version": 14}),
         ("3.9", {"metadata.version": (1, 21)}, {"metadata.version": 21}),
         (

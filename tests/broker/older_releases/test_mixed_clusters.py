@@ -307,10 +307,13 @@ async def ghost(cluster: VirtualCluster, client: Cluster) -> tuple[ErrorCode, bo
         ("4.3", (ErrorCode.invalid_txn_state, False)),
         ("3.6", (ErrorCode.invalid_txn_state, False)),
         ("2.8", (ErrorCode.none, True)),
+        ("3.5", (ErrorCode.none, True)),
         # The coordinator on broker 1 has no AddPartitionsToTxn v4: everything counts as verified.
         ("4.3,1=2.8", (ErrorCode.none, True)),
         # A leader of 3.6 does not find out: it asks in version 4, and loses its connection.
         ("3.6,1=2.8", (ErrorCode.network_exception, False)),
+        ("3.6,1=3.5", (ErrorCode.network_exception, False)),
+        ("4.4,1=3.5", (ErrorCode.none, True)),
         ("3.9,1=2.8", (ErrorCode.none, True)),
         # It knows verification, but not the error that came later.
         ("4.3,1=3.6", (ErrorCode.invalid_txn_state, False)),

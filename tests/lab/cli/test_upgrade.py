@@ -17,10 +17,13 @@ def test_what_is_at_risk_follows_from_the_switches() -> None:
     assert any(one.startswith("KAFKA-19446: ") for one in mended)
     assert all("; without that, " in one and one.endswith(".") for one in (*mended, *brought))
     assert risks(release_named("4.3"), release_named("4.3")) == ([], [])
+    mended, brought = risks(release_named("3.5"), release_named("4.4"))
+    assert "KIP-890, first part" in [one.split(":")[0] for one in mended]
+    assert "KAFKA-16692" not in [one.split(":")[0] for one in mended]
     assert set(OF_TRANSACTIONS) <= Rules.documentation().keys()
 
 
-@pytest.mark.parametrize("old", [pytest.param("3.6", marks=pytest.mark.slow), "3.9", "4.2"])
+@pytest.mark.parametrize("old", [pytest.param("3.6", marks=pytest.mark.slow), "3.5", "3.9", "4.2"])
 def test_a_producer_commits_through_an_upgrade(old: str) -> None:
     told: list[str] = []
     found = rehearse(release_named(old), release_named("4.4"), told.append)
@@ -30,6 +33,19 @@ def test_a_producer_commits_through_an_upgrade(old: str) -> None:
     steps = ["1. Stop broker 2", "2. Stop broker 3", "3. Stop broker 1", "4. Raise the features"]
     assert [text.index(one) for one in steps] == sorted(text.index(one) for one in steps)
     assert "transaction.version 2" in text
+
+
+@pytest.mark.parametrize("old", ["2.8", "3.5"])
+def test_on_the_way_to_3_6_new_leaders_lose_transactions_of_old_coordinators(old: str) -> None:
+    told: list[str] = []
+    _, brought = risks(release_named(old), release_named("3.6"))
+    assert [one.split(":")[0] for one in brought] == ["KAFKA-16692"]
+    found = rehearse(release_named(old), release_named("3.6"), told.append)
+    assert not found.is_well
+    assert found.failed > 0
+    assert (found.committed, found.hanging) == (found.read, 0)
+    assert sum("NETWORK_EXCEPTION" in line for line in told) >= 2
+    assert "NETWORK_EXCEPTION" not in told[-3], "all brokers are new"
 
 
 @pytest.mark.parametrize(
