@@ -37,7 +37,7 @@ run: $(VENV)/installed-run
 site: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.docs_site public $(ARGS)
 
-handouts: $(VENV)/installed-dev
+handouts: $(VENV)/installed-docs
 	@exec $(VENV)/bin/python -m tests.handouts handouts $(ARGS)
 
 demo: $(VENV)/installed-run
@@ -94,6 +94,11 @@ $(VENV)/installed-run: $(VENV)/made pyproject.toml
 	@$(PIP) install --editable '.[http,demo,security]'
 	@touch $@
 
+$(VENV)/installed-docs: $(VENV)/made pyproject.toml
+	@echo 'Installing txnsim and what its pages are made with ...'
+	@$(PIP) install --editable '.[http,demo,security]' --group docs
+	@touch $@ $(VENV)/installed-run
+
 # PySpark comes as source: its wheel is made beside the other downloads. Modules are compiled when
 # they are imported, as most of them never are.
 $(VENV)/installed-dev: $(VENV)/made pyproject.toml
@@ -103,4 +108,4 @@ $(VENV)/installed-dev: $(VENV)/made pyproject.toml
 	$(PIP) install --no-compile --editable '.[http,demo,security]' --group dev --group clients; wait
 	@$(PIP) install --no-compile --find-links $(VENV)/wheels --editable '.[http,demo,security,spark]' --group pyspark
 	@rm -rf $(VENV)/wheels
-	@touch $@ $(VENV)/installed-run
+	@touch $@ $(VENV)/installed-run $(VENV)/installed-docs

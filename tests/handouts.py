@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 
 from markdown import markdown
 
-from tests.docs import ROOT
+from tests.support.apache_kafka import REPOSITORY
 from tests.support.ten_pictures import FOLDER, PICTURES
 from txnsim_lab.cli._teaching.sheet import sheet
 from txnsim_lab.scenario.teaching.lessons import Lesson, lessons
@@ -102,7 +102,7 @@ AIMS: Final = {
         ("L4", "L9"), "repair",
     ),
 }  # fmt: skip
-PARTS: Final = ROOT / "tests/support/handouts"
+PARTS: Final = REPOSITORY / "tests/support/handouts"
 """Styles, what turns slides, and the notebook."""
 
 
@@ -135,7 +135,7 @@ def _lesson(one: Lesson, *, with_answers: bool) -> str:
 
 def picture(name: str) -> str:
     """One of the ten, with names of its own for what it refers to: ids count for a whole page."""
-    text = (ROOT / FOLDER / f"ten-{name}.svg").read_text("utf-8")
+    text = (REPOSITORY / FOLDER / f"ten-{name}.svg").read_text("utf-8")
     text = re.sub(r"@media \(prefers-color-scheme:dark\)\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}", "", text)
     text = re.sub(r'aria-labelledby="[^"]*"', "", text)
     return re.sub(r' id="[td]"', "", text)

@@ -240,7 +240,7 @@ def image(deadline: Deadline) -> PartOutcome:
 
 
 def testcontainers(deadline: Deadline) -> PartOutcome:
-    """The classes for Testcontainers in four languages; an engine of our own runs containers."""
+    """The classes for Testcontainers in five languages; an engine of our own runs containers."""
     missing = installed("testcontainers", deadline)
     if missing.failed:
         return missing

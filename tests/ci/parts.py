@@ -149,7 +149,7 @@ NIGHTLY: Final = Plan(
             cores=WAITS,
         ),
         Part("helpers for tests in Go, Node.js and Java", 2, nightly.helpers),
-        Part("Testcontainers in four languages", 1.5, nightly.testcontainers),
+        Part("Testcontainers in five languages", 1.5, nightly.testcontainers),
         Part("late Produce of stock clients, Kafka", 1.5, nightly.late_produce, cores=WAITS),
         Part("stories of stock clients, txnsim", 1, nightly.stories_of_clients, cores=WAITS),
         Part("audit of dependencies", 0.5, nightly.audit, needs_programs=False),

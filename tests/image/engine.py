@@ -43,6 +43,7 @@ _NEW_NETWORK: Final = 0x40000000
 """CLONE_NEWNET."""
 _BUFFER: Final = 65_536
 _STDOUT: Final = 1
+_UPGRADED: Final = 101
 
 
 class EngineError(Exception):
@@ -83,6 +84,9 @@ class Engine:
             raise EngineError("namespaces of networks and mounts: only root can make them here")
         self.image = image or checkout()
         self.containers: dict[str, Container] = {}
+        self.commands: dict[str, tuple[Container, Sequence[str]]] = {}
+        """Those that are to run in a container, by their id."""
+        self.statuses: dict[str, int] = {}
         self.made = 0
         self.places = Path(tempfile.mkdtemp(prefix="txnsim-engine-"))
         engine = self
@@ -232,6 +236,20 @@ class Container:
                 partial.chmod(member.mode or 0o644)
                 partial.replace(target)
 
+    def execute(self, command: Sequence[str]) -> tuple[int, bytes]:
+        """Run a command inside, as the container's user: its status, and what it printed."""
+        user, _, group = (self.image.user or "0:0").partition(":")
+        enter = ("nsenter", "--target", str(self._inside), "--net", "--mount", "--pid", "--root")
+        own = (*enter, "--wd", "--setuid", user, "--setgid", group)
+        done = subprocess.run(
+            [*own, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
     @property
     def is_running(self) -> bool:
         """Whether its process lives."""
@@ -262,8 +280,7 @@ class Container:
 
     def logs(self) -> bytes:
         """What it has printed, as one frame of Docker's stream."""
-        text = self._output.read_bytes()
-        return struct.pack(">BxxxL", _STDOUT, len(text)) + text if text else b""
+        return _framed(self._output.read_bytes())
 
     def described(self) -> dict[str, Any]:
         """As Docker's inspection tells it."""
@@ -298,6 +315,10 @@ class Container:
                 "Networks": {"bridge": {"NetworkID": "bridge", "IPAddress": "127.0.0.1"}},
             },
         }
+
+
+def _framed(text: bytes) -> bytes:
+    return struct.pack(">BxxxL", _STDOUT, len(text)) + text if text else b""
 
 
 def _pump(source: socket.socket, target: socket.socket) -> None:
@@ -364,6 +385,14 @@ class _Handler(BaseHTTPRequestHandler):
         encoded = content if isinstance(content, bytes) else json.dumps(content).encode()
         if status in (204, 304):
             encoded = b""
+        if status == _UPGRADED:  # the connection is a stream of frames from here on
+            self.send_response(status)
+            self.send_header("Connection", "Upgrade")
+            self.send_header("Upgrade", "tcp")
+            self.end_headers()
+            self.wfile.write(encoded)
+            self.close_connection = True
+            return
         self.send_response(status)
         self.send_header("Api-Version", API_VERSION)
         self.send_header("Ostype", "linux")
@@ -450,6 +479,25 @@ def _put(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _A
     return 200, b""
 
 
+def _exec(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    number = f"{len(engine.commands):064x}"
+    engine.commands[number] = (engine.containers[names[0]], json.loads(body)["Cmd"])
+    return 201, {"Id": number}
+
+
+def _exec_start(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    container, command = engine.commands[names[0]]
+    engine.statuses[names[0]], printed = container.execute(command)
+    return _UPGRADED, _framed(printed)
+
+
+def _exec_inspect(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
+    container, _ = engine.commands[names[0]]
+    status = engine.statuses.get(names[0])
+    told = {"ID": names[0], "ContainerID": container.id, "Running": status is None}
+    return 200, {**told, "ExitCode": status}
+
+
 def _stop(engine: Engine, names: Sequence[str], query: _Query, body: bytes) -> _Answer:
     engine.containers[names[0]].stop(float(query.get("t", 10)))
     return 204, None
@@ -482,6 +530,9 @@ _ROUTES: Final[
     ("GET", f"{_ONE}/json", _inspect),
     ("GET", f"{_ONE}/logs", _logs),
     ("PUT", f"{_ONE}/archive", _put),
+    ("POST", f"{_ONE}/exec", _exec),
+    ("POST", "/exec/([0-9a-f]{64})/start", _exec_start),
+    ("GET", "/exec/([0-9a-f]{64})/json", _exec_inspect),
     ("POST", f"{_ONE}/stop", _stop),
     ("POST", f"{_ONE}/kill", _kill),
     ("DELETE", _ONE, _remove),

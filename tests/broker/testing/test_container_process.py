@@ -183,3 +183,22 @@ def test_compose_mounts_files_that_are_there_and_scrapes_the_service() -> None:
 def compose() -> dict[str, Any]:
     read: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
     return read
+
+
+# Services of a job in CI (docs/in-ci.md): GitHub starts containers with mapped ports, GitLab beside
+# the job's own
+
+
+def test_a_job_finds_the_service_under_the_name_that_it_advertises() -> None:
+    blocks = re.findall(r"```yaml\n(# Git.*?)```", source("docs/in-ci.md"), re.DOTALL)
+    github, gitlab = (yaml.safe_load(block)["services"] for block in blocks)
+    (ours,) = github.values()
+    (theirs,) = gitlab
+    exposed = re.findall(r"^EXPOSE (.*)$", source("Containerfile"), re.MULTILINE)[0].split()
+    assert ours["ports"] == [f"{port}:{port}" for port in exposed]
+    for shown, name in ((ours["env"], "localhost"), (theirs["variables"], theirs["alias"])):
+        assert token_from(shown) == shown["TXNSIM_TOKEN"]
+        arguments = start_of(shown).arguments
+        assert arguments[arguments.index("--advertised-host") + 1] == name
+        assert "orders:3" in arguments
+    assert ours["image"] == theirs["name"]

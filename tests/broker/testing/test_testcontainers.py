@@ -1,4 +1,4 @@
-"""The classes for Testcontainers, in four languages, with the published libraries: what they ask an
+"""The classes for Testcontainers, in five languages, with the published libraries: what they ask an
 engine for, and a container that runs.
 
 No engine is here. ``tests/image/engine.py`` stands for one: it answers the libraries' requests and
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -141,10 +142,14 @@ def test_python_a_container_that_has_gone_before_its_test_is_told(
 
 
 def arm_in_vain(kafka: Any) -> None:
+    arm(kafka.get_control_url(), kafka.control_token)
+
+
+def arm(control_url: str, token: str) -> None:
     rule = {"id": "idle", "point": "client.request", "api": "EndTxn", "action": {"do": "drop"}}
-    token = {"Authorization": f"Bearer {kafka.control_token}"}
-    faults = f"{kafka.get_control_url()}/api/v1/faults"
-    assert httpx.post(faults, json=rule, headers=token).status_code == 201
+    headers = {"Authorization": f"Bearer {token}"}
+    asked = httpx.post(f"{control_url}/api/v1/faults", json=rule, headers=headers)
+    assert asked.status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -195,6 +200,50 @@ def test_java(engine: Engine) -> None:
         words = ("-q", "-B", "-f", str(pom), f"-Dtxnsim.build={build}", "test")
         run([tool("mvn"), *words], build, engine)
         assert passed(build / "surefire-reports") >= 12
+
+
+@pytest.fixture(scope="module")
+def rust(engine: Engine) -> Path:
+    """The program of the crate's example: a cluster until the end of its standard input."""
+    folder, built = HELPERS / "testcontainers-rust", CACHE / "testcontainers-rust"
+    build = ("--quiet", "--target-dir", str(built))
+    with locked(CACHE / "testcontainers-rust.lock"):
+        said = run([tool("cargo"), "test", *build, "--lib"], folder, engine)
+        assert "test result: ok. 2 passed" in said
+        run([tool("cargo"), "build", *build, "--example", "serve"], folder, engine)
+    return built / "debug" / "examples" / "serve"
+
+
+async def test_rust_a_client_commits_in_a_container(rust: Path, engine: Engine) -> None:
+    with serving(rust, engine) as (process, words):
+        await commit_in(*words)
+        assert process.communicate(timeout=60) == ("", "")
+    assert process.returncode == 0
+
+
+def test_rust_a_fault_that_never_struck_is_an_error_at_the_end(rust: Path, engine: Engine) -> None:
+    with serving(rust, engine) as (process, (_, control_url, token)):
+        arm(control_url, token)
+        _, told = process.communicate(timeout=60)
+    assert "1 of the faults never struck (idle: 0 crossings" in told
+    assert process.returncode == 1
+
+
+@contextmanager
+def serving(
+    program: Path, engine: Engine
+) -> Iterator[tuple[subprocess.Popen[str], tuple[str, str, str]]]:
+    with subprocess.Popen(
+        [program],
+        env={**os.environ, **engine.variables()},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        bootstrap, control_url, token = process.stdout.readline().split()
+        yield process, (bootstrap, control_url, token)
 
 
 NEVER_COPIED = shutil.ignore_patterns("node_modules")

@@ -251,9 +251,13 @@ handed_in = {
     "predictions": list(predictions.values()),
     "goals": sum(goals.values()),
 }
-path = Path(f"{name}-notebook.json")
-path.write_text(json.dumps(handed_in))
 print(f"{sum(predictions.values())} of {len(predictions)} predictions are right,")
-print(f"{sum(goals.values())} of {len(goals)} goals are reached: {path}")
+print(f"{sum(goals.values())} of {len(goals)} goals are reached.")
+if name is None:
+    print("Write your name first.")
+else:
+    path = Path(f"{name}-notebook.json")
+    path.write_text(json.dumps(handed_in))
+    print(f"Give {path} to your teacher.")
 for one in filter(None, (judged, kafka)):
     one.stop()
