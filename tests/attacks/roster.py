@@ -16,6 +16,7 @@ from tests.attacks import (
     pipelines,
     privileges,
     shares,
+    streams,
     topics,
     unknown_clients,
     walks,
@@ -37,6 +38,7 @@ _MODULES: Final = (
     memory,
     privileges,
     shares,
+    streams,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

@@ -11,7 +11,8 @@ import json
 import sys
 import time  # noqa: TID251 - a broker on the real machine
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from enum import IntEnum
 from pathlib import Path
@@ -34,6 +35,8 @@ REAL_PAUSE_S: Final = 2.0
 _KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 _RANDOM: Final = ("throttle_time", "client_host")
 _KEEP: Final = object()
+MISSING: Final = 3
+"""Status of a heartbeat: internal topics are missing."""
 Topology = tuple[int, list[dict[str, Any]]]
 
 
@@ -170,22 +173,36 @@ class Plays:
         self.rows: list[list[Any]] = []
         self.play = ""
         """Number of the play that goes on."""
+        self.own_names = ""
+        """What the names of its groups begin with."""
+        self.awaits_topics = False
+        """Whether nothing is asked before internal topics are made: a real broker makes them behind
+        its answer.
+        """
 
     def run(self) -> list[list[Any]]:
         """Play all of it."""
-        with self._connection:
-            self.topic("src")
+        with self.connected():
             self.topic("one", 1)
             self.topic("three", 3)
+            for name, play in PLAYS.items():
+                self.play = self.own_names = name
+                play(self)
+        return self.rows
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Be connected, and have a coordinator."""
+        with self._connection:
+            self.topic("src")
             for _ in range(200):
-                self.ask("FindCoordinator", 4, quiet=True, key_type=0, coordinator_keys=["warm"])
+                keys: dict[str, Any] = {"coordinator_keys": ["warm"]}
+                self.ask("FindCoordinator", 4, quiet=True, key_type=0, **keys)
+                self.ask("FindCoordinator", 4, quiet=True, key_type=1, **keys)
                 if not self.beat("warm", "m", 0, simple(), quiet=True).error_code:
                     break
                 time.sleep(0.1)
-            for name, play in PLAYS.items():
-                self.play = name
-                play(self)
-        return self.rows
+            yield
 
     def ask(self, api: str, version: int, *, quiet: bool = False, **values: Any) -> Any:
         """Ask, and keep the answer."""
@@ -287,7 +304,10 @@ class Plays:
             **fields,
         }
         values["rebalance_timeout"] = timedelta(milliseconds=values["rebalance_timeout"])
-        return self.ask("StreamsGroupHeartbeat", v, quiet=quiet, **values)
+        answer = self.ask("StreamsGroupHeartbeat", v, quiet=quiet, **values)
+        if self.awaits_topics and any(one.status_code == MISSING for one in answer.status or ()):
+            self.settle_topics()
+        return answer
 
     def member(self, group: str, member: str, topology: Topology, **fields: Any) -> Member:
         """A member that joins."""
@@ -308,7 +328,7 @@ class Plays:
         values = {"states_filter": [], "types_filter": [], **fields}
         answer = self.ask("ListGroups", 5, quiet=True, **values)
         groups = sorted(answer.groups, key=lambda one: one.group_id)
-        mine = [plain(one) for one in groups if one.group_id.startswith(self.play)]
+        mine = [plain(one) for one in groups if one.group_id.startswith(self.own_names)]
         self.rows.append([self.play, "ListGroups", 5, mine])
 
     def gone(self, *groups: str) -> None:
@@ -367,6 +387,103 @@ class Plays:
             topics=[{"name": t, "partitions": partitions}],
         )
 
+    def in_transaction(
+        self,
+        group: str,
+        member: str,
+        epoch: int,
+        *,
+        topic: str,
+        instance: str | None,
+        version: int,
+    ) -> None:
+        """TxnOffsetCommit, in a transaction that is aborted."""
+        name = {"transactional_id": f"{group}-txn"}
+        own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        while (begun := self.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
+            time.sleep(0.05)  # the transaction before has not ended
+        who = {**name, "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+        self.ask("AddOffsetsToTxn", 3, quiet=True, **who, group_id=group)
+        place = {
+            "partition_index": 0,
+            "committed_offset": 5,
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        self.ask(
+            "TxnOffsetCommit",
+            version,
+            **who,
+            group_id=group,
+            generation_id=epoch,
+            member_id=member,
+            group_instance_id=instance,
+            topics=[{"name": topic, "partitions": [place]}],
+        )
+        self.ask("EndTxn", 3, quiet=True, **who, committed=False)
+
+    def configs_of(self, group: str) -> None:
+        """DescribeConfigs of a group."""
+        resource = {"resource_type": 32, "resource_name": group, "configuration_keys": None}
+        answer = self.ask(
+            "DescribeConfigs",
+            4,
+            quiet=True,
+            resources=[resource],
+            include_synonyms=True,
+            include_documentation=False,
+        )
+        found = [
+            [each.name, each.value, plain(each.config_source), plain(each.synonyms)]
+            for each in sorted(answer.results[0].configs, key=lambda one: one.name)
+            if each.name.startswith("streams.")
+        ]
+        self.rows.append([self.play, "DescribeConfigs", 4, found])
+
+    def configure(
+        self, group: str, configs: Mapping[str, str | None], *, quiet: bool = False
+    ) -> None:
+        """IncrementalAlterConfigs of a group, whose answer counts; None takes a config away."""
+        changes = [
+            {"name": name, "config_operation": int(value is None), "value": value}
+            for name, value in configs.items()
+        ]
+        resource = {"resource_type": 32, "resource_name": group, "configs": changes}
+        values = {"resources": [resource], "validate_only": False}
+        self.ask("IncrementalAlterConfigs", 1, quiet=quiet, **values)
+        self.settle_topics()
+
+    def configure_broker(self, configs: Mapping[str, str | None]) -> None:
+        """IncrementalAlterConfigs of all brokers."""
+        changes = [
+            {"name": name, "config_operation": int(value is None), "value": value}
+            for name, value in configs.items()
+        ]
+        resource = {"resource_type": 4, "resource_name": "", "configs": changes}
+        self.ask("IncrementalAlterConfigs", 1, resources=[resource], validate_only=False)
+        self.settle_topics()
+
+    def broker_configs(self) -> None:
+        """DescribeConfigs of the broker: those of streams groups, but for the classes of assignors
+        and plugins.
+        """
+        resource = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
+        answer = self.ask(
+            "DescribeConfigs",
+            4,
+            quiet=True,
+            resources=[resource],
+            include_synonyms=True,
+            include_documentation=False,
+        )
+        found = [
+            plain(each)
+            for each in sorted(answer.results[0].configs, key=lambda one: one.name)
+            if each.name.startswith("group.streams.")
+            and not each.name.endswith((".assignors", ".class"))
+        ]
+        self.rows.append([self.play, "DescribeConfigs", 4, found])
+
     def fetch(self, group: str, member: str | None, epoch: int) -> None:
         """OffsetFetch."""
         asked = {
@@ -401,8 +518,8 @@ class Member:
         self._plays, self._group, self._member = plays, group, member
         self.own: tuple[list[str], ...] = ([], [], [])
         self.e = 0
-        self._kept = {key: fields.pop(key) for key in list(fields) if key in ("instance_id", "v")}
-        self._take(plays.beat(group, member, 0, topology, **fields, **self._kept))
+        self.kept = {key: fields.pop(key) for key in list(fields) if key in ("instance_id", "v")}
+        self._take(plays.beat(group, member, 0, topology, **fields, **self.kept))
 
     def _take(self, answer: Any) -> None:
         self.e = answer.member_epoch
@@ -420,14 +537,14 @@ class Member:
             own=self.own,
             quiet=quiet,
             **fields,
-            **self._kept,
+            **self.kept,
         )
         if not answer.error_code:
             self._take(answer)
 
     def leave(self, epoch: int = -1, **fields: Any) -> None:
         """It leaves."""
-        self._plays.beat(self._group, self._member, epoch, **fields, **self._kept)
+        self._plays.beat(self._group, self._member, epoch, **fields, **self.kept)
 
 
 def settle(*members: Member, quiet: bool = False) -> None:
@@ -910,6 +1027,52 @@ def play_revocation(p: Plays) -> None:
     p.desc("s20")
 
 
+def play_broker_configs(p: Plays) -> None:
+    """What brokers say for groups that say nothing, and the bounds of those that do."""
+    for name, *_ in _BROKER_CONFIGS:
+        p.configure_broker({f"group.streams.{name}": None})
+    p.broker_configs()
+    for name, *values in _BROKER_CONFIGS:
+        for value in values:
+            p.configure_broker({f"group.streams.{name}": value})
+    p.broker_configs()
+    p.configure_broker({"group.streams.num.standby.replicas": "1"})
+    a = p.member("s21", "a", stateful("s21"))
+    p.settle_topics()
+    a.beat()
+    b = p.member("s21", "b", stateful("s21"))
+    settle(a, b)
+    p.configs_of("s21")
+    for name, *_ in _BROKER_CONFIGS:
+        p.configure_broker({f"group.streams.{name}": None})
+    settle(a, b)
+    p.configs_of("s21")
+    b.leave()
+    a.leave()
+
+
+_BROKER_CONFIGS: Final = (
+    ("num.standby.replicas", "1", "3", "-1", "0"),
+    ("max.standby.replicas", "5", "-1", "2"),
+    ("num.warmup.replicas", "3", "21", "2"),
+    ("max.warmup.replicas", "1", "20"),
+    ("session.timeout.ms", "50000", "100", "45000"),
+    ("min.session.timeout.ms", "1000", "50000", "45000"),
+    ("max.session.timeout.ms", "1000", "60000"),
+    ("heartbeat.interval.ms", "6000", "100", "50000", "5000"),
+    ("min.heartbeat.interval.ms", "1000", "5000"),
+    ("max.heartbeat.interval.ms", "1000", "15000"),
+    ("assignment.interval.ms", "500", "-1", "0"),
+    ("initial.rebalance.delay.ms", "10", "-1", "0"),
+    ("task.offset.interval.ms", "20000", "1", "60000"),
+    ("min.task.offset.interval.ms", "10", "15000"),
+    ("acceptable.recovery.lag", "7", "-1", "10000"),
+    ("rack.aware.assignment.tags", "zone", "zone,zone", ""),
+    ("max.size", "2", "0", "2147483647"),
+    ("assignors", "sticky", "mine"),
+)
+
+
 PLAYS: Final[dict[str, Callable[[Plays], None]]] = {
     "s01": play_invalid,
     "s02": play_missing,
@@ -931,6 +1094,7 @@ PLAYS: Final[dict[str, Callable[[Plays], None]]] = {
     "s18": play_creation,
     "s19": play_many,
     "s20": play_revocation,
+    "s21": play_broker_configs,
 }
 
 

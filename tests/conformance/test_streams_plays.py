@@ -1,4 +1,4 @@
-"""Streams groups answer raw requests as a real 4.4.0 did: 357 answers, recorded."""
+"""Streams groups answer raw requests as a real 4.4.0 did, in literal plays and in drawn ones."""
 
 from __future__ import annotations
 
@@ -6,24 +6,38 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.conformance.streams_plays import SETTINGS, TRANSCRIPT, Plays
+import pytest
+
+from tests.conformance import streams_drawn, streams_plays
+from tests.conformance.streams_plays import PLAYS, SETTINGS, Plays
 from tests.support.txnsim_server import TxnsimServer
 
-ANSWERS_MIN = 350
+ANSWERS_MIN = 450
+CASES_MIN = 80
+SEEDS = streams_drawn.recorded()
 
 
-def test_a_real_broker_s_answers(tmp_path: Path) -> None:
+@pytest.fixture
+def address(tmp_path: Path) -> Any:
     settings = tmp_path / "server.properties"
     settings.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()))
     with TxnsimServer(brokers=1, arguments=("--config", str(settings))) as server:
-        rows = Plays(server.bootstrap, pause_s=0.05).run()
-    given = [_as_read(row) for row in rows]
-    recorded = [json.loads(line) for line in TRANSCRIPT.read_text().splitlines()]
+        yield server.bootstrap
+
+
+def test_a_real_broker_s_answers(address: str) -> None:
+    rows = Plays(address, pause_s=0.05).run()
+    lines = streams_plays.TRANSCRIPT.read_text().splitlines()
+    recorded = [json.loads(line) for line in lines]
     assert len(recorded) >= ANSWERS_MIN
-    assert len(given) == len(recorded)
-    for ours, theirs in zip(given, recorded, strict=True):
-        assert ours == theirs
+    assert len(rows) == len(recorded)
+    for ours, theirs in zip(rows, recorded, strict=True):
+        assert json.loads(json.dumps(ours, sort_keys=True, default=str)) == theirs
 
 
-def _as_read(row: list[Any]) -> Any:
-    return json.loads(json.dumps(row, sort_keys=True, default=str))
+def test_drawn_plays_have_a_real_broker_s_answers(address: str) -> None:
+    assert len(SEEDS) + len(PLAYS) >= CASES_MIN
+    plays = Plays(address, pause_s=0.02)
+    with plays.connected():
+        for seed, rows in streams_drawn.answers(plays, sorted(SEEDS)):
+            assert streams_drawn.unlike(SEEDS[seed], rows) is None, seed

@@ -59,6 +59,7 @@ def configs(**changes: Any) -> StreamsConfigs:
         intervals=GroupIntervals(45_000, 5_000, 0),
         task_offset_interval_ms=60_000,
         acceptable_recovery_lag=10_000,
+        warmups=2,
         initial_delay_ms=0,
         assignor=(("num.standby.replicas", "0"),),
     )
@@ -144,6 +145,8 @@ class StreamsDriver:
             self.shard.apply(record, record_offset=len(self.log))
             self.log.append(record)
         self.effects += outcome.effects
+        if outcome.refusal is not None:
+            return outcome.refusal
         return outcome.reply or StreamsReply(member_id="", member_epoch=-1)
 
     def over(self, kind: TimerKind, member_id: str = "") -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from txnsim.cli._txns.command import FAILED, add_connection, complain, settings_of
@@ -19,9 +19,11 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection import groups
 from txnsim.client.inspection.groups import (
     DescribedMember,
+    DescribedSubtopology,
     GroupDescription,
     GroupListing,
     GroupPosition,
+    StreamsMember,
 )
 from txnsim.errors import ErrorCode
 
@@ -148,6 +150,28 @@ _MEMBERS: Final[Columns[DescribedMember]] = {
     "Host": lambda one: one.client_host,
     "Assigned": lambda one: ",".join(one.assigned) or "-",
 }
+_SUBTOPOLOGIES: Final[Columns[DescribedSubtopology]] = {
+    "Subtopology": lambda one: one.subtopology_id,
+    "Sources": lambda one: ",".join((*one.sources, *one.repartition_sources)) or "-",
+    "Repartition": lambda one: ",".join(one.repartition_sinks) or "-",
+    "Changelogs": lambda one: ",".join(one.changelogs) or "-",
+}
+
+
+def _of_first(
+    shown: Callable[[DescribedMember], object],
+) -> Callable[[tuple[DescribedMember, StreamsMember]], object]:
+    return lambda one: shown(one[0])
+
+
+_STREAMS_MEMBERS: Final[Columns[tuple[DescribedMember, StreamsMember]]] = {
+    **{title: _of_first(shown) for title, shown in _MEMBERS.items() if title != "Assigned"},
+    "Process": lambda one: one[1].process_id,
+    "Active": lambda one: ",".join(one[0].assigned) or "-",
+    "Standby": lambda one: ",".join(one[1].standby) or "-",
+    "Warm-up": lambda one: ",".join(one[1].warmup) or "-",
+    "Target": lambda one: ",".join(one[1].target) or "-",
+}
 
 
 def _positions(kind: str) -> Columns[GroupPosition]:
@@ -167,8 +191,16 @@ def _described(one: GroupDescription) -> Iterator[str]:
             f" assignor {one.assignor or '-'}"
         )
     yield ""
-    yield from _table("No members.", _MEMBERS, one.members)
+    streams = [(each, each.streams) for each in one.members if each.streams is not None]
+    if streams:
+        yield from _table("No members.", _STREAMS_MEMBERS, streams)
+    else:
+        yield from _table("No members.", _MEMBERS, one.members)
     yield ""
+    if one.topology is not None:
+        yield f"Topology of epoch {one.topology.epoch}"
+        yield from _table("No subtopologies.", _SUBTOPOLOGIES, one.topology.subtopologies)
+        yield ""
     yield from _table("No offsets.", _positions(one.type), one.positions)
 
 

@@ -48,12 +48,17 @@ class Row:
         known = kind.__dataclass_fields__
         values = {
             # What the version has no field for may be of a class that it has not either.
-            name: tuple(row.made(schema) for row in value)
-            if name in known and isinstance(value, list)
-            else value
+            name: _made(value, schema) if name in known else value
             for name, value in self.fields.items()
         }
         return build(kind, **values)
+
+
+def _made(value: Any, schema: ModuleType) -> Any:
+    """A row, a list of rows, or what goes as it is."""
+    if isinstance(value, list):
+        return tuple(row.made(schema) for row in value)
+    return value.made(schema) if isinstance(value, Row) else value
 
 
 def asks(

@@ -51,6 +51,11 @@ LEFT_FOR_A_WHILE: Final = -2
 OFFSET_COMMIT_WITH_EPOCHS: Final = 9
 """First version of OffsetCommit for members of this protocol."""
 
+NO_MEMBER_WITH_EPOCH: Final = Rejection(
+    error=ErrorCode.unknown_server_error, reason="OffsetFetch has an epoch and no member."
+)
+"""A real broker looks for the member null, and fails."""
+
 
 class MemberState(IntEnum):
     """A member's progress towards its target; the value is the number in the log."""
@@ -208,11 +213,11 @@ class ConsumerGroup:
     def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
         """ConsumerGroup.validateOffsetFetch."""
         member_id, member_epoch = command.member_id, command.member_epoch
-        if member_id is None and member_epoch < 0:
-            return None
-        member = self.members.get(member_id or "")
+        if member_id is None:
+            return None if member_epoch < 0 else NO_MEMBER_WITH_EPOCH
+        member = self.members.get(member_id)
         if member is None:
-            return self.unknown(member_id or "")
+            return self.unknown(member_id)
         return None if member.member_epoch == member_epoch else self._stale(member, member_epoch)
 
     def check_offset_delete(self) -> Rejection | None:

@@ -94,6 +94,10 @@ _KINDS: Final[Mapping[str, ConfigType]] = {
     "transaction.state.log.replication.factor": ConfigType.SHORT,
 }
 """Types that don't follow from a setting's Python type."""
+_MINIMA: Final = {
+    f"group.{kind}.assignment.interval.ms": 0 for kind in ("consumer", "share", "streams")
+}
+"""Of settings that can be changed while a broker runs."""
 INTERNAL_BROKER_CONFIGS: Final = frozenset(
     {
         "group.consumer.regex.refresh.interval.ms",
@@ -159,7 +163,9 @@ def broker_configs(rules: Rules) -> Mapping[str, ConfigKey]:
         if default is msgspec.UNSET:
             default = getattr(settings_module.DEFAULTS, name)
         kind = _KINDS.get(documentation.kafka, _PYTHON_TYPES[type(default)])
-        keys[documentation.kafka] = ConfigKey(kind, "" if default is None else text(default))
+        shown = "" if default is None else text(default)
+        least = _MINIMA.get(documentation.kafka)
+        keys[documentation.kafka] = ConfigKey(kind, shown, minimum=least)
     return MappingProxyType(dict(sorted(keys.items())))
 
 
@@ -182,7 +188,10 @@ DYNAMIC_BROKER_CONFIGS: Final = frozenset(
         if documentation.kafka is not None and documentation.dynamic
     }
 )
-FIXED_BROKER_CONFIGS: Final = frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIGS
+FIXED_BROKER_CONFIGS: Final = (frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIGS) | {
+    "group.streams.assignors",
+    "group.streams.topology.description.plugin.class",
+}
 """Broker configs that only a restart changes."""
 
 

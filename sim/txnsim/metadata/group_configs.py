@@ -290,6 +290,8 @@ class StreamsConfigs(msgspec.Struct, frozen=True, kw_only=True):
     intervals: GroupIntervals
     task_offset_interval_ms: int
     acceptable_recovery_lag: int
+    warmups: int
+    """How many there may be."""
     initial_delay_ms: int
     """How long the first assignment waits for more members."""
     assignor: AssignorConfigs
@@ -318,6 +320,7 @@ def streams_configs(own: Configs | None, settings: Settings) -> StreamsConfigs:
         acceptable_recovery_lag=number(
             "acceptable.recovery.lag", settings.group_streams_acceptable_recovery_lag
         ),
+        warmups=number("num.warmup.replicas", settings.group_streams_num_warmup_replicas),
         initial_delay_ms=number(
             "initial.rebalance.delay.ms", settings.group_streams_initial_rebalance_delay_ms
         ),

@@ -69,7 +69,7 @@ class Actor(Model):
     """A reader or member that sees everything."""
     group: str | None = None
     """Of a member, or of a share group's member."""
-    group_protocol: Literal["classic", "consumer"] = "classic"
+    group_protocol: Literal["classic", "consumer", "streams"] = "classic"
     instance_id: str | None = None
     """group.instance.id: a static member (KIP-345)."""
     session_timeout: Milliseconds = 45_000

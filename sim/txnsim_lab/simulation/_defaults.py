@@ -218,3 +218,5 @@ COMES_AND_GOES: Final = 0.12
 LARGE_TRANSACTIONS: Final = 0.4
 """Of these seeds: somebody writes transactions of so many records."""
 LARGE: Final = ((20, 0.4), (130, 0.6))
+STREAMS: Final = 0.25
+"""Of seeds with a group and brokers of the reference: its members are threads of Kafka Streams."""

@@ -26,6 +26,7 @@ REPLACED: Final = "replaced-members"
 TROUBLED: Final = "troubled-brokers"
 BOTH_WAYS: Final = "commits-both-ways"
 LATE: Final = "late-followers"
+STREAMS: Final = "streams-groups"
 """The features above draw from streams of their own too."""
 MONITOR: Final = "monitor"
 SHORT_EXPIRATIONS: Final = "short-expirations"
@@ -99,6 +100,10 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
         leaders = dict(_first_leaders(world))
         tracks = tuple(_together(dice, track, leaders) for track in tracks)
         features |= {TOGETHER}
+    dice = Dice(plan.seed, STREAMS)
+    if plan.groups and world.as_version is None and dice.happens(defaults.STREAMS):
+        features |= {STREAMS}
+        tracks = tuple(map(_of_streams, tracks))
     if plan.groups:
         tracks, habits = _of_groups(plan, tracks, [name for name, _ in _first_leaders(world)])
         features |= habits
@@ -140,6 +145,14 @@ def _of_strangers(
         world, shared = with_share_groups(dice, world, [name for name, _ in _first_leaders(world)])
         tracks = (*tracks, *shared)
     return world, tracks, frozenset(features)
+
+
+def _of_streams(track: Track) -> Track:
+    """A member of a group as a thread of Kafka Streams (KIP-1071)."""
+    if track.actor is None or track.actor["plays"] != "member":
+        return track
+    actor = {**track.actor, "group-protocol": "streams"}
+    return msgspec.structs.replace(track, actor=actor)
 
 
 def _of_groups(

@@ -39,6 +39,7 @@ class Application:
         topics: Input and output.
         settings: Of Kafka Streams, without ids and directory.
         directory: Where its state, its settings and what it prints are kept.
+        replaces_threads: Another thread goes on where one has failed.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Application:
         topics: tuple[str, str],
         settings: Mapping[str, str],
         directory: Path,
+        replaces_threads: bool = False,
     ) -> None:
         self.name = name
         self._application_id = application_id
@@ -66,6 +68,7 @@ class Application:
         }
         file.write_text("".join(f"{key}={value}\n" for key, value in entries.items()))
         options = (
+            *(("-Dcounting.after.failure=REPLACE_THREAD",) if replaces_threads else ()),
             f"-Djava.io.tmpdir={self._temporary}",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",

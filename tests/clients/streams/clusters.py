@@ -46,15 +46,16 @@ _REAL: Final[Mapping[str, str]] = {
 Cluster = TxnsimServer | ApacheKafka
 
 
-def simulated(directory: Path, *, level: int) -> TxnsimServer:
+def simulated(directory: Path, *, level: int, standbys: int = 0) -> TxnsimServer:
     """Three brokers with a control port; not yet started.
 
     Args:
         directory: Where its settings are kept.
         level: Of ``transaction.version``.
+        standbys: Of each task of a streams group.
     """
     config = directory / "cluster.yaml"
-    config.write_text(_SIMULATED)
+    config.write_text(f"{_SIMULATED}  group_streams_num_standby_replicas: {standbys}\n")
     return TxnsimServer(
         transaction_version=level,
         brokers=len(BROKERS),

@@ -8,7 +8,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
@@ -73,18 +73,34 @@ class Lab(Lived):
         seed: Of the words.
         is_real: On a real Kafka, where nothing can be struck.
         protocol: Of the application's group, ``classic`` or ``streams``.
+        standbys: Copies of each store; the other instance keeps it.
+        settings: Further ones of Kafka Streams.
+        replaces_threads: An instance goes on with another thread where one has failed.
     """
 
     def __init__(
-        self, *, level: int, seed: int, is_real: bool = False, protocol: str = "classic"
+        self,
+        *,
+        level: int,
+        seed: int,
+        is_real: bool = False,
+        protocol: str = "classic",
+        standbys: int = 0,
+        settings: Mapping[str, str] | None = None,
+        replaces_threads: bool = False,
     ) -> None:
-        self._settings = {**_STREAMS, **_PROTOCOLS[protocol]}
+        self._settings = {**_STREAMS, **_PROTOCOLS[protocol], **(settings or {})}
+        if protocol == "classic":  # with the streams protocol the brokers say how many
+            self._settings["num.standby.replicas"] = str(standbys)
         self.join_api = "JoinGroup" if protocol == "classic" else "StreamsGroupHeartbeat"
         """What an instance joins its group with."""
         self._directory = tempfile.TemporaryDirectory(prefix="txnsim-streams-")
         root = Path(self._directory.name)
-        self.cluster = real(level=level) if is_real else simulated(root, level=level)
+        self.cluster = (
+            real(level=level) if is_real else simulated(root, level=level, standbys=standbys)
+        )
         self._root = root
+        self._replaces_threads = replaces_threads
         self._chance = random.Random(f"{seed}/words")
         self.ledger = Ledger()
         self.applications: dict[str, Application] = {}
@@ -115,6 +131,7 @@ class Lab(Lived):
                 topics=(INPUT, OUTPUT),
                 settings={**self._settings, "bootstrap.servers": bootstrap},
                 directory=self._root,
+                replaces_threads=self._replaces_threads,
             )
         for application in self.applications.values():
             application.start()

@@ -29,6 +29,7 @@ from txnsim_lab.simulation._further_features import (
     LEAVING,
     MONITORED,
     REPLACED,
+    STREAMS,
     TOGETHER,
     TROUBLED,
 )
@@ -86,6 +87,7 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
         BOTH_WAYS,
         LATE,
         SHARED,
+        STREAMS,
         AMID_FAULTS,
         AMID_TRANSACTIONS,
         LEAVING,

@@ -24,6 +24,7 @@ from txnsim_lab.simulation._further_features import (
     MONITORED,
     REPLACED,
     SHORT_EXPIRATIONS,
+    STREAMS,
     TOGETHER,
     TROUBLED,
     with_further_features,
@@ -63,6 +64,7 @@ def test_a_seed_without_any_of_it_is_what_it_was() -> None:
         LATE,
         CURIOUS,
         SHARED,
+        STREAMS,
     }
     plain = [plan for plan in map(draw, SEEDS) if later.isdisjoint(plan.features)]
     assert len(plain) > len(SEEDS) / 8

@@ -162,7 +162,12 @@ def altered_image(
         if altered.get(_MIN_INSYNC) != image.topics[name].configs.get(_MIN_INSYNC):
             image = without_elr(image, name)
         return image.with_topic_configs(name, altered)
-    fixed = [change.name for change in changes if change.name in configs.FIXED_BROKER_CONFIGS]
+    fixed = [
+        change.name
+        for change in changes
+        if change.name in configs.FIXED_BROKER_CONFIGS
+        and change.operation is not controller.ConfigOperation.DELETE
+    ]
     if fixed:
         return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
     before = image.broker_configs.get(name, {})

@@ -60,7 +60,7 @@ async def _describe(request: Request, group_id: str) -> Any:
             error_code=ErrorCode.group_id_not_found,
             error_message=f"Group {group_id} is not a streams group.",
         )
-    members = tuple(group.members.values())
+    members = group.members_in_order()
     weigh = partial(_elements, group)
     request.answers(sum(map(weigh, members)))
     described = await request.each(partial(_member, request, group), members, weight=weigh)

@@ -44,6 +44,17 @@ class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_id: int
 
 
+class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member of a streams group has besides; a task is a subtopology and a partition."""
+
+    process_id: str
+    topology_epoch: int
+    standby: tuple[str, ...]
+    warmup: tuple[str, ...]
+    target: tuple[str, ...]
+    """Active tasks that it is to have."""
+
+
 class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member with what it is assigned."""
 
@@ -54,6 +65,24 @@ class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
     """None for members of a classic group, which have a generation."""
     assigned: tuple[str, ...] = ()
     """Partitions; of a streams group the active tasks."""
+    streams: StreamsMember | None = None
+
+
+class DescribedSubtopology(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a streams group's topology, with topics that have names."""
+
+    subtopology_id: str
+    sources: tuple[str, ...]
+    repartition_sources: tuple[str, ...]
+    repartition_sinks: tuple[str, ...]
+    changelogs: tuple[str, ...]
+
+
+class DescribedTopology(msgspec.Struct, frozen=True, kw_only=True):
+    """The topology that a streams group runs."""
+
+    epoch: int
+    subtopologies: tuple[DescribedSubtopology, ...]
 
 
 class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +108,8 @@ class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
     assignment_epoch: int | None
     members: tuple[DescribedMember, ...]
     positions: tuple[GroupPosition, ...]
+    topology: DescribedTopology | None = None
+    """Of a streams group."""
 
 
 async def list_groups(
@@ -152,17 +183,43 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         assignment_epoch=getattr(row, "assignment_epoch", None),
         members=tuple(_member(one, kind) for one in row.members),
         positions=await (share_positions if share else _committed)(admin, group_id),
+        topology=_topology(row.topology) if kind == STREAMS else None,
+    )
+
+
+def _topology(row: Any) -> DescribedTopology | None:
+    if row is None:
+        return None
+    return DescribedTopology(
+        epoch=row.epoch,
+        subtopologies=tuple(
+            DescribedSubtopology(
+                subtopology_id=one.subtopology_id,
+                sources=tuple(one.source_topics),
+                repartition_sources=tuple(each.name for each in one.repartition_source_topics),
+                repartition_sinks=tuple(one.repartition_sink_topics),
+                changelogs=tuple(each.name for each in one.state_changelog_topics),
+            )
+            for one in row.subtopologies or ()
+        ),
     )
 
 
 def _member(row: Any, kind: str) -> DescribedMember:
     assigned: Iterable[str]
+    streams = None
     if kind == CLASSIC:
         known = read_assignment(row.member_assignment)
         assigned = (f"{topic}-{one}" for topic, one in sorted(known.partitions)) if known else ()
     elif kind == STREAMS:
-        tasks = row.assignment.active_tasks
-        assigned = (f"{task.subtopology_id}_{one}" for task in tasks for one in task.partitions)
+        assigned = _tasks(row.assignment.active_tasks)
+        streams = StreamsMember(
+            process_id=row.process_id,
+            topology_epoch=row.topology_epoch,
+            standby=_tasks(row.assignment.standby_tasks),
+            warmup=_tasks(row.assignment.warmup_tasks),
+            target=_tasks(row.target_assignment.active_tasks),
+        )
     else:
         topics = row.assignment.topic_partitions
         assigned = (f"{topic.topic_name}-{one}" for topic in topics for one in topic.partitions)
@@ -172,7 +229,13 @@ def _member(row: Any, kind: str) -> DescribedMember:
         client_host=row.client_host,
         epoch=getattr(row, "member_epoch", None),
         assigned=tuple(assigned),
+        streams=streams,
     )
+
+
+def _tasks(rows: Iterable[Any]) -> tuple[str, ...]:
+    """As Kafka Streams names them."""
+    return tuple(f"{one.subtopology_id}_{index}" for one in rows for index in one.partitions)
 
 
 async def _committed(admin: Admin, group_id: str) -> tuple[GroupPosition, ...]:

@@ -37,6 +37,7 @@ from txnsim.client.members.requests import (
     leave_group,
     offset_commit,
     share_group_heartbeat,
+    streams_group_heartbeat,
     sync_group,
 )
 from txnsim.client.offsets import EARLIEST, offset_of
@@ -407,9 +408,16 @@ class ConsumerMembership(Membership):
             generation=answer.member_epoch,
             member_id=answer.member_id or self._now.member_id,
         )
-        if answer.assignment is not None:
-            self._target = await self._by_name(answer.assignment.topic_partitions)
+        target = await self._assigned_by(answer)
+        if target is not None:
+            self._target = target
         return True
+
+    async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
+        """What an answer assigns; None for what was assigned before."""
+        if answer.assignment is None:
+            return None
+        return await self._by_name(answer.assignment.topic_partitions)
 
     def _ids(self) -> dict[str, UUID]:
         found = {name: self._cluster.view.topic(name) for name in self._topics}
@@ -471,10 +479,49 @@ class ShareMembership(ConsumerMembership):
         return share_group_heartbeat(self._options.group_id, who, topics=topics)
 
 
+class StreamsMembership(ConsumerMembership):
+    """A thread of Kafka Streams, in a process of its own. Task N of its topology reads partition N
+    of each topic. Kafka's counterpart is ``StreamsMembershipManager``.
+    """
+
+    def resubscribe(self, topics: tuple[str, ...]) -> None:
+        """See ``Membership``. A member has its topology from the day it joins."""
+        self._must_join |= self._refused is not None or topics != self._topics
+        self._refused = None
+        self._topics = topics
+
+    def _request(
+        self,
+        *,
+        joining: tuple[Collection[str], int] | None = None,
+        owned: Mapping[UUID, Collection[int]] | None = None,
+        leaving: int | None = None,
+    ) -> Request:
+        who = self._now if leaving is None else self._with_epoch(leaving)
+        tasks = None if owned is None else {each for parts in owned.values() for each in parts}
+        return streams_group_heartbeat(self._options.group_id, who, joining=joining, tasks=tasks)
+
+    async def _assigned_by(self, answer: Any) -> frozenset[TopicPartition] | None:
+        """A task that metadata does not know the partitions of yet can't be run."""
+        if answer.active_tasks is None:
+            return None
+        tasks = {each for row in answer.active_tasks for each in row.partitions}
+        if len({place.partition for place in self._places(tasks)}) < len(tasks):
+            await self._cluster.refresh(self._topics)
+        return frozenset(self._places(tasks))
+
+    def _places(self, tasks: Collection[int]) -> Iterator[TopicPartition]:
+        for name in self._topics:
+            known = self._cluster.view.topic(name)
+            partitions = 0 if known is None else len(known.partitions)
+            yield from (TopicPartition(name, each) for each in tasks if each < partitions)
+
+
 _PROTOCOLS: Final[Mapping[GroupProtocol, Callable[[Subscriber], Membership]]] = {
     "classic": ClassicMembership,
     "consumer": ConsumerMembership,
     "share": ShareMembership,
+    "streams": StreamsMembership,
 }
 
 

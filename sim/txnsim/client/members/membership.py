@@ -14,8 +14,10 @@ from txnsim.client.versions import Request
 from txnsim.errors import ErrorCode
 from txnsim.types import IsolationLevel, TopicPartition
 
-GroupProtocol = Literal["classic", "consumer", "share"]
-"""group.protocol of a consumer; ``share`` is what members of share groups speak (KIP-932)."""
+GroupProtocol = Literal["classic", "consumer", "share", "streams"]
+"""group.protocol of a consumer; ``share`` is what members of share groups speak (KIP-932),
+``streams`` what threads of Kafka Streams do (KIP-1071).
+"""
 
 LANE: Final = "group"
 """A JoinGroup waits for other members, so it needs its own connection."""

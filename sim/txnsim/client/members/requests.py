@@ -128,6 +128,67 @@ def share_group_heartbeat(
     )
 
 
+def streams_group_heartbeat(
+    group_id: str,
+    member: GroupMetadata,
+    *,
+    joining: tuple[Collection[str], int] | None = None,
+    tasks: Collection[int] | None = None,
+) -> Request:
+    """All that a thread of Kafka Streams says (KIP-1071). Its topology is one part without state.
+
+    Args:
+        group_id: Id of the group.
+        member: Its generation is the member epoch: 0 joins, -1 leaves, -2 leaves for a while.
+        joining: Source topics of the topology and the rebalance timeout in ms, where it joins.
+        tasks: The active tasks that it has, by partition; None where nothing has changed.
+    """
+    topics, timeout_ms = (None, -1) if joining is None else joining
+    active = None
+    if tasks is not None:
+        parts = tuple(sorted(tasks))
+        active = [Row("TaskIds", subtopology_id=PART, partitions=parts)] if parts else []
+    others = None if tasks is None else ()
+    return asks(
+        Api.STREAMS_GROUP_HEARTBEAT,
+        group_id=group_id,
+        member_id=member.member_id,
+        member_epoch=member.generation,
+        endpoint_information_epoch=0,
+        instance_id=member.instance_id,
+        rack_id=None,
+        rebalance_timeout=timeout_ms,
+        topology=None if topics is None else _topology(topics),
+        active_tasks=active,
+        standby_tasks=others,
+        warmup_tasks=others,
+        process_id=None if topics is None else member.member_id,
+        user_endpoint=None,
+        client_tags=None if topics is None else (),
+        task_offsets=None,
+        task_end_offsets=None,
+        shutdown_application=False,
+    )
+
+
+PART: Final = "0"
+"""The subtopology of our members."""
+
+
+def _topology(topics: Collection[str]) -> Row:
+    part = Row(
+        "Subtopology",
+        subtopology_id=PART,
+        source_topics=tuple(sorted(topics)),
+        source_topic_regex=(),
+        state_changelog_topics=(),
+        repartition_sink_topics=(),
+        repartition_source_topics=(),
+        copartition_groups=(),
+    )
+    return Row("Topology", epoch=0, subtopologies=[part])
+
+
 def offset_commit(
     group_id: str, member: GroupMetadata, offsets: Mapping[TopicPartition, int]
 ) -> Request:

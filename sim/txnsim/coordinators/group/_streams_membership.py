@@ -84,6 +84,8 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             error = await self.writer.committed(shard, written)
             if error:
                 return Rejection(error=error, reason="the records could not be replicated in time")
+        if decided.outcome.refusal is not None:
+            return decided.outcome.refusal
         assert decided.outcome.reply is not None
         return decided.outcome.reply
 
@@ -124,6 +126,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         )
         if isinstance(decided, Rejection):
             return decided
+        before = before if decided.refusal is None else ()
         return _Decided(group=found, outcome=decided, before=before)
 
     # Writing

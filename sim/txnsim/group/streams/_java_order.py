@@ -29,13 +29,59 @@ def java_order(names: Iterable[str], *, capacity: int = _BUCKETS) -> list[str]:
     return sorted(distinct, key=lambda name: _spread(name) & (buckets - 1))
 
 
+def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
+    """The same of a HashMap that ``computeIfAbsent`` fills: before it takes the next key, it grows
+    for those that it has, and a key stands in front of those in its bucket. A name comes as often
+    as it is asked for.
+    """
+    buckets, newest_first = 1, list[str]()
+    while buckets < capacity:
+        buckets *= 2
+    for name in names:
+        if len(newest_first) > buckets * 3 // 4:
+            buckets *= 2
+        if name not in newest_first:
+            newest_first.insert(0, name)
+    return sorted(newest_first, key=lambda name: _spread(name) & (buckets - 1))
+
+
 def _spread(text: str) -> int:
-    """String.hashCode, and what HashMap makes of it."""
+    """What HashMap makes of a hash code."""
+    found = _hash_code(text)
+    return found ^ found >> 16
+
+
+def _hash_code(text: str) -> int:
+    """String.hashCode, unsigned."""
     found = 0
     data = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(data), 2):
         found = (31 * found + int.from_bytes(data[at : at + 2], "big")) & 0xFFFF_FFFF
-    return found ^ found >> 16
+    return found
+
+
+LEAST_SLOTS: Final = 2
+"""Of a TimelineHashMap."""
+_KNUTH: Final = 0x9E37_79B9_7F4A_7C15
+_LONG: Final = 64
+
+
+def slots_for(size: int, slots: int) -> int:
+    """How many slots a TimelineHashMap of ``size`` keys has when it takes one, or changes one."""
+    return slots * 2 if (size + 1) * 3 > slots * 4 else slots
+
+
+def timeline_order(names: Iterable[str], slots: int) -> list[str]:
+    """Keys in a TimelineHashMap's iteration order; the newest first within a slot."""
+    bits = slots.bit_length() - 1
+
+    def slot(name: str) -> int:
+        code = _hash_code(name)
+        signed = code - (1 << 32) if code >> 31 else code
+        return (signed * _KNUTH & (1 << _LONG) - 1) >> _LONG - bits
+
+    newest_first = [*names][::-1]
+    return sorted(newest_first, key=slot)
 
 
 class JavaQueue(Generic[T]):

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.group.streams._java_order import JavaQueue, java_order
+from txnsim.group.streams._java_order import JavaQueue, java_order, java_order_of_computed
 from txnsim.group.streams.tasks import Task, Tasks
 
 STICKY: Final = "sticky"
@@ -147,7 +147,8 @@ class _Assignment:
         for task, found in ranked.items():
             found.sort(key=lambda one: one[:2])
             self._standby_before[task] = [member for _, _, member in found]
-        self._order = order
+        processes = (members[member_id].process_id for member_id in order)
+        self._order = java_order_of_computed(processes, capacity=len(order))
 
     def done(self) -> dict[str, Tasks]:
         """Active tasks first, standbys afterwards."""
@@ -246,8 +247,9 @@ class _Assignment:
         ]
 
     def _queue(self) -> JavaQueue[_Process]:
-        names = java_order(self._processes, capacity=len(self._order))
-        return JavaQueue([self._processes[name] for name in names], lambda process: process.load)
+        return JavaQueue(
+            [self._processes[name] for name in self._order], lambda process: process.load
+        )
 
     def _least_loaded(self, task: Task, *, copy: bool = False) -> _Member | None:
         """The least loaded previous holder; ``copy`` skips processes with the task."""

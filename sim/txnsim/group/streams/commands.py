@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from txnsim.errors import Rejection
 from txnsim.group.commands import TimerCancelled, TimerSet
 from txnsim.group.streams._records import StreamsRecord
 from txnsim.group.streams.group import Memory
@@ -84,6 +85,8 @@ class StreamsOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     records: tuple[StreamsRecord, ...] = ()
     reply: StreamsReply | None = None
+    refusal: Rejection | None = None
+    """The answer instead: nothing is written, but what is only in memory has changed."""
     effects: tuple[TimerSet | TimerCancelled, ...] = ()
     memory: Memory | None = None
     """What the group knows then besides; None: as before."""

@@ -13,10 +13,11 @@ from typing import Final, assert_never
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.consumer_group import LEFT, OFFSET_COMMIT_WITH_EPOCHS
+from txnsim.group.consumer_group import LEFT, NO_MEMBER_WITH_EPOCH, OFFSET_COMMIT_WITH_EPOCHS
 from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.group.offset_commands import CommitOffsets, FetchOffsets
 from txnsim.group.state import ExpiryBase, GroupType, from_commit
+from txnsim.group.streams._java_order import LEAST_SLOTS, slots_for, timeline_order
 from txnsim.group.streams._records import (
     StreamsCurrentDeleted,
     StreamsCurrentStored,
@@ -70,6 +71,23 @@ class TaskOffsets(msgspec.Struct, frozen=True, kw_only=True):
 NO_OFFSETS: Final = TaskOffsets()
 
 
+class Refined(msgspec.Struct, frozen=True, kw_only=True):
+    """A target as it was when the first member heard of it. Who has left since then is in it, and
+    who goes by the instance id of another member takes its place.
+    """
+
+    epoch: int
+    tasks: Mapping[str, Tasks]
+    """By member."""
+
+    def handed_over(self, old_id: str, new_id: str) -> Refined:
+        """The same with another member in the place of one."""
+        if old_id not in self.tasks:
+            return self
+        others = {name: each for name, each in self.tasks.items() if name != old_id}
+        return Refined(epoch=self.epoch, tasks={**others, new_id: self.tasks[old_id]})
+
+
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """What a group knows and no record has: a coordinator that loads begins without it."""
 
@@ -80,6 +98,8 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """By member."""
     shutdown_by: str | None = None
     """The member that wants all to stop."""
+    refined: Refined | None = None
+    """The target that members are led to; the last one."""
     endpoints_epoch: int = 0
     """It moves when a member's endpoint, or the tasks behind one, change."""
 
@@ -103,6 +123,8 @@ class StreamsGroup:
         """When the last target assignment was made; 0: none counts."""
         self.topology: Topology | None = None
         self.members: dict[str, StreamsMember] = {}
+        self._slots = LEAST_SLOTS
+        """Of Kafka's table of members, which never shrinks; it says in which order they come."""
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Tasks] = {}
         self.memory = Memory()
@@ -128,6 +150,10 @@ class StreamsGroup:
     def topology_epoch(self) -> int:
         """Epoch of the topology; -1 without topology."""
         return -1 if self.topology is None else self.topology.epoch
+
+    def members_in_order(self) -> list[StreamsMember]:
+        """Members in the order in which a real broker tells of them."""
+        return [self.members[name] for name in timeline_order(self.members, self._slots)]
 
     # Requests of other groups
 
@@ -195,11 +221,11 @@ class StreamsGroup:
     def check_offset_fetch(self, command: FetchOffsets) -> Rejection | None:
         """StreamsGroup.validateOffsetFetch."""
         member_id, member_epoch = command.member_id, command.member_epoch
-        if member_id is None and member_epoch < 0:
-            return None
-        member = self.members.get(member_id or "")
+        if member_id is None:
+            return None if member_epoch < 0 else NO_MEMBER_WITH_EPOCH
+        member = self.members.get(member_id)
         if member is None:
-            return self.unknown(member_id or "")
+            return self.unknown(member_id)
         if member.member_epoch == member_epoch:
             return None
         return _stale(
@@ -310,6 +336,7 @@ class StreamsGroup:
         return self.members.get(member_id) or StreamsMember(member_id=member_id)
 
     def _update(self, member: StreamsMember) -> None:
+        self._slots = slots_for(len(self.members), self._slots)
         old = self.members.get(member.member_id)
         if old is not None and old.instance_id is not None:
             self.static_members.pop(old.instance_id, None)

@@ -42,7 +42,14 @@ from txnsim.group.streams.commands import (
     StreamsOutcome,
     StreamsReply,
 )
-from txnsim.group.streams.group import NO_OFFSETS, Memory, StreamsGroup, StreamsMember, TaskOffsets
+from txnsim.group.streams.group import (
+    NO_OFFSETS,
+    Memory,
+    Refined,
+    StreamsGroup,
+    StreamsMember,
+    TaskOffsets,
+)
 from txnsim.group.streams.tasks import (
     NO_TASKS,
     NOTHING_HELD,
@@ -103,14 +110,18 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
                 f"{self.max_size} members.",
             )
         records: list[StreamsRecord] = []
+        memory = _with_other_sender(group, command)
         member = member_of(group, command, records)
         if isinstance(member, Rejection):
-            return member
+            return StreamsOutcome(refusal=member, memory=memory)
         is_delayed = is_delayed or self.begins_delay(group)
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = group.after(records)
-        step = _Heartbeat(self, group, command, image, now_ms, records, is_delayed=is_delayed)
-        return step.decided(member, is_known=is_known)
+        step = _Heartbeat(
+            self, group, memory, command, image, now_ms, records, is_delayed=is_delayed
+        )
+        outcome = step.decided(member, is_known=is_known)
+        return step.failed(outcome) if isinstance(outcome, Rejection) else outcome
 
     def begins_delay(self, group: StreamsGroup) -> bool:
         """Whether the first assignment of an empty group is to wait for more members."""
@@ -183,7 +194,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return StreamsOutcome()
         records, _ = self.target(
             group,
-            group.members,
+            {each.member_id: each for each in group.members_in_order()},
             configured,
             group.memory.task_offsets,
             epoch=group.epoch,
@@ -295,6 +306,19 @@ def _with_shutdown(memory: Memory, command: StreamsHeartbeat) -> Memory:
     return msgspec.structs.replace(memory, shutdown_by=command.member_id)
 
 
+def _with_other_sender(group: StreamsGroup, command: StreamsHeartbeat) -> Memory:
+    """Whoever comes with the instance id of another member has its place in the refined target,
+    also if it is refused then. A real broker does so: its member has no tasks to come until
+    another heartbeat sees that they are missing.
+    """
+    memory, instance_id = group.memory, command.instance_id
+    existing = None if instance_id is None else group.static_member(instance_id)
+    if existing is None or existing.member_id == command.member_id or memory.refined is None:
+        return memory
+    refined = memory.refined.handed_over(existing.member_id, command.member_id)
+    return msgspec.structs.replace(memory, refined=refined)
+
+
 class _Heartbeat:
     """One heartbeat of a member that joins or stays."""
 
@@ -302,6 +326,7 @@ class _Heartbeat:
         self,
         protocol: StreamsProtocol,
         group: StreamsGroup,
+        memory: Memory,
         command: StreamsHeartbeat,
         image: ClusterImage,
         now_ms: int,
@@ -315,7 +340,8 @@ class _Heartbeat:
         self._records = records
         self._configs = protocol.configs_of(group.group_id)
         self._statuses: list[Told] = []
-        self._memory = group.memory
+        self._memory = memory
+        self._effects: list[TimerSet | TimerCancelled] = []
 
     def _remember(self, **changes: object) -> None:
         self._memory = msgspec.structs.replace(self._memory, **changes)
@@ -344,10 +370,14 @@ class _Heartbeat:
         refusal = refusal or self._keeps_offsets()
         if refusal is not None:
             return refusal
-        epoch = self._epoch(hashed, validated, bumps=bumps)
-        effects: list[TimerSet | TimerCancelled] = []
+        bumps = bumps or self._is_other(hashed, validated)
+        refined = None if bumps else self._wanted_anew()
+        refines = refined is not None and refined.get(updated.member_id, NO_TASKS) != (
+            updated.assigned.tasks
+        )
+        epoch = self._epoch(hashed, validated, bumps=bumps or refines)
         if self._protocol.begins_delay(group):
-            effects.append(
+            self._effects.append(
                 TimerSet(
                     kind=TimerKind.ASSIGNMENT,
                     group_id=group_id,
@@ -355,14 +385,15 @@ class _Heartbeat:
                     keeps_first=True,
                 )
             )
-        assigned_epoch, target = self._target(updated, configured, epoch)
-        settled = self._settled(updated, assigned_epoch, target)
+        assigned_epoch, target = self._target(updated, configured, epoch, refines=refines)
+        tasks = self._refined(assigned_epoch, target, refined).get(updated.member_id, NO_TASKS)
+        settled = self._settled(updated, assigned_epoch, tasks)
         if isinstance(settled, Rejection):
             return settled
         if settled != updated:
             self._records.append(current_record(group_id, settled))
-            effects.append(_awaited(group_id, settled))
-        effects.append(self._protocol.session(group_id, settled.member_id))
+            self._effects.append(_awaited(group_id, settled))
+        self._effects.append(self._protocol.session(group_id, settled.member_id))
         self._memory = _with_shutdown(self._memory, command)
         reply = self._reply(member, settled, configured, is_known=is_known)
         if isinstance(reply, Rejection):
@@ -370,9 +401,21 @@ class _Heartbeat:
         return StreamsOutcome(
             records=tuple(self._records),
             reply=reply,
-            effects=tuple(effects),
+            effects=tuple(self._effects),
             memory=self._memory,
         )
+
+    def failed(self, refusal: Rejection) -> StreamsOutcome:
+        """Nothing is written. What is only in memory stays as it is by then, as in Kafka, but for
+        the configured topology: readers see the one that was there at the last record.
+        """
+        before = self._group.memory
+        memory = msgspec.structs.replace(
+            self._memory,
+            configured=before.configured,
+            refreshed_version=before.refreshed_version,
+        )
+        return StreamsOutcome(refusal=refusal, effects=tuple(self._effects), memory=memory)
 
     # Steps
 
@@ -436,15 +479,23 @@ class _Heartbeat:
         self._remember(configured=configured)
         return configured, hashed
 
+    def _is_other(self, hashed: int, validated: int) -> bool:
+        """Whether topics, topology or configs have changed."""
+        group = self._group
+        return (
+            hashed != group.metadata_hash
+            or validated != group.validated_topology_epoch
+            or self._configs.assignor != group.assignment_configs
+        )
+
+    def _wanted_anew(self) -> Mapping[str, Tasks] | None:
+        """The target of a stable group, refined anew."""
+        return self._group.target if self._group.state_name == "Stable" else None
+
     def _epoch(self, hashed: int, validated: int, *, bumps: bool) -> int:
         """The group's epoch, raised for another assignment."""
         group, configs = self._group, self._configs.assignor
-        is_other = (
-            hashed != group.metadata_hash
-            or validated != group.validated_topology_epoch
-            or configs != group.assignment_configs
-        )
-        if not bumps and not is_other:
+        if not bumps:
             self._remember(refreshed_version=self._image.offset)
             return group.epoch
         epoch = group.epoch + 1
@@ -484,42 +535,63 @@ class _Heartbeat:
         return None
 
     def _target(
-        self, updated: StreamsMember, configured: Configured, epoch: int
-    ) -> tuple[int, Tasks]:
-        """The member's target and its epoch, a new one where it is time."""
+        self, updated: StreamsMember, configured: Configured, epoch: int, *, refines: bool
+    ) -> tuple[int, Mapping[str, Tasks]]:
+        """The target and its epoch, a new one where it is time."""
         group, member_id = self._group, updated.member_id
         if self._is_delayed:
             self._delayed("initial rebalance delay")
-            return group.assignment_epoch, NO_TASKS
-        if group.assignment_epoch < epoch:
-            if self._protocol.may_assign(group, self._now_ms):
-                members = {**group.members, member_id: updated}
-                records, found = self._protocol.target(
-                    group,
-                    members,
-                    configured,
-                    self._memory.task_offsets,
-                    epoch=epoch,
-                    configs=self._configs.assignor,
-                    now_ms=self._now_ms,
+            return group.assignment_epoch, {}
+        if group.assignment_epoch >= epoch:
+            return group.assignment_epoch, group.target
+        if refines and group.assignment_epoch >= group.epoch:
+            self._records.append(
+                StreamsTargetEpochStored(
+                    group_id=group.group_id,
+                    assignment_epoch=epoch,
+                    timestamp_ms=group.assigned_at_ms,
                 )
-                self._records += records
-                return epoch, found[member_id]
+            )
+            return epoch, group.target
+        if not self._protocol.may_assign(group, self._now_ms):
             self._delayed("assignment interval")
-        return group.assignment_epoch, group.target.get(member_id, NO_TASKS)
+            return group.assignment_epoch, group.target
+        records, found = self._protocol.target(
+            group,
+            {**{each.member_id: each for each in group.members_in_order()}, member_id: updated},
+            configured,
+            self._memory.task_offsets,
+            epoch=epoch,
+            configs=self._configs.assignor,
+            now_ms=self._now_ms,
+        )
+        self._records += records
+        return epoch, found
+
+    def _refined(
+        self, epoch: int, target: Mapping[str, Tasks], anew: Mapping[str, Tasks] | None
+    ) -> Mapping[str, Tasks]:
+        """The target that members are led to: of an epoch that is known, as it was first."""
+        known = self._memory.refined
+        if anew is None and known is not None and known.epoch == epoch:
+            return known.tasks
+        found = target if anew is None else anew
+        if self._configs.warmups > 0:
+            self._remember(refined=Refined(epoch=epoch, tasks=dict(found)))
+        return found
 
     def _delayed(self, why: str) -> None:
         text = f"Assignment delayed due to the configured {why}."
         self._statuses.append((Status.ASSIGNMENT_DELAYED, text))
 
     def _settled(
-        self, updated: StreamsMember, assigned_epoch: int, target: Tasks
+        self, updated: StreamsMember, assigned_epoch: int, tasks: Tasks
     ) -> StreamsMember | Rejection:
         if updated.is_reconciled_to(assigned_epoch):
             return updated
         goal = Goal(
             assignment_epoch=assigned_epoch,
-            tasks=target,
+            tasks=tasks,
             owned=self._command.owned,
             holders=holders_of(self._group.members.values()),
         )
@@ -587,11 +659,11 @@ class _Heartbeat:
         self, settled: StreamsMember, configured: Configured
     ) -> tuple[EndpointPartitions, ...] | Rejection:
         """What each endpoint serves, the sender's last."""
-        others = {**self._group.members}
-        others.pop(settled.member_id, None)
         found: list[EndpointPartitions] = []
-        for each in (*others.values(), settled):
-            if each.endpoint is None:
+        for each in (*self._group.members_in_order(), settled):
+            if each.endpoint is None or (
+                each is not settled and each.member_id == settled.member_id
+            ):
                 continue
             if configured.subtopologies is None:  # a real broker looks for what is not there
                 return Rejection(error=ErrorCode.unknown_server_error, reason="No value present")

@@ -337,10 +337,13 @@ def _numbered(part: Subtopology, counts: _Counts) -> Subtopology:
     """The subtopology with numbers for its internal topics."""
 
     def numbered(topics: tuple[TopicInfo, ...]) -> tuple[TopicInfo, ...]:
-        return tuple(
+        found = tuple(
             msgspec.structs.replace(each, partitions=each.partitions or counts.own[each.name])
             for each in topics
         )
+        if any(each.partitions < 1 for each in found):
+            raise _WrongTopicsError(_broken("Number of partitions must be at least 1."))
+        return found
 
     return msgspec.structs.replace(
         part,

@@ -5,6 +5,7 @@ description of the topology. The request is that of version 0.
 from typing import Any, Final
 
 from kio.schema.streams_group_heartbeat.v0.request import StreamsGroupHeartbeatRequest as RequestV0
+from kio.schema.streams_group_heartbeat.v0.request import Subtopology, Topology
 from kio.schema.streams_group_heartbeat.v0.response import (
     Endpoint,
     EndpointToPartitions,
@@ -24,8 +25,10 @@ __all__ = [
     "Status",
     "StreamsGroupHeartbeatRequest",
     "StreamsGroupHeartbeatResponse",
+    "Subtopology",
     "TaskIds",
     "TopicPartition",
+    "Topology",
 ]
 
 StreamsGroupHeartbeatRequest: Final[Any] = remade(RequestV0, version=1)

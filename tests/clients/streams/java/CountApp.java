@@ -11,11 +11,14 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  * The counting application as a program of its own, which may be killed at any moment.
  *
  * <p>{@code CountApp INPUT OUTPUT FILE}: the file holds Kafka Streams' settings. Each state it comes to is a line of its
- * output, {@code STATE RUNNING}; SIGTERM closes it. Exit status 3 if it stopped by itself, which it never should.
+ * output, {@code STATE RUNNING}; SIGTERM closes it. Exit status 3 if it stopped by itself, which it never should;
+ * with {@code -Dcounting.after.failure=REPLACE_THREAD} another thread goes on.
  */
 public final class CountApp {
     private static final Duration CLOSE_PATIENCE = Duration.ofSeconds(20);
     private static final int STOPPED_BY_ITSELF = 3;
+    private static final StreamThreadExceptionResponse AFTER_FAILURE =
+            StreamThreadExceptionResponse.valueOf(System.getProperty("counting.after.failure", "SHUTDOWN_CLIENT"));
 
     private CountApp() {}
 
@@ -33,7 +36,7 @@ public final class CountApp {
         streams.setUncaughtExceptionHandler(failure -> {
             System.out.println("FAILED " + failure);
             failure.printStackTrace();
-            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+            return AFTER_FAILURE;
         });
         streams.setStateListener((now, before) -> {
             System.out.println("STATE " + now);

@@ -1,0 +1,196 @@
+"""Members of streams groups whose topologies, tasks, offsets or members are very many."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from tests.attacks.sending import exchange, request
+from tests.attacks.target import Attack, Target
+
+WIDE: Final = "wide"
+PARTITIONS: Final = 9_990
+_PROPERTIES: Final = str(Path(__file__).with_name("streams.properties"))
+SERVE: Final = (
+    *("--brokers", "1", "--ready-coordinators", "--config", _PROPERTIES),
+    *("--topic", f"{WIDE}:{PARTITIONS}"),
+)
+_HEARTBEAT, _DESCRIBE, _TOPOLOGY = 88, 89, 93
+
+
+def topology(target: Target) -> int:
+    """A topology of 20,000 subtopologies that read one topic, twice, and ten heartbeats after."""
+    parts = [_part(str(number), [WIDE]) for number in range(20_000)]
+    return _asked(target, [_join("m", parts), _join("n", parts), *[_beat("m", 2)] * 10])
+
+
+def internal_topics(target: Target) -> int:
+    """A topology that wants 20,000 changelogs and as many repartition topics, and is refused."""
+    logs = [_topic(f"log-{number}") for number in range(20_000)]
+    repartition = [_topic(f"repartition-{number}") for number in range(20_000)]
+    part = {
+        **_part("0", ["missing"]),
+        "state_changelog_topics": logs,
+        "repartition_source_topics": repartition,
+        "repartition_sink_topics": [each["name"] for each in repartition],
+    }
+    return _asked(target, [_join("m", [part])] * 3)
+
+
+def copartitions(target: Target) -> int:
+    """2,000 groups of co-partitioned topics, each of 500 topics that are not there."""
+    names = [f"t{number}" for number in range(500)]
+    group = {
+        "source_topics": list(range(500)),
+        "source_topic_regex": [],
+        "repartition_source_topics": [],
+    }
+    part = {**_part("0", names), "copartition_groups": [group] * 2_000}
+    return _asked(target, [_join("m", [part])] * 2)
+
+
+def tasks(target: Target) -> int:
+    """9,990 tasks and fifty members, each of which has them assigned anew."""
+    frames = [_join(f"m{number}", [_part("0", [WIDE])]) for number in range(50)]
+    return _asked(target, frames)
+
+
+def owned(target: Target) -> int:
+    """A member that reports 9,990 tasks and their offsets, twenty times."""
+    joined = _asked(target, [_join("m", [_part("0", [WIDE])])])
+    everything = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
+    offsets = [
+        {"subtopology_id": "0", "partition": number, "offset": number}
+        for number in range(PARTITIONS)
+    ]
+    said = {"active_tasks": everything, "standby_tasks": [], "warmup_tasks": []}
+    frame = _beat("m", 2, **said, task_offsets=offsets, task_end_offsets=offsets)
+    return joined + _asked(target, [frame] * 20)
+
+
+def members(target: Target) -> int:
+    """1,000 members join a group of 1,000 tasks, and one describes it ten times."""
+    parts = [_part("0", ["narrow"])]
+    sent = _asked(target, [_join(f"m{number}", parts, group="many") for number in range(1_000)])
+    return sent + _asked(target, [_described(["many"])] * 10)
+
+
+def described(target: Target) -> int:
+    """StreamsGroupDescribe of 60,000 groups that are not there, and of one 60,000 times."""
+    sent = _asked(target, [_join("m", [_part("0", [WIDE])])])
+    missing = [f"g{number}" for number in range(60_000)]
+    return sent + _asked(target, [_described(missing), _described(["g"] * 60_000)])
+
+
+def description(target: Target) -> int:
+    """StreamsGroupTopologyDescriptionUpdate with 20,000 subtopologies of ten nodes, ten times."""
+    nodes = [
+        {
+            "name": f"node-{number}",
+            "node_type": 2,
+            "source_topics": [],
+            "sink_topic": None,
+            "stores": [],
+            "successors": [f"node-{number + 1}"],
+        }
+        for number in range(10)
+    ]
+    parts = [{"subtopology_id": str(number), "nodes": nodes} for number in range(20_000)]
+    frame = request(
+        _TOPOLOGY,
+        0,
+        group_id="g",
+        member_id="m",
+        topology_epoch=0,
+        topology_description={"subtopologies": parts, "global_stores": []},
+    )
+    return _asked(target, [frame] * 10)
+
+
+# What is sent
+
+
+def _topic(name: str) -> dict[str, Any]:
+    return {"name": name, "partitions": 0, "replication_factor": 1, "topic_configs": []}
+
+
+def _part(name: str, sources: Iterable[str]) -> dict[str, Any]:
+    return {
+        "subtopology_id": name,
+        "source_topics": list(sources),
+        "source_topic_regex": [],
+        "state_changelog_topics": [],
+        "repartition_sink_topics": [],
+        "repartition_source_topics": [],
+        "copartition_groups": [],
+    }
+
+
+def _join(member: str, parts: list[dict[str, Any]], *, group: str = "g") -> bytes:
+    return _beat(
+        member,
+        0,
+        group=group,
+        rebalance_timeout=timedelta(minutes=1),
+        topology={"epoch": 0, "subtopologies": parts},
+        active_tasks=[],
+        standby_tasks=[],
+        warmup_tasks=[],
+        process_id=member,
+        client_tags=[],
+    )
+
+
+def _beat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> bytes:
+    values = {
+        "group_id": group,
+        "member_id": member,
+        "member_epoch": epoch,
+        "endpoint_information_epoch": 0,
+        "instance_id": None,
+        "rack_id": None,
+        "rebalance_timeout": timedelta(milliseconds=-1),
+        "topology": None,
+        "active_tasks": None,
+        "standby_tasks": None,
+        "warmup_tasks": None,
+        "process_id": None,
+        "user_endpoint": None,
+        "client_tags": None,
+        "task_offsets": None,
+        "task_end_offsets": None,
+        "shutdown_application": False,
+    }
+    return request(_HEARTBEAT, 1, **{**values, **fields})
+
+
+def _described(groups: list[str]) -> bytes:
+    fields = {"include_authorized_operations": False, "include_topology_description": False}
+    return request(_DESCRIBE, 1, group_ids=groups, **fields)
+
+
+def _asked(target: Target, frames: list[bytes]) -> int:
+    """Send one behind the other and take what comes; a closed connection is an answer."""
+    data = b"".join(frames)
+    with target.socket() as connection:
+        connection.settimeout(60.0)
+        with contextlib.suppress(ConnectionError):
+            exchange(connection, data, answers=len(frames))
+    return len(data)
+
+
+_NARROW: Final = (*SERVE, "--topic", "narrow:1000")
+
+ATTACKS: Final = (
+    Attack("streams-topology", topology, serve=SERVE),
+    Attack("streams-internal-topics", internal_topics, serve=SERVE),
+    Attack("streams-copartitions", copartitions, serve=SERVE),
+    Attack("streams-tasks", tasks, serve=SERVE),
+    Attack("streams-owned", owned, serve=SERVE),
+    Attack("streams-members", members, serve=_NARROW),
+    Attack("streams-described", described, serve=SERVE),
+    Attack("streams-description", description, serve=SERVE),
+)

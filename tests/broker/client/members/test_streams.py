@@ -1,0 +1,76 @@
+"""Our members of streams groups, in virtual time (KIP-1071)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.within import within
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.groups import describe_group
+from txnsim.client.members.member import GroupMember
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.producer import Producer
+from txnsim.types import TopicPartition
+
+PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+two_partitions = within(run_cluster, topics=(("orders", 2), ("other", 1)))
+
+
+def options(name: str, **fields: str) -> MemberOptions:
+    return MemberOptions(group_id="app", protocol="streams", member_id=name, **fields)
+
+
+@two_partitions
+async def test_two_members_share_tasks_and_read_on(cluster: VirtualCluster) -> None:
+    async with cluster.client("a") as client, cluster.client("b") as other:
+        a, b = GroupMember(client, options("a")), GroupMember(other, options("b"))
+        await a.subscribe(["orders"], until=frozenset(PLACES))
+        async with Producer(client) as producer:
+            for place in PLACES:
+                await producer.send(place.topic, place.partition, b"one")
+        seen = [
+            record.value for _, fetched in (await a.poll()).fetched for record in fetched.records
+        ]
+        assert seen == [b"one", b"one"]
+        await a.commit()
+        await b.subscribe(["orders"])
+        while len(b.assigned) < 1:
+            await a.poll()
+            await b.poll()
+        assert a.assigned | b.assigned == frozenset(PLACES)
+        assert not a.assigned & b.assigned
+        assert [*(await b.poll()).fetched]
+        described = await describe_group(Admin(client), "app")
+        assert described.type == "streams"
+        assert described.topology is not None
+        assert described.topology.subtopologies[0].sources == ("orders",)
+        for one in described.members:
+            assert one.streams is not None
+            assert one.streams.target == one.assigned
+            assert one.streams.process_id == one.member_id
+        await a.leave()
+        await b.poll(until=frozenset(PLACES))
+        await b.close()
+
+
+@two_partitions
+async def test_a_static_member_comes_back(cluster: VirtualCluster) -> None:
+    async with cluster.client("a") as client:
+        first = GroupMember(client, options("a", instance_id="i"))
+        await first.subscribe(["orders"], until=frozenset(PLACES))
+        await first.leave()
+        second = GroupMember(client, options("b", instance_id="i"))
+        await second.subscribe(["orders"], until=frozenset(PLACES))
+        await second.close()
+
+
+@two_partitions
+async def test_another_topology_is_refused(cluster: VirtualCluster) -> None:
+    async with cluster.client("a") as client:
+        member = GroupMember(client, options("a"))
+        await member.subscribe(["orders"], until=frozenset(PLACES))
+        with pytest.raises(ClientError, match="INVALID_REQUEST"):
+            await member.subscribe(["other"])
+        await member.close()

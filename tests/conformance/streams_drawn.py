@@ -1,0 +1,579 @@
+"""Drawn plays about streams groups: the same seed asks two brokers the same.
+
+``python -m tests.conformance.streams_drawn REAL OURS --seeds 100-120`` asks both and tells where
+their answers part. ``--write`` keeps what the first one answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random  # noqa: TID251 - a seed, and a broker on the real machine
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from tests.conformance.streams_plays import Member, Plays, Topology, cg, count, stateful, sub, ti
+from tests.support.saying import say
+
+TRANSCRIPT: Final = Path(__file__).with_suffix(".jsonl")
+REAL_PAUSE_S: Final = 0.3
+_MOVES: Final = 26
+_PROCESSES: Final = ("p1", "p2", "p3")
+_GROUP: Final = 32
+"""Type of a resource of configs."""
+
+
+class DrawnPlay:
+    """One seed's play.
+
+    Args:
+        plays: The broker.
+        seed: Of the draws, and part of each name.
+    """
+
+    def __init__(self, plays: Plays, seed: int) -> None:
+        self._p = plays
+        self._chance = random.Random(f"streams/{seed}")
+        self._name = f"d{seed}"
+        self._group = f"{self._name}-g"
+        self._members: dict[str, Member] = {}
+        self._made: dict[str, int] = {}
+        self._processes = [*_PROCESSES]
+        self._names = [*"abcdef"]
+        if self._chance.random() < 0.5:  # ids as programs have them, which share buckets
+            self._processes = [f"{each}-{self._bits()}" for each in _PROCESSES]
+            self._names = [f"{each}-{self._bits()}" for each in "abcdef"]
+
+    def _bits(self) -> str:
+        return f"{self._chance.getrandbits(64):016x}"
+
+    def play(self) -> None:
+        """All of it."""
+        plays, chance = self._p, self._chance
+        plays.play, plays.own_names, plays.awaits_topics = self._name, self._group, True
+        self._clean()
+        self._topic("t", chance.choice((1, 2, 3)))
+        if chance.random() < 0.7:
+            self._topic("u", chance.choice((1, 2, 2, 4)))
+        self._topology = self._drawn_topology()
+        if chance.random() < 0.4:
+            self._configure()
+        self._join()
+        if self._p.rows and chance.random() < 0.8:
+            plays.settle_topics()
+        moves: Mapping[Callable[[], None], float] = {
+            self._join: 4,
+            self._beat: 10,
+            self._settle: 3,
+            self._beat_otherwise: 5,
+            self._leave: 3,
+            self._return: 2,
+            self._positions: 3,
+            self._in_transaction: 1,
+            self._describe: 2,
+            self._others: 2,
+            self._configure: 1.5,
+            self._change_topics: 1.5,
+            self._delete: 1,
+            self._invalid: 2,
+        }
+        for _ in range(_MOVES):
+            (move,) = chance.choices(tuple(moves), tuple(moves.values()))
+            move()
+        plays.desc(self._group)
+        self._clean()
+
+    def _clean(self) -> None:
+        """Take away what a play with this seed has left."""
+        plays, group = self._p, self._group
+        values = {"group_ids": [group], "include_authorized_operations": False}
+        (found,) = plays.ask("StreamsGroupDescribe", 1, quiet=True, **values).groups
+        for member in found.members:
+            epoch, instance = -1, member.instance_id
+            plays.beat(group, member.member_id, epoch, quiet=True, instance_id=instance)
+        plays.ask("DeleteGroups", 2, quiet=True, groups_names=[group])
+        plays.configure(group, {name: None for name, _ in _CONFIGS[:-1]}, quiet=True)
+        named = (*(f"{self._name}-{one}" for one in "tuv"), *self._internal())
+        plays.ask("DeleteTopics", 5, quiet=True, topic_names=named, timeout=30_000)
+        plays.settle_topics()
+
+    def _internal(self) -> tuple[str, ...]:
+        return tuple(f"{self._group}-{one}" for one in ("rep", "rep2", "log"))
+
+    # Topics
+
+    def _topic(self, name: str, partitions: int) -> None:
+        full = f"{self._name}-{name}"
+        self._p.topic(full, partitions)
+        self._made[full] = partitions
+
+    def _any_topic(self) -> str:
+        if self._chance.random() < 0.06:
+            return f"{self._name}-none"
+        return self._chance.choice(tuple(self._made) or (f"{self._name}-none",))
+
+    def _change_topics(self) -> None:
+        chance = self._chance
+        match chance.choice(("grow", "drop", "make", "internal")):
+            case "grow" if self._made:
+                name = chance.choice(tuple(self._made))
+                self._made[name] += chance.choice((1, 2))
+                self._p.grow(name, self._made[name])
+            case "drop" if self._made:
+                name = chance.choice(tuple(self._made))
+                del self._made[name]
+                self._p.drop(name)
+            case "make":
+                name = f"{self._name}-{chance.choice('tuv')}"
+                if name not in self._made:
+                    self._topic(name.removeprefix(f"{self._name}-"), chance.choice((1, 2, 3)))
+            case _:
+                name = f"{self._group}-{chance.choice(('rep', 'log'))}"
+                if chance.random() < 0.5:
+                    self._p.topic(name, chance.choice((1, 2, 5)))
+                else:
+                    self._p.drop(name)
+
+    # Topologies
+
+    def _drawn_topology(self) -> Topology:
+        chance, group = self._chance, self._group
+        first, second = self._any_topic(), self._any_topic()
+        epoch = chance.choice((0, 0, 0, 1, 3))
+        match chance.choice(
+            ("plain", "plain", "state", "count", "count", "two", "joined", "chain", "odd")
+        ):
+            case "plain":
+                return epoch, [sub("0", sorted({first, second}))]
+            case "state":
+                return epoch, _over(stateful(group)[1], "src", first)
+            case "count":
+                return epoch, _over(count(group)[1], "src", first)
+            case "two":
+                parts = [sub("0", (first,)), sub("1", (second,), logs=[ti(f"{group}-log")])]
+                return epoch, parts
+            case "joined":
+                topics = sorted({first, second})
+                return epoch, [sub("0", topics, cop=[cg(range(len(topics)))])]
+            case "chain":
+                return epoch, self._chain(first, second)
+            case _:
+                return epoch, self._odd(first)
+
+    def _chain(self, first: str, second: str) -> list[dict[str, Any]]:
+        """Two repartition topics that a later part joins, some with a number of partitions."""
+        chance, group = self._chance, self._group
+        left = ti(f"{group}-rep", chance.choice((0, 0, 2, 3)))
+        right = ti(f"{group}-rep2", chance.choice((0, 0, 0, 2)))
+        cop = chance.choice(([], [cg((), (0, 1))], [cg((0,), (0,))]))
+        sources = (second,) if cop and cop[0]["source_topics"] else ()
+        return [
+            sub("0", (first,), sinks=(left["name"], right["name"])),
+            sub(
+                "1",
+                sources,
+                logs=[ti(f"{group}-log", cleanup_policy="compact")],
+                reps=[left, right],
+                cop=cop,
+            ),
+        ]
+
+    def _odd(self, first: str) -> list[dict[str, Any]]:
+        """What a broker may find fault with."""
+        chance, group = self._chance, self._group
+        return chance.choice(
+            (
+                [],
+                [sub("0", ())],
+                [sub("0", (first,)), sub("0", (first,))],
+                [sub("", (first,))],
+                [sub("0", (first,), regex=(".*",))],
+                [sub("0", (first, "__consumer_offsets"))],
+                [sub("0", (first, "no good"))],
+                [sub("0", (first,), logs=[ti(f"{group}-log", 2)])],
+                [sub("0", (first,), logs=[ti(f"{group}-log", 0, 3)])],
+                [sub("0", (first,), logs=[ti(f"{group}-log", 0, -1)])],
+                [sub("0", (first,), logs=[ti(f"{group}-log", nothing="1")])],
+                [sub("0", (first,), logs=[ti(first)])],
+                [sub("0", (first,), cop=[cg((4,))])],
+                [sub("0", (first,), sinks=(f"{group}-rep",))],
+                [sub("0", (first,), reps=[ti(f"{group}-rep")])],
+                [sub("0", (first,), reps=[ti(f"{group}-rep", -1)], sinks=(f"{group}-rep",))],
+                [sub("0", (first,), reps=[ti(f"{group}-rep", 3)], sinks=(first,))],
+            )
+        )
+
+    # Members
+
+    def _identity(self) -> dict[str, Any]:
+        chance = self._chance
+        fields: dict[str, Any] = {"process_id": chance.choice(self._processes)}
+        if chance.random() < 0.25:
+            fields["instance_id"] = chance.choice(("i1", "i2"))
+        if chance.random() < 0.2:
+            fields["rack_id"] = chance.choice(("r1", "r2"))
+        if chance.random() < 0.3:
+            fields["client_tags"] = [
+                {"key": key, "value": chance.choice("xy")}
+                for key in chance.sample(("zone", "cluster"), chance.choice((1, 2)))
+            ]
+        if chance.random() < 0.2:
+            fields["user_endpoint"] = {"host": chance.choice(("h1", "h2")), "port": 80}
+        if chance.random() < 0.2:
+            fields["rebalance_timeout"] = chance.choice((0, 30_000, 120_000))
+        if chance.random() < 0.15:
+            fields["v"] = 0
+        return fields
+
+    def _join(self) -> None:
+        chance = self._chance
+        name = chance.choice(self._names)
+        topology = self._topology
+        if chance.random() < 0.12:
+            topology = (topology[0] + chance.choice((-1, 1)), topology[1])
+        elif chance.random() < 0.08:
+            topology = self._drawn_topology()
+        member = self._p.member(self._group, name, topology, **self._identity())
+        if member.e:
+            self._members[name] = member
+
+    def _beat(self) -> None:
+        if self._members:
+            self._any_member().beat(**self._news())
+
+    def _settle(self) -> None:
+        for _ in range(3):
+            for member in self._members.values():
+                member.beat()
+
+    def _news(self) -> dict[str, Any]:
+        chance = self._chance
+        news: dict[str, Any] = {}
+        if chance.random() < 0.1:
+            news["task_offsets"] = [
+                {"subtopology_id": "0", "partition": index, "offset": chance.choice((0, 5, 20_000))}
+                for index in range(chance.choice((1, 2)))
+            ]
+        if chance.random() < 0.05:
+            news["task_end_offsets"] = [
+                {"subtopology_id": "0", "partition": 0, "offset": chance.choice((-1, 7))}
+            ]
+        if chance.random() < 0.05:
+            news["rack_id"] = "r9"
+        if chance.random() < 0.05:
+            news["client_tags"] = [{"key": "zone", "value": "z"}]
+        if chance.random() < 0.05:
+            news["user_endpoint"] = {"host": "h9", "port": 9}
+        if chance.random() < 0.1:
+            news["endpoint_information_epoch"] = chance.choice((-1, 0, 1, 2, 3))
+        if chance.random() < 0.03:
+            news["shutdown_application"] = True
+        if chance.random() < 0.04:
+            news["process_id"] = chance.choice(self._processes)
+        if chance.random() < 0.04:
+            news["rebalance_timeout"] = chance.choice((-1, 5_000))
+        return news
+
+    def _any_member(self) -> Member:
+        return self._members[self._chance.choice(sorted(self._members))]
+
+    def _beat_otherwise(self) -> None:
+        """A wrong epoch, other tasks, another name."""
+        if not self._members:
+            return
+        chance = self._chance
+        name = chance.choice(sorted(self._members))
+        member = self._members[name]
+        instance = member.kept.get("instance_id")
+        beat = self._p.beat
+        match chance.choice(("epoch", "silent", "owns", "stranger", "instance", "late", "again")):
+            case "epoch":
+                epoch = member.e + chance.choice((-2, -1, 1, 7))
+                beat(self._group, name, epoch, None, member.own, instance_id=instance)
+            case "silent":
+                beat(self._group, name, member.e, instance_id=instance)
+            case "owns":
+                owned = chance.choice(
+                    (
+                        ([],),
+                        (member.own[0][:1],),
+                        ([*member.own[0], "0_0"],),
+                        (["0_0", "0_1"],),
+                        (["0_9"],),
+                        (["7_0"],),
+                        ([], member.own[0]),
+                        (member.own[0], [], ["0_0"]),
+                        (None, []),
+                        (["0_-1"],),
+                    )
+                )
+                beat(self._group, name, member.e, None, owned, instance_id=instance)
+            case "stranger":
+                beat(self._group, "x", member.e, None, member.own)
+            case "instance":
+                other = chance.choice(("i1", "i2", "i3"))
+                beat(self._group, name, member.e, None, member.own, instance_id=other)
+            case "late":
+                beat(self._group, name, member.e - 1, None, member.own, instance_id=instance)
+            case _:
+                topology = chance.choice((self._topology, None))
+                beat(self._group, name, member.e, topology, member.own, instance_id=instance)
+
+    def _leave(self) -> None:
+        chance = self._chance
+        if not self._members or chance.random() < 0.15:
+            self._p.beat(
+                self._group, chance.choice((*self._names[:3], "x")), chance.choice((-1, -2, -3))
+            )
+            return
+        name = chance.choice(sorted(self._members))
+        member = self._members.pop(name)
+        leaves_for_a_while = 0.7 if "instance_id" in member.kept else 0.1
+        epoch = -2 if chance.random() < leaves_for_a_while else -1
+        fields = {"shutdown_application": True} if chance.random() < 0.05 else {}
+        member.leave(epoch, **fields)
+
+    def _return(self) -> None:
+        """A static member's next life."""
+        chance = self._chance
+        fields = self._identity() | {"instance_id": chance.choice(("i1", "i2"))}
+        name = chance.choice((*self._names[:3], "g", "h"))
+        member = self._p.member(self._group, name, self._topology, **fields)
+        if member.e:
+            self._members[name] = member
+
+    # Positions
+
+    def _positions(self) -> None:
+        chance, plays = self._chance, self._p
+        name = chance.choice((*sorted(self._members), "x", ""))
+        known = self._members.get(name)
+        epoch = (
+            chance.choice((-1, 0, 1, 2))
+            if known is None
+            else known.e + chance.choice((0, 0, -1, 1))
+        )
+        topic = self._any_topic()
+        match chance.choice(("commit", "commit", "fetch", "forget")):
+            case "commit":
+                version = chance.choice((8, 9))
+                plays.commit(self._group, name, epoch, 0, v=version, t=topic)
+            case "fetch":
+                plays.fetch(self._group, chance.choice((name, None)), epoch)
+            case _:
+                partitions = [{"partition_index": 0}]
+                topics = [{"name": topic, "partitions": partitions}]
+                plays.ask("OffsetDelete", 0, group_id=self._group, topics=topics)
+
+    def _in_transaction(self) -> None:
+        """TxnOffsetCommit of a member."""
+        chance, plays = self._chance, self._p
+        name = chance.choice((*sorted(self._members), "x", ""))
+        known = self._members.get(name)
+        epoch = chance.choice((-1, 1)) if known is None else known.e + chance.choice((0, 0, -1, 1))
+        plays.in_transaction(
+            self._group,
+            name,
+            epoch,
+            topic=self._any_topic(),
+            instance=chance.choice((None, None, "i1"))
+            if known is None
+            else known.kept.get("instance_id"),
+            version=chance.choice((3, 5)),
+        )
+
+    # Looking, configuring, deleting
+
+    def _describe(self) -> None:
+        chance, plays = self._chance, self._p
+        match chance.choice(("one", "old", "list", "states", "types", "configs")):
+            case "one":
+                plays.desc(self._group, include_topology_description=chance.random() < 0.3)
+            case "old":
+                plays.desc(self._group, chance.choice((f"{self._name}-no", "")), v=0)
+            case "list":
+                plays.listed()
+            case "states":
+                states = ("Empty", "NotReady", "Assigning", "Reconciling", "Stable", "Dead", "none")
+                plays.listed(states_filter=chance.sample(states, 2))
+            case "types":
+                types = ("streams", "Streams", "share", "consumer", "classic", "none")
+                plays.listed(types_filter=chance.sample(types, 2))
+            case _:
+                plays.configs_of(self._group)
+
+    def _others(self) -> None:
+        """What is asked of groups of other types."""
+        chance, plays, group = self._chance, self._p, self._group
+        match chance.choice(
+            ("consumer", "share", "classic", "described", "consumers", "sharers", "topology")
+        ):
+            case "consumer":
+                plays.consume(group, chance.choice(("a", "m")), chance.choice((0, 2)))
+            case "share":
+                plays.share(group)
+            case "classic":
+                plays.joinc(group)
+            case "described":
+                plays.ask("DescribeGroups", 6, groups=[group], include_authorized_operations=False)
+            case "consumers":
+                plays.ask(
+                    "ConsumerGroupDescribe",
+                    1,
+                    group_ids=[group],
+                    include_authorized_operations=False,
+                )
+            case "sharers":
+                plays.ask(
+                    "ShareGroupDescribe", 1, group_ids=[group], include_authorized_operations=False
+                )
+            case _:
+                plays.ask(
+                    "StreamsGroupTopologyDescriptionUpdate",
+                    0,
+                    group_id=chance.choice((group, f"{group}-no", "")),
+                    member_id=chance.choice(self._names[:2]),
+                    topology_epoch=chance.choice((0, 1)),
+                    topology_description={"subtopologies": [], "global_stores": []},
+                )
+
+    def _configure(self) -> None:
+        chance = self._chance
+        name, values = chance.choice(_CONFIGS)
+        self._p.configure(self._group, {name: chance.choice(values)})
+
+    def _delete(self) -> None:
+        chance = self._chance
+        if chance.random() < 0.3:
+            for member in self._members.values():
+                member.leave(-1)
+            self._members.clear()
+        self._p.gone(self._group, *chance.choice(((), (f"{self._name}-no",))))
+
+    def _invalid(self) -> None:
+        chance, beat, group = self._chance, self._p.beat, self._group
+        topology = self._topology
+        match chance.choice(range(9)):
+            case 0:
+                beat(chance.choice(("", " ")), "a", 0, topology)
+            case 1:
+                beat(group, chance.choice(("", " ")), 0, topology)
+            case 2:
+                beat(group, "a", 0, topology, instance_id=chance.choice(("", " ")))
+            case 3:
+                beat(group, "a", 0, topology, rack_id=chance.choice(("", " ")))
+            case 4:
+                beat(group, "a", 0, topology, rebalance_timeout=chance.choice((-1, -2)))
+            case 5:
+                beat(group, "a", 0, topology, own=chance.choice((["0_0"], None)))
+            case 6:
+                beat(group, "a", 0, None)
+            case 7:
+                beat(group, "a", chance.choice((-2, -3, -9)))
+            case _:
+                beat(f"{group}-no", "a", chance.choice((1, -1, -2)), instance_id="i1")
+
+
+def _over(parts: list[dict[str, Any]], old: str, new: str) -> list[dict[str, Any]]:
+    return [
+        {**part, "source_topics": [new if one == old else one for one in part["source_topics"]]}
+        for part in parts
+    ]
+
+
+_CONFIGS: Final = (
+    ("streams.num.standby.replicas", ("0", "1", "2", "3", "-1", "one", None)),
+    ("streams.num.warmup.replicas", ("0", "2", "9", "99", None)),
+    ("streams.heartbeat.interval.ms", ("5000", "7000", "15000", "100", "60000", None)),
+    ("streams.session.timeout.ms", ("45000", "50000", "60000", "1000", "90000", None)),
+    ("streams.assignment.interval.ms", ("0", "15000", "20000", "-1", None)),
+    ("streams.initial.rebalance.delay.ms", ("0", "-5", None)),
+    ("streams.task.offset.interval.ms", ("60000", "15000", "1", "0", None)),
+    ("streams.acceptable.recovery.lag", ("0", "10000", "99", "-1", None)),
+    ("streams.assignor.name", ("sticky", "mine", "", None)),
+    ("streams.assignor.offload.enable", ("true", "false", "maybe", None)),
+    ("streams.rack.aware.assignment.tags", ("zone", "zone,cluster", "zone, zone", "", None)),
+    ("streams.nothing", ("1", None)),
+)
+
+
+# Both sides
+
+
+def recorded() -> dict[int, list[Any]]:
+    """By seed, what a real broker answered."""
+    found: dict[int, list[Any]] = {}
+    for line in TRANSCRIPT.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        found.setdefault(int(row[0].removeprefix("d")), []).append(row)
+    return found
+
+
+def answers(plays: Plays, seeds: Iterable[int]) -> Iterator[tuple[int, list[list[Any]]]]:
+    """The rows of each seed."""
+    for seed in seeds:
+        begun = len(plays.rows)
+        DrawnPlay(plays, seed).play()
+        yield seed, _without_nulls(json.loads(json.dumps(plays.rows[begun:], default=str)))
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return list(map(_without_nulls, value)) if isinstance(value, list) else value
+
+
+def unlike(real: list[Any], ours: list[Any]) -> str | None:
+    """The first row in which they part."""
+    for number, (one, other) in enumerate(zip_longest(real, ours)):
+        if one != other:
+            api = one[1] if one else other[1]
+            return f"row {number} ({api}): " + "; ".join(_parts(one, other, ""))
+    return None
+
+
+def _parts(one: Any, other: Any, where: str) -> Iterator[str]:
+    """Where they part, and how."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted({*one, *other}):
+            yield from _parts(one.get(key), other.get(key), f"{where}.{key}")
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _parts(left, right, f"{where}[{index}]")
+    elif one != other:
+        yield f"{where} real {json.dumps(one)} ours {json.dumps(other)}"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Ask both."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.streams_drawn")
+    parser.add_argument("real")
+    parser.add_argument("ours")
+    parser.add_argument("--seeds", default="1-20")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(argv)
+    first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    real, ours = Plays(options.real, pause_s=REAL_PAUSE_S), Plays(options.ours, pause_s=0.05)
+    with real.connected(), ours.connected():
+        other = 0
+        rows: list[Any] = []
+        pairs = zip(answers(real, seeds), answers(ours, seeds), strict=True)
+        for (seed, theirs), (_, own) in pairs:
+            rows += theirs
+            found = unlike(theirs, own)
+            if found is not None:
+                other += 1
+                say(f"seed {seed}: {found}")
+        say(f"{len(seeds)} seeds, {len(rows)} answers, {other} seeds differ")
+    if options.write and not other:
+        lines = [json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n" for row in rows]
+        TRANSCRIPT.write_text("".join(lines), "utf-8")
+    return 1 if other else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
