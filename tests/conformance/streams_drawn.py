@@ -20,6 +20,7 @@ from tests.support.saying import say
 
 TRANSCRIPT: Final = Path(__file__).with_suffix(".jsonl")
 REAL_PAUSE_S: Final = 0.3
+OUR_PAUSE_S: Final = 0.05
 _MOVES: Final = 26
 _PROCESSES: Final = ("p1", "p2", "p3")
 _GROUP: Final = 32
@@ -430,7 +431,7 @@ class DrawnPlay:
                 plays.ask(
                     "ShareGroupDescribe", 1, group_ids=[group], include_authorized_operations=False
                 )
-            case _:
+            case _ if plays.newest:
                 plays.ask(
                     "StreamsGroupTopologyDescriptionUpdate",
                     0,
@@ -553,11 +554,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("real")
     parser.add_argument("ours")
     parser.add_argument("--seeds", default="1-20")
+    parser.add_argument("--before-4-4", action="store_true", help="both are of 4.2 or 4.3")
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(argv)
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
-    real, ours = Plays(options.real, pause_s=REAL_PAUSE_S), Plays(options.ours, pause_s=0.05)
+    newest = 0 if options.before_4_4 else 1
+    real = Plays(options.real, pause_s=REAL_PAUSE_S, newest=newest)
+    ours = Plays(options.ours, pause_s=OUR_PAUSE_S, newest=newest)
     with real.connected(), ours.connected():
         other = 0
         rows: list[Any] = []

@@ -34,6 +34,7 @@ REAL_PAUSE_S: Final = 2.0
 """How long a real broker may take to hear of new topics."""
 _KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 _RANDOM: Final = ("throttle_time", "client_host")
+_OF_STREAMS: Final = ("StreamsGroupHeartbeat", "StreamsGroupDescribe")
 _KEEP: Final = object()
 MISSING: Final = 3
 """Status of a heartbeat: internal topics are missing."""
@@ -165,9 +166,11 @@ class Plays:
     Args:
         address: Of the broker.
         pause_s: How long it may take to hear of new topics.
+        newest: Version of the APIs of streams groups that it has; before 4.4 that is 0.
     """
 
-    def __init__(self, address: str, *, pause_s: float) -> None:
+    def __init__(self, address: str, *, pause_s: float, newest: int = 1) -> None:
+        self.newest = newest
         self._connection = RawConnection(address)
         self._pause_s = pause_s
         self.rows: list[list[Any]] = []
@@ -206,6 +209,9 @@ class Plays:
 
     def ask(self, api: str, version: int, *, quiet: bool = False, **values: Any) -> Any:
         """Ask, and keep the answer."""
+        if api in _OF_STREAMS and version > self.newest:
+            version = self.newest
+            values.pop("include_topology_description", None)
         answer = self._connection.ask(_KEYS[api], version, **values)
         if not quiet:
             self.rows.append([self.play, api, version, plain(answer)])

@@ -20,8 +20,12 @@ from txnsim.metrics.table import METRICS, Kind, Metric
 
 FOLDER: Final = "monitoring/kafka"
 _PROPERTY: Final = re.compile(r"(\w+)=([^,]*)")
-_CONNECTIONS: Final = "connection-count"
-"""An attribute of a bean of Kafka's own metrics library; the others have ``Value`` or ``Count``."""
+_ATTRIBUTES: Final = {
+    table.CONNECTIONS: "connection-count",
+    table.STREAMS_GROUPS: "streams-group-count",
+    table.STREAMS_REBALANCES: "streams-group-rebalance-count",
+}
+"""Attributes of beans of Kafka's own metrics library; the others have ``Value`` or ``Count``."""
 _QUANTILES: Final = ("50", "95", "99")
 
 
@@ -31,7 +35,7 @@ def exported(metric: Metric) -> str | None:
         return None
     domain, _, _ = metric.kafka.partition(":")
     has = _properties(metric)
-    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", has.get("name", _CONNECTIONS))
+    name = re.sub(r"([a-z])([A-Z])", r"\1_\2", has.get("name", _ATTRIBUTES.get(metric.name, "")))
     words = f"{domain}_{has['type']}_{name}".lower()
     words = re.sub(r"_time_ms$", "_time_seconds", re.sub(r"\W", "_", words))
     return re.sub(r"_(per_sec|rate)$", "_total", words)
@@ -78,7 +82,7 @@ def exporter() -> str:
                 | in_unit,
             ]
             continue
-        attribute = _CONNECTIONS if "name" not in has else "Value"
+        attribute = _ATTRIBUTES.get(metric.name, "Value")
         kind = "GAUGE"
         if name.endswith("_total"):
             attribute, kind = "Count", "COUNTER"

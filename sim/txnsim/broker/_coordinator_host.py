@@ -387,6 +387,11 @@ class GroupHost(CoordinatorHost):
         made.is_running = self._is_running
         return made
 
+    @property
+    def made(self) -> GroupCoordinator | None:
+        """The coordinator, if anything has asked for it."""
+        return self._made
+
     # Life
 
     def start(self) -> None:

@@ -455,5 +455,21 @@ SHARE_SESSION_PARTITIONS: Final = _gauge(
     advice="none: the number to compare the sessions with",
     kafka="kafka.server:type=ShareSessionCache,name=SharePartitionsCount",
 )
+STREAMS_GROUPS: Final = _gauge(
+    "txnsim_streams_groups",
+    unit="groups",
+    labels=("broker", "state"),
+    meaning="streams groups that this broker coordinates, by state",
+    advice="NotReady: `txnsim groups describe` says which topics the application lacks; in "
+    "Reconciling for long: a member does not give tasks up",
+    kafka="kafka.server:type=group-coordinator-metrics,state=*",
+)
+STREAMS_REBALANCES: Final = _counter(
+    "txnsim_streams_group_rebalances",
+    unit="rebalances",
+    meaning="how often the epoch of a streams group rose for another assignment",
+    advice="rising without end: members come and go, or topics and configs change",
+    kafka="kafka.server:type=group-coordinator-metrics",
+)
 
 METRICS: Final = tuple(_metrics)

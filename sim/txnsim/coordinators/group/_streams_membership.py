@@ -57,6 +57,8 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
     is_current: Callable[[GroupShard], bool]
     _topic_problems: dict[str, tuple[str, int]] = {}
     """Internal topic -> the controller's error, and when heartbeats stop repeating it."""
+    rebalances: int = 0
+    """How often a heartbeat raised the epoch of a group."""
 
     # Requests
 
@@ -80,6 +82,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         written = self._written(shard, decided)
         if isinstance(written, Rejection):
             return written
+        self.rebalances += decided.outcome.is_rebalance
         if written is not None:
             error = await self.writer.committed(shard, written)
             if error:

@@ -90,3 +90,5 @@ class StreamsOutcome(msgspec.Struct, frozen=True, kw_only=True):
     effects: tuple[TimerSet | TimerCancelled, ...] = ()
     memory: Memory | None = None
     """What the group knows then besides; None: as before."""
+    is_rebalance: bool = False
+    """A heartbeat has raised the group's epoch."""

@@ -403,6 +403,7 @@ class _Heartbeat:
             reply=reply,
             effects=tuple(self._effects),
             memory=self._memory,
+            is_rebalance=epoch > group.epoch,
         )
 
     def failed(self, refusal: Rejection) -> StreamsOutcome:

@@ -24,6 +24,7 @@ from txnsim.wire.apis import api_name
 
 if TYPE_CHECKING:
     from txnsim.broker.share_fetch import ShareFetching
+    from txnsim.coordinators.group.service import GroupCoordinator
 
 _ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
 """Kafka's names; a fault may answer with a code that has none."""
@@ -145,6 +146,8 @@ def _of_broker(broker: Broker, ids: IdCounts, now_ms: int) -> Iterator[Reading]:
     )
     if broker.shares_made is not None:
         yield from _shares(labels, broker.shares_made)
+    if broker.group_host.made is not None:
+        yield from _streams_groups(labels, broker.group_host.made)
     for topic_partition, log in tuple(broker.replicas.led.items()):
         place = (topic_partition.topic, str(topic_partition.partition))
         lag = log.high_watermark - log.last_stable_offset
@@ -190,6 +193,23 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
         ):
             if value:
                 yield Reading(metric=metric, labels=place, value=value)
+
+
+def _streams_groups(labels: tuple[str, ...], groups: GroupCoordinator) -> Iterator[Reading]:
+    """Nothing where there never was one."""
+    from txnsim.group.state import GroupType  # where groups are, it is imported
+
+    states = Counter(
+        group.state_name
+        for shard in groups.shards()
+        for group in tuple(shard.groups.values())
+        if group.type is GroupType.STREAMS
+    )
+    for state, count in sorted(states.items()):
+        yield Reading(metric=table.STREAMS_GROUPS, labels=(*labels, state), value=count)
+    if states or groups.streams.rebalances:
+        rebalances = groups.streams.rebalances
+        yield Reading(metric=table.STREAMS_REBALANCES, labels=labels, value=rebalances)
 
 
 def _each(labels: tuple[str, ...], *values: tuple[str, float]) -> Iterator[Reading]:

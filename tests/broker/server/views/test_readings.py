@@ -15,6 +15,8 @@ from tests.support.images import B1
 from tests.support.share_members import ShareMember, errors, fill
 from tests.support.within import within
 from txnsim.client.admin import Admin
+from txnsim.client.members.member import GroupMember
+from txnsim.client.members.membership import MemberOptions
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
 from txnsim.controller import controller
@@ -342,6 +344,24 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
     assert read(table.DEAD_LETTERS) == read(table.DEAD_LETTERS_LOST) == {broker: 1}
 
 
+async def a_streams_group(cluster: VirtualCluster, read: Watch) -> None:
+    """One member joins: the group waits for others, then it is assigned."""
+    for metric in STORIES[a_streams_group]:
+        assert read(metric) == {}
+    async with cluster.client() as client:
+        member = GroupMember(
+            client, MemberOptions(group_id="app", protocol="streams", member_id="a")
+        )
+        places = frozenset(TopicPartition("orders", index) for index in range(3))
+        await member.subscribe(["orders"], until=places)
+        home = str(await client.group_coordinator("app"))
+        assert read(table.STREAMS_GROUPS) == {(home, "Stable"): 1}
+        assert read(table.STREAMS_REBALANCES) == {(home,): 1}
+        await member.leave()
+        assert read(table.STREAMS_GROUPS) == {(home, "Empty"): 1}
+        await member.close()
+
+
 STORIES: Final[Mapping[Story, set[str]]] = {
     a_transaction: {
         table.ACTIVE_MS,
@@ -372,6 +392,7 @@ STORIES: Final[Mapping[Story, set[str]]] = {
         table.REQUEST_BYTES,
         table.RESPONSE_BYTES,
     },
+    a_streams_group: {table.STREAMS_GROUPS, table.STREAMS_REBALANCES},
     a_share_group: {metric.name for metric in METRICS if metric.name.startswith("txnsim_share_")},
 }
 """Which metrics each of them moves."""
