@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import streams_drawn, streams_plays
-from tests.conformance.streams_plays import PLAYS, SETTINGS, Plays
+from tests.conformance import streams_drawn, streams_literal
+from tests.conformance.streams_literal import PLAYS
+from tests.conformance.streams_plays import SETTINGS, Plays
 from tests.support.txnsim_server import TxnsimServer
 
 ANSWERS_MIN = 450
@@ -26,8 +27,8 @@ def address(tmp_path: Path) -> Any:
 
 
 def test_a_real_broker_s_answers(address: str) -> None:
-    rows = Plays(address, pause_s=0.05).run()
-    lines = streams_plays.TRANSCRIPT.read_text().splitlines()
+    rows = streams_literal.answers(Plays(address, pause_s=0.05))
+    lines = streams_literal.TRANSCRIPT.read_text().splitlines()
     recorded = [json.loads(line) for line in lines]
     assert len(recorded) >= ANSWERS_MIN
     assert len(rows) == len(recorded)
