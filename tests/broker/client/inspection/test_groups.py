@@ -246,7 +246,14 @@ async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
         assert (found.type, found.assignor, found.epoch) == ("streams", "sticky", 4)
         assert found.members == (
             DescribedMember(
-                member_id="m", client_id="c", client_host="/h", epoch=4, assigned=("0_0", "0_1")
+                member_id="m",
+                client_id="c",
+                client_host="/h",
+                epoch=4,
+                assigned=("0_0", "0_1"),
+                streams=groups.StreamsMember(
+                    process_id="p", topology_epoch=0, standby=(), warmup=(), target=()
+                ),
             ),
         )
         (position,) = found.positions

@@ -408,6 +408,11 @@ async def test_every_reading_is_in_the_table_with_its_labels(cluster: VirtualClu
         producer.begin()
         await producer.send("orders", 0, b"v")
         await Admin(client).describe_transactions(["nobody"])
+        thread = GroupMember(
+            client, MemberOptions(group_id="app", protocol="streams", member_id="a")
+        )
+        await thread.subscribe(["orders"])
+        await thread.close()
         member = ShareMember(Api(cluster.sim, cluster.leader(P0)))
         await member.initialize()
         assert await member.get() == "0-0:1"
