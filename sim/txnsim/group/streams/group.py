@@ -72,7 +72,7 @@ NO_OFFSETS: Final = TaskOffsets()
 
 
 class Refined(msgspec.Struct, frozen=True, kw_only=True):
-    """A target as it was told to the first member. Who has left since then is in it, and
+    """A target as its first member got it. Who has left since then is in it, and
     who goes by the instance id of another member takes its place.
     """
 
