@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import txnsim
+import txnsim_lab
 import txnsim_lab.http.site.build as building
 from tests.support.apache_kafka import digest_of, made_once
 from txnsim_lab.scenario.catalog import directory
 
 CACHE: Final = Path(__file__).parents[2] / ".cache"
+_SOURCES: Final = (".css", ".html", ".js", ".mjs", ".py", ".toml")
 _PROGRAM: Final = Path(__file__).with_name("site_in_node.mjs")
 
 
 def built_site() -> Path:
     """A folder with it; nothing may be written there."""
-    package = Path(txnsim.__file__).parent
-    sources = [one for one in package.rglob("*") if one.suffix in (".py", ".js", ".mjs", ".toml")]
-    sources += [*package.rglob("*.css"), *package.rglob("*.html"), *directory().rglob("*.yaml")]
+    packages = [Path(one.__file__).parent for one in (txnsim, txnsim_lab)]
+    files = [one for package in packages for one in package.rglob("*")]
+    sources = [one for one in files if one.suffix in _SOURCES] + [*directory().rglob("*.yaml")]
     target = CACHE / f"site-{digest_of(sorted(sources))}"
 
     def make(folder: Path) -> None:

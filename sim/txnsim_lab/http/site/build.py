@@ -42,12 +42,16 @@ HTTP_KEPT: Final = (
     "site",
 )  # fmt: skip
 """Of the control port: what answers the page."""
+REAL_CLUSTERS: Final = re.compile(
+    "scenario/on_real/|target/(apache|cleaning|generation|jars|real|started)[.]py"
+)
+"""What plays a story on a real Kafka, which no browser reaches."""
 NO_CLUSTER: Final = "http/runs/own_cluster.py"
 """Lessons that need a cluster are not on the site."""
 _PRIVATE: Final = re.compile("^_(?!_)")
 """The mark of a module that no other package imports."""
 _LIBRARIES_LEFT_OUT: Final = re.compile(
-    r"pydantic/(v1/|mypy)|_yaml/|kio/schema/(streams_|\w*(raft|quorum|vote"
+    r"pydantic/(v1/|mypy|color|networks|experimental/p)|_yaml/|structlog/twisted|kio/schema/(streams_|\w*(raft|quorum|vote"
     r"|delegation_token|snapshot))"
 )
 """Requests that no broker here knows, and what old programs need."""
@@ -242,7 +246,7 @@ def own_files() -> Iterator[tuple[str, bytes]]:
                 continue
             if first == "http" and parts[1].removesuffix(".py") not in HTTP_KEPT:
                 continue
-            if "/".join(parts) in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
+            if REAL_CLUSTERS.match("/".join(parts)) or "/".join(parts) in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
                 continue
             yield f"{package.name}/{PurePosixPath(inside)}", path.read_bytes()
     stories = directory()

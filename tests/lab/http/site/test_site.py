@@ -20,13 +20,10 @@ from txnsim_lab.http.site._backend import Backend
 from txnsim_lab.http.site._pack import NOT_NEEDED
 
 ABROAD: Final = {
-    "txnsim_lab.proxy": "a story on a real cluster, which no browser reaches",
-    "txnsim_lab.proxy.addresses": "the same",
-    "txnsim_lab.proxy.fault_proxy": "the same",
-    "txnsim_lab.proxy.options": "the same",
     "cryptography": "keys and certificates of listeners with TLS: there are no listeners",
     "kafka": "kafka-python as a player: it wants sockets and threads",
     "prometheus_client": "the page of metrics",
+    "tarfile": "archives of brokers' disks, which no visitor loads",
     "uvloop": "the loop of a real server",
 }
 """What modules of the site import and the site lacks -> why no visitor misses it."""
