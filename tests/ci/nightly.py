@@ -7,6 +7,7 @@ Apache Kafka as well, so that a check that is wrong about Kafka fails.
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -86,9 +87,13 @@ def repeated(deadline: Deadline) -> PartOutcome:
 
 
 def lessons_and_site(deadline: Deadline) -> PartOutcome:
-    """Every lesson in a browser, the site without a network, every run in its WebAssembly; the
-    notebook for a class in Jupyter.
+    """Every lesson in a browser, the site without a network, every run in its WebAssembly; what the
+    page says of a moment in Firefox, too; the notebook for a class in Jupyter.
     """
+    if shutil.which("firefox-esr") is None:
+        missing = debian("firefox-esr", deadline=deadline)
+        if missing.failed:
+            return missing
     verdict = in_a_browser("browser and nightly", deadline) + installed("notebook", deadline)
     chosen = ("tests/test_handouts.py", "-m", "nightly")
     return verdict + _drawn("notebook for a class", *chosen, deadline=deadline)

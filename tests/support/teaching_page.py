@@ -7,26 +7,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import msgspec
+
+from txnsim_lab.http.page._files import files
 from txnsim_lab.scenario.teaching.lessons import Lesson, filled, lesson, lessons
 from txnsim_lab.scenario.teaching.played import answers
 
 PAGE: Final = "docs/teaching.md"
 SOURCE: Final = "tests/support/teaching_page.py"
 QUIZ: Final = "quiz"
-_PLAN: Final = (
-    ("0:00", "Can a record of an aborted transaction still arrive? Take a vote, say nothing", ""),
-    ("0:05", "Together: the teacher presents, the class predicts by a show of hands", "L0"),
-    ("0:15", "In pairs, who have to agree before they answer", "L1"),
-    ("0:30", "What most got wrong, shown again, and [its picture](ten-pictures.md)", ""),
-    ("0:35", "In pairs: open, marker owed, hanging", "L4"),
-    ("0:45", "A break", ""),
-    ("0:50", "In pairs: what verification does not promise", "L2"),
-    ("1:00", "In pairs: what success does not promise", "L3"),
-    ("1:10", "Alone", "quiz"),
-    ("1:20", "The questions that most missed, together", ""),
-    ("1:30", "The end. At home: L5 to L9, L10 with your own client, L11", ""),
-)  # fmt: skip
-"""When, what, and the lesson that is played."""
+_PLAN: Final = "plan.js"
+"""Of the page, which shows it: when, what, and the lesson that is played."""
+_PICTURE: Final = "its picture", "[its picture](ten-pictures.md)"
 _HEAD: Final = """# Teach with it
 
 Lessons for a class, in one or two hours. The class's machines need no installation:
@@ -78,8 +70,8 @@ def page() -> str:
         ["| Lesson | Minutes | Questions | Title |", "| --- | --- | --- | --- |", *rows]
     )
     plan = [
-        f"| {time} | {what} | {f'`#lesson={name}&part=0`' if name else ''} |"
-        for time, what, name in _PLAN
+        f"| {time} | {what.replace(*_PICTURE)} | {f'`#lesson={name}&part=0`' if name else ''} |"
+        for time, what, name in plan_of_the_page()
     ]
     hours = "\n".join(["| Time | What | Link |", "| --- | --- | --- |", *plan])
     parts = [notice, _HEAD, "## Two times forty-five minutes", hours, _ADVICE]
@@ -89,6 +81,12 @@ def page() -> str:
             parts += [f"### {one.id}: {one.title}", *_questions(one)]
     parts += ["## The quiz, with its answers", "`txnsim lesson quiz`", *_questions(lesson(QUIZ))]
     return filled("\n\n".join(part.strip() for part in parts)) + "\n"
+
+
+def plan_of_the_page() -> list[tuple[str, str, str]]:
+    """Its rows."""
+    _, _, rows = files()[_PLAN].decode().partition("PLAN = ")
+    return msgspec.json.decode(rows.strip().removesuffix(";"), type=list[tuple[str, str, str]])
 
 
 def _questions(one: Lesson) -> Iterator[str]:

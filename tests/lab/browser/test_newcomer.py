@@ -41,6 +41,7 @@ PLAIN: Final = {
         "the partition believes",
     ),
     *("the coordinator says", "the partition says"),
+    *("✖ ✓",),
     *("fault rules in force", "faults", "scenarios", "zoo and lessons", "write a story"),
 }
 

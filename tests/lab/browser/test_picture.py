@@ -224,7 +224,9 @@ HIDDEN: Final = (
 )
 
 
-@pytest.mark.parametrize(("name", "part"), [("L1", 1), ("L1", 4), ("L1", 7), ("quiz", 2)])
+@pytest.mark.parametrize(
+    ("name", "part"), [("L1", 1), ("L1", 4), ("L1", 7), ("L3", 1), ("L4", 1), ("quiz", 2)]
+)
 def test_while_a_question_is_open_nothing_on_the_stage_answers_it(
     server: TxnsimServer, new_page: Any, name: str, part: int
 ) -> None:
@@ -232,6 +234,8 @@ def test_while_a_question_is_open_nothing_on_the_stage_answers_it(
     page.wait_for_selector("[name=guess]")
     page.wait_for_function("() => !__page['store.js'].busy.value")
     assert shown(page) == []
+    # "Its marker is owed" stood there as the answer has it.
+    assert page.locator(".drawn text.coordinator").text_content() in ("", "?")
     assert page.locator(".stage > .lesson").count() == 1  # beside the picture
     page.check("[name=guess] >> nth=0")
     page.click("#lesson-answer")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import functools
 import re
 import shutil
+import tarfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,9 +45,11 @@ STORIES: Final = (
         ("z16", "V-"),
         ("z21", "TV2"),
         ("z26", "V-/before"),
+        ("z35", "TV2"),
+        ("z36", "TV2"),
     ),
 )
-"""Applications, requests by hand, a reload, a cleaner, markers, positions."""
+"""Applications, requests by hand, a reload, a cleaner, markers, positions, share groups."""
 KEPT_FILES: Final = """async () => {
   const [name] = await caches.keys();
   const all = await (await caches.open(name)).keys();
@@ -88,11 +91,38 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def play_z01(page: Page) -> None:
+    page.locator("#all-stories").click()
     page.get_by_role("button", name="✖ V-", exact=False).first.wait_for()
     page.locator("#stop-first").check()
     row = page.locator("tr", has=page.get_by_role("cell", name="z01", exact=True))
     row.locator("button", has_text="V-").first.click()
     page.get_by_text("Next, step 1 of").wait_for(timeout=READY_MS)
+
+
+def test_the_front_page_is_the_first_screen_with_licence_source_and_a_plan(
+    site: Path, new_page: Callable[..., Page]
+) -> None:
+    with served(site) as url:
+        page = new_page(f"{url}project/")
+        page.locator(".first svg.drawn").wait_for()
+        assert page.locator("footer").is_hidden()
+        licence = page.request.get(f"{url}project/LICENSE.txt").text()
+        assert "Apache License" in licence
+        with page.expect_download() as saving:
+            page.get_by_role("link", name="Source").click()
+        with tarfile.open(saving.value.path()) as source:
+            names = source.getnames()
+        assert {"txnsim/LICENSE", "txnsim/txnsim/txn/machine.py"} <= set(names)
+        # The zoo is behind it, and says what its columns are.
+        page.locator("#all-stories").click()
+        page.locator(".generations dt", has_text="TV2+").wait_for()
+        page.locator("nav button", has_text="Stage").click()
+        page.locator("#plan summary").click()
+        page.locator("#plan a", has_text="L1").click()
+        page.get_by_text("part 1 of").wait_for(timeout=READY_MS)
+        page.locator("#lesson-leave").click()
+        page.locator("#practise").click()
+        page.get_by_text("step 1 of 9").wait_for(timeout=READY_MS)
 
 
 def test_a_story_is_played_driven_and_taken_back(site: Path, new_page: Callable[..., Page]) -> None:
@@ -123,6 +153,7 @@ def test_without_a_network_stories_are_told_and_the_first_lesson_is_played_by_ke
         assert not set(PACKED.values()) & set(names)
     page = visited.context.new_page()  # the server is gone
     page.goto(f"{url}project/")
+    page.locator(".first").wait_for()
     for alias, run in STORIES:
         page.locator("nav button", has_text="Zoo").click()
         row = page.locator("tr", has=page.get_by_role("cell", name=alias, exact=True))
@@ -190,6 +221,9 @@ def test_a_story_is_written_a_trace_and_a_report_are_opened_and_all_is_accessibl
     with served(site) as url:
         page = new_page(f"{url}project/", bypass_csp=True)
         page.evaluate(axe)
+        page.locator(".first").wait_for()
+        look("first screen")
+        page.locator("#all-stories").click()
         page.locator("table.zoo").wait_for()
         look("zoo")
         page.locator("nav button", has_text="Write a story").click()

@@ -26,6 +26,7 @@ from txnsim_lab.scenario.teaching.played import played
 
 pytestmark = pytest.mark.browser
 
+SIZE_MAX: Final = 12_000_000
 PARTS: Final = 8
 """Tests that share all runs: no test may take many minutes."""
 TELL: Final = """
@@ -84,6 +85,10 @@ def site() -> Path:
 def hash_of(scenario_run: ScenarioRun) -> str:
     one = run_in_virtual_time(scenario_run)
     return sha256(one.trace + one.history).hexdigest()
+
+
+def test_the_site_is_no_larger_than_it_may_be(site: Path) -> None:
+    assert sum(one.stat().st_size for one in site.iterdir()) <= SIZE_MAX
 
 
 @pytest.mark.costly

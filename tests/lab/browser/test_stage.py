@@ -322,7 +322,7 @@ def test_what_is_done_is_said_and_keys_without_an_aim_say_so(
         page.wait_for_selector(f"#said:has-text('{text}')")
 
     page.click("#practise")
-    is_said("billing/1 hangs on orders-0.")
+    is_said("It is made. Here is its first step.")
     page.keyboard.press("l")
     with urllib.request.urlopen(f"{fresh_server.http}/api/v1/explain") as answer:
         newest = json.load(answer)["at"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import io
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ import txnsim
 import txnsim_lab
 from txnsim.errors import ConfigError
 from txnsim.files import working_in, write_all
+from txnsim_lab.http.page._files import files as page_files
 from txnsim_lab.http.page._files import served
 from txnsim_lab.scenario.catalog import directory
 
@@ -218,6 +220,10 @@ def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
     files["site_worker.js"] = _with("site_worker.js", constants)
     files["index.html"] = _index(page["index.html"].decode(), digests)
     digests |= {name: digest(files[name]) for name in ("site_worker.js", "index.html")}
+    files |= {
+        "LICENSE.txt": licence(),
+        "source.tar.xz": source(),
+    }  # not kept: a visit needs neither
     build_id = hashlib.sha256(msgspec.json.encode(digests)).hexdigest()[:12]
     files["sw.js"] = _with("sw.js", {"FILES": digests, "PACKED": PACKED, "BUILD": build_id})
     return files
@@ -246,7 +252,11 @@ def own_files() -> Iterator[tuple[str, bytes]]:
                 continue
             if first == "http" and parts[1].removesuffix(".py") not in HTTP_KEPT:
                 continue
-            if REAL_CLUSTERS.match("/".join(parts)) or "/".join(parts) in ("http/site/build.py", "http/site/pack.py", NO_CLUSTER):
+            if REAL_CLUSTERS.match("/".join(parts)) or "/".join(parts) in (
+                "http/site/build.py",
+                "http/site/pack.py",
+                NO_CLUSTER,
+            ):
                 continue
             yield f"{package.name}/{PurePosixPath(inside)}", path.read_bytes()
     stories = directory()
@@ -254,6 +264,25 @@ def own_files() -> Iterator[tuple[str, bytes]]:
         if path.suffix in (".yaml", ".toml"):
             name = PurePosixPath(path.relative_to(stories))
             yield f"txnsim_lab/scenarios/{name}", path.read_bytes()
+
+
+def licence() -> bytes:
+    """Its text, as txnsim was installed with it."""
+    text = metadata.distribution("txnsim").read_text("licenses/LICENSE")
+    assert text is not None
+    return text.encode()
+
+
+def source() -> bytes:
+    """An archive of what the site is made of and is txnsim's own, with its licence."""
+    scripts = ((f"txnsim_lab/http/page/static/{name}", text) for name, text in page_files().items())
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:xz") as written:
+        for name, content in sorted([("LICENSE", licence()), *own_files(), *scripts]):
+            one = tarfile.TarInfo(f"txnsim/{name}")
+            one.size = len(content)
+            written.addfile(one, io.BytesIO(content))
+    return archive.getvalue()
 
 
 def _put(folder: Path, files: Iterator[tuple[str, bytes]]) -> None:

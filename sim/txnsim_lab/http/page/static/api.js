@@ -127,7 +127,7 @@ export async function listen() {
   if (isSite) { // no cluster is there to be followed
     put(new Book(), { kind: "site" });
     link.value = "none";
-    choose("zoo");
+    choose("stage");
     return;
   }
   link.value = "connecting";

@@ -108,7 +108,17 @@ export function picture(index, all) {
     }
     found.marks.push({ one, x, lane: at(lane), t, bad });
   });
+  apart(found.held);
   return { ...found, lanes: [...lanes].sort((a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)) };
+}
+
+/** What is held before a lane at the same time has a way of its own. */
+function apart(held) {
+  held.forEach((one, n) => {
+    const taken = held.slice(0, n).filter((other) => other.to === one.to && (other.x1 === null || other.x1 > one.x0)).map(({ way }) => way);
+    one.way = 0;
+    while (taken.includes(one.way)) one.way += 1;
+  });
 }
 
 /** Whether what was received is held right behind. */

@@ -53,7 +53,7 @@ function App() {
       ${view.value === "stage" && html`<button id="present" aria-pressed=${presenting.value} onClick=${() => (presenting.value = !presenting.value)} title="The picture as large as the screen, for a projector">Present</button>
         ${(count.value > 0 || isSite) && html`<span id="save">Save picture <button onClick=${saveSvg}>SVG<span class="sr">: save the picture</span></button> <button onClick=${savePng}>PNG<span class="sr">: save the picture</span></button></span>`}`}
       <button id="share" onClick=${() => over(sharing)} aria-expanded=${sharing.value}>Share (s)</button>
-      <button onClick=${() => over(help)} aria-expanded=${help.value}>Keys and words (?)</button></header>
+      <button onClick=${() => over(help)} aria-expanded=${help.value} aria-label="Keys and words (?)"><span class="long">Keys and words </span>(?)</button></header>
     <nav aria-label="Views">${views().map(([name, label], n) => html`
       <button aria-current=${view.value === name && !help.value && !sharing.value ? "page" : undefined} onClick=${() => choose(name)}>${label} <kbd>${n + 1}</kbd></button>`)}</nav>
     <section class="notices" aria-label="Notices">${lesson.value ? view.value !== "stage" && html`<${Lesson} />` : html`<${Drive} />`}${problem.value && html`<p class="problem" role="alert">${problem.value} <button onClick=${() => (problem.value = "")}>Close</button></p>`}

@@ -15,6 +15,9 @@ const LATELY = 40;
 const SECOND_US = 1_000_000;
 const HOLDS_MAX = 200;
 const MARKERS = { COMMIT: "✓ COMMIT", ABORT: "✕ ABORT" };
+/** Facts that the states of a coordinator would tell; its sentence tells more, and waits for every answer. */
+const TOLD_BY_COORDINATOR = new Set(["state", "epoch", "markers"]);
+const NONE = { where: "", states: [], pending: null };
 /** Facts that the batches of a log would tell. */
 const HIDES_LOG = new Set(["markers", "reads", "delivered", "marker-refused"]);
 const ENDED = { committed: "✓", aborted: "✕" };
@@ -34,7 +37,7 @@ export function pictureOf(it, id, tps, asks = null) {
   if (onWay) flights.push({ kind: "record", label: `${onWay.said && onWay.how !== "refused" ? onWay.said : "a record"}, ${howOf(onWay)}${onWay.how === "held" ? forSeconds(onWay.since, events[index]) : ""}`, how: onWay.how, to: null, isNew: true, rule: onWay.how === "held" ? onWay.rule : null });
   else if (record) flights.push({ kind: "record", label: `${record.cell.text || "a record"}${heldFor(events[record.cell.n])}`, how: "delivered", to: record.to, isNew: record.cell.n >= since });
   logs.forEach(({ tp }, number) => {
-    const owed = sent.find((one) => one.to === tp && one.label.endsWith(" marker"));
+    const owed = sent.find((one) => one.to === tp && one.label.endsWith(" marker") && !(asks && one.how === "owed"));
     const written = last([logs[number]], (cell) => cell.isMarker && cell.id === id);
     if (owed) flights.push({ kind: "marker", label: `${owed.label}, ${howOf(owed)}`, how: owed.how, to: null, log: number, isNew: true, rule: owed.how === "held" ? owed.rule : null });
     else if (written) flights.push({ kind: "marker", label: `${written.cell.how} marker`, how: "delivered", to: { ...written.to, log: number }, log: number, isNew: written.cell.n >= since });
@@ -42,7 +45,7 @@ export function pictureOf(it, id, tps, asks = null) {
   const entry = now.transactions[id];
   return {
     app: asks === "answer" ? { text: "?", how: "none" } : { text: known ? `${nameOf(newest)} ${known.text}` : "no transaction yet", how: known?.how ?? "none" },
-    coordinator: asks === "state" || asks === "epoch" ? { where: "", states: [], pending: null, text: "?" } : entry ? coordinatorOf(coordinated(now, id, index)) : { where: "", states: [], pending: null, text: "it knows no such id" },
+    coordinator: TOLD_BY_COORDINATOR.has(asks) ? { ...NONE, text: "?" } : { ...(entry ? coordinatorOf(coordinated(now, id, index)) : { ...NONE, text: "it knows no such id" }), ...(asks && { text: "" }) },
     logs, flights,
   };
 }

@@ -3,7 +3,7 @@
 
 import { effect, signal } from "@preact/signals";
 import { stepAt } from "./stage.js";
-import { at, count, events, go, live, notes, source } from "./store.js";
+import { at, count, events, go, live, notes, said, source } from "./store.js";
 
 export const SPEEDS = [0.5, 1, 2, 4];
 const PAUSE_MS = 700;
@@ -38,7 +38,10 @@ export function toStep(number) {
   else go((told[number] ?? events.length) - 1);
   return true;
 }
-export const byStep = (by) => toStep((stepAt(at.value)?.number ?? 0) + by);
+export function byStep(by) {
+  said.value = ""; // it was said of the step before
+  return toStep((stepAt(at.value)?.number ?? 0) + by);
+}
 
 function on() {
   if (notes().length) {

@@ -3,7 +3,6 @@
 // seed and inputs alone, so a link holds no trace.
 
 import { VIEWS } from "./keys.js";
-import { isSite } from "./site.js";
 import { at, compared, cursor, driven, embedded, events, explained, info, lesson, partition, presenting, source, view, violations } from "./store.js";
 import { line } from "./words.js";
 
@@ -97,6 +96,6 @@ export function wanted(hash) {
     lesson: found.get("lesson"), part: number("part"),
     name: found.get("run"), run: found.get("label"), take: found.get("take") ?? "armed", seed: number("seed") ?? 1,
     inputs: found.has("in") ? decoded(found.get("in")) : [], step: number("step"), at: number("at"),
-    view: VIEWS.some(([name]) => name === found.get("view")) ? found.get("view") : isSite ? "zoo" : "stage", partition: found.get("p"), other: found.get("with"),
+    view: VIEWS.some(([name]) => name === found.get("view")) ? found.get("view") : "stage", partition: found.get("p"), other: found.get("with"),
   };
 }

@@ -96,3 +96,11 @@ export function matches(event, text) {
     return inside.toLowerCase().includes(rest ?? word);
   });
 }
+
+/** Generations of the protocol, as runs of stories are named by. */
+export const GENERATIONS = {
+  "V-": "transaction.version 0, without verification: a leader takes records without asking whether their transaction is open",
+  "V+": "transaction.version 1, with verification: the leader asks the coordinator before a transaction's first record",
+  TV2: "transaction.version 2 (KIP-890): each transaction has an epoch of its own",
+  "TV2+": "the same with strict markers (KIP-1228): a marker ends only the transaction that it was sent for",
+};

@@ -11,6 +11,7 @@ import { agreements, headline, unread } from "../agreement.js";
 import { highWatermark, stepAt } from "../stage.js";
 import { Coordinated, HOW, gets } from "./strip.js";
 import { Tape } from "./tape.js";
+import { GENERATIONS } from "../words.js";
 
 /** What the server says of the other run: {of, at, open, error}. */
 const told = signal(null);
@@ -42,6 +43,7 @@ export const toFirst = ({ row }) => go(stepAt(notes()[row.left - 1]).to);
 /** `of` are the attributes of the headline, which is that of the run that is shown. */
 function Side({ name, verdict, it, of = {} }) {
   return html`<section class="side"><h2>${name}${verdict ? html` <small>${verdict.observed}</small>` : ""}</h2>
+    <p class="hint">${GENERATIONS[name.split("/")[0]]}</p>
     <div ...${of}>${it.said.map(({ kind, title, text }) => html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</div>
     ${it.ids.map((one) => html`<${Coordinated} key=${one.id} it=${one} />`)}
     <ul class="way">${it.messages.map((one) => html`<li class=${`message ${one.how}`}><span class="end-of">${one.from}</span> ${one.label} ${one.said} <b>${HOW[one.how]}</b> <span class="end-of">${one.to}</span></li>`)}</ul>

@@ -76,10 +76,13 @@ function Arrow({ one, x, row }) {
     <path d=${`M${x0} ${y0}L${x1} ${y1 + short}`} marker-end="url(#head)" />${one.text && html`<text x=${x0 + (x1 - x0) * 0.4 + 5} y=${y0 + (y1 - y0) * 0.4 + (y1 > y0 ? 3 : 8)}>${one.text}</text>`}</g>`;
 }
 
-/** Half the way, then it waits; to its end where it was released. */
+/** So far before a lane, and apart, messages are held that go there; so many side by side. */
+const BEFORE = 15, APART = 15, BESIDE = 3;
+
+/** Up to the lane, then it waits; to its end where it was released. */
 function Held({ one, x, row, end }) {
   const [x0, y0, y1] = [x(one.x0), row.get(one.from), row.get(one.to)];
-  const mid = (y0 + y1) / 2 + (y1 > y0 ? 10 : -10);
+  const mid = y1 + (y1 > y0 ? -1 : 1) * (BEFORE + APART * (one.way % BESIDE));
   const to = x(one.x1 ?? end - 0.4);
   return html`<g class=${`held-of ${hue(one.t)}`} onClick=${() => go(indexOf(one.one.i))}><title>${line(one.one)}</title>
     <path d=${`M${x0} ${y0}L${x0 + 12} ${mid}`} /><path class="waits" d=${`M${x0 + 12} ${mid}H${to}`} />

@@ -40,24 +40,27 @@ export function Picture({ it, label = "The picture", isStill = false }) {
   let height = TOP.log;
   const logs = it.logs.map((log) => {
     const found = laidOut(log, height);
-    height += LOG + (log.isOpen ? READERS : 0);
+    height += LOG + (log.isOpen || it.logs.length === 1 ? READERS : 0); // one log stands still when a reader comes
     return found;
   });
   const leaves = ({ kind }) => (kind === "record" ? [appWidth, TOP.app + 27] : [out, TOP.coordinator + 10 + PILL]);
   const said = short(it.coordinator.text, 60);
   const saidWidth = widthOf(said);
-  return html`<svg class="drawn" role="group" aria-label=${label} viewBox=${`-2 0 ${width_() + 4} ${height + 4}`}>
+  return html`<svg class=${`drawn${logs.length > 1 ? " tall" : ""}`} role="group" aria-label=${label} viewBox=${`-2 0 ${width_() + 4} ${height + 4}`}>
     <defs>${["new", "old"].map((name) => html`<marker id=${`tip-${name}`} class=${`tip ${name}`} markerWidth="10" markerHeight="10" refX="6" refY="4" orient="auto" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" /></marker>`)}
       <pattern id="stripes" width="8" height="8" patternTransform="rotate(45)" patternUnits="userSpaceOnUse"><rect class="ground" width="8" height="8" /><rect class="stripe" width="3" height="8" /></pattern></defs>
     <text class="cap" x="0" y=${TOP.app}>THE APPLICATION BELIEVES</text>
     <rect class=${`box ${it.app.how}`} x="0" y=${TOP.app + 10} width=${appWidth} height=${BOX} rx="6" /><text class="app" x=${SPACE} y=${TOP.app + 32}>${app}${app !== it.app.text && html`<title>${it.app.text}</title>`}</text>
     <text class="cap" x="0" y=${TOP.coordinator}>THE COORDINATOR BELIEVES${it.coordinator.where && ` · ${it.coordinator.where}`}</text>
-    ${it.flights.map((one) => html`<${Flight} one=${one} logs=${logs} from=${leaves(one)} />`)}
+    ${it.flights.map((one) => html`<${Flight} key=${keyOf(one)} one=${one} logs=${logs} from=${leaves(one)} />`)}
     ${pills.map(({ x, width, name, isNow, isPending }) => html`<rect class=${`pill${isNow ? " now" : ""}${isPending ? " pending" : ""}`} x=${x} y=${TOP.coordinator + 10} width=${width} height=${PILL} rx="15" /><text class=${`state-name${isNow ? " now" : ""}`} x=${x + SPACE} y=${TOP.coordinator + 30}>${name}</text>`)}
-    <text class="coordinator" x=${out + 14 + saidWidth < width_() - 90 ? out + 14 : Math.max(0, out - 14 - saidWidth)} y=${TOP.coordinator + 62}>${said}</text>
-    ${logs.map((log) => html`<${Log} key=${log.tp} log=${log} isStill=${isStill} />`)}
-    ${it.flights.map((one) => html`<${Label} one=${one} logs=${logs} from=${leaves(one)} />`)}</svg>`;
+    <text class="coordinator" x=${out + 14 + saidWidth < width_() - 90 ? out + 14 : Math.max(0, out - 28 - saidWidth)} y=${TOP.coordinator + 62}>${said}</text>
+    ${logs.map((log) => html`<${Log} key=${log.tp} log=${log} arrows=${it.flights.map((one) => aimOf(one, logs)).filter((aim) => aim?.y === log.top + 10)} isStill=${isStill} />`)}
+    ${it.flights.map((one) => html`<${Label} key=${keyOf(one)} one=${one} logs=${logs} from=${leaves(one)} />`)}</svg>`;
 }
+
+/** What is new comes into sight anew (app.css), unless nothing is to move. */
+const keyOf = ({ kind, log = 0, how, isNew }) => `${kind} ${log} ${how} ${isNew}`;
 
 function pillsOf({ states, pending }) {
   let x = 0;
@@ -98,17 +101,19 @@ const cellAt = (log, number) => log?.cells.find(({ cell }) => cell === log.all[n
 /** A batch leads to the event that has written it, but in a picture of no run. */
 const leads = (cell, isStill) => (isStill ? {} : { role: "button", tabindex: "0", onClick: () => go(indexOf(cell.i)), onKeyDown: (e) => e.key === "Enter" && go(indexOf(cell.i)) });
 
-function Log({ log, isStill }) {
+function Log({ log, arrows, isStill }) {
   const y = log.top + 16;
   const wall = log.cells.find(({ cell }) => cell.isWall);
   const stand = wall ? wall.x - 20 : log.endX + 20;
   const names = log.readers.length ? short(log.readers.join(", "), 24) : "";
-  return html`<g class="log"><text class="cap" x=${LEFT} y=${log.top + 2}>THE PARTITION BELIEVES · ${short(log.tp)}, ${log.where}</text>
+  const called = `THE PARTITION BELIEVES · ${short(log.tp)}, ${log.where}`;
+  const beside = Math.max(0, ...arrows.filter(({ x: to, isShort }) => to && !isShort).map(({ x: to }) => to + 36)); // no curve crosses it
+  return html`<g class="log"><text class="cap" x=${beside && beside + widthOf(called, true) < width_() ? beside : LEFT} y=${log.top + 2}>${called}</text>
     ${log.isCut && html`<text class="dim" x="0" y=${y + 40}>…</text>`}
-    ${log.cells.map(({ cell, lines, x, width }) => html`<g class=${`batch ${cell.how} ${hueOf(cell.hue === undefined ? null : cell)}`} ...${leads(cell, isStill)}>
+    ${log.cells.map(({ cell, lines, x, width }) => html`<g key=${`${cell.at} ${cell.how}`} class=${`batch ${cell.how} ${hueOf(cell.hue === undefined ? null : cell)}`} ...${leads(cell, isStill)}>
       <rect x=${x} y=${y} width=${width} height=${CELL} rx="4" /><text class="offset" x=${x + SPACE} y=${y + 20}>${cell.at}</text><text class="what" x=${x + SPACE} y=${y + 42}>${lines[0]}</text><text class="whose" x=${x + SPACE} y=${y + 60}>${lines[1]}</text></g>`)}
     <text class="dim" x=${log.endX + 4} y=${y + 20}>${log.end}${log.cells.length === 0 && ": nothing is written yet"}</text>
-    ${wall && html`<path class=${`open-from ${log.bracket.includes("no marker") ? "hangs" : ""}`} d=${`M${wall.x},${y + CELL + 6} v10 H${Math.min(width_(), Math.max(log.endX + 40, wall.x + 270))}`} /><text class=${`bracket-of ${log.bracket.includes("no marker") ? "hangs" : ""}`} x=${wall.x + 8} y=${y + CELL + 34}>${log.bracket}</text>`}
+    ${wall && html`<path class=${`open-from ${log.bracket.includes("no marker") ? "hangs" : ""}`} d=${`M${wall.x},${y + CELL + 6} v10 H${Math.min(width_(), Math.max(log.endX + 40, wall.x + 270))}`} /><text class=${`bracket-of ${log.bracket.includes("no marker") ? "hangs" : ""}`} x=${Math.min(wall.x + 8, width_() - widthOf(log.bracket, true))} y=${y + CELL + 34}>${log.bracket}</text>`}
     ${(names || log.isOpen) && html`<g class="figure" transform=${`translate(${stand},${wall ? y + CELL + 18 : y + 10})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
       <text class="reader" x=${wall ? wall.x + 8 : stand + 16} y=${wall ? y + CELL + 56 : y + 36}>${names || "a reader"} ${wall ? "waits" : "reads on"}</text>`}</g>`;
 }
@@ -121,33 +126,37 @@ function aimOf(one, logs) {
   return found ? { x: found.x + found.width / 2, y: log.top + 10 } : one.to ? null : { x: log.endX + 20, y: log.top - 20, isShort: true };
 }
 
-/** The four points of a curve. */
+/** Right of the coordinator, where a record passes, or waits. */
+const passes = () => ({ x: width_() - 45, y: TOP.coordinator + 26 });
+
+/** A curve: where it begins, then three points for each part. It comes down on a batch, and crosses no caption. */
 function curveOf(one, aim, [x, y]) {
-  if (one.kind === "marker") return [[x, y], [x, y + 60], [aim.x - 10, aim.y - 60], [aim.x - 10, aim.y]];
-  if (aim.isShort) return [[x, y], [width_() - 140, y], [width_() - 85, y + 20], [width_() - 85, TOP.coordinator + 2]];
-  return [[x, y], [width_() + 70, y], [width_() + 10, aim.y - 40], [aim.x + 10, aim.y]];
+  if (one.kind === "marker") return [[x, y], [[x, y + 60], [aim.x - 10, aim.y - 60], [aim.x - 10, aim.y]]];
+  const by = passes();
+  const out = [[by.x - 80, y], [by.x, y + 20], [by.x, by.y]];
+  return aim.isShort ? [[x, y], out] : [[x, y], out, [[by.x, by.y + 97], [aim.x + 10, aim.y - 60], [aim.x + 10, aim.y]]];
 }
 
-/** A point of a curve, `t` from 0 to 1. */
-const pointOf = ([a, b, c, d], t) => [0, 1].map((n) => (1 - t) ** 3 * a[n] + 3 * (1 - t) ** 2 * t * b[n] + 3 * (1 - t) * t ** 2 * c[n] + t ** 3 * d[n]);
+/** The middle of a curve of one part. */
+const middleOf = ([a, [b, c, d]]) => [0, 1].map((n) => (a[n] + 3 * b[n] + 3 * c[n] + d[n]) / 8);
 
 function Flight({ one, logs, from }) {
   const aim = aimOf(one, logs);
   if (!aim) return null;
   const name = one.isNew ? "new" : "old";
-  const [start, ...rest] = curveOf(one, aim, from);
-  return html`<path class=${`flight ${one.kind} ${name} ${one.how}`} d=${`M${start} C${rest.map(String).join(" ")}`} marker-end=${aim.isShort ? undefined : `url(#tip-${name})`} />`;
+  const [start, ...parts] = curveOf(one, aim, from);
+  return html`<path class=${`flight ${one.kind} ${name} ${one.how}`} d=${`M${start} ${parts.map((part) => `C${part.join(" ")}`).join(" ")}`} pathLength=${one.isNew && !aim.isShort && one.how === "delivered" ? 1 : undefined} marker-end=${aim.isShort ? undefined : `url(#tip-${name})`} />`;
 }
 
 /** What goes there, on its curve. */
 function Label({ one, logs, from }) {
   const aim = aimOf(one, logs);
   if (!aim || (one.log > 0 && one.how === "delivered")) return null; // it is as the one above
-  const text = short(one.label, 30);
+  const text = short(one.label, one.kind === "record" ? 22 : 30);
   const width = widthOf(text) + 20;
   const isRecord = one.kind === "record";
-  const [x, y] = pointOf(curveOf(one, aim, from), isRecord ? (aim.isShort ? 1 : 0.5) : 0.62);
-  const left = Math.max(0, Math.min(isRecord ? x - width / 2 : x - width - 4, width_() - width));
-  const top = isRecord && aim.isShort ? y : y - 13;
+  const [x, y] = isRecord ? [passes().x, passes().y] : middleOf(curveOf(one, aim, from));
+  const left = Math.max(0, Math.min(isRecord ? x - width / 2 : x - width + 10, width_() - width));
+  const top = isRecord ? y - 13 : y - 32;
   return html`<g class=${`goes ${one.isNew ? "new" : "old"} ${one.how}`}>${(isRecord || one.how !== "delivered") && html`<rect x=${left} y=${top} width=${width} height="26" rx="6" />`}<text x=${left + 10} y=${top + 18}>${text}</text></g>`;
 }

@@ -18,6 +18,7 @@ import { Event } from "./event.js";
 import { Folded } from "./folded.js";
 import { First as First1, Lesson, Lessons } from "./lesson.js";
 import { HANG } from "../hang.js";
+import { PLAN } from "../plan.js";
 import { Picture } from "./picture.js";
 import { Coordinated, HOW, gets } from "./strip.js";
 import { Tape } from "./tape.js";
@@ -129,7 +130,7 @@ function Story({ index }) {
     ${told.map((note, n) => html`<li class=${n + 1 === step ? "now" : n + 1 > step ? "later" : ""} aria-current=${n + 1 === step ? "step" : undefined}>
       <button class="caption" onClick=${() => go((told[n + 1] ?? events.length) - 1)}>${events[note].d.text}</button></li>`)}
     ${next && html`<li class="later">${next.text}</li>`}</ol>
-    ${source.value.kind === "live" && html`<p><button id="prevent" onClick=${prevent}>How to prevent it: compare</button></p><p><${Practise} again=${true} /></p>`}</section>`;
+    ${source.value.kind === "live" && html`<p><button id="prevent" onClick=${prevent}>How to prevent it: compare with verification</button></p><p><${Practise} again=${true} /></p>`}</section>`;
 }
 
 // Where they disagree
@@ -280,11 +281,11 @@ function Practise({ again = false, children }) {
     choose("stage"); // now, not with the answer: by then somebody may look at something else
     if (source.value.kind === "site") return void watch();
     const before = notes().length;
-    void doNow(() => post("/practise"), ({ hangs, transactional_id }) => {
+    void doNow(() => post("/practise"), ({ hangs }) => {
       partition.value = hangs;
       transaction.value = null;
       fromStep(before + 1);
-      return `${transactional_id}/1 hangs on ${hangs}.`;
+      return "It is made. Here is its first step.";
     });
   }}>${again ? "Make another one hang" : children}</button>`;
 }
@@ -307,15 +308,16 @@ function First() {
       <${Picture} it=${it} label="How a transaction hangs" isStill=${true} />
       <p class="says">Step ${step + 1} of ${HANG.length} · ${says}</p>
       <p><button onClick=${() => setStep((step + HANG.length - 1) % HANG.length)}>◀<span class="sr"> step before</span></button> <button onClick=${() => setStep((step + 1) % HANG.length)}>▶<span class="sr"> next step</span></button></p></div></div>
-    <div class="ways"><p><${Practise}>Watch it happen, step by step (60 s)<//></p>
+    <div class="ways"><p><${Practise}>Watch it happen, step by step (60 s)<//></p>
       <p><${First1} /></p>
       <p><button id="all-lessons" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>All lessons</button> <button id="all-stories" onClick=${() => choose("zoo")}>All stories</button></p>
       ${isAll && html`<div class="all"><${Lessons} isRest=${true} /></div>`}
+      <details id="plan" class="folded"><summary>A plan for a class: two times 45 minutes</summary><table><tbody>${PLAN.map(([time, what, id]) => html`<tr><td class="hint">${time}</td><td>${what}${id && html`: <a class="link" href=${`#lesson=${id}&part=0`}>${id}</a>`}</td></tr>`)}</tbody></table></details>
       <hr />
       ${isHere ? html`<p class="hint">Or point a Kafka client at this cluster:</p><p><code>bootstrap.servers=<${Servers} /></code> <${CopyServers} /></p><p class="hint">What it does appears here.</p>` : html`
-      <p class="hint">A simulator of Apache Kafka's transactions, run by this browser. Nothing is sent anywhere.</p>
+      <p class="hint">A simulator of Apache Kafka's transactions, run by this browser. Nothing is sent anywhere. After this visit it works without a network.</p>
       <p class="hint">Stories are documented anomalies: each is played with its fault, without it, and as Kafka has mended it.</p>
-      <p class="hint">Licence: Apache 2.0.</p>`}</div></div>`;
+      <p class="hint" id="licence">Licence: <a class="link" href="./LICENSE.txt">Apache 2.0</a> · <a class="link" href="./source.tar.xz" download>Source</a></p>`}</div></div>`;
 }
 
 function CopyServers() {

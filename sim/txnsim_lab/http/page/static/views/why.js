@@ -9,6 +9,15 @@ import { nameOf, openAt } from "../tape.js";
 import { Event } from "./event.js";
 import { Folded } from "./folded.js";
 
+/** Why a reader has to wait, in short: the sentences that the server says beside it stand below, as evidence. */
+const REASONS = {
+  "hanging transaction": (name, offset) => [`It must not pass offset ${offset}: only a marker says whether ${name} counts, and none will come.`,
+    "No timeout helps: a coordinator's timeout ends only what that coordinator has open."],
+  "marker outstanding": (name, offset) => [`It must not pass offset ${offset} yet: only a marker says whether ${name} counts, and that marker is on its way.`],
+  "open transaction": (name, offset) => [`It must not pass offset ${offset} yet: ${name} is open, and can still be committed or aborted.`],
+};
+/** So many of the server's sentences say the same in detail. */
+const DETAILED = 2;
 /** What the causes of txnsim.txn.open_txn_verdict are called here. */
 const CAUSES = { nothing: "no transaction holds readers back", "marker outstanding": "the marker is still owed" };
 
@@ -25,18 +34,23 @@ export function Why({ tp }) {
   const age = found?.sentences.map((one) => AGE.exec(one)?.[1]).find(Boolean) ?? "";
   const asks = lesson.value && lesson.value.part < lesson.value.parts.length; // the cure is the learner's own to find
   if (asking.value) return html`<section id="why" class="why stale" tabindex="-1"><h2>Why?</h2><p class="hint">First the question: what do you think?</p></section>`;
+  const name = found ? called(tp, found, known.at) : "";
+  const sentences = found ? told(found, asks, name).filter((one) => !one.startsWith(REMARK)) : [];
+  const reasons = (found && REASONS[found.cause]?.(name || "the transaction there", found.last_stable_offset)) ?? [];
+  const below = reasons.length ? DETAILED : found?.cause === "nothing" ? sentences.length : 0;
   const waits = isStale || !found || found.cause !== "nothing";
   return html`<section id="why" class=${`why${isStale ? " stale" : ""}`} tabindex="-1" aria-live="polite" aria-busy=${isStale}>
     <h2>${waits ? "Why does the reader wait?" : "Does a reader wait?"}</h2>
     ${!found && html`<p class="hint">${error || (said ? `The server's answer does not name ${tp}: it has too many partitions.` : READING)}</p>`}
     ${found && html`
       <p class=${isStale ? "" : `cause ${found.cause.split(" ")[0]}`}><b>${isStale ? READING : (CAUSES[found.cause] ?? found.cause)}</b></p>
-      ${told(found, asks, called(tp, found, known.at)).filter((one) => !one.startsWith(REMARK)).map((one) => html`<p>${one}</p>`)}
+      ${[...reasons, ...sentences.slice(below)].map((one) => html`<p>${one}</p>`)}
       ${found.repair && !asks && !isStale && html`<p><button class="primary" id="repair" disabled=${!canAct.value} onClick=${() => repair(tp, found.marker, said.open)}>
         ${found.marker ? `End it: write ${found.marker}` : "End it: the decision is unknown, write ABORT"}</button></p>`}
       ${found.repair && !asks && !isStale && !canAct.value && html`<p class="hint">This run has ended, so nothing can be changed here.
         ${driven.value?.back ? " Step back, and you can." : ""}</p>`}
-      <${Folded} id="why-more" label=${isStale ? "This was said of another event" : "The command, and the evidence"}>
+      <${Folded} id="why-more" label=${isStale ? "This was said of another event" : found.repair && !asks ? "As a command, and the evidence" : "In detail"}>
+      ${sentences.slice(0, below).map((one) => html`<p>${one}</p>`)}
       ${found.repair && !asks && !isStale && html`<p><code>${found.repair}</code></p>`}
       ${found.evidence.length > 0 && !isStale && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
       ${told(found, asks, "").filter((one) => one.startsWith(REMARK)).map((one) => html`<p class="hint">${one}</p>`)}

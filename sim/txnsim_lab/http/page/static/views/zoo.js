@@ -7,6 +7,7 @@ import { html } from "../html.js";
 import { Lessons } from "./lesson.js";
 import { isSite } from "../site.js";
 import { source } from "../store.js";
+import { GENERATIONS } from "../words.js";
 
 const alias = (one) => one.aliases[0] ?? "~";
 // First comes what one kill -9 does to Kafka 4.3 and 4.4.
@@ -15,7 +16,7 @@ const sorted = (some) => [...some].sort((a, b) =>
   (alias(b) === FIRST) - (alias(a) === FIRST) || alias(a).localeCompare(alias(b), "en", { numeric: true }));
 
 /** Generations of the protocol: a column each; a run is one of them, or a variant as V-/before. */
-const MODES = ["V-", "V+", "TV2", "TV2+"];
+const MODES = Object.keys(GENERATIONS);
 const modeOf = (run) => run.split("/")[0];
 const modesOf = (known) => [...new Set([...MODES, ...known.flatMap((one) => Object.keys(one.runs).map(modeOf))])];
 
@@ -36,9 +37,11 @@ export function Zoo() {
     }
   });
   return html`
-    <p>Each row is a documented anomaly, each cell a run in a cluster of its own, in virtual time. Choose one to play it and look inside.
+    <p>Each row is a documented anomaly of Kafka's transactions, each cell a run in a cluster of its own, in virtual time. Choose one to play it and look inside.
       ${!isSite && source.value.kind !== "live" && html` <button id="to-live" onClick=${() => listen()}>Back to the live cluster</button>`}
 </p>
+    <dl class="generations">${Object.entries(GENERATIONS).map(([mode, what]) => html`<div><dt>${mode}</dt><dd>${what}</dd></div>`)}
+      <div><dt>✖ ✓</dt><dd>what the judges must find in the run, or that they find nothing; controls beside it must stay healthy</dd></div></dl>
     <p><label><input type="checkbox" id="stop-first" checked=${stop} onChange=${(e) => setStop(e.target.checked)} /> Stop before the first step, to play it step by step</label>
       <label>Seed <input id="seed" type="number" min="0" step="1" value=${seed} onChange=${(e) => setSeed(Math.max(0, Math.trunc(Number(e.target.value)) || 0))} /></label> <span class="hint">Another seed: other delays in the network, the same story.</span></p>
     ${isSite && html`<p><label>Open a trace, or a run in one HTML file: <input id="open-file" type="file" accept=".jsonl,.html" onChange=${(e) => e.target.files[0] && act(() => openFile(e.target.files[0]))} /></label> <span class="hint">It stays in this browser.</span></p>`}
