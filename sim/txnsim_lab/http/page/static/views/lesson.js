@@ -109,7 +109,7 @@ const filled = (text) => text.replaceAll("{bootstrap}", lesson.value.bootstrap ?
 /** What the lesson does to the live cluster; a rule that is in force is armed anew. */
 async function alter({ arms, disarms = [], advance_ms = 0 }) {
   const inForce = new Set((await ask("/faults")).map(({ rule }) => rule.id));
-  for (const id of [...disarms, ...arms.map((rule) => rule.id)]) if (inForce.has(id)) await ask(`/faults/${id}`, { method: "DELETE" });
+  for (const id of new Set([...disarms, ...arms.map((rule) => rule.id)])) if (inForce.has(id)) await ask(`/faults/${id}`, { method: "DELETE" });
   for (const rule of arms) await post("/faults", rule);
   if (advance_ms) await post("/clock", { advance_ms });
 }
