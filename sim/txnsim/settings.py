@@ -260,10 +260,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         2_000, "share sessions of one broker; a member that wants another waits, and is refused"
     )
     errors_deadletterqueue_auto_create_topics_enable: bool = said(
-        False, "the dead letter topic that a share group names is made where it is missing"
+        False,
+        "the dead letter topic that a share group names is made where it is missing",
+        dynamic=True,
     )
     errors_deadletterqueue_topic_name_prefix: str = said(
-        "dlq.", "with what names of dead letter topics have to begin"
+        "dlq.", "with what names of dead letter topics have to begin", dynamic=True
     )
     group_streams_max_size: int = said(
         2_147_483_647, "how many members a streams group may have", unit="members"

@@ -66,7 +66,7 @@ def owned(target: Target) -> int:
         {"subtopology_id": "0", "partition": number, "offset": number}
         for number in range(PARTITIONS)
     ]
-    said = {"active_tasks": everything, "standby_tasks": [], "warmup_tasks": []}
+    said: dict[str, Any] = {"active_tasks": everything, "standby_tasks": [], "warmup_tasks": []}
     frame = _beat("m", 2, **said, task_offsets=offsets, task_end_offsets=offsets)
     return joined + _asked(target, [frame] * 20)
 

@@ -297,7 +297,7 @@ class DrawnPlay:
             case "silent":
                 beat(self._group, name, member.e, instance_id=instance)
             case "owns":
-                owned = chance.choice(
+                owned: Any = chance.choice(
                     (
                         ([],),
                         (member.own[0][:1],),

@@ -25,7 +25,7 @@ _PROGRAM: Final = Path(__file__).with_name("site_in_node.mjs")
 
 def built_site() -> Path:
     """A folder with it; nothing may be written there."""
-    packages = [Path(one.__file__).parent for one in (txnsim, txnsim_lab)]
+    packages = [Path(*one.__path__) for one in (txnsim, txnsim_lab)]
     files = [one for package in packages for one in package.rglob("*")]
     sources = [one for one in files if one.suffix in _SOURCES] + [*directory().rglob("*.yaml")]
     target = CACHE / f"site-{digest_of(sorted(sources))}"

@@ -148,7 +148,7 @@ def _of_strangers(
 
 
 def _of_streams(track: Track) -> Track:
-    """A member of a group as a thread of Kafka Streams (KIP-1071)."""
+    """A member of a group as a thread of Kafka Streams."""
     if track.actor is None or track.actor["plays"] != "member":
         return track
     actor = {**track.actor, "group-protocol": "streams"}

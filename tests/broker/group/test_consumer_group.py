@@ -128,7 +128,7 @@ def test_before_kip_1251_a_member_behind_may_commit_nothing() -> None:
         (None, -1, E.none),
         ("new", 5, E.none),
         ("x", 5, E.unknown_member_id),
-        (None, 5, E.unknown_member_id),
+        (None, 5, E.unknown_server_error),  # a real broker looks for the member null
         ("new", 4, E.stale_member_epoch),
         ("old", 4, E.illegal_generation),
     ],

@@ -255,13 +255,9 @@ def cluster() -> Iterator[tuple[TxnsimServer, ControlPort]]:
 
 def configure(bootstrap: str) -> None:
     """The group reads from the beginning."""
-    from confluent_kafka.admin import (
-        AdminClient,
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        ResourceType,
-    )
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+    from confluent_kafka.admin._resource import ResourceType
 
     entry = ConfigEntry(
         "share.auto.offset.reset",

@@ -26,17 +26,20 @@ def work(member: ShareConsumer) -> None:
         if message.error() is not None:
             say(f"error {message.error()}")
             continue
-        say(f"got {message.partition()} {message.offset()} -1")
+        place, offset = message.partition(), message.offset()
+        assert place is not None
+        assert offset is not None
+        say(f"got {place} {offset} -1")
         member.acknowledge(message, AcknowledgeType.ACCEPT)
-        taken.setdefault(message.partition(), []).append(message.offset())
+        taken.setdefault(place, []).append(offset)
     if taken:
         time.sleep(WORK_S)
-    for place, failure in member.commit_sync(15.0).items():
+    for where, failure in member.commit_sync(15.0).items():
         if failure is not None:
-            say(f"failed {place.partition} {failure}")
+            say(f"failed {where.partition} {failure}")
             continue
-        for offset in taken.get(place.partition, ()):
-            say(f"acked {place.partition} {offset}")
+        for offset in taken.get(where.partition, ()):
+            say(f"acked {where.partition} {offset}")
 
 
 def main() -> None:
