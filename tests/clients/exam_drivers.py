@@ -24,7 +24,7 @@ from tests.support.apache_kafka import (
     output_of,
 )
 from tests.support.foreign_clients import ForeignClientError, toolchain
-from tests.support.package_clients import node_modules
+from tests.support.package_clients import node_modules, node_of
 
 SOURCES: Final = REPOSITORY / "helpers" / "exam"
 JAVA_RELEASES: Final = ("4.4.0", "4.3.1", "3.9.2")
@@ -54,10 +54,9 @@ def java_driver(release: str) -> list[str]:
 
 def node_driver(program: str, library: str) -> list[str]:
     """Of a library that npm brings, in the version of the client matrix."""
-    node = toolchain("node", "Node.js 20.19 or newer")
     modules = node_modules(library)
     beside = ["env", f"--chdir={modules.parent}", f"NODE_PATH={modules}"]
-    return [*beside, node, str(SOURCES / program)]
+    return [*beside, node_of(modules), str(SOURCES / program)]
 
 
 def rust_driver() -> list[str]:
@@ -82,7 +81,7 @@ DRIVERS: Final[dict[str, Callable[[], list[str]]]] = {
     "confluent-kafka-javascript": partial(
         node_driver, "confluent_kafka_driver.cjs", "confluentinc"
     ),
-    "platformatic": partial(node_driver, "platformatic_driver.mjs", "platformatic"),
+    "platformatic": partial(node_driver, "platformatic_driver.mjs", "platformatic-2"),
     **{f"kafka-clients-{one}": partial(java_driver, one) for one in JAVA_RELEASES},
 }
 """Name to what makes its command."""

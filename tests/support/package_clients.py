@@ -31,14 +31,25 @@ def node_program(library: str) -> list[str]:
     Raises:
         ForeignClientError: Node.js is missing, or the libraries can't be installed.
     """
-    node = toolchain("node", _NODE_VERSION)
-    return [node, str(NODE_SOURCES / "main.mjs"), str(node_modules(library)), library]
+    modules = node_modules(library)
+    return [node_of(modules), str(NODE_SOURCES / "main.mjs"), str(modules), library]
+
+
+def node_of(modules: Path) -> str:
+    """What runs a library: the Node.js that its package.json names, or this machine's.
+
+    Raises:
+        ForeignClientError: Node.js is missing.
+    """
+    own = modules / "node" / "bin" / "node"
+    return str(own) if own.exists() else toolchain("node", _NODE_VERSION)
 
 
 def node_manifest(library: str) -> Path:
     """The package.json in which a library is pinned.
 
-    One with a native part has its own, so that others do not wait for its compiler.
+    One with a native part has its own, so that others do not wait for its compiler; and one that
+    wants a newer Node.js, which comes with it.
     """
     own = NODE_SOURCES / library / "package.json"
     return own if own.exists() else NODE_SOURCES / "package.json"
@@ -64,14 +75,14 @@ def rust_program(library: str) -> list[str]:
 def node_modules(library: str) -> Path:
     """The folder of what the package.json of a library names.
 
-    Scripts are run of those with a native part alone, which is compiled against the libraries of
-    this machine where it can't be had ready-made.
+    Scripts are run of those with a package.json of their own alone. A native part is compiled
+    against the libraries of this machine where it can't be had ready-made.
 
     Raises:
         ForeignClientError: npm is missing, or it can't install them.
     """
     package = node_manifest(library)
-    is_native = package.parent != NODE_SOURCES
+    is_own = package.parent != NODE_SOURCES
     home = CACHE / "node" / hashlib.sha256(package.read_bytes()).hexdigest()[:12]
 
     def install(fresh: Path) -> None:
@@ -79,8 +90,8 @@ def node_modules(library: str) -> Path:
         fresh.mkdir(parents=True)
         shutil.copy(package, fresh)
         quiet = ("--no-audit", "--no-fund", "--no-package-lock")
-        scripts = () if is_native else ("--ignore-scripts",)
-        linking = {"CKJS_LINKING": "dynamic"} if is_native else {}
+        scripts = () if is_own else ("--ignore-scripts",)
+        linking = {"CKJS_LINKING": "dynamic"} if is_own else {}
         run_in(fresh, [npm, "install", *quiet, *scripts], linking)
 
     return made_once(home, install, lock=CACHE / "node.lock") / "node_modules"

@@ -94,6 +94,8 @@ class Application(DriverSession):
         """What was closed because the library has called it dead."""
         self.opened: set[str] = set()
         """Producers and consumers, by name."""
+        self.moves = 1
+        """How often what moves does so: with 3 there, back, and on to a third broker."""
         self._ids: dict[str, str] = {}
         """Producers to their transactional ids."""
 
@@ -538,11 +540,16 @@ class Application(DriverSession):
             NotAskedError: There is none.
             TargetError: Not on this cluster.
         """
-        led = await (await self.target.admin()).describe_partition(place)
-        others = [one for one in led.isr if one != led.leader_id and to in (one, None)]
-        if not others:
-            raise NotAskedError(f"no other replica of {place} is in sync")
-        await self.target.move_leader(place, self.target.number_of(others[0]))
+        admin = await self.target.admin()
+        been: list[int] = []
+        for move in range(1 if to is not None else self.moves):
+            led = await admin.describe_partition(place)
+            others = [one for one in led.isr if one != led.leader_id and to in (one, None)]
+            if not others:
+                raise NotAskedError(f"no other replica of {place} is in sync")
+            been.append(led.leader_id)
+            wanted = others if move == 1 else [one for one in others if one not in been]
+            await self.target.move_leader(place, self.target.number_of((wanted or others)[0]))
 
     async def kill(self, broker_id: int) -> None:
         """End a broker at once; it stays dead until the situation is over.

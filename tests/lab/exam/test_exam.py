@@ -39,7 +39,7 @@ from txnsim_lab.exam.results import (
 )
 from txnsim_lab.exam.run import Exam, chosen, run_exam
 from txnsim_lab.exam.situation import situation
-from txnsim_lab.exam.situations import SITUATIONS
+from txnsim_lab.exam.situations import MOVES, MOVES_ONCE, SITUATIONS
 from txnsim_lab.exam.targets import SimulatedTargets
 
 # Drivers that know nothing sit the exam: whoever answers "ok" to everything must fail.
@@ -359,6 +359,32 @@ async def test_a_leader_moves_and_a_broker_dies() -> None:
         assert await after.of("t", 1) == 1
         await app.kill(before)
         assert (await opened.kafka.brokers.states())[before] == "down"
+
+
+async def test_what_moves_may_move_there_and_back_and_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with SimulatedTargets().open(2) as opened:
+        app = Application(opened, cast(Driver, None))
+        before = await opened.kafka.leaders.of("t", 1)
+        move, moved = opened.target.move_leader, []
+
+        async def noting(place: TopicPartition, to: int) -> None:
+            moved.append(to)
+            await move(place, to)
+
+        monkeypatch.setattr(opened.target, "move_leader", noting)
+        app.moves = MOVES
+        await app.move_leader(1)
+        there, back, on = moved
+        assert back == before
+        assert len({there, back, on}) == 3
+
+
+def test_each_situation_that_moves_once_has_a_neighbour() -> None:
+    names = {one.name: one for one in SITUATIONS}
+    for name in MOVES_ONCE:
+        neighbour = names[f"{name}-there-back-and-on"]
+        assert neighbour.levels == names[name].levels
+        assert not neighbour.core
 
 
 async def test_ids_and_groups_have_homes() -> None:

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
+from txnsim_lab.exam._application import Application
 from txnsim_lab.exam.situation import Situation
 from txnsim_lab.exam.situations import _codes as codes
 from txnsim_lab.exam.situations import _ends as ends
@@ -17,7 +20,38 @@ from txnsim_lab.exam.situations import _readers as readers
 from txnsim_lab.exam.situations import _reports as reports
 from txnsim_lab.exam.situations import _workers as workers
 
-SITUATIONS: Final[tuple[Situation, ...]] = (
+MOVES_ONCE: Final = (
+    "commit-while-coordinator-moves",
+    "coordinator-moves-before-offsets",
+    "end-is-stable-across-leader-change",
+    "group-coordinator-moves",
+    "leader-moves",
+    "reads-across-leader-change",
+)
+"""Situations in which something moves once. A neighbour of each has it move there, back, and on:
+a library that follows one move may keep something of the broker before.
+"""
+MOVES: Final = 3
+
+
+def there_back_and_on(one: Situation) -> Situation:
+    """The same, with three moves for one."""
+
+    async def play(app: Application) -> None:
+        app.moves = MOVES
+        await one.play(app)
+
+    return msgspec.structs.replace(
+        one,
+        name=f"{one.name}-there-back-and-on",
+        asks=f"{one.asks} It moves there, back, and on.",
+        play=play,
+        about=(),
+        core=False,
+    )
+
+
+_ASKED: Final[tuple[Situation, ...]] = (
     *fenced.SITUATIONS,
     *ends.SITUATIONS,
     *codes.SITUATIONS,
@@ -27,4 +61,8 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     *workers.SITUATIONS,
     *liveness.SITUATIONS,
     *reports.SITUATIONS,
+)
+SITUATIONS: Final = (
+    *_ASKED,
+    *(there_back_and_on(one) for one in _ASKED if one.name in MOVES_ONCE),
 )

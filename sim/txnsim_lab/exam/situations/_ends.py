@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from txnsim_lab.exam._application import ID, Application
+from txnsim_lab.exam._application import ID, INPUT, Application, together
 from txnsim_lab.exam._ledger import Told
 from txnsim_lab.exam.results import MissError
 from txnsim_lab.exam.situation import Play, Situation, situation
@@ -97,6 +97,12 @@ _CORE: Final = (
     "commit-refused-unknown-server-error", "commit-refused-producer-fenced",
 )  # fmt: skip
 AWAY_MS: Final = 2_000
+COMPLETING_MS: Final = 3_000
+WAITING_S: Final = 2.6
+"""Of a record behind them, when its partition loses its leader: a library that asks again ever more
+slowly then asks more seldom for the partition than for the end.
+"""
+LEADERLESS_S: Final = 1.5
 SHORT_MS: Final = 4_000
 """The application's patience where it is to end."""
 _ABOUT: Final = {"commit-refused-unknown-server-error": ("franz-go 42b3d833",)}
@@ -132,6 +138,41 @@ async def abort_while_completing(app: Application) -> None:
         await app.must("begin", producer="p")
         await app.send(lost, wait=False)
         await app.must_end(entry, "p", "abort")
+    await app.goes_on()
+
+
+@situation("abort-while-completing-without-leader", "end unknown", "The markers of a commit take"
+           " three seconds. The next transaction waits for them; then its partition has no leader,"
+           " and it is aborted: does the producer go on?", levels=(0, 1),
+           about=("franz-go #1534",))  # fmt: skip
+async def abort_without_leader(app: Application) -> None:
+    """AddPartitionsToTxn is answered CONCURRENT_TRANSACTIONS, and the record can't be sent. The
+    Java client sends no EndTxn before AddPartitionsToTxn is done: the coordinator refuses the end
+    of a transaction that has no partition with INVALID_TXN_STATE.
+    """
+    await app.must_init()
+    slow = await app.arm(point="peer.request", api="WriteTxnMarkers",
+                         action={"do": "delay", "delay_ms": COMPLETING_MS})  # fmt: skip
+    await app.must_transact("a-1")
+    entry = app.ledger.begin("lost-1", "lost-2")
+    await app.must("begin", producer="p")
+    await app.send("lost-1", wait=False)
+    await asyncio.sleep(WAITING_S)
+    away = {"do": "error", "error": "LEADER_NOT_AVAILABLE"}
+    gone = await app.arm(**_ASKED, api="Metadata", action=away, must_strike=False)
+
+    async def comes_back() -> None:
+        await asyncio.sleep(LEADERLESS_S)
+        await app.disarm(gone)
+
+    async def is_aborted() -> None:
+        await app.do("send", producer="p", topic=app.name(INPUT), partition=0, value="lost-2",
+                     wait=False)  # fmt: skip
+        app.expect_done(await app.do("abort", producer="p"), "the abort")
+        entry.told = Told.ABORTED
+
+    await together(is_aborted(), comes_back())
+    await app.disarm(slow)
     await app.goes_on()
 
 
@@ -356,6 +397,7 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
         for second in ("commit", "abort")
     ),
     abort_while_completing,
+    abort_without_leader,
     markers_slow,
     markers_slow_offsets,
     commit_late,
