@@ -14,6 +14,7 @@ QUESTIONS: Final[Mapping[str, str]] = {
     "How do I delay a marker, lose an answer, kill a broker?": "faults.md",
     "How does a test wait for an hour?": "time.md",
     "Is my client library right?": "exam.md",
+    "Can it be as a report says?": "writing-scenarios.md#a-hypothesis",
     "Consumers stand still. Why?": "repair.md",
     "All I have is the brokers' disks.": "forensics.md",
     "Which alert should I have?": "monitoring.md",

@@ -77,5 +77,8 @@ def _show(judged: Judged) -> None:
         if one.verdict != "reproduced":
             claimed = ", ".join(one.claimed) or "healthy"
             TERMINAL.line(f"    claimed: {claimed}; seen: {', '.join(one.seen) or 'nothing'}")
+        if one.nearest is not None:
+            seen = ", ".join(one.nearest.seen) or "healthy"
+            TERMINAL.line(f"    nearest: {'; '.join(one.nearest.expects)}; then: {seen}")
         for event in one.decisive:
             TERMINAL.line(f"    {event.at_ms:6} ms  {event.who}: {event.text}")

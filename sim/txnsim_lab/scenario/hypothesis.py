@@ -3,7 +3,7 @@
 A hypothesis is a scenario file. What it claims is the verdict of its runs, and what its steps say
 that clients get. So there are three verdicts: the story came to its end and the judges saw what it
 claims; readers or judges saw something else, or a state did not come about; a broker refused a
-step.
+step. Of what was refused the nearest story is told, too: the same, with the refusal expected.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from txnsim_lab.scenario.runner import FAILED, RunResult, ScenarioRun, run_in_vi
 
 EVENTS_MAX: Final = 12
 """Sentences of the story that a verdict carries, from its end backwards."""
+REFUSALS_MAX: Final = 5
+"""Highest number of refusals that the nearest story expects."""
 
 
 class Verdict(StrEnum):
@@ -37,6 +39,16 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Nearest(msgspec.Struct, frozen=True, kw_only=True):
+    """The story that comes nearest to an impossible one."""
+
+    expects: tuple[str, ...]
+    """Refusals that were added, each with its place in the file."""
+    seen: tuple[str, ...]
+    """Anomalies; none for a healthy end."""
+    because: tuple[str, ...]
+
+
 class RunOfIt(msgspec.Struct, frozen=True, kw_only=True):
     """One run of the hypothesis."""
 
@@ -53,6 +65,8 @@ class RunOfIt(msgspec.Struct, frozen=True, kw_only=True):
     answered: str
     """The error that was not expected, by Kafka's name; empty where it was none."""
     decisive: tuple[Happened, ...]
+    nearest: Nearest | None = None
+    """Of what is impossible: what happens where the refusal is expected."""
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +94,31 @@ def _first(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
     judged = None
     for seed in seeds:
         judged = _judged(run_in_virtual_time(run, seed=seed), seed)
+        if judged.verdict is Verdict.IMPOSSIBLE:
+            judged = msgspec.structs.replace(judged, nearest=_nearest(run, judged))
         if judged.verdict is Verdict.REPRODUCED:
             break
     assert judged is not None, "at least one seed"
     return judged
+
+
+def _nearest(run: ScenarioRun, judged: RunOfIt) -> Nearest | None:
+    """Play it again with each refusal expected; None where that comes to no end."""
+    expects: list[str] = []
+    scenario, seen = run.scenario, judged
+    while seen.answered:
+        places = {f"{one.place}:": one for one in scenario.steps if one.call and one.place}
+        refused = next((one for at, one in places.items() if seen.because[0].startswith(at)), None)
+        if refused is None or refused.call is None or len(expects) == REFUSALS_MAX:
+            return None
+        expects.append(f"{refused.place}.error: {seen.answered}")
+        call = refused.call.model_copy(update={"error": seen.answered})
+        changed = refused.model_copy(update={"call": call})
+        steps = [changed if one is refused else one for one in scenario.steps]
+        scenario = scenario.model_copy(update={"steps": type(scenario.steps)(steps)})
+        again = msgspec.structs.replace(run, scenario=scenario)
+        seen = _judged(run_in_virtual_time(again, seed=judged.seed), judged.seed)
+    return Nearest(expects=tuple(expects), seen=seen.seen, because=seen.because)
 
 
 def _judged(result: RunResult, seed: int) -> RunOfIt:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import threading
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from txnsim.cli.main import main
-from txnsim_lab.scenario.hypothesis import Judged, Verdict, check
+from txnsim_lab.scenario.hypothesis import REFUSALS_MAX, Judged, Verdict, check
 from txnsim_lab.scenario.reading import read
 
 HYPOTHESES: Final = Path(__file__).with_name("hypotheses")
@@ -62,7 +60,25 @@ def test_reports_of_others_are_judged(name: str, verdict: Verdict) -> None:
 def test_what_is_impossible_names_the_step_and_the_answer() -> None:
     (run,) = judged(IMPOSSIBLE[0]).runs
     assert run.answered == "INVALID_PRODUCER_EPOCH"
-    assert run.because[0].startswith("late-record-of-a-timed-out-transaction.yaml:14: steps.5.call")
+    place = "late-record-of-a-timed-out-transaction.yaml:14: steps.5.call"
+    assert run.because[0].startswith(place)
+    assert run.nearest is not None
+    assert run.nearest.expects == (f"{place}.error: INVALID_PRODUCER_EPOCH",)
+    assert run.nearest.seen == ()
+
+
+def test_the_nearest_story_expects_every_refusal_and_is_none_where_that_does_not_help() -> None:
+    text = (HYPOTHESES / f"{IMPOSSIBLE[0]}.yaml").read_text("utf-8")
+    step = text.splitlines()[-1]
+    (run,) = check(read("a.yaml", f"{text}{step.replace('late', 'later')}\n")).runs
+    assert run.nearest is not None
+    assert len(run.nearest.expects) == 2
+    more = (step.replace("late", f"late-{number}") for number in range(REFUSALS_MAX))
+    (run,) = check(read("a.yaml", text + "\n".join(more))).runs
+    assert run.nearest is None
+    late = step.replace("value: late", "value: late, background: late")
+    (run,) = check(read("a.yaml", text.replace(step, f"{late}\n- await: late"))).runs
+    assert (run.verdict, run.nearest) == (Verdict.IMPOSSIBLE, None)
 
 
 def test_what_judges_see_otherwise_is_not_reproduced() -> None:
@@ -102,11 +118,3 @@ def test_a_wrong_file_has_its_line_field_and_the_nearest_word(
     assert main(["check-hypothesis", str(file)]) == 2
     assert main(["check-hypothesis", str(tmp_path / "none.yaml")]) == 2
     assert main(["check-hypothesis", str(file), "--seeds", "0"]) == 2
-
-
-def test_many_in_a_row_leave_nothing_behind() -> None:
-    judged(SO[0])
-    before = len(os.listdir("/dev/fd")), threading.active_count()
-    for _ in range(10):
-        judged(SO[0])
-    assert (len(os.listdir("/dev/fd")), threading.active_count()) == before
