@@ -1,0 +1,180 @@
+"""The reproductions of ``reports/``, on stock brokers without a part of ours between::
+
+    python -m tests.real.reports                          # all, on 4.4.0
+    python -m tests.real.reports kafka-share-group-stuck --version 4.3.1
+    python -m tests.real.reports --write                  # keep what they print: output.txt
+
+Exit status: 0 each was reproduced, 1 one was not. It needs a JDK 17, Maven and Go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import (
+    CACHE,
+    KAFKA_VERSION,
+    REPOSITORY,
+    ApacheKafka,
+    ApacheKafkaError,
+    java_classes,
+    java_command,
+    kafka_libs,
+    locked,
+    output_of,
+    tool,
+)
+from tests.support.saying import say
+
+REPORTS: Final = REPOSITORY / "reports"
+LAST_LINE: Final = "REPRODUCED"
+TOPIC: Final = ("org.apache.kafka.tools.TopicCommand", "--create", "--topic", "t")
+AUTHORIZED: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
+NOBODY_READS: Final = ("org.apache.kafka.tools.AclCommand", "--add", "--deny-principal", "User:*",
+                       "--operation", "Read", "--group", "forbidden")  # fmt: skip
+INTERNAL_ON_ONE: Final = {
+    **{f"{name}.replication.factor": "1" for name in ("offsets.topic", "transaction.state.log")},
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "1",
+}
+
+Play = Callable[[str], list[str]]
+"""Lines that a reproduction prints on a release of Kafka."""
+
+
+def in_java(name: str, release: str) -> list[str]:
+    """A program that starts the brokers by itself."""
+    libs = kafka_libs(release)
+    sources = [REPORTS / "Brokers.java", REPORTS / name / "Reproduction.java"]
+    classes = java_classes(sources, name=f"report-{name}", libs=libs)
+    java, *_ = java_command(libs)
+    options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    path = f"{classes}{os.pathsep}{libs}/*"
+    return _printed([java, *options, "-cp", path, "Reproduction"])
+
+
+def aiokafka(release: str) -> list[str]:
+    """On a broker where nobody may read one group."""
+    with ApacheKafka(version=release, properties=AUTHORIZED) as kafka:
+        _done(kafka, *NOBODY_READS)
+        _done(kafka, *TOPIC)
+        return _printed(_python("aiokafka-abort-without-end", kafka.bootstrap))
+
+
+def kafka_python(release: str) -> list[str]:
+    """On two brokers, of which the second one leads the topic."""
+    with ApacheKafka(brokers=2, version=release, properties=INTERNAL_ON_ONE) as kafka:
+        _done(kafka, *TOPIC, "--replica-assignment", "2")
+        hands: dict[str, Callable[[], object]] = {
+            "kill": lambda: kafka.kill(2),
+            "start": lambda: kafka.start_again(2),
+        }
+        command = _python("kafka-python-commit-without-record", kafka.bootstrap)
+        return _printed(command, hands)
+
+
+def sarama(release: str) -> list[str]:
+    """On one broker."""
+    program = CACHE / "reports" / "sarama-get-offset"
+    with locked(CACHE / "go.lock"):
+        command = [tool("go", "this reproduction needs Go"), "build", "-o", str(program), "."]
+        output_of(command, "go failed", directory=REPORTS / program.name)
+    with ApacheKafka(version=release) as kafka:
+        _done(kafka, *TOPIC)
+        return _printed([str(program), kafka.bootstrap])
+
+
+def _done(kafka: ApacheKafka, main_class: str, *args: str) -> None:
+    """Have one of Kafka's tools do something.
+
+    Raises:
+        ApacheKafkaError: It could not.
+    """
+    result = kafka.run_tool(main_class, *args)
+    if result.code != 0:
+        raise ApacheKafkaError(f"{main_class}: {result.stdout}{result.stderr}")
+
+
+def _python(name: str, bootstrap: str) -> list[str]:
+    return [sys.executable, "-u", str(REPORTS / name / "reproduction.py"), bootstrap]
+
+
+def _printed(
+    command: Sequence[str], hands: Mapping[str, Callable[[], object]] | None = None
+) -> list[str]:
+    """What a program prints; what it asks for (``please kill …``) is done."""
+    lines: list[str] = []
+    errors = Path(CACHE, "reports.err")
+    with (
+        errors.open("w") as kept,
+        subprocess.Popen(
+            command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=kept
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            say(lines[-1])
+            asked = line.split()
+            if asked[0] == "please" and hands:
+                hands[asked[1]]()
+                process.stdin.write("\n")
+                process.stdin.flush()
+    if not lines or process.returncode not in (0, 1):
+        raise ApacheKafkaError(f"{' '.join(command[-2:])}: {errors.read_text()[-2_000:]}")
+    return lines
+
+
+PLAYS: Final[dict[str, tuple[str, Play]]] = {
+    **{
+        name: ("", partial(in_java, name))
+        for name in (
+            "kafka-coordinator-above-high-watermark",
+            "kafka-elr-without-leader",
+            "kafka-fence-forgotten",
+            "kafka-share-group-stuck",
+        )
+    },
+    "aiokafka-abort-without-end": (f", aiokafka {version('aiokafka')}", aiokafka),
+    "kafka-python-commit-without-record": (
+        f", kafka-python {version('kafka-python')}",
+        kafka_python,
+    ),
+    "sarama-get-offset": (", Sarama 1.61.1", sarama),
+}
+"""Folder to what is asked beside Kafka, and its play."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play, and keep what is printed where that is wanted."""
+    parser = argparse.ArgumentParser(prog="python -m tests.real.reports")
+    parser.add_argument("names", nargs="*", choices=[*PLAYS, []], metavar="NAME")
+    parser.add_argument("--version", default=KAFKA_VERSION, help="release of Apache Kafka")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(argv)
+    reproduced = []
+    for name in options.names or PLAYS:
+        beside, play = PLAYS[name]
+        say(f"{name}: Apache Kafka {options.version}{beside}")
+        lines = play(options.version)
+        reproduced.append(lines[-1] == LAST_LINE)
+        if options.write:
+            told = "\n".join((f"Apache Kafka {options.version}{beside}", "", *lines))
+            (REPORTS / name / "output.txt").write_text(f"{told}\n", "utf-8")
+    return 0 if all(reproduced) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
