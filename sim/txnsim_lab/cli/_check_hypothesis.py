@@ -22,8 +22,12 @@ MISUSE = 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``check-hypothesis`` takes."""
     parser.epilog = (
-        "Exit status: 0 reproduced, 1 not reproduced or impossible, 2 the file is wrong."
-        " The form of the file: txnsim schema scenario, docs/writing-scenarios.md."
+        "Reproduced: the story came to its end, and judges and readers saw what it claims. Not"
+        " reproduced: they saw something else, or a state did not come about; 'because' has the"
+        " first difference. Impossible: a broker refused a step; 'answered' has the error,"
+        " 'nearest' what happens where that refusal is expected. Exit status: 0 reproduced, 1 not"
+        " reproduced or impossible, 2 the file is wrong. The form of the file: txnsim schema"
+        " scenario, docs/hypotheses.md."
     )
     parser.add_argument("file", metavar="FILE", help="a scenario file; - is standard input")
     parser.add_argument("--seeds", type=int, default=1, metavar="N",
