@@ -92,7 +92,11 @@ def cpu_ms(profile: str) -> dict[tuple[str, str], float]:
     """CPU so far of each of the browser's threads, by what it does and its place in /proc."""
     found: dict[tuple[str, str], float] = {}
     for pid in processes(profile):
-        for task in Path(f"/proc/{pid}/task").glob("*/stat"):
+        try:
+            tasks = list(Path(f"/proc/{pid}/task").glob("*/stat"))
+        except OSError:
+            continue  # it has ended
+        for task in tasks:
             try:
                 name, _, rest = task.read_text().partition("(")[2].rpartition(")")
             except OSError:
