@@ -178,12 +178,14 @@ FAILS: Final = {
     "no-leader-after-fewer-replicas": (
         "waited 60000 ms in vain until broker 2 leads t-1; t-1 has no leader"
     ),
+    "late-record": "produce is answered INVALID_PRODUCER_EPOCH, expected NONE",
 }
 """Stories that ask a question, and the answer, which the page says too."""
 
 
 def test_what_is_shown_is_found() -> None:
     assert [place.partition(":")[0] for place in SHOWN] == [
+        "docs/hypotheses.md",
         *["docs/writing-scenarios.md"] * 5,
         *["tests/real/FOUND.md"] * 2,
     ]
