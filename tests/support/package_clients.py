@@ -31,6 +31,7 @@ def node_program(library: str) -> list[str]:
     Raises:
         ForeignClientError: Node.js is missing, or the libraries can't be installed.
     """
+    toolchain("node", _NODE_VERSION)  # npm comes with it: where it is missing, it is named first
     modules = node_modules(library)
     return [node_of(modules), str(NODE_SOURCES / "main.mjs"), str(modules), library]
 
