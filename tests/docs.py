@@ -270,32 +270,34 @@ def _not_answered(answered: set[int]) -> str:
     )
 
 
-def states_page() -> str | None:
-    """The states of a transaction, drawn from the table that the coordinator asks."""
-    state = _optional("txnsim.txn.state")
-    if state is None:
-        return None
+def states_page() -> str:
+    """The states of a transaction, from the table that the coordinator asks."""
+    state = importlib.import_module("txnsim.txn.state")
     names: Mapping[object, str] = state.WIRE_NAMES
-    tables: dict[str, list[str]] = {}
-    for version, table in state.VALID_PREVIOUS_STATES.items():
-        lines = sorted(
-            f"    {names[source]} --> {names[target]}"
-            for target, sources in table.items()
-            for source in sources
-        )
-        tables.setdefault("\n".join(lines), []).append(str(int(version)))
-    diagrams = "\n\n".join(
-        f"## transaction.version {' and '.join(versions)}\n\n```mermaid\nstateDiagram-v2\n"
-        f"    [*] --> {names[state.TransactionState.EMPTY]}\n{lines}\n```"
-        for lines, versions in tables.items()
-    )
+    moves = {
+        int(version): {(source, target) for target, sources in table.items() for source in sources}
+        for version, table in state.VALID_PREVIOUS_STATES.items()
+    }
+    assert moves[0] == moves[1] <= moves[2], "say it in three columns"
+
+    def to(source: object, among: set[tuple[object, object]]) -> str:
+        return ", ".join(sorted(str(names[target]) for one, target in among if one == source))
+
     states = _member_docstrings(state, "TransactionState")
     return _page(
         "sim/txnsim/txn/state.py",
         "States of a transaction",
-        "An arrow is a move that the coordinator may make; any other is refused and changes\n"
-        "nothing.",
-        diagrams,
+        "A new id begins in Empty. The coordinator makes the moves of this table. It refuses any\n"
+        "other, which then changes nothing.",
+        "## The moves",
+        _table(
+            ("From", "To", "To, with `transaction.version` 2 alone"),
+            (
+                (str(names[source]), to(source, moves[0]), to(source, moves[2] - moves[0]))
+                for source in state.TransactionState
+                if to(source, moves[2])
+            ),
+        ),
         "## The states",
         *(
             f"**{names[state.TransactionState[member]]}** ({int(state.TransactionState[member])}). "
@@ -315,7 +317,8 @@ def fault_points_page() -> str | None:
         "sim/txnsim/faults/points.py",
         "Fault points",
         "The named places that requests, answers and steps of a broker cross, where a\n"
-        "[fault](faults.md) can strike them.",
+        "[fault](faults.md) can strike them. What each action does there:\n"
+        "[fault-actions.md](fault-actions.md).",
         *(f"## `{points.FaultPoint[member]}`\n\n{text}" for member, text in found.items()),
         f"## Actions\n\nWhich action has a meaning at which point:\n\n{fault_actions_table()}",
     )

@@ -39,7 +39,6 @@ LANGUAGES: Final = frozenset(
         "java",
         "js",
         "json",
-        "mermaid",
         "properties",
         "python",
         "sql",

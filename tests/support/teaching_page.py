@@ -47,7 +47,7 @@ its twelve questions, guessing gets five. Ten or more is good.
 one for the terminal, with its page; `txnsim serve --ui` plays L10, too. L10's answers below are
 those of the lesson's own program.
 
-The minutes are for a reader of 150 words a minute and takes twenty seconds for a prediction or a
+The minutes are for a reader who reads 150 words a minute and takes 20 seconds for a prediction or a
 deed. Whether a class keeps to them was not measured.
 """
 

@@ -149,7 +149,7 @@ class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
 
 class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
     """An EndTxn was answered, or given up. Several attempts of one call are one observation, whose
-    outcome is unknown if that of any attempt is.
+    outcome is unknown if one attempt's is.
     """
 
     transaction: str

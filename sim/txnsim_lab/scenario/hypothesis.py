@@ -1,9 +1,10 @@
 """A story as a hypothesis: is it so, is it not so, or can it not happen?
 
-A hypothesis is a scenario file. What it claims is the verdict of its runs, and what its steps say
-that clients get. So there are three verdicts: the story came to its end and the judges saw what it
-claims; readers or judges saw something else, or a state did not come about; a broker refused a
-step. Of what was refused the nearest story is told, too: the same, with the refusal expected.
+A hypothesis is a scenario file. It claims the verdict of its runs and the answers of its steps.
+It is reproduced if each step was answered as it says, and the judges saw the verdict. It is not
+reproduced if readers or judges saw something else, or a state did not come about. It is impossible
+if a broker refused a step. Then the nearest story is told, too: the same, with the refusal
+expected.
 """
 
 from __future__ import annotations

@@ -52,9 +52,7 @@ class CoordinatorEvidence(msgspec.Struct, frozen=True, kw_only=True):
     partitions: Annotated[int, said("Of __transaction_state, as far as is known.")]
     missing: tuple[int, ...]
     damaged: Annotated[tuple[int, ...], said("Those that could not be read to their end.")]
-    cut_off: Annotated[
-        Mapping[int, str], said("Those whose end is lost: partition to where and why.")
-    ]
+    cut_off: Annotated[Mapping[int, str], said("Partitions that break off: where, and why.")]
     log_partition: Annotated[
         int | None, said("That of the transactional id; null where no id is known.")
     ]

@@ -19,7 +19,14 @@ the [rule](rules.md) that it breaks.
 $ txnsim conformance localhost:9092
 ```
 
-In CI, with the results as JUnit XML, from the image:
+In CI, with the results as JUnit XML, from the [wheel](in-ci.md#the-wheel), without an extra:
+
+```
+pip install "$TXNSIM_WHEEL"
+txnsim conformance localhost:9092 --junit conformance.xml
+```
+
+From the image:
 
 ```
 podman run --rm --network host --user "$(id -u)" -v "$PWD":/out --entrypoint python \\

@@ -32,6 +32,7 @@ COMMANDS: Final = {
     "describe": ("describe", "DIR"),
     "verify": ("verify", "DIR"),
     "timeline": ("timeline", "alive", "DIR"),
+    "growth": ("growth", "DIR"),
 }
 TABLES: Final = ("batches", "records", "producer_state", "aborted", "errors", "leader_epochs")
 

@@ -72,8 +72,8 @@ NO_OFFSETS: Final = TaskOffsets()
 
 
 class Refined(msgspec.Struct, frozen=True, kw_only=True):
-    """A target as its first member got it. Who has left since then is in it, and
-    who goes by the instance id of another member takes its place.
+    """A target as its first member got it. Members that have left since then are in it. A member
+    with the instance id of another one takes its place.
     """
 
     epoch: int

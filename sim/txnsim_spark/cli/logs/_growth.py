@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim_spark.cli.logs._find_hanging import INCOMPLETE
 from txnsim_spark.cli.logs._searching import answering, show_progress
-from txnsim_spark.cli.logs.spark import place
+from txnsim_spark.cli.logs.spark import add_directories
 
 if TYPE_CHECKING:
     from txnsim_spark.questions.growth import Growth, IdSize, PartitionSize
@@ -44,13 +44,7 @@ TOP: Final = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``logs growth`` takes."""
-    parser.add_argument(
-        "directory",
-        type=place,
-        nargs="+",
-        metavar="DIR",
-        help="a broker's log directory, a folder of several, or a replica's folder",
-    )
+    add_directories(parser, of_topics=False)
     parser.add_argument(
         "--top",
         type=int,

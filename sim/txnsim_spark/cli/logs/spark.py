@@ -25,7 +25,7 @@ GIVEN: ContextVar[Mapping[str, str]] = ContextVar("GIVEN", default={})  # noqa: 
 """Settings of ``--spark-conf``, for a session that is started later."""
 
 
-def add_directories(parser: argparse.ArgumentParser) -> None:
+def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) -> None:
     parser.add_argument(
         "directory",
         type=place,
@@ -43,9 +43,10 @@ def add_directories(parser: argparse.ArgumentParser) -> None:
         help="a setting of Spark, such as spark.jars.packages or spark.hadoop.fs.s3a.endpoint;"
         " may be repeated",
     )
-    parser.add_argument(
-        "--topic", action="append", default=[], help="only this topic; may be repeated"
-    )
+    if of_topics:
+        parser.add_argument(
+            "--topic", action="append", default=[], help="only this topic; may be repeated"
+        )
 
 
 def place(text: str) -> Path | str:
