@@ -35,7 +35,7 @@ def silent_members(target: Target) -> int:
 
 def silent_classic(target: Target) -> int:
     """900 clients join one classic group and fall silent once they have a generation."""
-    frame = _join("c", [("range", _subscription(1))])
+    frame = join("c", [("range", subscription(1))])
     with contextlib.ExitStack() as stack:
         connections = [stack.enter_context(target.socket()) for _ in range(900)]
         for connection in connections:
@@ -50,7 +50,7 @@ def names(target: Target) -> int:
     """JoinGroup with 500,000 and with 10,000,000 empty names, then heartbeats of KIP-848."""
     sent = 0
     for group, count in (("few", 500_000), ("many", 10_000_000)):
-        data = _join("c", [("range", _subscription(count))], group=group)
+        data = join("c", [("range", subscription(count))], group=group)
         with target.socket() as connection:
             exchange(connection, data, answers=1)
         sent += len(data)
@@ -90,7 +90,7 @@ def many_names(target: Target) -> int:
 
 def many_protocols(target: Target) -> int:
     """100 JoinGroups with 19,000 protocols each."""
-    frame = _join("c", [(f"{at}", b"") for at in range(19_000)])
+    frame = join("c", [(f"{at}", b"") for at in range(19_000)])
     with target.socket() as connection:
         exchange(connection, frame * 100, answers=100)
     return 100 * len(frame)
@@ -209,12 +209,12 @@ def _heartbeats(
         )
 
 
-def _subscription(count: int) -> bytes:
+def subscription(count: int) -> bytes:
     """A consumer's subscription to so many topics without a name."""
     return struct.pack("!hi", 1, count) + bytes(2 * count) + struct.pack("!ii", -1, 0)
 
 
-def _join(client: str, protocols: Iterable[tuple[str, bytes]], *, group: str = "g") -> bytes:
+def join(client: str, protocols: Iterable[tuple[str, bytes]], *, group: str = "g") -> bytes:
     return request(
         JOIN,
         3,

@@ -20,6 +20,7 @@ PARTITIONS: Final = 9_990
 ACKNOWLEDGED: Final = 5_000
 SESSIONS: Final = 3_000
 PARKED: Final = 500
+TINY: Final = 20_000
 SERVE: Final = ("--brokers", "1", "--topic", f"{WIDE}:{PARTITIONS}")
 _SHARE_FETCH, _SHARE_ACKNOWLEDGE, _INITIALIZE, _FIND = 78, 79, 83, 10
 _STAMP_MS: Final = 1_700_000_000_000
@@ -28,29 +29,29 @@ _STAMP_MS: Final = 1_700_000_000_000
 def first_fetch(target: Target) -> int:
     """A first ShareFetch of 9,990 partitions that the share coordinator has states of."""
     with target.connect() as connection:
-        topic_id = _topic_id(connection)
-        sent = _with_states(connection, topic_id, range(PARTITIONS))
+        topic_id = topic_id_of(connection)
+        sent = with_states(connection, topic_id, range(PARTITIONS))
         target.is_made()
         frame = _fetch(topic_id, "g", "m", 0, range(PARTITIONS))
-    return sent + _asked(target, [frame])
+    return sent + asked(target, [frame])
 
 
 def fetches(target: Target) -> int:
     """A share session of 9,990 partitions, opened ten times, and asked ten times again."""
     with target.connect() as connection:
-        topic_id = _topic_id(connection)
-        sent = _with_states(connection, topic_id, range(PARTITIONS))
+        topic_id = topic_id_of(connection)
+        sent = with_states(connection, topic_id, range(PARTITIONS))
         target.is_made()
     first = [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 10
     again = [_fetch(topic_id, "g", "m", epoch, ()) for epoch in range(1, 11)]
-    return sent + _asked(target, [*first, *again])
+    return sent + asked(target, [*first, *again])
 
 
 def fetch_without_states(target: Target) -> int:
     """The same of a group that the share coordinator does not know, five times."""
     with target.connect() as connection:
-        topic_id = _topic_id(connection)
-    return _asked(target, [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 5)
+        topic_id = topic_id_of(connection)
+    return asked(target, [_fetch(topic_id, "g", "m", 0, range(PARTITIONS))] * 5)
 
 
 def fetch_unknown(target: Target) -> int:
@@ -59,15 +60,15 @@ def fetch_unknown(target: Target) -> int:
         {"topic_id": UUID(int=number), "partitions": [{"partition_index": 0}]}
         for number in range(1, PARTITIONS)
     ]
-    return _asked(target, [_fetch(None, "g", "m", 0, (), topics=topics)] * 5)
+    return asked(target, [_fetch(None, "g", "m", 0, (), topics=topics)] * 5)
 
 
 def acknowledge_many(target: Target) -> int:
     """ShareAcknowledge of a record of each of 5,000 partitions."""
     chosen = range(ACKNOWLEDGED)
     with target.connect() as connection:
-        topic_id = _topic_id(connection)
-        sent = _with_states(connection, topic_id, chosen)
+        topic_id = topic_id_of(connection)
+        sent = with_states(connection, topic_id, chosen)
         sent += _with_records(target, chosen)
         epoch = 0
         acquired = 0
@@ -94,8 +95,8 @@ def acknowledge_many(target: Target) -> int:
 def acknowledge_each(target: Target) -> int:
     """ShareAcknowledge of 2,000 records, each by itself and of another type than the one before."""
     with target.connect() as connection:
-        topic_id = _topic_id(connection)
-        sent = _with_states(connection, topic_id, (0,))
+        topic_id = topic_id_of(connection)
+        sent = with_states(connection, topic_id, (0,))
         records = build_batch(
             [Record(key=None, value=b"v") for _ in range(2_000)], timestamp_ms=_STAMP_MS
         )
@@ -121,14 +122,14 @@ def acknowledge_each(target: Target) -> int:
 def sessions(target: Target) -> int:
     """3,000 members that open a share session each, of 1,000 partitions, over one connection."""
     with target.connect() as connection:
-        topic_id = _topic_id(connection)
-        sent = _with_states(connection, topic_id, range(1_000))
+        topic_id = topic_id_of(connection)
+        sent = with_states(connection, topic_id, range(1_000))
         target.is_made()
     frames = [
         _fetch(topic_id, "g", f"m{number}", 0, range(1_000), max_wait=0)
         for number in range(SESSIONS)
     ]
-    return sent + _asked(target, frames)
+    return sent + asked(target, frames)
 
 
 def parked(target: Target) -> int:
@@ -136,9 +137,9 @@ def parked(target: Target) -> int:
     chosen = range(20)
     sent = 0
     with target.connect() as connection, contextlib.ExitStack() as open_ones:
-        topic_id = _topic_id(connection)
+        topic_id = topic_id_of(connection)
         for number in range(PARKED):
-            sent += _with_states(connection, topic_id, chosen, group=f"g{number}")
+            sent += with_states(connection, topic_id, chosen, group=f"g{number}")
         target.is_made()
         sockets = []
         for number in range(PARKED):
@@ -155,20 +156,35 @@ def parked(target: Target) -> int:
     return sent
 
 
+def tiny(target: Target) -> int:
+    """20,000 batches of one record; ten members want one record each, and may read 50 MiB."""
+    with target.connect() as connection:
+        topic_id = topic_id_of(connection)
+        sent = with_states(connection, topic_id, (0,))
+    batch = build_batch([Record(key=None, value=b"v")], timestamp_ms=_STAMP_MS)
+    topics = [{"name": WIDE, "partition_data": [{"index": 0, "records": batch}]}]
+    frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
+    with target.socket() as connection:
+        exchange(connection, frame * TINY, answers=TINY)
+    target.is_made()
+    frames = [_fetch(topic_id, "g", f"m{at}", 0, (0,), max_records=1) for at in range(10)]
+    return sent + TINY * len(frame) + asked(target, frames)
+
+
 # What is sent
 
 
-def _topic_id(connection: RawConnection) -> UUID:
+def topic_id_of(connection: RawConnection) -> UUID:
     (topic,) = connection.ask(3, 12, topics=[{"name": WIDE}]).topics
     return UUID(bytes=topic.topic_id.bytes)
 
 
-def _with_states(
+def with_states(
     connection: RawConnection, topic_id: UUID, partitions: Iterable[int], *, group: str = "g"
 ) -> int:
     """Have a state at the share coordinator; bytes sent."""
     sent = 0
-    for some in _in_parts(partitions, 1_000):
+    for some in in_parts(partitions, 1_000):
         values = {
             "group_id": group,
             "topics": [
@@ -197,7 +213,7 @@ def _with_records(target: Target, partitions: Iterable[int], records: bytes | No
     sent = 0
     with target.socket() as connection:
         connection.settimeout(60.0)
-        for some in _in_parts(partitions, 500):
+        for some in in_parts(partitions, 500):
             parts = [{"index": one, "records": batch} for one in some]
             topics = [{"name": WIDE, "partition_data": parts}]
             frame = request(0, 9, acks=1, timeout=30_000, topic_data=topics)
@@ -207,7 +223,7 @@ def _with_records(target: Target, partitions: Iterable[int], records: bytes | No
     return sent
 
 
-def _in_parts(numbers: Iterable[int], size: int) -> Iterator[list[int]]:
+def in_parts(numbers: Iterable[int], size: int) -> Iterator[list[int]]:
     chosen = list(numbers)
     for at in range(0, len(chosen), size):
         yield chosen[at : at + size]
@@ -251,7 +267,7 @@ def _fetch(
     return request(_SHARE_FETCH, 2, **values)
 
 
-def _asked(target: Target, frames: list[bytes]) -> int:
+def asked(target: Target, frames: list[bytes]) -> int:
     """Send one behind the other and take what comes; a closed connection is an answer."""
     data = b"".join(frames)
     with target.socket() as connection:
@@ -269,5 +285,6 @@ ATTACKS: Final = (
     Attack("share-acknowledge-many", acknowledge_many, serve=SERVE),
     Attack("share-acknowledge-each", acknowledge_each, serve=SERVE),
     Attack("share-sessions", sessions, serve=SERVE),
+    Attack("share-tiny-batches", tiny, serve=SERVE),
     Attack("share-parked", parked, serve=SERVE),
 )

@@ -17,6 +17,14 @@ def test_nothing_is_open_in_the_end() -> None:
     assert soak.open == ()
 
 
+@pytest.mark.costly
+@pytest.mark.slow
+def test_a_group_of_members_that_come_and_go_is_even_in_the_end() -> None:
+    soak = played(2, troubles=1, members=20)
+    assert soak.crowd.said["none"] > 20
+    assert (soak.open, soak.astray) == ((), ())
+
+
 @pytest.mark.slow
 def test_a_forgotten_marker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_markers(monkeypatch)

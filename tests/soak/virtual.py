@@ -1,7 +1,8 @@
 """``python -m tests.soak.virtual [--seeds 1-20]``: the soak's trouble in virtual time.
 
 Producers of ours commit and abort on three brokers, while brokers are killed, stopped and isolated,
-leaders move and clocks jump, one after the other. A seed is played the same way each time, so a
+leaders move and clocks jump, one after the other. With ``--members 500`` as many members of a group
+come and go meanwhile (``tests.soak.crowd``). A seed is played the same way each time, so a
 transaction that hangs can be looked at as often as it takes: ``--seeds 7 --trace FILE`` writes the
 trace of that run.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from tests.soak.crowd import Crowd
 from tests.soak.trouble import ADVANCE_MS, AWAY_S, PAUSE_S, SET_BY_MS, drawn
 from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.admin import Admin
@@ -52,8 +54,12 @@ WHOLE_WITHIN_S: Final = 120.0
 class VirtualSoak:
     """One seed."""
 
-    def __init__(self, cluster: VirtualCluster, *, troubles: int = TROUBLES) -> None:
+    def __init__(
+        self, cluster: VirtualCluster, *, troubles: int = TROUBLES, members: int = 0
+    ) -> None:
         self._cluster = cluster
+        self.crowd = Crowd(cluster, count=members, topic=TOPIC, partitions=PARTITIONS)
+        self._members = members
         self._troubles = troubles
         self._random: Random = cluster.env.rng.stream("soak")
         self._is_over = False
@@ -61,11 +67,14 @@ class VirtualSoak:
         self.last: deque[str] = deque(maxlen=TROUBLES)
         self.open: tuple[str, ...] = ()
         """What is open when all is over: partition, producer and offset."""
+        self.astray: tuple[str, ...] = ()
+        """What is wrong with the group then."""
 
     async def run(self) -> None:
         """From the first transaction to the judgement."""
         spawn = self._cluster.env.tasks.spawn
         working = [spawn(self._work(f"tx-{n}"), name=f"tx-{n}") for n in range(PRODUCERS)]
+        crowd = spawn(self.crowd.run(), name="crowd") if self._members else None
         for _ in range(self._troubles):
             await asyncio.sleep(self._random.uniform(*PAUSE_S) / 4)
             act = getattr(self, drawn(self._random))
@@ -74,6 +83,9 @@ class VirtualSoak:
             await self._whole()
         self._is_over = True
         await asyncio.gather(*working)
+        if crowd is not None:
+            self.astray = await self.crowd.settled()
+            crowd.cancel()
         await self._judge()
 
     async def _work(self, name: str) -> None:
@@ -206,7 +218,12 @@ class VirtualSoak:
 
 
 def played(
-    seed: int, *, level: int = 2, troubles: int = TROUBLES, trace: Path | None = None
+    seed: int,
+    *,
+    level: int = 2,
+    troubles: int = TROUBLES,
+    members: int = 0,
+    trace: Path | None = None,
 ) -> VirtualSoak:
     """Play a seed.
 
@@ -214,11 +231,12 @@ def played(
         seed: Which.
         level: Of ``transaction.version``.
         troubles: How many, one after the other.
+        members: Of a group, which come and go.
         trace: Gets the full trace as JSON lines; None if nobody wants it.
     """
 
     async def soak(cluster: VirtualCluster) -> VirtualSoak:
-        one = VirtualSoak(cluster, troubles=troubles)
+        one = VirtualSoak(cluster, troubles=troubles, members=members)
         await one.run()
         if trace is not None:
             with trace.open("wb") as file:
@@ -241,20 +259,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak.virtual", description=__doc__)
     parser.add_argument("--seeds", default="1-5", help="7, or 1-20 (default 1-5)")
     parser.add_argument("--level", type=int, default=2, help="transaction.version (default 2)")
+    parser.add_argument("--members", type=int, default=0, help="of a group that come and go")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="of a single seed")
     options = parser.parse_args(argv)
     first, _, last = options.seeds.partition("-")
-    hung = 0
+    found = 0
     for seed in range(int(first), int(last or first) + 1):
         begun_s = time.monotonic()
-        soak = played(seed, level=options.level, trace=options.trace)
-        hung += bool(soak.open)
+        soak = played(seed, level=options.level, members=options.members, trace=options.trace)
+        wrong = (*soak.open, *soak.astray)
+        found += bool(wrong)
         ended = ", ".join(f"{count:,} {what}" for what, count in sorted(soak.ended.items()))
         print(f"seed {seed}: {ended}; {time.monotonic() - begun_s:.0f} s", flush=True)
-        for line in (*soak.last, *soak.open) if soak.open else ():
+        if options.members:
+            said = ", ".join(f"{count:,} {what}" for what, count in soak.crowd.said.most_common())
+            print(f"    heartbeats: {said}", flush=True)
+        for line in (*soak.last, *wrong) if wrong else ():
             print(f"    {line[:400]}", flush=True)
-    print(f"{hung} of {seed - int(first) + 1} seeds ended with an open transaction")
-    return 1 if hung else 0
+    seeds = seed - int(first) + 1
+    print(f"{found} of {seeds} seeds ended with an open transaction or an uneven group")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -86,8 +86,8 @@ from txnsim.replication.leader_appends import (
 from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.replication.replica_fetcher import ReplicaFetchers
 from txnsim.replication.replica_sessions import ReplicaSessions
-from txnsim.runtime.env import Clock, Environment, TimerHandle
-from txnsim.runtime.tasks import Pending, at_once
+from txnsim.runtime.env import Clock, Environment, Tasks, TimerHandle
+from txnsim.runtime.tasks import Pending, at_once, settled
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, VerifyPartitions
@@ -228,6 +228,7 @@ class Broker:
         )
         self.housekeeping = Housekeeping(
             clock=environment.clock,
+            tasks=environment.tasks,
             settings=lambda: self.settings,
             hosted=self.replicas.hosted,
             logs=self.logs,
@@ -922,6 +923,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
 
     clock: Clock
     """Says when a timer is due."""
+    tasks: Tasks
     settings: Callable[[], Settings]
     """The broker's settings as they are now."""
     hosted: Mapping[TopicPartition, PartitionLog]
@@ -936,6 +938,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
     """Gets an event for each producer that expires."""
     _expiry_timer: TimerHandle | None = None
     _checkpoint_timer: TimerHandle | None = None
+    _is_stopped: bool = False
 
     def start(self) -> None:
         """Start the timers."""
@@ -943,6 +946,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
         self._arm_checkpoint()
 
     def stop(self) -> None:
+        self._is_stopped = True
         for timer in (self._expiry_timer, self._checkpoint_timer):
             if timer is not None:
                 timer.cancel()
@@ -960,8 +964,15 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def _expire(self) -> None:
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        self.tasks.drive(pace.run(self._expired()), settled, name="producers.expiry")
+        self._arm_expiry()
+
+    def _expired(self) -> Generator[int, None, None]:
         now_ms = self.clock.now_ms()
-        for log in self.hosted.values():
+        for log in list(self.hosted.values()):
+            if self._is_stopped:
+                return
             expired = log.expire_producers(now_ms)
             if expired and self.log_events.tracer.on:
                 self.log_events.timer(
@@ -969,7 +980,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
                     self.settings().producer_id_expiration_check_interval_ms,
                 )
                 self.log_events.expired(log, expired)
-        self._arm_expiry()
+            yield 1 + len(log.producers.state.by_id) // 4
 
     def _arm_checkpoint(self) -> None:
         self._checkpoint_timer = self.clock.call_later(

@@ -68,6 +68,10 @@ class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Outcomes = dict[SharedPartition, ShareOutcome]
 _NOTHING: Final = ShareOutcome()
+BATCH_WEIGHT: Final = 4
+"""Weight of a batch that is looked at."""
+UNPACED_BATCHES: Final = 64
+"""So many of them are looked at without a break."""
 
 
 class ShareFetching:
@@ -317,7 +321,7 @@ class _Fetch:
         if self._max_bytes < 0:
             return {one: ShareOutcome(error=ErrorCode.unknown_server_error) for one in mine}
         read = await self._read(mine, pace)
-        outcomes, with_data = self._acquire(mine, read)
+        outcomes, with_data = await self._acquire(mine, read, pace)
         self.release_locks()
         for key in with_data:
             self._owner.purgatory.touch(key)
@@ -348,8 +352,11 @@ class _Fetch:
             pace,
         )
 
-    def _acquire(
-        self, mine: Mapping[SharedPartition, int], read: Sequence[FetchOutcome]
+    async def _acquire(
+        self,
+        mine: Mapping[SharedPartition, int],
+        read: Sequence[FetchOutcome],
+        pace: Pace | None,
     ) -> tuple[Outcomes, list[ShareKey]]:
         """Acquire what was read, and which share partitions had any
         (ShareFetchUtils.processFetchResponse).
@@ -369,7 +376,7 @@ class _Fetch:
             if found.error:
                 outcomes[partition] = ShareOutcome(error=found.error)
                 continue
-            batches = tuple(_read_batches(found.records))
+            batches = await self._batches(led, offset, found, pace)
             command = self._command_of(batches, offset, left, found)
             acquired = self._owner.shares.acquire(led, command)
             if isinstance(acquired, Rejection):  # an exception in Kafka, which ends it for all
@@ -377,6 +384,27 @@ class _Fetch:
             left -= acquired.count
             outcomes[partition] = _answered(acquired.ranges, batches, found)
         return outcomes, with_data
+
+    async def _batches(
+        self, led: LedShare, offset: int, found: FetchOutcome, pace: Pace | None
+    ) -> tuple[ReadBatch, ...]:
+        """As many of the batches that were read as an acquisition needs; there may be hundreds of
+        thousands.
+        """
+        settings = self._owner.shares.settings_of(led.core.key.group_id)
+        if pace is None and len(found.records) > UNPACED_BATCHES:
+            pace = self._owner.purgatory.pace()
+        batches: list[ReadBatch] = []
+        end = offset
+        for batch in _read_batches(found.records):
+            if not batches:
+                end = led.core.reach(max(offset, batch.base_offset), settings)
+            batches.append(batch)
+            if batch.last_offset >= end and len(batches) > 1:
+                break
+            if pace is not None and pace.has_done(BATCH_WEIGHT):
+                await pace.rest()
+        return tuple(batches)
 
     def _command_of(
         self, batches: tuple[ReadBatch, ...], offset: int, left: int, found: FetchOutcome

@@ -69,13 +69,18 @@ def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
     """
     changes: dict[TopicPartition, PartitionImage] = {}
     for topic in image.topics.values():
+        for partition in topic.partitions:
+            if partition.leader == NO_LEADER:
+                break
+        else:
+            continue
+        if not rules_of(topic, image, settings).allows_unclean:
+            continue
         leaderless = [
             TopicPartition(topic.name, index)
             for index, partition in enumerate(topic.partitions)
             if partition.leader == NO_LEADER
         ]
-        if not leaderless or not rules_of(topic, image, settings).allows_unclean:
-            continue
         for where in leaderless:
             changed = updated_partition(image, where, settings, election=Election.UNCLEAN)
             if changed is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -83,6 +83,8 @@ class ProducerEntry:
     last_timestamp: int = -1
     txn_first_offset: int = NO_OFFSET
     batches: tuple[BatchMetadata, ...] = ()
+    kept: SnapshotEntry | None = field(default=None, compare=False, repr=False)
+    """As the last snapshot has it; None where it has changed since."""
 
     @property
     def last_sequence(self) -> int:
@@ -159,6 +161,7 @@ class ProducerState:
             offset_delta=last_offset - base_offset,
             timestamp=timestamp,
         )
+        entry.kept = None
         if entry.producer_epoch != producer_epoch:
             entry.producer_epoch = producer_epoch
             entry.batches = (metadata,)
@@ -189,6 +192,7 @@ class ProducerState:
         entry = self.by_id.get(producer_id)
         if entry is None:
             entry = self.by_id[producer_id] = ProducerEntry(producer_id)
+        entry.kept = None
         if entry.producer_epoch != producer_epoch:
             entry.producer_epoch = producer_epoch
             entry.batches = ()
@@ -290,8 +294,10 @@ class ProducerState:
         return state
 
     def to_snapshot(self) -> tuple[SnapshotEntry, ...]:
-        """What a snapshot keeps of this state (ProducerStateManager.writeSnapshot)."""
-        return tuple(map(saved, self.by_id.values()))
+        """What a snapshot keeps of this state (ProducerStateManager.writeSnapshot). Thousands of
+        producers may be known: only those that have changed since the last one are made anew.
+        """
+        return tuple([entry.kept or saved(entry) for entry in self.by_id.values()])
 
     # Queries
 
@@ -340,7 +346,7 @@ class ProducerState:
 
 def saved(entry: ProducerEntry) -> SnapshotEntry:
     newest = entry.batches[-1] if entry.batches else None
-    return SnapshotEntry(
+    kept = entry.kept = SnapshotEntry(
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
         last_sequence=entry.last_sequence,
@@ -350,3 +356,4 @@ def saved(entry: ProducerEntry) -> SnapshotEntry:
         coordinator_epoch=entry.coordinator_epoch,
         txn_first_offset=entry.txn_first_offset,
     )
+    return kept

@@ -7,7 +7,7 @@ ClientQuotaControlManager, ClientQuotasImage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from ipaddress import ip_address
 from math import isfinite
@@ -114,17 +114,12 @@ def altered_quotas(
     return image.with_client_quotas(changed) if changed else image
 
 
-def found_quotas(
-    image: ClusterImage, wanted: QuotaFilter
-) -> Iterator[tuple[Entity, Mapping[str, float]]]:
-    """The entities that a filter finds, with their quotas."""
-    for entity, values in image.client_quotas.items():
-        named = dict(entity)
-        matches = all(
-            kind in named and named[kind] == name for kind, name in wanted.exact.items()
-        ) and all(kind in named for kind in wanted.kinds)
-        if matches and not (wanted.strict and len(named) > len(wanted.exact) + len(wanted.kinds)):
-            yield entity, values
+def finds_quota(wanted: QuotaFilter, entity: Entity) -> bool:
+    """Whether a filter finds an entity."""
+    named = dict(entity)
+    if wanted.strict and len(named) > len(wanted.exact) + len(wanted.kinds):
+        return False
+    return wanted.kinds <= named.keys() and wanted.exact.items() <= named.items()
 
 
 def entity_text(entity: Entity) -> str:

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from functools import partial
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.tasks import Pending
+from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 WIDE: Final = 500
 """Entries with more keys are not indexed by key, as that would block others too long."""
+AT_ONCE: Final = 64
+"""So many of those who wait for a key are looked at without a break; more of them in slices."""
 
 
 class Parked(Pending[Any], kw_only=True, eq=False):
@@ -53,6 +57,10 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
     _by_timeout: dict[float, dict[Parked, None]] = {}
     wide: dict[Parked, None] = {}
     """Entries with too many keys for the index, checked for each key."""
+    _late: dict[KeyT, bool | None] = {}
+    """Keys with too many entries for one step, in line: released (True), touched (False), or being
+    done (None).
+    """
 
     def __post_init__(self) -> None:
         self._stopwatch_ns = self._clock.stopwatch_ns
@@ -105,12 +113,11 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def touch(self, key: KeyT) -> None:
         """Something happened to ``key``: run the checks of those who wait for it."""
+        waiting: Collection[Parked] = self.parked.get(key, ())
         if self.wide:
-            for parked in [one for one in self.wide if key in one.keys]:
-                if parked.check(key):
-                    self._finish(parked, partial(parked.answer, done=True))
-        waiting = self.parked.get(key)
-        if waiting is None:
+            waiting = [*(one for one in self.wide if key in one.keys), *waiting]
+        if len(waiting) > AT_ONCE:
+            self._delay(key, is_released=False)
             return
         for parked in list(waiting):
             outcome = parked.check(key)
@@ -119,17 +126,22 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def release(self, key: KeyT) -> None:
         """Answer everything that waits for ``key`` (leadership moved, topic deleted)."""
-        for parked in [one for one in self.wide if key in one.keys]:
-            self._finish(parked, partial(parked.answer, done=True))
-        for parked in list(self.parked.get(key, ())):
+        waiting = self._waiting_for(key)
+        if len(waiting) > AT_ONCE:
+            self._delay(key, is_released=True)
+            return
+        for parked in waiting:
             self._finish(parked, partial(parked.answer, done=True))
 
     def release_all(self) -> None:
         """Answer everything: the broker stops."""
-        for parked in list(self.wide):
+        narrow = dict.fromkeys(parked for waiting in self.parked.values() for parked in waiting)
+        for parked in [*self.wide, *narrow]:
             self._finish(parked, partial(parked.answer, done=True))
-        for key in list(self.parked):
-            self.release(key)
+
+    def pace(self) -> Pace:
+        """For work in slices."""
+        return Pace(self.tasks.turns, self._stopwatch_ns)
 
     def __len__(self) -> int:
         """How many operations are parked."""
@@ -153,16 +165,55 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
             parked.is_answered = True
             self.tasks.soon(answer)
 
+    def _waiting_for(self, key: KeyT) -> list[Parked]:
+        return [*(one for one in self.wide if key in one.keys), *self.parked.get(key, ())]
+
+    def _delay(self, key: KeyT, *, is_released: bool) -> None:
+        """Put a key in line. An entry that begins to wait for a released key meanwhile is answered
+        too: it looks again.
+        """
+        is_first = not self._late
+        self._late[key] = is_released or bool(self._late.get(key))
+        if is_first:
+            self.tasks.drive(self._run_late(self.pace()), settled, name="purgatory.late")
+
+    async def _run_late(self, pace: Pace) -> None:
+        try:
+            while self._late:
+                key = next(iter(self._late))
+                is_released, self._late[key] = self._late[key], None
+                for parked in self._waiting_for(key):
+                    if parked in self._by_timeout.get(parked.timeout_ms, ()):
+                        self._late_answer(parked, key, is_released=bool(is_released))
+                    if pace.has_done(LOOK_ELEMENTS):
+                        await pace.rest()
+                again = self._late.pop(key)
+                if again is not None:  # touched meanwhile
+                    self._late[key] = again
+        finally:
+            self._late.clear()
+
+    def _late_answer(self, parked: Parked, key: KeyT, *, is_released: bool) -> None:
+        if is_released:
+            self._finish(parked, partial(parked.answer, done=True))
+            return
+        outcome = parked.check(key)
+        if outcome is not None and outcome is not False:
+            self._finish(parked, partial(parked.resolve, outcome))
+
     def _arm(self, timeout_ms: float, delay_ms: float) -> None:
         self._clock.call_later(delay_ms, lambda: self._expire(timeout_ms))
 
     def _expire(self, timeout_ms: float) -> None:
         same = self._by_timeout[timeout_ms]
         now_ms = self._clock.monotonic_ms()
-        for parked in list(same):
+        for parked in list(islice(same, AT_ONCE)):
             left_ms = self._clock.ms_of(parked.parked_ns) + timeout_ms - now_ms
             if left_ms > 0:
                 self._arm(timeout_ms, left_ms)
                 return
             self._finish(parked, partial(parked.answer, done=False))
-        del self._by_timeout[timeout_ms]
+        if same:
+            self._arm(timeout_ms, 0)
+        else:
+            del self._by_timeout[timeout_ms]

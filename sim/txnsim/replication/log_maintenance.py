@@ -11,7 +11,7 @@ LogManager.cleanupLogs and checkpointLogStartOffsets, LogCleaner.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,8 @@ from txnsim.loggers import Logger
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.node.log_events import LogEvents
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.tasks import settled
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition
 
@@ -45,6 +47,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     _notes_timer: TimerHandle | None = None
     _cleaner_timer: TimerHandle | None = None
     _round: asyncio.Task[None] | None = None
+    _is_stopped: bool = False
 
     # Life
 
@@ -57,6 +60,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
 
     def stop(self) -> None:
         """Stop them, and a round of cleaning that is under way."""
+        self._is_stopped = True
         for timer in (self._retention_timer, self._notes_timer, self._cleaner_timer):
             if timer is not None:
                 timer.cancel()
@@ -115,22 +119,33 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
 
     def _delete_old(self) -> None:
         self._arm_next_retention()
-        self._delete_segments(
-            (log for log in self.hosted.values() if not log.config.is_compacted),
-            timer_ms=self.settings().log_retention_check_interval_ms,
+        logs = [log for log in self.hosted.values() if not log.config.is_compacted]
+        steps = self._delete_in_steps(
+            logs, timer_ms=self.settings().log_retention_check_interval_ms
         )
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        self.tasks.drive(pace.run(steps), settled, name="retention")
 
     def _delete_segments(
         self, logs: Iterable[PartitionLog], *, timer_ms: int | None = None
     ) -> None:
+        for _ in self._delete_in_steps(logs, timer_ms=timer_ms):
+            pass
+
+    def _delete_in_steps(
+        self, logs: Iterable[PartitionLog], *, timer_ms: int | None
+    ) -> Generator[int, None, None]:
         now_ms = self.clock.now_ms()
         for log in logs:
+            if self._is_stopped or self.hosted.get(log.topic_partition) is not log:
+                continue
             before = log.log_start_offset
             log.delete_old_segments(now_ms)
             if self.log_events.tracer.on and log.log_start_offset != before:
                 if timer_ms is not None:
                     self.log_events.timer("retention", timer_ms)
                 self.log_events.started(log, "retention")
+            yield 1
 
     # Starts of logs
 

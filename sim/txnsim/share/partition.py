@@ -261,6 +261,10 @@ class SharePartition:
             return Acquired()
         return acquire(self._records, command, settings, now_ms)
 
+    def reach(self, read_from: int, settings: ShareSettings) -> int:
+        """No acquisition of what was read from there needs a batch behind this offset."""
+        return max(read_from, self._records.end_offset + 1) + settings.max_record_locks
+
     def move_log_start(self, offset: int) -> None:
         """A read was out of range: the log begins at this offset."""
         self._records.move_log_start(offset)

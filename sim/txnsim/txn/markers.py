@@ -13,7 +13,7 @@ Counterpart in Kafka: TransactionMarkerChannelManager, TransactionMarkerRequestC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from operator import attrgetter
 from typing import Final
@@ -315,7 +315,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         Where a producer id is missing or an error is none that a leader gives, this and all later
         markers of the request are left as they are, neither repeated nor done, as on a real broker.
         """
-        self._land(batch)
+        self.land(batch)
         errors = dict(reply.results)
         outcomes = []
         for owed in batch.owed:
@@ -326,9 +326,19 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
             outcomes.append(outcome)
         return outcomes
 
+    def outcomes(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> Iterator[MarkerOutcome]:
+        """The same of a large request that has landed, one by one; for others a list is quicker."""
+        errors = dict(reply.results)
+        for owed in batch.owed:
+            found = errors.get(owed.debt.producer_id)
+            outcome = None if found is None else judge(owed, dict(found), rules=self.rules)
+            if outcome is None:
+                return
+            yield outcome
+
     def on_lost(self, batch: MarkerBatch) -> list[MarkerOutcome]:
         """No answer: everything in the request must be sent again."""
-        self._land(batch)
+        self.land(batch)
         return [
             MarkerOutcome(debt=owed.debt, done=frozenset(), retry=frozenset(owed.marker.partitions))
             for owed in batch.owed
@@ -351,6 +361,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         """Some broker could be sent a request now."""
         return not self._queued.keys() <= self._in_flight.keys()
 
-    def _land(self, batch: MarkerBatch) -> None:
+    def land(self, batch: MarkerBatch) -> None:
+        """A request is no longer under way: its broker may get the next one."""
         if self._in_flight.pop(batch.broker_id, None) is not batch:
             raise InvariantViolation(f"an answer from broker {batch.broker_id} to no request")

@@ -518,7 +518,8 @@ class Bench:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, strict=True)
-        self.gates = Gates(LoopTasks(asyncio.get_running_loop()))
+        tasks = LoopTasks(asyncio.get_running_loop())
+        self.gates = Gates(tasks)
         self.disk = self.gates.disk
         self.log = PartitionLog(
             topic_partition=TP,
@@ -531,6 +532,7 @@ class Bench:
         self.disk.adopt(uuid.UUID(int=1), self.log, high_watermark=0)
         self.housekeeping = Housekeeping(
             clock=self.clock,
+            tasks=tasks,
             settings=lambda: DEFAULTS,
             hosted={TP: self.log},
             logs=self.disk,

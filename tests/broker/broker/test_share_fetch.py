@@ -112,6 +112,27 @@ async def test_a_group_may_lock_no_more_than_its_limit(cluster: VirtualCluster) 
     assert await waiting == "100-119:1"
 
 
+@within(run_cluster, brokers=1)
+async def test_a_read_of_very_many_batches_is_looked_at_as_far_as_locks_go(
+    cluster: VirtualCluster,
+) -> None:
+    """The log may have hundreds of thousands of them; a request of 100 bytes reads them all."""
+    configured(cluster, partition_max_record_locks="100")
+    member = await member_of(cluster, *[1] * 400)
+    await member.get(wait=0)
+    await asyncio.sleep(1)
+    shares, looked_at = shares_of(member), []
+    acquire = shares.acquire
+
+    def noted(led: Any, command: Any) -> Any:
+        looked_at.append(len(command.batches))
+        return acquire(led, command)
+
+    shares.acquire = noted
+    assert await member.get() == "0-99:1"
+    assert looked_at == [102]
+
+
 # Locks
 
 

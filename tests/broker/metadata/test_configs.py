@@ -42,7 +42,7 @@ from txnsim.metadata.quotas import (
     altered_values,
     entity_of,
     entity_text,
-    found_quotas,
+    finds_quota,
 )
 from txnsim.releases import RELEASES
 from txnsim.releases.rules import LATEST, Rules
@@ -564,7 +564,8 @@ def test_what_a_filter_finds(
     image = altered_quotas(EMPTY, dict.fromkeys(ENTITIES, change))
     assert image.offset == EMPTY.offset + len(ENTITIES), "a record each"
     wanted = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=strict)
-    assert [entity for entity, _ in found_quotas(image, wanted)] == [ENTITIES[i] for i in expected]
+    found = [entity for entity in image.client_quotas if finds_quota(wanted, entity)]
+    assert found == [ENTITIES[number] for number in expected]
 
 
 def test_a_quota_is_taken_back_and_what_changes_nothing_is_the_image_itself() -> None:

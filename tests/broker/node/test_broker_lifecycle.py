@@ -196,6 +196,48 @@ async def test_a_check_learns_what_was_touched(bench: Bench) -> None:
     assert touched == ["a", "b"]
 
 
+MANY = 3 * purgatory.AT_ONCE
+
+
+async def test_very_many_that_wait_for_a_key_are_checked_in_slices(bench: Bench) -> None:
+    order: list[int] = []
+    tasks = [await bench.park("a", "b") for _ in range(MANY)]
+    for number, task in enumerate(tasks):
+        task.add_done_callback(lambda _, number=number: order.append(number))
+    bench.purgatory.touch("a")
+    assert 0 < bench.checks <= purgatory.AT_ONCE, "the first slice"
+    bench.met = True
+    bench.purgatory.touch("a")
+    bench.purgatory.touch("b")
+    assert await asyncio.gather(*tasks) == [True] * MANY
+    assert sorted(order) == list(range(MANY))
+    bench.assert_empty()
+
+
+async def test_very_many_are_released_in_slices_and_at_once_where_the_broker_stops(
+    bench: Bench,
+) -> None:
+    released = [await bench.park("a") for _ in range(MANY)]
+    bench.purgatory.release("a")
+    assert 0 < len(bench.purgatory) < MANY
+    assert await asyncio.gather(*released) == [True] * MANY
+    stopped = [await bench.park("a") for _ in range(MANY)]
+    bench.purgatory.touch("a")
+    bench.purgatory.release_all()
+    assert len(bench.purgatory) == 0
+    assert await asyncio.gather(*stopped) == [True] * MANY
+    bench.assert_empty()
+
+
+async def test_very_many_deadlines_end_at_their_time(bench: Bench) -> None:
+    tasks = [await bench.park("a") for _ in range(MANY)]
+    bench.clock.pass_ms(100)
+    bench.clock.pass_ms(0)
+    bench.clock.pass_ms(0)
+    assert await asyncio.gather(*tasks) == [False] * MANY
+    bench.assert_empty()
+
+
 async def test_what_happens_while_it_prepares_is_not_missed(bench: Bench) -> None:
     touched: list[str] = []
     gate = asyncio.Event()

@@ -292,6 +292,27 @@ async def test_an_advance_with_breaks_fires_the_same_and_lets_others_come_betwee
     clock.close()
 
 
+async def test_due_timers_have_breaks() -> None:
+    """Periodic work of many partitions comes at the same moment."""
+    now_ns, fired, between = 0, [], 0
+    loop = asyncio.get_running_loop()
+    clock = LoopClock(loop, wall_ns=lambda: 10**15, monotonic_ns=lambda: now_ns)
+
+    def fire(number: int) -> None:
+        nonlocal now_ns
+        now_ns += SLICE_NS
+        fired.append(number)
+
+    for number in range(5):
+        clock.call_at(clock.now_ms(), partial(fire, number))
+    while len(fired) < 5:
+        await asyncio.sleep(0)
+        between += 1
+    assert fired == list(range(5))
+    assert between >= 5
+    clock.close()
+
+
 def test_it_agrees_with_the_cluster_until_it_is_set() -> None:
     cluster = ManualClock()
     clock: Clock = SkewedClock(cluster)

@@ -5,11 +5,14 @@ Versions: 1 is flexible. Kafka's counterpart: ClientQuotasImage.describe.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from itertools import compress
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, at_top, invalid
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata.quotas import QuotaFilter, found_quotas
+from txnsim.metadata.quotas import Entity, QuotaFilter, finds_quota
 
 KEY: Final = 48
 
@@ -35,21 +38,20 @@ async def handle(request: Request) -> Reply:
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component.",
         )
-    schema = request.schema
-    return request.answer(
-        error_code=ErrorCode.none,
-        error_message="",
-        entries=tuple(
-            schema.EntryData(
-                entity=tuple(
-                    schema.EntityData(entity_type=kind, entity_name=name) for kind, name in entity
-                ),
-                values=tuple(
-                    schema.ValueData(key=key, value=value) for key, value in values.items()
-                ),
-            )
-            for entity, values in found_quotas(request.broker.image, _filter(request.message))
+    quotas, wanted = request.broker.image.client_quotas, _filter(request.message)
+    is_found = await request.each(partial(finds_quota, wanted), quotas)
+    found = tuple(compress(quotas.items(), is_found))
+    entries = await request.each(partial(_entry, request.schema), found, weight=4)
+    return request.answer(error_code=ErrorCode.none, error_message="", entries=tuple(entries))
+
+
+def _entry(schema: Any, quota: tuple[Entity, Mapping[str, float]]) -> Any:
+    entity, values = quota
+    return schema.EntryData(
+        entity=tuple(
+            schema.EntityData(entity_type=kind, entity_name=name) for kind, name in entity
         ),
+        values=tuple(schema.ValueData(key=key, value=value) for key, value in values.items()),
     )
 
 

@@ -39,12 +39,10 @@ async def handle(request: Request) -> Reply:
     if ResourceType.UNKNOWN in kinds:
         return refuse(request, ErrorCode.unsupported_version)
     make = request.schema.ConfigResource
-    found = [
-        build(make, resource_name=name, resource_type=kind)
-        for kind in _ORDER
-        if kind in kinds
-        for name in _names(request, kind)
-    ]
+    listed = [(kind, name) for kind in _ORDER if kind in kinds for name in _names(request, kind)]
+    found = await request.each(
+        lambda one: build(make, resource_name=one[1], resource_type=one[0]), listed
+    )
     return request.answer(error_code=ErrorCode.none, config_resources=tuple(found))
 
 

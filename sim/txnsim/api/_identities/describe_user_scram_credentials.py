@@ -8,10 +8,12 @@ KafkaApis.handleDescribeUserScramCredentialsRequest.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
+from txnsim.security.scram import ScramMechanism
 
 KEY: Final = 50
 
@@ -20,8 +22,9 @@ refuse = at_top(names_it=True, results=())
 
 async def handle(request: Request) -> Reply:
     schema = request.schema
-    known = _known(request)
-    asked = [user.name for user in request.message.users or ()] or list(known)
+    asked = [user.name for user in request.message.users or ()]
+    known = _known(request, asked)
+    asked = asked or list(known)
     times = Counter(asked)
 
     def describe(name: str) -> Any:
@@ -54,11 +57,13 @@ async def handle(request: Request) -> Reply:
     return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
 
 
-def _known(request: Request) -> dict[str, list[tuple[int, int]]]:
-    """User -> its mechanisms and their iterations, in order."""
+def _known(request: Request, names: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """User -> its mechanisms and their iterations, in order; of all users unless named."""
     known: dict[str, list[tuple[int, int]]] = {}
     credentials = request.broker.image.scram
-    for name, mechanism in sorted(credentials):
+    both = ((name, kind) for name in set(names) for kind in ScramMechanism)
+    wanted = [one for one in both if one in credentials] if names else credentials
+    for name, mechanism in sorted(wanted):
         found = known.setdefault(name, [])
         found.append((int(mechanism), credentials[name, mechanism].iterations))
     return known

@@ -24,15 +24,16 @@ subject = of_topics
 
 async def handle(request: Request) -> Reply:
     """List the reassignments of the requested partitions, or of all."""
-    moving = reassigning(request.broker.metadata.image)
-    wanted = request.message.topics
-    if wanted is not None:
-        asked = [
-            TopicPartition(topic.name, index)
-            for topic in wanted
-            for index in topic.partition_indexes
-        ]
-        moving = {where: moving[where] for where in asked if where in moving}
+    image, wanted = request.broker.metadata.image, request.message.topics
+    if wanted is None:
+        moving = reassigning(image)
+    else:
+        moving = {}
+        for topic in wanted:
+            for index in topic.partition_indexes:
+                partition = image.partition(where := TopicPartition(topic.name, index))
+                if partition is not None and partition.is_reassigning:
+                    moving[where] = partition
     found = rows_by_topic(
         (where, _ongoing(request, where.partition, partition))
         for where, partition in moving.items()

@@ -9,7 +9,7 @@ Counterpart in Kafka: the share half of GroupCoordinatorService.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -370,7 +370,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             lag=lag,
         )
 
-    def topics_gone(self, shard: GroupShard, topic_ids: Collection[uuid.UUID]) -> None:
+    def topics_gone(self, shard: GroupShard, topic_ids: frozenset[uuid.UUID]) -> None:
         """Topics were deleted: groups forget what they know of them, all at once."""
         now_ms = self.clock.now_ms()
         records = [

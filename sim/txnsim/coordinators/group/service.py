@@ -85,13 +85,7 @@ from txnsim.runtime.tasks import settled
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
-from txnsim.types import (
-    CONSUMER_OFFSETS_TOPIC,
-    NO_PRODUCER_ID,
-    BrokerId,
-    CoordinatorEpoch,
-    TopicPartition,
-)
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, NO_PRODUCER_ID, BrokerId, CoordinatorEpoch
 
 _log: Final = Logger("txnsim.group")
 
@@ -566,32 +560,38 @@ class GroupCoordinator:
 
     def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
         """Forget the positions on deleted topics (name -> id), and their share state."""
+        late: list[GroupShard] = []
+        found = 0
         for shard in self._ownership:
             self.shares.topics_gone(shard, frozenset(topics.values()))
-            if sum(map(shard.offsets.count_of, topics)) <= SLICE_POSITIONS:
+            found += sum(map(shard.offsets.count_of, topics))
+            if found <= SLICE_POSITIONS:
                 self._clean_up(shard, delete_topic_offsets(shard, frozenset(topics)))
                 continue
             for topic in topics:
                 shard.offsets.topic_deleted(topic, end_offset=shard.end_offset)
+            late.append(shard)
+        if late:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-            places = [place for topic in topics for place in shard.offsets.places_of(topic)]
-            steps = self._cleaned_up(shard, places)
+            steps = self._cleaned_up(late, tuple(topics))
             self._tasks.drive(pace.run(steps), settled, name="group.topics-deleted")
 
     def _cleaned_up(
-        self, shard: GroupShard, places: Sequence[tuple[str, TopicPartition]]
+        self, shards: Sequence[GroupShard], topics: Sequence[str]
     ) -> Generator[int, None, None]:
         """Write tombstones in slices; a position that was committed since stays."""
-        for start in range(0, len(places), SLICE_POSITIONS):
-            if not self._ownership.is_current(shard):
-                return
-            part = [
-                OffsetDeleted(group_id=group_id, topic_partition=place)
-                for group_id, place in places[start : start + SLICE_POSITIONS]
-                if shard.offsets.is_deleted(group_id, place)
-            ]
-            self._clean_up(shard, part)
-            yield len(part)
+        for shard in shards:
+            places = [place for topic in topics for place in shard.offsets.places_of(topic)]
+            for start in range(0, len(places), SLICE_POSITIONS):
+                if not self._ownership.is_current(shard):
+                    break
+                part = [
+                    OffsetDeleted(group_id=group_id, topic_partition=place)
+                    for group_id, place in places[start : start + SLICE_POSITIONS]
+                    if shard.offsets.is_deleted(group_id, place)
+                ]
+                self._clean_up(shard, part)
+                yield len(part)
 
     # Parts
 

@@ -33,6 +33,7 @@ from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.tasks import Pending, settled, waited
 from txnsim.runtime.trace import Tracer
+from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
 from txnsim.txn.kip_text import as_logged
 from txnsim.txn.log_format import encode_batch, refuse_record
 from txnsim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
@@ -247,6 +248,9 @@ PATIENCE: Final = 500
 """Attempts in a row, of some 10 ms each, after which one is told of markers that don't arrive."""
 
 _log: Final = Logger("txnsim.txn")
+
+FOLLOWED_AT_ONCE: Final = 32
+"""If an answer is about more transactions than this, they complete in slices."""
 
 
 class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
@@ -474,11 +478,15 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if reply is None:
             outcomes = self.queue.on_lost(batch)
             self._flush_later(RECONNECT_PAUSE_MS)
+        elif len(batch.owed) > FOLLOWED_AT_ONCE:
+            self.queue.land(batch)
+            following = self._follow_all(batch, sent, reply)
+            self.tasks.drive(following, settled, name="markers.outcomes")
+            return
         else:
             outcomes = self.queue.on_reply(batch, reply)
             if len(outcomes) < len(batch.owed):
-                self.broken_total += 1
-                _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
+                self._note_broken(batch, reply)
         now_ms = self.clock.now_ms()
         for outcome in outcomes:
             # One answer is about several transactions: each has its own sending for its main cause.
@@ -488,6 +496,29 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self.flush_soon()
 
     # Outcomes
+
+    async def _follow_all(
+        self, batch: MarkerBatch, sent: Sent, reply: WriteTxnMarkersReply
+    ) -> None:
+        """Thousands of transactions may end together: with breaks."""
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        found = 0
+        for outcome in self.queue.outcomes(batch, reply):
+            found += 1
+            own = sent.get(outcome.debt, -1)
+            self._follow(outcome, batch.broker_id, own, self.clock.now_ms())
+            if pace.has_done(LOOK_ELEMENTS):
+                await pace.rest()
+                if self._stopped:
+                    return
+        if found < len(batch.owed):
+            self._note_broken(batch, reply)
+        if self.queue.has_queued:
+            self.flush_soon()
+
+    def _note_broken(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> None:
+        self.broken_total += 1
+        _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
 
     def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int, now_ms: int) -> None:
         debt = outcome.debt

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, TypeVar
 
 import msgspec
@@ -300,11 +301,11 @@ def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareD
 
 
 def topics_gone(
-    group: ShareGroup, topic_ids: Collection[uuid.UUID], *, now_ms: int
+    group: ShareGroup, topic_ids: AbstractSet[uuid.UUID], *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """Topics were deleted: the group forgets them (maybeCleanupShareGroupState)."""
-    held = (group.initializing, group.initialized, group.deleting)
-    if not any(topic_id in topics for topics in held for topic_id in topic_ids):
+    is_apart = topic_ids.isdisjoint
+    if is_apart(group.initializing) and is_apart(group.initialized) and is_apart(group.deleting):
         return ()
     return (
         _record(

@@ -1,0 +1,822 @@
+"""What a request and a background step of a broker cost, as a function of what is stored.
+
+Costs are lines of code (``tests.support.counted_steps``), so they are the same on every machine.
+Slices are as short as can be, so that a walk in slices shows at a hundred elements. The cost of a
+request that ``GROWING`` does not name stays as it is however much is stored. All others, and the
+background steps of an hour, grow in proportion at most. No callback of the loop takes longer for
+it, but for the steps of ``WHOLE``, each with its bound. A new API needs a row in ``ASKED``, a new
+background step one in ``BACKGROUND``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, options, run_cluster
+from tests.support.counted_steps import CountedSteps
+from tests.support.handlers import KEYS
+from tests.support.wires import Wire
+from txnsim.api import parsing
+from txnsim.api.registry import HANDLERS
+from txnsim.controller.elections import resign_leader
+from txnsim.coordinators.share.service import ShareCoordinator
+from txnsim.coordinators.txn.service import TransactionCoordinator
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.share_state import ShareKey
+from txnsim.node import coordinator_loading
+from txnsim.runtime import tasks, turns
+from txnsim.runtime.turns import SLICE_NS
+from txnsim.security.options import SecurityOptions
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    TopicPartition,
+    uuid_text,
+)
+from txnsim.wire import codec
+from txnsim.wire.apis import api_name
+from txnsim.wire.batch import Record, build_batch
+from txnsim.wire.plain_values import message_from
+
+SIZES: Final = (10, 100, 1_000)
+STEADY_MAX: Final = 1.5
+"""A steady cost may differ by so much: a slice ends, a segment is rolled."""
+FEW_LINES: Final = 300
+STEP_LINES: Final = 4_000
+"""So much in one step, about a millisecond, is no matter."""
+PROPORTION_MAX: Final = 15.0
+"""Growth from 100 to 1,000, in terms of that from 10 to 100: ten, and something for slices."""
+STAMP_MS: Final = 1_700_000_000_000
+_JOINING: Final[dict[str, Any]] = {
+    "member_epoch": 0,
+    "instance_id": None,
+    "rack_id": None,
+    "rebalance_timeout": 60_000,
+    "subscribed_topic_names": ["orders"],
+    "subscribed_topic_regex": None,
+    "server_assignor": None,
+    "topic_partitions": [],
+}
+
+
+class Broker:
+    """A cluster of one broker, and a client of it."""
+
+    def __init__(self, cluster: VirtualCluster, wire: Wire) -> None:
+        self.cluster = cluster
+        self.wire = wire
+        self.ids = {name: topic.topic_id for name, topic in self.image.topics.items()}
+        self.producer = (0, 0)
+        """Id and epoch of ``t``."""
+        self.wires = [wire]
+
+    async def wire_more(self) -> Wire:
+        """One more connection."""
+        (where,) = self.image.brokers.values()
+        self.wires.append(await Wire.open(where.host, where.port))
+        return self.wires[-1]
+
+    @property
+    def image(self) -> Any:
+        return self.cluster.sim.metadata.image
+
+    async def ask(self, api_key: int, version: int, values: Mapping[str, Any]) -> Any:
+        message = message_from(codec.request_class(api_key, version), values)
+        self.wire.send(self.wire.frame(api_key, version, message))
+        return (await self.wire.answer())[1]
+
+    async def sure(self, api_key: int, version: int, values: Mapping[str, Any]) -> Any:
+        """Ask until nothing is refused any more."""
+        for _ in range(300):
+            answer = await self.ask(api_key, version, values)
+            if not (found := errors(answer)):
+                return answer
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"{api_name(api_key)}: {found} in {answer!r}"[:600])
+
+
+def errors(answer: Any) -> set[ErrorCode]:
+    """All error codes anywhere in an answer."""
+    found: set[ErrorCode] = set()
+    values = [answer]
+    while values:
+        one = values.pop()
+        if isinstance(one, (tuple, list)):
+            values += one
+        elif hasattr(one, "__dataclass_fields__"):
+            for name in one.__dataclass_fields__:
+                value = getattr(one, name)
+                if name == "error_code":
+                    found.add(ErrorCode(int(value)))
+                else:
+                    values.append(value)
+    return found - {ErrorCode.none}
+
+
+# What is stored
+
+
+async def topics(broker: Broker, count: int) -> None:
+    wanted = [
+        {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1}
+        for number in range(count)
+    ]
+    await broker.sure(19, 7, {"topics": wanted, "timeout": 30_000})
+
+
+async def partitions(broker: Broker, count: int) -> None:
+    wanted = [{"name": "wide", "num_partitions": count, "replication_factor": 1}]
+    await broker.sure(19, 7, {"topics": wanted, "timeout": 30_000})
+
+
+async def began(broker: Broker, transactional_id: str) -> tuple[int, int]:
+    init = {"transactional_id": transactional_id, "transaction_timeout": 900_000}
+    known = await broker.sure(22, 4, {**init, "producer_id": -1, "producer_epoch": -1})
+    return known.producer_id, known.producer_epoch
+
+
+def added(transactional_id: str, producer: tuple[int, int], where: Any) -> dict[str, Any]:
+    return {
+        "v3_and_below_transactional_id": transactional_id,
+        "v3_and_below_producer_id": producer[0],
+        "v3_and_below_producer_epoch": producer[1],
+        "v3_and_below_topics": where,
+    }
+
+
+async def transactional_ids(broker: Broker, count: int) -> None:
+    for number in range(count):
+        await began(broker, f"id{number}")
+
+
+async def transactions(broker: Broker, count: int) -> None:
+    """Open ones."""
+    where = [{"name": "other", "partitions": [0]}]
+    for number in range(count):
+        name = f"id{number}"
+        await broker.sure(24, 3, added(name, await began(broker, name), where))
+
+
+def _written(batch: bytes, topic: str = "orders") -> dict[str, Any]:
+    data = [{"name": topic, "partition_data": [{"index": 0, "records": batch}]}]
+    return {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": data}
+
+
+def _batch(**more: Any) -> bytes:
+    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=STAMP_MS, **more)
+
+
+async def batches(broker: Broker, count: int) -> None:
+    for _ in range(count):
+        await broker.sure(0, 9, _written(_batch()))
+
+
+async def producers(broker: Broker, count: int) -> None:
+    for number in range(count):
+        more = {"producer_id": 10_000 + number, "producer_epoch": 0, "base_sequence": 0}
+        await broker.sure(0, 9, _written(_batch(**more)))
+
+
+async def markers(broker: Broker, count: int) -> None:
+    """Aborts of as many producers."""
+    for number in range(count):
+        await broker.sure(27, 1, _marked(20_000 + number))
+
+
+def _marked(producer_id: int) -> dict[str, Any]:
+    marker = {"producer_id": producer_id, "producer_epoch": 0, "transaction_result": False}
+    marker |= {"coordinator_epoch": 0, "topics": [{"name": "orders", "partition_indexes": [0]}]}
+    return {"markers": [marker]}
+
+
+def _positions(group_id: str, topic: str = "orders", count: int = 1) -> dict[str, Any]:
+    parts = [{"partition_index": at, "committed_offset": 0} for at in range(count)]
+    commit = {"group_id": group_id, "generation_id_or_member_epoch": -1, "member_id": ""}
+    return {**commit, "topics": [{"name": topic, "partitions": parts}]}
+
+
+async def groups(broker: Broker, count: int) -> None:
+    """Each with a position."""
+    for number in range(count):
+        await broker.sure(8, 9, _positions(f"g{number}"))
+
+
+async def positions(broker: Broker, count: int) -> None:
+    await partitions(broker, count)
+    await broker.sure(8, 9, _positions("elsewhere", "wide", count))
+
+
+async def members(broker: Broker, count: int) -> None:
+    for number in range(count):
+        beat = {**_JOINING, "group_id": "many", "member_id": f"m{number}"}
+        await broker.sure(68, 1, beat)
+
+
+async def share_groups(broker: Broker, count: int) -> None:
+    for number in range(count):
+        beat = {"group_id": f"s{number}", "member_id": "m", "member_epoch": 0, "rack_id": None}
+        await broker.sure(76, 1, {**beat, "subscribed_topic_names": ["other"]})
+
+
+async def streams_groups(broker: Broker, count: int) -> None:
+    for number in range(count):
+        await broker.sure(88, 1, _streams(f"x{number}"))
+
+
+def _streams(group_id: str) -> dict[str, Any]:
+    sub = {"subtopology_id": "0", "source_topics": ["orders"], "source_topic_regex": []}
+    sub |= {"state_changelog_topics": [], "repartition_sink_topics": []}
+    sub |= {"repartition_source_topics": [], "copartition_groups": []}
+    return {
+        "group_id": group_id,
+        "member_id": "m",
+        "member_epoch": 0,
+        "endpoint_information_epoch": 0,
+        "instance_id": None,
+        "rack_id": None,
+        "rebalance_timeout": 60_000,
+        "topology": {"epoch": 0, "subtopologies": [sub]},
+        "active_tasks": [],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+        "process_id": "p",
+        "user_endpoint": None,
+        "client_tags": [],
+        "task_offsets": None,
+        "task_end_offsets": None,
+    }
+
+
+def _of_share(topic_id: UUID, group_id: str, count: int = 1, **each: Any) -> dict[str, Any]:
+    parts = [{"partition": at, **each} for at in range(count)]
+    return {"group_id": group_id, "topics": [{"topic_id": topic_id, "partitions": parts}]}
+
+
+async def share_states(broker: Broker, count: int) -> None:
+    await partitions(broker, count)
+    topic_id = broker.image.topics["wide"].topic_id
+    state = {"state_epoch": 0, "start_offset": 0}
+    await _of_key(broker, ShareKey("many", uuid_text(topic_id), 0).coordinator_key, 2)
+    await broker.sure(83, 0, _of_share(topic_id, "many", count, **state))
+
+
+async def _of_key(broker: Broker, key: str, kind: int) -> None:
+    await broker.sure(10, 6, {"key_type": kind, "coordinator_keys": [key]})
+
+
+async def fetch_sessions(broker: Broker, count: int) -> None:
+    for _ in range(count):
+        await broker.sure(1, 12, _fetched(session_epoch=0))
+
+
+def _fetched(**more: Any) -> dict[str, Any]:
+    part = {"partition": 0, "partition_max_bytes": 1_000, "fetch_offset": 0}
+    part |= {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
+    wanted = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 10_000}
+    wanted |= {"isolation_level": 1, "session_id": 0, "session_epoch": -1}
+    wanted |= {"topics": [{"topic": "orders", "partitions": [part]}], "rack_id": ""}  # type: ignore[dict-item]
+    return {**wanted, **more}
+
+
+def _shared(broker: Broker, group_id: str, member_id: str, **more: Any) -> dict[str, Any]:
+    part = {"partition_index": 0, "acknowledgement_batches": []}
+    return {
+        "group_id": group_id,
+        "member_id": member_id,
+        "share_session_epoch": 0,
+        "max_wait": 0,
+        "min_bytes": 0,
+        "max_bytes": 10_000,
+        "max_records": 10,
+        "batch_size": 10,
+        "share_acquire_mode": 0,
+        "is_renew_ack": False,
+        "topics": [{"topic_id": broker.ids["orders"], "partitions": [part]}],
+        "forgotten_topics_data": [],
+        **more,
+    }
+
+
+async def share_sessions(broker: Broker, count: int) -> None:
+    """A member each, over a connection of its own."""
+    for number in range(count):
+        await Broker(broker.cluster, await broker.wire_more()).sure(
+            78, 2, _shared(broker, "s", f"m{number}")
+        )
+
+
+async def parked(broker: Broker, count: int) -> None:
+    """Fetches that wait at the end of a partition, each over a connection."""
+    for _ in range(count):
+        wire = await broker.wire_more()
+        values = _fetched(max_wait=100_000_000, min_bytes=1_000_000)
+        wire.send(wire.frame(1, 12, message_from(codec.request_class(1, 12), values)))
+    await asyncio.sleep(1)
+
+
+async def acls(broker: Broker, count: int) -> None:
+    for_topic = {"resource_type": 2, "resource_pattern_type": 3, "host": "*", "operation": 3}
+    creations = [
+        {**for_topic, "resource_name": "o", "principal": f"User:{number}", "permission_type": 3}
+        for number in range(count)
+    ]
+    await broker.sure(30, 3, {"creations": creations})
+
+
+async def quotas(broker: Broker, count: int) -> None:
+    entries = [
+        {
+            "entity": [{"entity_type": "user", "entity_name": f"u{number}"}],
+            "ops": [{"key": "producer_byte_rate", "value": 1e9, "remove": False}],
+        }
+        for number in range(count)
+    ]
+    await broker.sure(49, 1, {"entries": entries, "validate_only": False})
+
+
+async def users(broker: Broker, count: int) -> None:
+    scram = {"mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"x" * 32}
+    wanted = [{"name": f"u{number}", **scram} for number in range(count)]
+    await broker.sure(51, 0, {"upsertions": wanted, "deletions": []})
+
+
+def _config(kind: int, name: str, key: str, value: str) -> dict[str, Any]:
+    configs = [{"name": key, "config_operation": 0, "value": value}]
+    return {"resource_type": kind, "resource_name": name, "configs": configs}
+
+
+async def configs(broker: Broker, count: int) -> None:
+    """Of groups."""
+    resources = [
+        _config(32, f"c{number}", "consumer.session.timeout.ms", "45000") for number in range(count)
+    ]
+    await broker.sure(44, 1, {"resources": resources, "validate_only": False})
+
+
+async def subscriptions(broker: Broker, count: int) -> None:
+    """Of client metrics."""
+    resources = [_config(16, f"c{number}", "metrics", "*") for number in range(count)]
+    await broker.sure(44, 1, {"resources": resources, "validate_only": False})
+
+
+async def client_instances(broker: Broker, count: int) -> None:
+    """Clients that push metrics."""
+    for number in range(count):
+        await broker.sure(71, 0, {"client_instance_id": UUID(int=number + 1)})
+
+
+STORED: Final = {
+    one.__name__: one
+    for one in (
+        topics,
+        partitions,
+        transactional_ids,
+        transactions,
+        batches,
+        producers,
+        markers,
+        groups,
+        positions,
+        members,
+        share_groups,
+        streams_groups,
+        share_states,
+        fetch_sessions,
+        share_sessions,
+        parked,
+        acls,
+        quotas,
+        users,
+        configs,
+        subscriptions,
+        client_instances,
+    )
+}
+
+# What is asked
+
+Values = Callable[[Broker], Mapping[str, Any]]
+_ANY: Final = {"pattern_type_filter": 1, "operation": 1, "permission_type": 1}
+_ORDERS: Final = {"name": "orders"}
+_TIMEOUT: Final = {"timeout": 30_000}
+
+
+def _plain(**values: Any) -> Values:
+    return lambda _: values
+
+
+def _in_transaction(broker: Broker, **more: Any) -> dict[str, Any]:
+    producer_id, epoch = broker.producer
+    known = {"producer_id": producer_id, "producer_epoch": epoch}
+    return {"transactional_id": "t", **known, **more}
+
+
+def _state(**each: Any) -> Values:
+    return lambda broker: _of_share(broker.ids["orders"], "s", **each)
+
+
+def _asked(api: str, version: int, values: Values) -> tuple[int, int, Values]:
+    return KEYS[api], version, values
+
+
+_OF_ORDERS: Final = {"topics": [{"name": "orders", "partition_indexes": [0]}]}
+ASKED: Final = (
+    _asked("ApiVersions", 4, _plain(client_software_name="a", client_software_version="1")),
+    _asked("Metadata", 12, _plain(topics=[_ORDERS], allow_auto_topic_creation=False)),
+    _asked("Produce", 9, lambda _: _written(_batch())),
+    _asked("Fetch", 12, lambda _: _fetched()),
+    _asked("ListOffsets", 9, _plain(replica_id=-1, topics=[
+        {"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1}]}])),
+    _asked("OffsetForLeaderEpoch", 4, _plain(replica_id=-2, topics=[
+        {"topic": "orders", "partitions": [
+            {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]}])),
+    _asked("DeleteRecords", 2, _plain(**_TIMEOUT, topics=[
+        {"name": "other", "partitions": [{"partition_index": 0, "offset": 0}]}])),
+    _asked("DescribeProducers", 0, _plain(**_OF_ORDERS)),
+    _asked("DescribeLogDirs", 4, _plain(topics=[{"topic": "orders", "partitions": [0]}])),
+    _asked("AlterReplicaLogDirs", 2, _plain(
+        dirs=[{"path": "/x", "topics": [{"name": "orders", "partitions": [0]}]}])),
+    _asked("WriteTxnMarkers", 1, lambda _: _marked(9_999)),
+    # Transactions
+    _asked("FindCoordinator", 6, _plain(key_type=1, coordinator_keys=["t"])),
+    _asked("InitProducerId", 4, lambda broker: _in_transaction(
+        broker, transaction_timeout=60_000)),
+    _asked("AddPartitionsToTxn", 3, lambda broker: added(
+        "t", broker.producer, [{"name": "orders", "partitions": [0]}])),
+    _asked("AddOffsetsToTxn", 3, lambda broker: _in_transaction(broker, group_id="g")),
+    _asked("TxnOffsetCommit", 3, lambda broker: _in_transaction(
+        broker, group_id="g", generation_id=-1, member_id="", topics=[
+            {"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 0}]}])),
+    _asked("DescribeTransactions", 0, _plain(transactional_ids=["t"])),
+    _asked("ListTransactions", 1, _plain(duration_filter=-1)),
+    _asked("EndTxn", 3, lambda broker: _in_transaction(broker, committed=True)),
+    # Groups
+    _asked("JoinGroup", 3, _plain(group_id="classic", session_timeout=30_000,
+        rebalance_timeout=1_000, member_id="", protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": b"\0\1\0\0\0\0\0\0\0\0"}])),
+    _asked("SyncGroup", 3, _plain(group_id="classic", generation_id=1, member_id="no")),
+    _asked("Heartbeat", 3, _plain(group_id="classic", generation_id=1, member_id="no")),
+    _asked("LeaveGroup", 3, _plain(group_id="classic", members=[{"member_id": "no"}])),
+    _asked("OffsetCommit", 8, lambda _: _positions("g")),
+    _asked("OffsetFetch", 9, _plain(
+        groups=[{"group_id": "g", "member_epoch": -1, "topics": [
+            {"name": "orders", "partition_indexes": [0]}]}])),
+    _asked("OffsetDelete", 0, _plain(group_id="g", topics=[
+        {"name": "orders", "partitions": [{"partition_index": 0}]}])),
+    _asked("DescribeGroups", 5, _plain(groups=["g"])),
+    _asked("ListGroups", 5, _plain()),
+    _asked("DeleteGroups", 2, _plain(groups_names=["g"])),
+    _asked("ConsumerGroupHeartbeat", 1, _plain(group_id="c", member_id="m", **_JOINING)),
+    _asked("ConsumerGroupDescribe", 1, _plain(group_ids=["c"])),
+    _asked("ShareGroupHeartbeat", 1, _plain(group_id="s", member_id="m", member_epoch=0,
+        rack_id=None, subscribed_topic_names=["orders"])),
+    _asked("ShareGroupDescribe", 1, _plain(group_ids=["s"])),
+    _asked("DescribeShareGroupOffsets", 1, _plain(
+        groups=[{"group_id": "s", "topics": [{"topic_name": "orders", "partitions": [0]}]}])),
+    _asked("ShareFetch", 2, lambda broker: _shared(broker, "s", "reader")),
+    _asked("ShareAcknowledge", 2, lambda broker: {"group_id": "s", "member_id": "reader",
+        "share_session_epoch": 1, "is_renew_ack": False, "topics": [
+            {"topic_id": broker.ids["orders"], "partitions": [
+                {"partition_index": 0, "acknowledgement_batches": [
+                    {"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}]}]}]}),
+    _asked("AlterShareGroupOffsets", 0, _plain(group_id="gone", topics=[
+        {"topic_name": "orders", "partitions": [{"partition_index": 0, "start_offset": 0}]}])),
+    _asked("DeleteShareGroupOffsets", 0, _plain(
+        group_id="gone", topics=[{"topic_name": "orders"}])),
+    _asked("InitializeShareGroupState", 0, _state(state_epoch=1, start_offset=0)),
+    _asked("ReadShareGroupState", 0, _state(leader_epoch=0)),
+    _asked("WriteShareGroupState", 0, _state(
+        state_epoch=1, leader_epoch=0, start_offset=0, state_batches=[])),
+    _asked("ReadShareGroupStateSummary", 1, _state(leader_epoch=0)),
+    _asked("DeleteShareGroupState", 0, _state()),
+    _asked("StreamsGroupHeartbeat", 1, lambda _: _streams("x")),
+    _asked("StreamsGroupDescribe", 1, _plain(group_ids=["x"])),
+    _asked("StreamsGroupTopologyDescriptionUpdate", 0, _plain(
+        group_id="x", member_id="m", topology_epoch=0)),
+    # Administration
+    _asked("CreateTopics", 7, _plain(**_TIMEOUT, topics=[
+        {"name": "new", "num_partitions": 1, "replication_factor": 1}])),
+    _asked("CreatePartitions", 3, _plain(**_TIMEOUT, topics=[
+        {"name": "new", "count": 2, "assignments": None}])),
+    _asked("DeleteTopics", 6, _plain(**_TIMEOUT, topics=[
+        {"name": "new", "topic_id": UUID(int=0)}])),
+    _asked("DescribeTopicPartitions", 0, _plain(
+        topics=[_ORDERS], response_partition_limit=100)),
+    _asked("ElectLeaders", 2, _plain(**_TIMEOUT, election_type=0,
+        topic_partitions=[{"topic": "orders", "partitions": [0]}])),
+    _asked("AlterPartitionReassignments", 1, _plain(**_TIMEOUT, topics=[
+        {"name": "orders", "partitions": [{"partition_index": 0, "replicas": [1]}]}])),
+    _asked("ListPartitionReassignments", 0, _plain(**_TIMEOUT, topics=[
+        {"name": "orders", "partition_indexes": [0]}])),
+    _asked("DescribeConfigs", 4, _plain(resources=[
+        {"resource_type": 2, "resource_name": "orders", "configuration_keys": None}])),
+    _asked("AlterConfigs", 2, _plain(resources=[
+        {"resource_type": 2, "resource_name": "orders",
+         "configs": [{"name": "retention.ms", "value": "1000000"}]}])),
+    _asked("IncrementalAlterConfigs", 1, _plain(
+        resources=[_config(2, "orders", "retention.ms", "2000000")])),
+    _asked("ListConfigResources", 1, _plain(resource_types=[2])),
+    _asked("DescribeClientQuotas", 1, _plain(components=[
+        {"entity_type": "user", "match_type": 0, "match": "u1"}])),
+    _asked("AlterClientQuotas", 1, _plain(entries=[
+        {"entity": [{"entity_type": "user", "entity_name": "new"}],
+         "ops": [{"key": "producer_byte_rate", "value": 1e9, "remove": False}]}])),
+    _asked("DescribeUserScramCredentials", 0, _plain(users=[{"name": "u1"}])),
+    _asked("AlterUserScramCredentials", 0, _plain(upsertions=[
+        {"name": "new", "mechanism": 1, "iterations": 4096, "salt": b"s",
+         "salted_password": b"x" * 32}])),
+    _asked("DescribeAcls", 3, _plain(resource_type_filter=2, resource_name_filter="none", **_ANY)),
+    _asked("CreateAcls", 3, _plain(creations=[
+        {"resource_type": 2, "resource_name": "none", "resource_pattern_type": 3,
+         "principal": "User:a", "host": "*", "operation": 3, "permission_type": 3}])),
+    _asked("DeleteAcls", 3, _plain(filters=[
+        {"resource_type_filter": 2, "resource_name_filter": "none", **_ANY}])),
+    _asked("SaslHandshake", 1, _plain(mechanism="PLAIN")),
+    _asked("SaslAuthenticate", 2, _plain(auth_bytes=b"")),
+    _asked("CreateDelegationToken", 3, _plain(renewers=[])),
+    _asked("RenewDelegationToken", 2, _plain(hmac=b"x")),
+    _asked("ExpireDelegationToken", 2, _plain(hmac=b"x")),
+    _asked("DescribeDelegationToken", 3, _plain(owners=None)),
+    _asked("DescribeQuorum", 2, _plain(topics=[
+        {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}])),
+    _asked("UpdateFeatures", 2, _plain(**_TIMEOUT, feature_updates=[], validate_only=True)),
+    _asked("DescribeCluster", 1, _plain(endpoint_type=1)),
+    _asked("UnregisterBroker", 0, _plain(broker_id=77)),
+    _asked("GetTelemetrySubscriptions", 0, _plain(client_instance_id=UUID(int=99_999))),
+    _asked("PushTelemetry", 0, _plain(client_instance_id=UUID(int=99_999), subscription_id=0,
+        terminating=False, compression_type=0, metrics=b"")),
+)  # fmt: skip
+
+
+# Measuring
+
+Costs = dict[str, tuple[int, int]]
+"""Step -> all of its lines, and those of its longest callback."""
+
+
+async def _prepared(broker: Broker) -> None:
+    """What the requests above are about; every handler's code is loaded."""
+    await _of_key(broker, "g", 0)
+    await _of_key(broker, "t", 1)
+    key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
+    await _of_key(broker, key.coordinator_key, 2)
+    broker.producer = await began(broker, "t")
+    for key, version, values in ASKED:
+        await broker.ask(key, version, values(broker))
+    await _reloaded(broker)
+    broker.producer = await began(broker, "t")
+
+
+async def _measured(broker: Broker) -> Costs:
+    found: Costs = {}
+    for key, version, values in ASKED:
+        sent = values(broker)
+        with CountedSteps() as counted:
+            answer = await broker.ask(key, version, sent)
+            await asyncio.sleep(0.001)
+        found[api_name(key)] = counted.total, counted.longest
+        if key == KEYS["InitProducerId"]:
+            broker.producer = answer.producer_id, answer.producer_epoch
+    with CountedSteps() as counted:
+        await _reloaded(broker)
+    found[RELOAD] = counted.total, counted.longest
+    with CountedSteps() as counted:
+        await asyncio.sleep(3_700)
+    for name, lines in counted.by_name.items():
+        found[name] = lines, counted.longest_by_name[name]
+    return found
+
+
+async def _reloaded(broker: Broker) -> None:
+    """Each coordinator's partition gets a later leader epoch: it is unloaded and loaded again."""
+    loop, metadata = asyncio.get_running_loop(), broker.cluster.sim.metadata
+    for topic in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC):
+        for index in range(len(broker.image.topics[topic].partitions)):
+            resigned = resign_leader(broker.image, TopicPartition(topic, index))
+            assert not isinstance(resigned, Rejection)
+            for image in resigned:
+                loop.call_soon(metadata.publish, image)
+                await asyncio.sleep(0.05)
+
+
+def costs(what: str, count: int) -> Costs:
+    """What each request costs where so much is stored, then each background step of an hour."""
+    found: Costs = {}
+
+    async def story(cluster: VirtualCluster) -> None:
+        (where,) = cluster.sim.metadata.image.brokers.values()
+        broker = Broker(cluster, await Wire.open(where.host, where.port))
+        await _prepared(broker)
+        await STORED[what](broker, count)
+        await asyncio.sleep(2)
+        found.update(await _measured(broker))
+        for wire in broker.wires:
+            await wire.close()
+
+    everybody = SecurityOptions(has_authorizer=True, allow_everyone_if_no_acl_found=True)
+    run_cluster(
+        story,
+        cluster_options=options(
+            brokers=1,
+            topics=(("orders", 1), ("other", 1)),
+            security=everybody,
+            client_telemetry_enable=True,
+        ),
+    )
+    return found
+
+
+# What is declared
+
+RELOAD: Final = "a reload of all coordinators"
+_TOPICS: Final = frozenset({"topics", "partitions", "positions", "share_states"})
+_GROUPS: Final = frozenset({"groups", "share_groups", "streams_groups"})
+GROWING: Final[Mapping[str, frozenset[str]]] = {
+    # The answer, or what is looked through for it.
+    "ListConfigResources": frozenset({"topics"}),
+    "ListTransactions": frozenset({"transactional_ids", "transactions"}),
+    "ListGroups": _GROUPS,
+    "DescribeProducers": frozenset({"producers", "markers"}),
+    "DescribeClientQuotas": frozenset({"quotas"}),
+    # Up to the bytes of the request, and the locks of the group.
+    "ShareFetch": frozenset({"batches", "producers", "markers"}),
+    # Those that wait for the partition are asked.
+    "Produce": frozenset({"parked"}),
+    "WriteTxnMarkers": frozenset({"parked"}),
+    "EndTxn": frozenset({"parked"}),
+    # The timers of the others run while it waits, a scan for timed out transactions beside it.
+    "JoinGroup": frozenset({"streams_groups"}),
+    "ConsumerGroupDescribe": frozenset({"transactions"}),
+    "DeleteTopics": _TOPICS | _GROUPS,
+    "GetTelemetrySubscriptions": frozenset({"subscriptions"}),
+    RELOAD: frozenset(STORED),
+}
+"""Request -> what it grows with."""
+WHOLE: Final[Mapping[str, frozenset[str]]] = {
+    # A broker that learns of another leader looks through what it leads: three lines for each.
+    RELOAD: _TOPICS,
+    # Starts of logs are noted: three lines for each partition. A group is asked whether it knows
+    # the topic: four lines, nine for a share group.
+    "DeleteTopics": _TOPICS | _GROUPS,
+    # 33 lines for each subscription; an administrator makes them.
+    "GetTelemetrySubscriptions": frozenset({"subscriptions"}),
+    # Four and five lines for each partition.
+    "replication/log_maintenance.py:LogMaintenance._note": _TOPICS,
+    "node/controller_node.py:ControllerNode._arm_rebalance": _TOPICS,
+    "node/controller_node.py:ControllerNode._arm_unclean": _TOPICS,
+    # Eleven lines for each marker of one request, behind its slices.
+    "broker/broker.py:MarkerWrites.write": frozenset({"transactions"}),
+    # Six lines for each producer of a partition.
+    "broker/broker.py:Housekeeping._arm_expiry": frozenset(
+        {"transactions", "producers", "markers"}
+    ),
+    # Retention ends a segment, whose producers are saved: 14 lines for each that has appended
+    # since the last one.
+    "replication/log_maintenance.py:LogMaintenance._arm_retention": frozenset(
+        {"producers", "markers"}
+    ),
+}
+"""Step -> what it grows with, and does so at once."""
+BACKGROUND: Final = frozenset(
+    {
+        "broker/_coordinator_host.py:GroupHost._arm_expiry",
+        "broker/_share_host.py:ShareHost._arm",
+        "broker/_share_partitions.py:SharePartitions._expire",
+        "broker/_share_persister.py:SharePersister._answered",
+        "broker/broker.py:Broker.handle_peer",
+        "broker/broker.py:Housekeeping._arm_expiry",
+        "broker/broker.py:Housekeeping._checkpoint",
+        "broker/broker.py:Housekeeping._expired",
+        "broker/broker.py:MarkerWrites.write",
+        "coordinators/group/_membership.py:GroupTimers._fire",
+        "coordinators/group/_membership.py:GroupTimers._next_turn",
+        "coordinators/group/_membership.py:GroupTimers._run_late",
+        "coordinators/group/service.py:GroupCoordinator._expired",
+        "coordinators/share/service.py:ShareCoordinator._keep_up",
+        "coordinators/txn/_moves.py:MarkerSender._flush",
+        "coordinators/txn/_moves.py:MarkerSender._follow_all",
+        "coordinators/txn/_moves.py:MarkerSender._send",
+        "coordinators/txn/service.py:Scans._arm",
+        "coordinators/txn/service.py:Scans._expiries",
+        "coordinators/txn/service.py:Scans._timeouts",
+        "node/broker_lifecycle.py:BrokerLifecycle._communicate",
+        "node/controller_node.py:ControllerNode._arm_rebalance",
+        "node/controller_node.py:ControllerNode._arm_unclean",
+        "node/controller_node.py:ControllerNode.handle_peer",
+        "replication/isr_changes.py:IsrChanges._arm_check",
+        "replication/log_maintenance.py:LogMaintenance._arm_cleaner",
+        "replication/log_maintenance.py:LogMaintenance._arm_retention",
+        "replication/log_maintenance.py:LogMaintenance._delete_in_steps",
+        "replication/log_maintenance.py:LogMaintenance._note",
+    }
+)
+"""What runs by itself: timers, and what they set going."""
+
+
+_QUERY: Final = "a query"
+"""Of a figure, a name or the whole, for the control port or another step."""
+METHODS: Final[Mapping[type, Mapping[str, str]]] = {
+    TransactionCoordinator: {
+        "start": _QUERY,
+        "stop": _QUERY,
+        "ready": _QUERY,
+        "init_producer_id": "InitProducerId",
+        "add_partitions": "AddPartitionsToTxn",
+        "verify": "Produce",
+        "end_txn": "EndTxn",
+        "age": _QUERY,
+        "describe": "DescribeTransactions",
+        "list_transactions": "ListTransactions",
+        "owned": _QUERY,
+        "entry": _QUERY,
+        "entries": _QUERY,
+        "withdrawn": _QUERY,
+        "snapshot": _QUERY,
+        "begin_load": RELOAD,
+        "read": RELOAD,
+        "unload": RELOAD,
+        "leaders_changed": RELOAD,
+    },
+    ShareCoordinator: {
+        "stop": _QUERY,
+        "shards": _QUERY,
+        "answer": "WriteShareGroupState",
+        "begin_load": RELOAD,
+        "read": RELOAD,
+        "unload": RELOAD,
+        "prune": "broker/_share_host.py:ShareHost._arm",
+        "snapshot_cold": "coordinators/share/service.py:ShareCoordinator._keep_up",
+        "topics_deleted": "DeleteTopics",
+    },
+}
+"""Where each public method of a coordinator is measured; groups have a file of their own."""
+
+
+@pytest.mark.slow
+@pytest.mark.costly
+@pytest.mark.parametrize("what", STORED)
+def test_nothing_costs_more_than_is_declared(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "LOOKS", 1)
+    monkeypatch.setattr(tasks, "DUE_PER_TURN_MAX", 1)
+    monkeypatch.setattr(parsing, "JOINED_PIECES", 32)
+    monkeypatch.setattr(coordinator_loading, "RECORD_NS", SLICE_NS // 4)
+    few, some, many = (costs(what, size) for size in SIZES)
+    wrong = [*_steps_too_long(what, few, some, many), *_too_much(what, few, some, many)]
+    assert not wrong, "\n".join(wrong)
+    background = {name for name in many if "/" in name}
+    assert background <= BACKGROUND, "a step that is not declared"
+
+
+def _steps_too_long(what: str, few: Costs, some: Costs, many: Costs) -> list[str]:
+    wrong = []
+    for name, (_, longest) in many.items():
+        before = max(few.get(name, (0, 0))[1], some.get(name, (0, 0))[1])
+        is_declared = what in WHOLE.get(name, ())
+        if longest > STEP_LINES and longest > STEADY_MAX * before and not is_declared:
+            wrong.append(f"{name} in one step: {before}, {longest}")
+    return wrong
+
+
+def _too_much(what: str, few: Costs, some: Costs, many: Costs) -> list[str]:
+    wrong = []
+    asked = [name for name in many if "/" not in name]
+    for name in asked:
+        lines = few[name][0], some[name][0], many[name][0]
+        if what in GROWING.get(name, ()):
+            wrong += _out_of_proportion(name, *lines)
+        elif lines[2] > STEADY_MAX * max(lines[1], FEW_LINES):
+            wrong.append(f"{name} grows: {lines}")
+    hour = [sum(cost[0] for name, cost in one.items() if "/" in name) for one in (few, some, many)]
+    return wrong + _out_of_proportion("an hour", *hour)
+
+
+def _out_of_proportion(name: str, few: int, some: int, many: int) -> list[str]:
+    if many - some <= PROPORTION_MAX * max(some - few, FEW_LINES):
+        return []
+    return [f"{name} grows faster than in proportion: {few}, {some}, {many}"]
+
+
+@pytest.mark.parametrize("coordinator", METHODS)
+def test_each_method_of_a_coordinator_is_measured(coordinator: type) -> None:
+    public = {
+        name
+        for name, value in vars(coordinator).items()
+        if callable(value) and not name.startswith("_")
+    }
+    assert METHODS[coordinator].keys() == public
+    measured = {RELOAD, _QUERY, *BACKGROUND, *(api_name(key) for key in HANDLERS)}
+    assert set(METHODS[coordinator].values()) <= measured
+
+
+def test_each_api_is_asked_and_what_is_declared_is_there() -> None:
+    assert {key for key, _, _ in ASKED} == set(HANDLERS)
+    names = {RELOAD, *(api_name(key) for key in HANDLERS)}
+    assert GROWING.keys() <= names
+    assert WHOLE.keys() <= names | BACKGROUND
+    assert all(stored <= STORED.keys() for stored in (*GROWING.values(), *WHOLE.values()))

@@ -1,0 +1,111 @@
+"""Hundreds of members of one group that come and go while brokers are in trouble.
+
+They are members of the consumer protocol (KIP-848) that read nothing. In the end all stay, and each
+partition has to be with one of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, Final
+from uuid import UUID
+
+from tests.support.clusters import VirtualCluster
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.group_requests import GroupMetadata
+from txnsim.client.members.membership import Coordinator
+from txnsim.client.members.requests import consumer_group_heartbeat
+from txnsim.errors import ErrorCode
+
+GROUP: Final = "crowd"
+BEAT_S: Final = (2.0, 5.0)
+STAY_S: Final = (5.0, 60.0)
+REBALANCE_MS: Final = 60_000
+SETTLED_WITHIN_S: Final = 300
+_LEAVES: Final = -1
+
+
+class Crowd:
+    """So many members of a group that reads one topic."""
+
+    def __init__(self, cluster: VirtualCluster, *, count: int, topic: str, partitions: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._partitions = partitions
+        self._members = [f"member-{number}" for number in range(count)]
+        self._held: dict[str, dict[UUID, tuple[int, ...]]] = {}
+        """Member -> what it has, once it is in."""
+        self.stays = False
+        self.said: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        async with self._cluster.client("crowd") as client, asyncio.TaskGroup() as group:
+            for name in self._members:
+                group.create_task(self._live(client, name))
+
+    async def settled(self) -> tuple[str, ...]:
+        """Once all stay: what is wrong for as long as a group may take."""
+        self.stays = True
+        for _ in range(SETTLED_WITHIN_S):
+            if not self._wrong():
+                break
+            await asyncio.sleep(1.0)
+        return self._wrong()
+
+    def _wrong(self) -> tuple[str, ...]:
+        wrong = [f"{name} is not in the group" for name in self._members if name not in self._held]
+        held = Counter(
+            index
+            for rows in self._held.values()
+            for of_topic in rows.values()
+            for index in of_topic
+        )
+        wrong += [
+            f"{self._topic}-{index} is with {held[index]} members"
+            for index in range(self._partitions)
+            if held[index] != 1
+        ]
+        return tuple(wrong)
+
+    async def _live(self, client: Cluster, name: str) -> None:
+        random = self._cluster.env.rng.stream(name)
+        coordinator = Coordinator(client, GROUP)
+        while True:
+            await asyncio.sleep(random.uniform(0, BEAT_S[1]))
+            ends_s = asyncio.get_running_loop().time() + random.uniform(*STAY_S)
+            epoch = await self._say(coordinator, name, 0)
+            while epoch > 0 and (self.stays or asyncio.get_running_loop().time() < ends_s):
+                await asyncio.sleep(random.uniform(*BEAT_S))
+                epoch = await self._say(coordinator, name, epoch)
+            self._held.pop(name, None)
+            if epoch > 0:
+                await self._say(coordinator, name, _LEAVES)
+                self._held.pop(name, None)
+
+    async def _say(self, coordinator: Coordinator, name: str, epoch: int) -> int:
+        """A heartbeat; the epoch that the member has then, 0 where it has to join."""
+        who = GroupMetadata(member_id=name, generation=epoch)
+        joining = ((self._topic,), REBALANCE_MS) if epoch == 0 else None
+        owned: dict[UUID, Any] | None = {} if epoch == 0 else self._held.get(name)
+        request = consumer_group_heartbeat(
+            GROUP, who, joining=joining, owned=None if epoch == _LEAVES else owned
+        )
+        try:
+            answer = await coordinator.ask(request)
+        except ClientError as error:
+            self.said[type(error).__name__] += 1
+            return epoch
+        error = ErrorCode(answer.error_code)
+        self.said[error.name] += 1
+        if error != ErrorCode.none:
+            self._held.pop(name, None)
+            return 0
+        if answer.assignment is not None:
+            rows = answer.assignment.topic_partitions
+            self._held[name] = {row.topic_id: tuple(row.partitions) for row in rows}
+        elif epoch == 0:
+            self._held[name] = {}
+        return int(answer.member_epoch)
