@@ -15,6 +15,7 @@ from tests.attacks import (
     patterns,
     pipelines,
     privileges,
+    share_groups,
     shares,
     streams,
     topics,
@@ -37,6 +38,7 @@ _MODULES: Final = (
     walks,
     memory,
     privileges,
+    share_groups,
     shares,
     streams,
 )

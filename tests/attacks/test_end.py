@@ -1,0 +1,54 @@
+"""SIGTERM ends a server within five seconds of a processor, whatever it has been sent before."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.attacks.groups import join, subscription
+from tests.attacks.sending import send_quietly
+from tests.support.txnsim_server import TxnsimServer
+
+END_S_MAX: Final = 5.0
+ABSURD: Final[Mapping[str, tuple[tuple[str, bytes], ...]]] = {
+    "a subscription to 40,000,000 names": (("range", subscription(40_000_000)),),
+    "19,000 protocols, a hundred times": tuple((f"{at}", b"") for at in range(19_000)),
+}
+"""Protocols of a JoinGroup."""
+
+
+@pytest.mark.slow
+@pytest.mark.costly
+@pytest.mark.parametrize("what", ABSURD)
+def test_a_server_ends_at_once_though_absurd_joins_are_under_way(what: str) -> None:
+    frame = join("c", ABSURD[what])
+    data = frame if len(frame) > 1 << 20 else frame * 100
+    before_s = _ended_children_s()
+    server = TxnsimServer(brokers=1, arguments=("--ready-coordinators",))
+    server.start()
+    host, port = server.bootstrap.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=10.0) as connection:
+        sent = send_quietly(connection, data)
+        time.sleep(0.2)
+        until_s = _running_s(server.pid)
+        server.stop()
+    assert sent > 1 << 20, "it was under way"
+    assert _ended_children_s() - before_s - until_s <= END_S_MAX
+
+
+def _running_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _ended_children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
