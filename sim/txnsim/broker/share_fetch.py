@@ -9,6 +9,7 @@ Kafka's counterparts: SharePartitionManager, DelayedShareFetch, ShareFetchUtils.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -24,8 +25,8 @@ from txnsim.metadata.image import SHARE_VERSION, ClusterImage
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition
 from txnsim.replica.replicas import LeadershipChanges, Replicas
-from txnsim.runtime.tasks import Pending
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AbortedRange,
@@ -104,6 +105,8 @@ class ShareFetching:
         self.shares = shares
         self.draw = draw
         self.sessions: Final = ShareSessions()
+        self._closed: deque[Hashable] = deque()
+        """Connections that closed, the one whose member is leaving first."""
 
     def isolation_of(self, group_id: str) -> IsolationLevel:
         return share_isolation(self.replicas.image.group_configs.get(group_id))
@@ -154,12 +157,27 @@ class ShareFetching:
             self._release(member, partitions)
 
     def disconnected(self, connection: Hashable) -> None:
-        """A connection has closed."""
-        departure = self.sessions.disconnect(connection)
-        if departure.member is not None:
-            self._release(departure.member, departure.partitions)
-        if departure.empty_group is not None:
-            self.shares.forget_group(departure.empty_group)
+        """A connection has closed. Hundreds may close together: the first one's member leaves now,
+        the others' in slices.
+        """
+        self._closed.append(connection)
+        if len(self._closed) == 1:
+            leaving = self._let_go(self.purgatory.pace())
+            self.purgatory.tasks.drive(leaving, settled, name="share.disconnected")
+
+    async def _let_go(self, pace: Pace) -> None:
+        try:
+            while self._closed:
+                departure = self.sessions.disconnect(self._closed[0])
+                if departure.member is not None:
+                    self._release(departure.member, departure.partitions)
+                if departure.empty_group is not None:
+                    self.shares.forget_group(departure.empty_group)
+                if not pace.has_rested or pace.has_done(LOOK_ELEMENTS):
+                    await pace.rest()
+                self._closed.popleft()
+        finally:
+            self._closed.clear()
 
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
         """Take over a new image."""

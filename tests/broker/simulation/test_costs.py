@@ -627,6 +627,7 @@ def costs(what: str, count: int) -> Costs:
             topics=(("orders", 1), ("other", 1)),
             security=everybody,
             client_telemetry_enable=True,
+            transaction_abort_timed_out_cleanup_interval_ms=600_000,  # not beside a request
         ),
     )
     return found
@@ -650,9 +651,8 @@ GROWING: Final[Mapping[str, frozenset[str]]] = {
     "Produce": frozenset({"parked"}),
     "WriteTxnMarkers": frozenset({"parked"}),
     "EndTxn": frozenset({"parked"}),
-    # The timers of the others run while it waits, a scan for timed out transactions beside it.
+    # The timers of the others run while it waits.
     "JoinGroup": frozenset({"streams_groups"}),
-    "ConsumerGroupDescribe": frozenset({"transactions"}),
     "DeleteTopics": _TOPICS | _GROUPS,
     "GetTelemetrySubscriptions": frozenset({"subscriptions"}),
     RELOAD: frozenset(STORED),
