@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
+from collections.abc import Sequence
 from typing import Any, Final
 
+from tests.attacks.target import Target
 from txnsim.wire import codec
 from txnsim.wire.plain_values import message_from
 
@@ -16,6 +19,16 @@ def request(api_key: int, api_version: int, **values: Any) -> bytes:
     """A whole frame."""
     message = message_from(codec.request_class(api_key, api_version), values)
     return codec.encode_request(api_key, api_version, 1, "attack", message)
+
+
+def asked(target: Target, frames: Sequence[bytes]) -> int:
+    """Send one behind the other and take what comes, or the end of it; how many bytes that were."""
+    data = b"".join(frames)
+    with target.socket() as connection:
+        connection.settimeout(60.0)
+        with contextlib.suppress(ConnectionError):
+            exchange(connection, data, answers=len(frames))
+    return len(data)
 
 
 def exchange(connection: socket.socket, data: bytes, *, answers: int) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from tests.attacks.sending import request
-from tests.attacks.shares import PARTITIONS, WIDE, asked, topic_id_of, with_states
+from tests.attacks.sending import asked, request
+from tests.attacks.shares import PARTITIONS, WIDE, topic_id_of, with_states
 from tests.attacks.target import Attack, Target
 
 SERVE: Final = ("--brokers", "1", "--ready-coordinators", "--topic", f"{WIDE}:{PARTITIONS}")
@@ -77,9 +77,7 @@ def states(target: Target) -> int:
 
 
 def long_state(target: Target) -> int:
-    """WriteShareGroupState with 19,000 batches of one partition, ten times, and ReadShareGroupState
-    of it.
-    """
+    """WriteShareGroupState and ReadShareGroupState of 19,000 batches of a partition, ten times."""
     with target.connect() as connection:
         topic_id = topic_id_of(connection)
         sent = with_states(connection, topic_id, (0,))
@@ -94,9 +92,7 @@ def long_state(target: Target) -> int:
 
 
 def offsets(target: Target) -> int:
-    """DescribeShareGroupOffsets, AlterShareGroupOffsets and DeleteShareGroupOffsets of 9,990
-    partitions, ten times.
-    """
+    """Offsets of 9,990 share partitions: described, altered and deleted ten times."""
     sent = asked(target, [_joins("g", 0, [WIDE])])
     time.sleep(5.0)
     with target.connect() as connection:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 from uuid import UUID
 
-from tests.attacks.sending import exchange, read_answers, request
+from tests.attacks.sending import asked, exchange, read_answers, request
 from tests.attacks.target import Attack, Target
 from txnsim.client.raw.connection import RawConnection
 from txnsim.interbroker.share_state import ShareKey
@@ -265,16 +265,6 @@ def _fetch(
 ) -> bytes:
     values = {**_fetch_values(topic_id, group, member, epoch, partitions), **other}
     return request(_SHARE_FETCH, 2, **values)
-
-
-def asked(target: Target, frames: list[bytes]) -> int:
-    """Send one behind the other and take what comes; a closed connection is an answer."""
-    data = b"".join(frames)
-    with target.socket() as connection:
-        connection.settimeout(60.0)
-        with contextlib.suppress(ConnectionError):
-            exchange(connection, data, answers=len(frames))
-    return len(data)
 
 
 ATTACKS: Final = (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from tests.attacks.sending import exchange, request
+from tests.attacks.sending import asked, request
 from tests.attacks.target import Attack, Target
 
 WIDE: Final = "wide"
@@ -24,7 +23,7 @@ _HEARTBEAT, _DESCRIBE, _TOPOLOGY = 88, 89, 93
 def topology(target: Target) -> int:
     """A topology of 20,000 subtopologies that read one topic, twice, and ten heartbeats after."""
     parts = [_part(str(number), [WIDE]) for number in range(20_000)]
-    return _asked(target, [_join("m", parts), _join("n", parts), *[_beat("m", 2)] * 10])
+    return asked(target, [_join("m", parts), _join("n", parts), *[_beat("m", 2)] * 10])
 
 
 def internal_topics(target: Target) -> int:
@@ -37,7 +36,7 @@ def internal_topics(target: Target) -> int:
         "repartition_source_topics": repartition,
         "repartition_sink_topics": [each["name"] for each in repartition],
     }
-    return _asked(target, [_join("m", [part])] * 3)
+    return asked(target, [_join("m", [part])] * 3)
 
 
 def copartitions(target: Target) -> int:
@@ -49,18 +48,18 @@ def copartitions(target: Target) -> int:
         "repartition_source_topics": [],
     }
     part = {**_part("0", names), "copartition_groups": [group] * 2_000}
-    return _asked(target, [_join("m", [part])] * 2)
+    return asked(target, [_join("m", [part])] * 2)
 
 
 def tasks(target: Target) -> int:
     """9,990 tasks and fifty members, each of which has them assigned anew."""
     frames = [_join(f"m{number}", [_part("0", [WIDE])]) for number in range(50)]
-    return _asked(target, frames)
+    return asked(target, frames)
 
 
 def owned(target: Target) -> int:
     """A member that reports 9,990 tasks and their offsets, twenty times."""
-    joined = _asked(target, [_join("m", [_part("0", [WIDE])])])
+    joined = asked(target, [_join("m", [_part("0", [WIDE])])])
     everything = [{"subtopology_id": "0", "partitions": list(range(PARTITIONS))}]
     offsets = [
         {"subtopology_id": "0", "partition": number, "offset": number}
@@ -68,21 +67,21 @@ def owned(target: Target) -> int:
     ]
     said: dict[str, Any] = {"active_tasks": everything, "standby_tasks": [], "warmup_tasks": []}
     frame = _beat("m", 2, **said, task_offsets=offsets, task_end_offsets=offsets)
-    return joined + _asked(target, [frame] * 20)
+    return joined + asked(target, [frame] * 20)
 
 
 def members(target: Target) -> int:
     """1,000 members join a group of 1,000 tasks, and one describes it ten times."""
     parts = [_part("0", ["narrow"])]
-    sent = _asked(target, [_join(f"m{number}", parts, group="many") for number in range(1_000)])
-    return sent + _asked(target, [_described(["many"])] * 10)
+    sent = asked(target, [_join(f"m{number}", parts, group="many") for number in range(1_000)])
+    return sent + asked(target, [_described(["many"])] * 10)
 
 
 def described(target: Target) -> int:
     """StreamsGroupDescribe of 60,000 groups that are not there, and of one 60,000 times."""
-    sent = _asked(target, [_join("m", [_part("0", [WIDE])])])
+    sent = asked(target, [_join("m", [_part("0", [WIDE])])])
     missing = [f"g{number}" for number in range(60_000)]
-    return sent + _asked(target, [_described(missing), _described(["g"] * 60_000)])
+    return sent + asked(target, [_described(missing), _described(["g"] * 60_000)])
 
 
 def description(target: Target) -> int:
@@ -107,7 +106,7 @@ def description(target: Target) -> int:
         topology_epoch=0,
         topology_description={"subtopologies": parts, "global_stores": []},
     )
-    return _asked(target, [frame] * 10)
+    return asked(target, [frame] * 10)
 
 
 # What is sent
@@ -170,16 +169,6 @@ def _beat(member: str, epoch: int, *, group: str = "g", **fields: Any) -> bytes:
 def _described(groups: list[str]) -> bytes:
     fields = {"include_authorized_operations": False, "include_topology_description": False}
     return request(_DESCRIBE, 1, group_ids=groups, **fields)
-
-
-def _asked(target: Target, frames: list[bytes]) -> int:
-    """Send one behind the other and take what comes; a closed connection is an answer."""
-    data = b"".join(frames)
-    with target.socket() as connection:
-        connection.settimeout(60.0)
-        with contextlib.suppress(ConnectionError):
-            exchange(connection, data, answers=len(frames))
-    return len(data)
 
 
 _NARROW: Final = (*SERVE, "--topic", "narrow:1000")

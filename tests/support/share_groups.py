@@ -124,5 +124,5 @@ class ShareDriver:
 def state_of(group: object) -> dict[str, object]:
     """All of a share group that its log tells."""
     assert isinstance(group, ShareGroup)
-    memory = {"refreshed_version", "topics_stored_at_ms"}
+    memory = {"refreshed_version", "topics_stored_at_ms", "tally"}
     return {name: value for name, value in vars(group).items() if name not in memory}

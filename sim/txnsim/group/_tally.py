@@ -1,4 +1,4 @@
-"""What a group of the consumer protocol knows of all its members without asking each of them.
+"""What a group knows of all its members without asking each of them.
 
 Counts are kept as members come, change and go, so that a heartbeat takes no longer in a large
 group. A *source* is what members subscribe by: a set of names, or a regular expression. Members
@@ -171,6 +171,24 @@ class Tally:
         came = changed.keys() - known
         gone = [name for name in known if counts[name] + changed[name] == 0]
         return self._hash.value_with(came, gone, image)
+
+    def topics_after(
+        self, image: ClusterImage, *, leaving: Iterable[Counted], joining: Iterable[Counted]
+    ) -> set[str]:
+        """Existing topics that are subscribed after members leave and join."""
+        changed = self._names_of(
+            tuple(source for member in leaving for source in _sources(member)),
+            tuple(source for member in joining for source in _sources(member)),
+            {},
+        )
+        there, counts = image.topics.keys(), self._names
+        found = there & counts.keys()
+        for name in there & changed.keys():
+            if counts[name] + changed[name]:
+                found.add(name)
+            else:
+                found.discard(name)
+        return found
 
     # Parts
 

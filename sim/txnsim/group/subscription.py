@@ -33,7 +33,7 @@ DEVIATIONS: Final = (
     "A subscription or an assignment with more than 20,000 topics and partitions, and those of a "
     "classic group with more than 200,000 together, are taken as unreadable: members get them, and "
     "the coordinator takes the group to consume every topic. One of the consumer protocol takes "
-    "200,000 names and 100 regular expressions.",
+    "200,000 names and 100 regular expressions, a share group 200,000 names.",
     "A member of a classic group that names more than 100 protocols is refused (INVALID_REQUEST).",
 )
 

@@ -20,6 +20,7 @@ from txnsim.group.consumer_records import (
     SubscriptionDeleted,
     SubscriptionStored,
 )
+from txnsim.group.sharing.share_group import ShareMember
 from txnsim.metadata.image import ClusterImage
 
 NAMES = ["a", "b", "c", "gone"]
@@ -114,3 +115,21 @@ def test_where_other_topics_changed_nothing_is_counted_anew() -> None:
     for seen in (same_topics, others):
         counted.refresh({"a": 1}, seen)
         assert counted.value_with((), (), seen) == wanted
+
+
+@given(st.lists(st.tuples(ids, names), max_size=12), ids, names)
+def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
+    changes: list[tuple[str, tuple[str, ...]]], member_id: str, wanted: tuple[str, ...]
+) -> None:
+    topics = image(a=1, b=3, c=4)
+    tally, members = Tally(), dict[str, ShareMember]()
+    for name, subscribed in changes:
+        new = ShareMember(member_id=name, topic_names=tally.shared(frozenset(subscribed)))
+        tally.replace(members.get(name), new)
+        members[name] = new
+    new = ShareMember(member_id=member_id, topic_names=tally.shared(frozenset(wanted)))
+    left = [members[member_id]] if member_id in members else []
+    found = tally.topics_after(topics, leaving=left, joining=[new])
+    later = {**members, member_id: new}
+    consumed = {name for each in later.values() for name in each.topic_names}
+    assert found == consumed & topics.topics.keys()

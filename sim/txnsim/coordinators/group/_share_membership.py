@@ -9,7 +9,7 @@ Counterpart in Kafka: the share half of GroupCoordinatorService.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
@@ -55,11 +55,15 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.turns import Pace
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition, uuid_from, uuid_text
 
 _log: Final = Logger("txnsim.group")
 _MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
+
+FORGOTTEN_AT_ONCE: Final = 32
+"""So many share groups of a shard forget a deleted topic without a break."""
 
 LatestOffset = Callable[[TopicPartition], Awaitable[int | Rejection]]
 """Partition -> the end of its log as a consumer sees it, or why its leader does not say."""
@@ -371,13 +375,32 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         )
 
     def topics_gone(self, shard: GroupShard, topic_ids: frozenset[uuid.UUID]) -> None:
-        """Topics were deleted: groups forget what they know of them, all at once."""
+        """Topics were deleted: groups forget what they know of them, very many in slices."""
+        groups = [group for group in shard.groups.values() if isinstance(group, ShareGroup)]
+        if len(groups) <= FORGOTTEN_AT_ONCE:
+            self._forget(shard, groups, topic_ids)
+            return
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        steps = self._forgotten(shard, groups, topic_ids)
+        self.tasks.drive(pace.run(steps), settled, name="group.share-topics-gone")
+
+    def _forgotten(
+        self, shard: GroupShard, groups: Sequence[ShareGroup], topic_ids: frozenset[uuid.UUID]
+    ) -> Generator[int, None, None]:
+        for start in range(0, len(groups), FORGOTTEN_AT_ONCE):
+            if not self.is_current(shard):
+                return
+            some = groups[start : start + FORGOTTEN_AT_ONCE]
+            there = [group for group in some if shard.groups.get(group.group_id) is group]
+            self._forget(shard, there, topic_ids)
+            yield FORGOTTEN_AT_ONCE
+
+    def _forget(
+        self, shard: GroupShard, groups: Sequence[ShareGroup], topic_ids: frozenset[uuid.UUID]
+    ) -> None:
         now_ms = self.clock.now_ms()
         records = [
-            record
-            for group in shard.groups.values()
-            if isinstance(group, ShareGroup)
-            for record in topics_gone(group, topic_ids, now_ms=now_ms)
+            record for group in groups for record in topics_gone(group, topic_ids, now_ms=now_ms)
         ]
         written = self.writer.append(shard, records) if records else None
         if isinstance(written, Rejection):

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group._topics_hash import topics_hash
 from txnsim.group.assignors import Subscriber, assign_simple
 from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, TimerSet, session
 from txnsim.group.consumer_group import LEFT
@@ -111,18 +110,20 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             if command.member_epoch != 0:
                 return group.unknown(command.member_id)
             member = ShareMember(member_id=command.member_id)
-        refusal = _check_epoch(member, command.member_epoch)
+        updated = _subscribing(group, member, command)
+        refusal = _check_epoch(member, command.member_epoch) or group.tally.refusal(
+            updated.topic_names
+        )
         if refusal is not None:
             return refusal
         records: list[ShareRecord] = []
-        updated = _subscribing(member, command)
         if updated != member:
             records.append(_member_record(group_id, updated))
         members = {**group.members, updated.member_id: updated}
         bumps_epoch = updated.topic_names != member.topic_names or _awaits_assignment(group)
         epoch = group.epoch
         if bumps_epoch or group.refreshed_version != image.offset:
-            hashed = topics_hash(_names(members.values()), image)
+            hashed = group.tally.topics_hash(image, leaving=(member,), joining=(updated,))
             bumps_epoch = bumps_epoch or hashed != group.metadata_hash
             if bumps_epoch:
                 epoch += 1
@@ -137,7 +138,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         settled = _settled(updated, assignment_epoch, target, image, is_another=bumps_epoch)
         if settled != updated:
             records.append(_current_record(group_id, settled))
-        names = _names(members.values())
+        names = group.tally.topics_after(image, leaving=(member,), joining=(updated,))
         awaits = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
         asked = uninitialized_topics(group, names, image, awaits=awaits)
         if asked:
@@ -220,7 +221,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         self, group: ShareGroup, member_id: str, reply: HeartbeatReply | None, image: ClusterImage
     ) -> ShareOutcome:
         group_id, epoch = group.group_id, group.epoch + 1
-        left = [each for each in group.members.values() if each.member_id != member_id]
+        gone = group.members[member_id]
         records: list[ShareRecord] = [
             ShareCurrentDeleted(group_id=group_id, member_id=member_id),
             ShareTargetDeleted(group_id=group_id, member_id=member_id),
@@ -228,10 +229,10 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             ShareEpochStored(
                 group_id=group_id,
                 group_epoch=epoch,
-                metadata_hash=topics_hash(_names(left), image),
+                metadata_hash=group.tally.topics_hash(image, leaving=(gone,)),
             ),
         ]
-        if not left and group.rules.share_groups_assign_nobody:
+        if len(group.members) == 1 and group.rules.share_groups_assign_nobody:
             records.append(ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch))
         cancelled = TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=group_id, member_id=member_id)
         return ShareOutcome(records=tuple(records), reply=reply, effects=(cancelled,))
@@ -254,7 +255,7 @@ def _check_epoch(member: ShareMember, epoch: int) -> Rejection | None:
     )
 
 
-def _subscribing(member: ShareMember, command: ShareHeartbeat) -> ShareMember:
+def _subscribing(group: ShareGroup, member: ShareMember, command: ShareHeartbeat) -> ShareMember:
     """The member with the news of the heartbeat."""
     names = command.topic_names
     return msgspec.structs.replace(
@@ -262,12 +263,8 @@ def _subscribing(member: ShareMember, command: ShareHeartbeat) -> ShareMember:
         rack_id=member.rack_id if command.rack_id is None else command.rack_id,
         client_id=command.client_id,
         client_host=command.client_host,
-        topic_names=member.topic_names if names is None else frozenset(names),
+        topic_names=member.topic_names if names is None else group.tally.shared(frozenset(names)),
     )
-
-
-def _names(members: Iterable[ShareMember]) -> frozenset[str]:
-    return frozenset(name for member in members for name in member.topic_names)
 
 
 def _awaits_assignment(group: ShareGroup) -> bool:
@@ -276,8 +273,7 @@ def _awaits_assignment(group: ShareGroup) -> bool:
     """
     if group.assignment_epoch < group.epoch or not group.initialized:
         return False
-    names = _names(group.members.values())
-    topics = [each for each in group.initialized.values() if each.topic_name in names]
+    topics = [each for each in group.initialized.values() if group.is_subscribed(each.topic_name)]
     assigned: dict[uuid.UUID, set[int]] = {each.topic_id: set() for each in topics}
     for partitions in group.target.values():
         for topic_id, index in partitions:

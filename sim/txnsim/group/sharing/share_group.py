@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Final, assert_never
+from typing import ClassVar, Final, assert_never
 
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._tally import Tally
 from txnsim.group.consumer_group import LEFT, first_epoch
 from txnsim.group.consumer_records import (
     DeletingTopic,
@@ -53,6 +54,12 @@ class ShareMember(msgspec.Struct, frozen=True, kw_only=True):
     topic_names: frozenset[str] = frozenset()
     assigned: frozenset[TopicIdPartition] = frozenset()
 
+    # What members of other groups are counted by besides.
+    topic_regex: ClassVar[None] = None
+    server_assignor: ClassVar[None] = None
+    classic: ClassVar[None] = None
+    is_stable: ClassVar[bool] = False
+
 
 class ShareGroup:
     """A group whose members share partitions."""
@@ -69,6 +76,7 @@ class ShareGroup:
         self.assigned_at_ms = 0
         """When the last target assignment was made; 0: none counts."""
         self.members: dict[str, ShareMember] = {}
+        self.tally = Tally()
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.knows_topics = False
         """A record of initialised topics was written, even an empty one."""
@@ -134,7 +142,7 @@ class ShareGroup:
 
     def is_subscribed(self, topic: str) -> bool:
         """Some member consumes the topic."""
-        return any(topic in member.topic_names for member in self.members.values())
+        return self.tally.is_subscribed(topic)
 
     def offsets_expire_from(self) -> ExpiryBase | None:
         """A share group has no positions."""
@@ -175,10 +183,12 @@ class ShareGroup:
                     rack_id=record.rack_id,
                     client_id=record.client_id,
                     client_host=record.client_host,
-                    topic_names=frozenset(record.topic_names),
+                    topic_names=self.tally.shared(frozenset(record.topic_names)),
                 )
             case ShareMemberDeleted():
-                self.members.pop(record.member_id, None)
+                member = self.members.pop(record.member_id, None)
+                if member is not None:
+                    self.tally.replace(member, None)
             case ShareEpochStored():
                 self.epoch, self.metadata_hash = record.group_epoch, record.metadata_hash
             case ShareTargetEpochStored():
@@ -219,5 +229,7 @@ class ShareGroup:
                 assert_never(record)
 
     def _update(self, member_id: str, **changes: object) -> None:
-        member = self.members.get(member_id) or ShareMember(member_id=member_id)
-        self.members[member_id] = msgspec.structs.replace(member, **changes)
+        old = self.members.get(member_id)
+        member = old or ShareMember(member_id=member_id)
+        self.members[member_id] = new = msgspec.structs.replace(member, **changes)
+        self.tally.replace(old, new)

@@ -85,11 +85,13 @@ def timeline_order(names: Iterable[str], slots: int) -> list[str]:
 
 
 class JavaQueue(Generic[T]):
-    """A PriorityQueue: a heap in an array, which says what comes first of equals."""
+    """A PriorityQueue: a heap in an array, which says what comes first of equals. A load may only
+    change while its item is out of the queue.
+    """
 
     def __init__(self, items: Iterable[T], load: Callable[[T], float]) -> None:
         self._load = load
-        self._heap: list[T] = []
+        self._heap: list[tuple[float, T]] = []
         for item in items:
             self.add(item)
 
@@ -99,15 +101,16 @@ class JavaQueue(Generic[T]):
     def add(self, item: T) -> None:
         """Insert an item (offer)."""
         heap, load = self._heap, self._load(item)
-        heap.append(item)
+        entry = load, item
+        heap.append(entry)
         at = len(heap) - 1
         while at > 0:
             parent = (at - 1) // 2
-            if load >= self._load(heap[parent]):
+            if load >= heap[parent][0]:
                 break
             heap[at] = heap[parent]
             at = parent
-        heap[at] = item
+        heap[at] = entry
 
     def poll(self) -> T:
         """Remove the item with the least load."""
@@ -115,17 +118,18 @@ class JavaQueue(Generic[T]):
         least, last = heap[0], heap.pop()
         if heap:
             self._sink(last)
-        return least
+        return least[1]
 
-    def _sink(self, item: T) -> None:
+    def _sink(self, entry: tuple[float, T]) -> None:
         """Let one sink from the top to where it belongs."""
-        heap, load, at = self._heap, self._load(item), 0
-        while (child := 2 * at + 1) < len(heap):
+        heap, load, at = self._heap, entry[0], 0
+        size = len(heap)
+        while (child := 2 * at + 1) < size:
             right = child + 1
-            if right < len(heap) and self._load(heap[child]) > self._load(heap[right]):
+            if right < size and heap[child][0] > heap[right][0]:
                 child = right
-            if load <= self._load(heap[child]):
+            if load <= heap[child][0]:
                 break
             heap[at] = heap[child]
             at = child
-        heap[at] = item
+        heap[at] = entry

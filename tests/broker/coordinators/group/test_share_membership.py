@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from tests.support.consumer_groups import image, topic_id
-from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
+from tests.support.group_world import GROUP, HOME, PARTITIONS, GroupWorld, run_groups
 from tests.support.within import within
+from txnsim.coordinators.group._share_membership import FORGOTTEN_AT_ONCE
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_group import LEFT
 from txnsim.group.sharing.share_group import ShareGroup
@@ -18,7 +19,8 @@ from txnsim.interbroker.share_state import (
     ShareKey,
     ShareStateSummary,
 )
-from txnsim.types import uuid_text
+from txnsim.runtime import turns
+from txnsim.types import partition_for, uuid_text
 
 E = ErrorCode
 ORDERS = topic_id("orders")
@@ -373,3 +375,39 @@ async def test_deleted_topics_are_forgotten(world: GroupWorld) -> None:
     assert len(world.log.batches) == written
     world.groups.topics_deleted({"orders": ORDERS})
     assert initialized(world) == []
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_very_many_groups_forget_a_deleted_topic_in_slices(
+    moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LOOKS", 1)
+    named = [name for name in map(str, range(1_000)) if partition_for(name, PARTITIONS) == HOME]
+    some = named[: 3 * FORGOTTEN_AT_ONCE]
+
+    def knowing(world: GroupWorld) -> int:
+        groups = [world.groups.find(name) for name in some]
+        return sum(bool(one.initialized) for one in groups if isinstance(one, ShareGroup))
+
+    async def main(world: GroupWorld) -> None:
+        for name in some:
+            await world.share("a", group_id=name)
+        await world.share("a", LEFT, group_id=some[-1])
+        await world.pass_ms(1)
+        assert knowing(world) == len(some)
+        written = len(world.log.batches)
+        world.groups.topics_deleted({"orders": ORDERS})
+        assert len(world.log.batches) == written + 1
+        assert knowing(world) == len(some) - FORGOTTEN_AT_ONCE
+        if moves:
+            world.unload()
+        else:
+            assert await world.groups.delete(some[-1]) is None
+        await world.pass_ms(1)
+        if moves:
+            assert len(world.log.batches) == written + 1
+        else:
+            assert knowing(world) == 0
+            assert isinstance(world.groups.find(some[-1]), Rejection)
+
+    run_groups(main)

@@ -7,6 +7,7 @@ import pytest
 from tests.support.consumer_groups import GROUP, NOW, image, parts, topic_id
 from tests.support.share_groups import ShareDriver
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.group._tally import NAMES_MAX
 from txnsim.group.commands import HeartbeatReply, TimerCancelled, TimerKind, session
 from txnsim.group.consumer_records import (
     DeletingTopic,
@@ -163,6 +164,18 @@ def test_a_full_group_takes_no_new_member() -> None:
         reason="The share group has reached its maximum capacity of 1 members.",
     )
     driver.told("a", 0, "t")
+
+
+def test_a_subscription_that_is_too_much_for_the_group_is_refused_and_leaves_nothing() -> None:
+    driver = ShareDriver()
+    most = tuple(str(number) for number in range(NAMES_MAX))
+    driver.told("m", 0, *most)
+    before = len(driver.log)
+    refused = driver.beat("n", 0, "t")
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.group_max_size_reached
+    assert len(driver.log) == before
+    driver.told("n", 0, *most)
 
 
 def test_who_leaves_takes_its_records_along() -> None:
