@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import Final
 
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, StateBatch
+
+
+class BackwardsBatchError(ValueError):
+    """A batch ends before it begins, and is not alone."""
 
 
 def combined(
@@ -23,16 +28,71 @@ def combined(
     are in the same state become one batch, unless there is only one batch to begin with.
 
     Raises:
-        ValueError: A batch ends before it begins, and it is not alone.
+        BackwardsBatchError: A batch ends before it begins, and it is not alone.
     """
-    left = [
+    known, left = _from(start_offset, batches), _from(start_offset, newer)
+    if len(known) + len(left) < 2:
+        return (*known, *left)
+    if _are_in_order(known) and _are_in_order(left):
+        return _merged(known, left)
+    return _swept([*known, *left])
+
+
+def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
+    return [
         batch
         if batch.first_offset >= start_offset
         else StateBatch(start_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
-        for batch in chain(batches, newer)
+        for batch in batches
         if start_offset == UNKNOWN_OFFSET or batch.last_offset >= start_offset
     ]
-    return tuple(left) if len(left) < 2 else _swept(left)
+
+
+def _are_in_order(batches: list[StateBatch]) -> bool:
+    """One behind the other, as a state has them and a leader sends them."""
+    end = None
+    for batch in batches:
+        first = batch.first_offset
+        if (end is not None and first <= end) or batch.last_offset < first:
+            return False
+        end = batch.last_offset
+    return True
+
+
+def _merged(known: list[StateBatch], newer: list[StateBatch]) -> tuple[StateBatch, ...]:
+    """Two sequences in order: there may be ten thousand of each, and most have equal bounds."""
+    found: list[StateBatch] = []
+    one, other = known[::-1], newer[::-1]
+    while one and other:
+        this, that = one[-1], other[-1]
+        if this.first_offset > that.first_offset:
+            one, other, this, that = other, one, that, this
+        if this.last_offset < that.first_offset:
+            _append(found, one.pop())
+        elif this.first_offset < that.first_offset:
+            one[-1:] = reversed(_cut(this, that.first_offset))
+        elif this.last_offset > that.last_offset:
+            one[-1:] = reversed(_cut(this, that.last_offset + 1))
+        elif this.last_offset < that.last_offset:
+            other[-1:] = reversed(_cut(that, this.last_offset + 1))
+        else:
+            _append(found, max(one.pop(), other.pop(), key=_WEIGHT))
+    for batch in reversed(one or other):
+        _append(found, batch)
+    return tuple(found)
+
+
+def _cut(batch: StateBatch, at: int) -> tuple[StateBatch, StateBatch]:
+    """The parts in front of an offset and from it on."""
+    state, count = batch.delivery_state, batch.delivery_count
+    return (
+        StateBatch(batch.first_offset, at - 1, state, count),
+        StateBatch(at, batch.last_offset, state, count),
+    )
+
+
+_WEIGHT: Final = attrgetter("delivery_count", "delivery_state")
+"""The higher one wins."""
 
 
 def _swept(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
@@ -50,28 +110,31 @@ def _swept(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
     since = 0
     for offset, here in groupby(ends, itemgetter(0)):
         if strongest and offset > since:
-            _append(found, since, offset - 1, strongest[0])
+            count, state = -strongest[0][0], -strongest[0][1]
+            _append(found, StateBatch(since, offset - 1, state, count))
         for _, change, weight in here:
             is_open[weight] += change
             if change > 0:
                 heappush(strongest, weight)
             elif is_open[weight] < 0:
-                raise ValueError(f"a batch ends at {offset} and begins behind that")
+                raise BackwardsBatchError(f"a batch ends at {offset} and begins behind that")
         while strongest and not is_open[strongest[0]]:
             heappop(strongest)
         since = offset
     return tuple(found)
 
 
-def _append(found: list[StateBatch], first: int, last: int, weight: tuple[int, int]) -> None:
-    count, state = -weight[0], -weight[1]
+def _append(found: list[StateBatch], batch: StateBatch) -> None:
+    """Lengthen the last batch where this one goes on in the same state."""
     if found:
         before = found[-1]
         if (
-            before.last_offset + 1 == first
-            and before.delivery_state == state
-            and before.delivery_count == count
+            before.last_offset + 1 == batch.first_offset
+            and before.delivery_state == batch.delivery_state
+            and before.delivery_count == batch.delivery_count
         ):
-            found[-1] = StateBatch(before.first_offset, last, state, count)
-            return
-    found.append(StateBatch(first, last, state, count))
+            batch = StateBatch(
+                before.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count
+            )
+            found.pop()
+    found.append(batch)

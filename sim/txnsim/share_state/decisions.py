@@ -26,7 +26,7 @@ from txnsim.interbroker.share_state import (
     ShareStateSummary,
     WriteShareState,
 )
-from txnsim.share_state._combining import combined
+from txnsim.share_state._combining import BackwardsBatchError, combined
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import Decision
@@ -153,7 +153,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
                 for batch in (*state.batches, *command.batches)
             ):
                 combined(state.batches, change.batches, start_offset=change.start_offset)
-        except ValueError:
+        except BackwardsBatchError:
             return Rejection(error=ErrorCode.unknown_server_error, reason=_TRIPPED)
         return Decision(records=(change,), reply=ShareStateError(key=key))
 

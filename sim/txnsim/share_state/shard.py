@@ -17,7 +17,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, ShareKey
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.share_state._combining import combined
+from txnsim.share_state._combining import BackwardsBatchError, combined
 from txnsim.share_state.log_format import decode_record
 from txnsim.share_state.records import ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.wire.batch import iter_batches, read_records
@@ -91,7 +91,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
                             if found is not None:
                                 self.apply(found, record_offset=record.offset)
                     yield header.records_count
-        except (CorruptBatchError, CorruptLogRecordError) as error:
+        except (CorruptBatchError, CorruptLogRecordError, BackwardsBatchError) as error:
             self.problem = str(error)
 
     # Upkeep

@@ -148,12 +148,6 @@ def _count(elements: int, position: int) -> None:
 def _compile(rows: EntityRows, kind: _Kind) -> Reader:
     name = rows.cls.__name__
     source = _Lines(kind, is_request=rows.cls.__module__.endswith(".request"))
-    source.names |= {
-        "Fault": DecodeFaultError,
-        "StructError": StructError,
-        "unpack_from": unpack_from,
-        "uvarint": read_uvarint,
-    }
     source.enter("def read(b, p, end):")
     _emit_message(source, rows, "o")
     source.line("return o, p")
@@ -197,6 +191,12 @@ class _Lines(Source):
 
     def __init__(self, kind: _Kind, *, is_request: bool = False) -> None:
         super().__init__()
+        self.names |= {
+            "Fault": DecodeFaultError,
+            "StructError": StructError,
+            "unpack_from": unpack_from,
+            "uvarint": read_uvarint,
+        }
         self.kind = kind
         self.is_request = is_request
 
@@ -352,7 +352,6 @@ def _emit_array(source: _Lines, row: FieldRow, target: str, *, flexible: bool) -
 def _value_reader(of: _Kind, row: FieldRow, *, flexible: bool) -> Reader:
     """A decoder of a single value, for array elements and tagged fields: it has no steps."""
     source = _Lines(_Kind.COUNTS if of is _Kind.STEPS else of)
-    source.names |= {"Fault": DecodeFaultError, "unpack_from": unpack_from, "uvarint": read_uvarint}
     source.enter("def read(b, p, end):")
     if row.kind in FIXED and not row.array:
         code, size = FIXED[row.kind]

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from txnsim.interbroker.share_state import StateBatch
 from txnsim.share_state._combining import combined
@@ -42,3 +44,54 @@ def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last: int) -> None
     assert combined((odd,), (), start_offset=-1) == (odd,)
     with pytest.raises(ValueError, match=f"ends at {last + 1}"):
         combined((odd,), (StateBatch(8, 9, 2, 1),), start_offset=-1)
+
+
+def in_order(rows: list[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
+    """Batches one behind the other: gap, length, state, count of each."""
+    found, at = [], 0
+    for gap, length, state, count in rows:
+        found.append(StateBatch(at + gap, at + gap + length - 1, state, count))
+        at += gap + length
+    return tuple(found)
+
+
+sequences = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(1, 4), st.sampled_from([0, 2, 4]), st.integers(1, 2)),
+    max_size=6,
+).map(in_order)
+
+
+def offset_by_offset(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
+    """The strongest at each offset, and neighbours that are alike as one."""
+    found: list[StateBatch] = []
+    for offset in range(40):
+        here = [one for one in batches if one.first_offset <= offset <= one.last_offset]
+        if not here:
+            continue
+        count, state = max((one.delivery_count, one.delivery_state) for one in here)
+        last = found[-1] if found else StateBatch(-2, -2, -1, -1)
+        if (last.last_offset, last.delivery_state, last.delivery_count) == (
+            offset - 1,
+            state,
+            count,
+        ):
+            found[-1] = StateBatch(last.first_offset, offset, state, count)
+        else:
+            found.append(StateBatch(offset, offset, state, count))
+    return tuple(found)
+
+
+@given(sequences, sequences, st.integers(-1, 6))
+def test_of_two_sequences_in_order_the_strongest_is_left_at_each_offset(
+    before: tuple[StateBatch, ...], newer: tuple[StateBatch, ...], start: int
+) -> None:
+    left = [
+        StateBatch(max(one.first_offset, start), one.last_offset, *state_of(one))
+        for one in (*before, *newer)
+        if one.last_offset >= start
+    ]
+    assert combined(before, newer, start_offset=start) == offset_by_offset(left)
+
+
+def state_of(batch: StateBatch) -> tuple[int, int]:
+    return batch.delivery_state, batch.delivery_count

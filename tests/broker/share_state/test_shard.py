@@ -152,3 +152,12 @@ def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
     assert list(broken.read([first, build_batch([Record()], timestamp_ms=NOW_MS)])) == [2]
     assert set(broken.states) == {A}
     assert broken.problem is not None
+
+
+def test_a_batch_of_states_that_ends_before_it_begins_ends_the_reading() -> None:
+    backwards, beside = StateBatch(9, 7, 0, 1), StateBatch(11, 12, 0, 1)
+    log = encode_batch([snapshot(A), update(A, backwards), update(A, beside)], now_ms=NOW_MS)
+    found = shard()
+    assert list(found.read([log])) == []
+    assert found.states[A].batches == (backwards,)
+    assert found.problem == "a batch ends at 8 and begins behind that"

@@ -6,18 +6,22 @@ import contextlib
 import json
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import crc32c
 
 from tests.broker.codec.golden.record import HERE
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, Violation
 from tests.fuzz.targets.batches import NOW_MS, sealed
 from tests.support import metadata_logs as metadata
+from tests.support.share_groups import ShareDriver
+from tests.support.streams_groups import StreamsDriver
 from txnsim.errors import BadInputError, ConfigError, CorruptLogRecordError
 from txnsim.group.log_format import decode_record as decode_group_record
+from txnsim.group.log_format import encode_record as encode_group_record
+from txnsim.group.records import GroupRecord
 from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
@@ -265,6 +269,27 @@ def _record_seeds() -> Iterator[bytes]:
     for line in (HERE / "group_records.jsonl").read_text().splitlines():
         record = json.loads(line)
         yield _joined(bytes.fromhex(record["key"]), bytes.fromhex(record["value"] or ""))
+    for written in (*_of_share_groups(), *_of_streams_groups()):
+        key, value = encode_group_record(written)
+        yield _joined(key, value or b"")
+
+
+def _of_share_groups() -> Sequence[GroupRecord]:
+    driver = ShareDriver()
+    driver.beat("m", 0, "t")
+    driver.initialized()
+    driver.beat("m", 1)
+    tombstones = driver.group.tombstones()
+    driver.beat("m", -1)
+    return (*driver.log, *tombstones)
+
+
+def _of_streams_groups() -> Sequence[GroupRecord]:
+    driver = StreamsDriver()
+    driver.join("m", endpoint=("h", 1), client_tags={"zone": "a"})
+    tombstones = driver.group.tombstones()
+    driver.send("m", -1)
+    return (*driver.log, *tombstones)
 
 
 def _play_record(data: bytes) -> None:
@@ -273,9 +298,15 @@ def _play_record(data: bytes) -> None:
         with contextlib.suppress(CorruptLogRecordError):
             decode_txn_record(key, content, rules=LATEST)
         with contextlib.suppress(CorruptLogRecordError):
-            decode_group_record(key, content)
+            _check_again(decode_group_record(key, content))
     chunk = build_batch([Record(key=key, value=value)], timestamp_ms=NOW_MS)
     read_log([chunk], rules=LATEST)
+
+
+def _check_again(record: GroupRecord | None) -> None:
+    """What was read is read again from what is written of it."""
+    if record is not None and decode_group_record(*encode_group_record(record)) != record:
+        raise Violation("what was read is written otherwise")
 
 
 TARGETS: Final = {

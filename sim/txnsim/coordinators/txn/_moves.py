@@ -481,7 +481,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         elif len(batch.owed) > FOLLOWED_AT_ONCE:
             self.queue.land(batch)
             following = self._follow_all(batch, sent, reply)
-            self.tasks.drive(following, settled, name="markers.outcomes")
+            self.tasks.drive(following, settled, name="txn.outcomes")
             return
         else:
             outcomes = self.queue.on_reply(batch, reply)

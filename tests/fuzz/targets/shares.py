@@ -1,0 +1,276 @@
+"""Share groups: members, the records that they share, and states at the share coordinator."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from typing import Any, Final
+
+from tests.broker.codec.golden.record import HERE
+from tests.fuzz.target import Target, Violation
+from tests.fuzz.targets.batches import NOW_MS
+from tests.support.consumer_groups import image, topic_id
+from tests.support.share_groups import ShareDriver, state_of
+from tests.support.share_walks import Player, Walk
+from txnsim.errors import CorruptLogRecordError, Rejection
+from txnsim.group._topics_hash import topics_hash
+from txnsim.group.sharing.share_topics import topics_gone
+from txnsim.interbroker.share_state import (
+    DeleteShareState,
+    InitializeShareState,
+    ReadShareState,
+    ShareKey,
+    StateBatch,
+    WriteShareState,
+)
+from txnsim.share_state._combining import combined
+from txnsim.share_state.decisions import Deciding
+from txnsim.share_state.log_format import decode_record, encode_record
+from txnsim.share_state.shard import ShareStateShard
+from txnsim.types import uuid_text
+from txnsim.wire.batch import Record, build_batch
+
+NAMES: Final = ("a", "b", "c", "gone")
+_MEMBERS: Final = 4
+_SIZES: Final = (1, 2, 3)
+
+
+def _steps(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """(act, number, detail) of each step."""
+    for at in range(0, len(data) - 1, 2):
+        yield data[at] // _MEMBERS, data[at] % _MEMBERS, data[at + 1]
+
+
+# Members
+
+
+def _play_members(data: bytes) -> None:
+    driver = ShareDriver(image(a=1, b=3, c=4), max_size=_MEMBERS - 1)
+    for act, number, detail in _steps(data):
+        member_id = f"m{number}"
+        member = driver.group.members.get(member_id)
+        epoch = 0 if member is None else member.member_epoch
+        names = [name for bit, name in enumerate(NAMES) if detail >> bit & 1]
+        match act % 7:
+            case 0:
+                driver.beat(member_id, 0, *names)
+            case 1:
+                driver.beat(member_id, epoch - (detail >> 4 & 1), *names)
+            case 2:
+                driver.beat(member_id, -1)
+            case 3:
+                driver.take(driver.protocol.too_late(driver.group, member_id, image=driver.image))
+            case 4 if driver.asked:
+                driver.initialized() if detail & 1 else driver.refused()
+            case 5:
+                _change_topics(driver, detail)
+            case _:
+                driver.now_ms += detail * 1_000
+        _check_members(driver)
+    again = driver.reloaded().groups.get(driver.group.group_id)
+    if again is not None and state_of(again) != state_of(driver.group):
+        raise Violation("the log makes another group")
+
+
+def _change_topics(driver: ShareDriver, detail: int) -> None:
+    """One grows or comes, or one is deleted."""
+    name = NAMES[detail % len(NAMES)]
+    sizes = {each.name: len(each.partitions) for each in driver.image.topics.values()}
+    if detail & 64:
+        sizes.pop(name, None)
+        gone = frozenset({topic_id(name)})
+        driver.write(topics_gone(driver.group, gone, now_ms=driver.now_ms))
+    else:
+        sizes[name] = sizes.get(name, 0) + 1
+    driver.image = image(driver.image.offset + 1, **sizes)
+
+
+def _check_members(driver: ShareDriver) -> None:
+    group = driver.group
+    consumed = {name for each in group.members.values() for name in each.topic_names}
+    if any(group.is_subscribed(name) != (name in consumed) for name in NAMES):
+        raise Violation("topics are counted that nobody consumes, or the other way round")
+    if group.tally.topics_hash(driver.image) != topics_hash(consumed, driver.image):
+        raise Violation("the hash is not that of the topics consumed")
+    if len(group.members) >= _MEMBERS:
+        raise Violation("the group has more members than it may have")
+
+
+# Records of a share partition
+
+
+class _Drawn(random.Random):
+    """Choices that an input makes; the first ones once it is used up."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(0)
+        self._data = iter(data)
+
+    def random(self) -> float:
+        """The next byte, of 256."""
+        return next(self._data, 0) / 256
+
+
+def _play_records(data: bytes) -> None:
+    player = Player()
+    walk = Walk(0, player)
+    walk.random = _Drawn(data)
+    for line in walk.lines():
+        player.play(line)
+        _check_records(player)
+
+
+def _check_records(player: Player) -> None:
+    partition = player.partition
+    ranges = [(one.first_offset, one.last_offset) for one in partition.in_flight()]
+    if any(first > last for first, last in ranges):
+        raise Violation("a range ends before it begins")
+    if any(one[1] >= other[0] for one, other in itertools.pairwise(ranges)):
+        raise Violation("a record is there twice")
+    if not partition.start_offset <= partition.next_fetch_offset() <= partition.end_offset + 1:
+        raise Violation("the next fetch begins elsewhere than in the records and behind them")
+    if partition.delivery_complete_count < 0:
+        raise Violation("fewer deliveries than none are complete")
+
+
+# The share coordinator
+
+
+def _keys() -> tuple[ShareKey, ...]:
+    text = uuid_text(topic_id("a"))
+    return tuple(ShareKey("g", text, partition) for partition in (0, 1, -1))
+
+
+_KEYS: Final = _keys()
+
+
+def _play_states(data: bytes) -> None:
+    shard = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
+    deciding = Deciding(shard=shard, count=lambda _: 2, now_ms=NOW_MS)
+    log: list[tuple[bytes, bytes | None]] = []
+    steps = iter(data)
+    for step in steps:
+        decided = _decided(deciding, step, steps)
+        if isinstance(decided, Rejection):
+            continue
+        for record in decided.records:
+            key, value = encode_record(record)
+            if decode_record(key, value) != record:
+                raise Violation("what is written is not read back")
+            shard.apply(record, record_offset=len(log))
+            log.append((key, value))
+    again = ShareStateShard(partition=0, coordinator_epoch=0, updates_per_snapshot=2)
+    records = [Record(key=key, value=value) for key, value in log]
+    if records:
+        list(again.read([build_batch(records, timestamp_ms=NOW_MS)]))
+    if (again.states, again.leader_epochs) != (shard.states, shard.leader_epochs):
+        raise Violation("the log makes other states")
+
+
+def _decided(deciding: Deciding, step: int, more: Iterator[int]) -> Any:
+    key = _KEYS[step // 8 % len(_KEYS)]
+    epoch, start = next(more, 0) % 4 - 1, next(more, 0) % 16 - 1
+    match step % 8:
+        case 0 | 1:
+            return deciding.initialize(
+                InitializeShareState(key=key, state_epoch=epoch, start_offset=start)
+            )
+        case 2:
+            return deciding.read(ReadShareState(key=key, leader_epoch=epoch))
+        case 3:
+            return deciding.delete(DeleteShareState(key=key))
+        case 4:
+            return deciding.summarize(ReadShareState(key=key))
+    batches = tuple(_batch(more) for _ in range(next(more, 0) % 6))
+    _check_combined(deciding.shard, key, batches, start)
+    return deciding.write(
+        WriteShareState(
+            key=key,
+            state_epoch=epoch,
+            leader_epoch=epoch,
+            start_offset=start,
+            delivery_complete_count=start,
+            batches=batches,
+        )
+    )
+
+
+def _batch(more: Iterator[int]) -> StateBatch:
+    first, size, state = next(more, 0) % 16, next(more, 0) % 8 - 1, next(more, 0)
+    return StateBatch(first, first + size, state % 5, state // 5 % 3)
+
+
+def _check_combined(
+    shard: ShareStateShard, key: ShareKey, newer: tuple[StateBatch, ...], start: int
+) -> None:
+    """Offset by offset the strongest of all batches; no neighbours alike."""
+    state = shard.states.get(key)
+    old = () if state is None else state.batches
+    if len(old) + len(newer) < 2 or any(
+        one.last_offset < one.first_offset for one in (*old, *newer)
+    ):
+        return
+    found = combined(old, newer, start_offset=start)
+    if len(found) > 1 and found != combined((), found, start_offset=start):
+        raise Violation("what is combined can be combined once more")
+    for offset in range(max(start, 0), 24):
+        here = [
+            (one.delivery_count, one.delivery_state)
+            for one in (*old, *newer)
+            if one.first_offset <= offset <= one.last_offset
+        ]
+        told = [
+            (one.delivery_count, one.delivery_state)
+            for one in found
+            if one.first_offset <= offset <= one.last_offset
+        ]
+        if told != sorted(here)[-1:]:
+            raise Violation(f"at {offset} stands {told}, not the strongest of {here}")
+
+
+def _play_record(data: bytes) -> None:
+    size = int.from_bytes(data[:2], "big")
+    key, value = data[2 : 2 + size], data[2 + size :]
+    for content in (value, None):
+        with contextlib.suppress(CorruptLogRecordError):
+            record = decode_record(key, content)
+            if record is not None and decode_record(*encode_record(record)) != record:
+                raise Violation("what was read is written otherwise")
+    shard = ShareStateShard(partition=0, coordinator_epoch=0)
+    list(shard.read([build_batch([Record(key=key, value=value)], timestamp_ms=NOW_MS)] * 2))
+
+
+def _record_seeds() -> Iterator[bytes]:
+    for line in (HERE / "share_state.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if "key" not in record:
+            continue
+        key, value = bytes.fromhex(record["key"]), bytes.fromhex(record["value"] or "")
+        yield len(key).to_bytes(2, "big") + key + value
+
+
+def _member_seeds() -> Iterator[bytes]:
+    yield bytes((0, 7, 16, 1, 4, 7, 1, 3, 16, 0, 20, 2, 4, 7, 8, 0, 12, 0))
+    yield bytes((0, 15, 20, 3, 16, 1, 5, 1, 20, 67, 4, 0, 12, 1, 13, 1))
+
+
+def _walk_seeds() -> Iterator[bytes]:
+    for number in range(8):
+        yield random.Random(number).randbytes(400)
+
+
+def _state_seeds() -> Iterator[bytes]:
+    yield bytes((0, 1, 1, 5, 1, 1, 2, 0, 4, 6, 4, 4, 5, 5, 1, 2, 1, 2, 3, 6, 2, 2, 0, 4, 1, 1))
+    for number in range(4):
+        yield random.Random(number).randbytes(100)
+
+
+TARGETS: Final = {
+    "share-groups": Target(play=_play_members, seeds=_member_seeds, length_max=128),
+    "share-partitions": Target(play=_play_records, seeds=_walk_seeds, length_max=512),
+    "share-states": Target(play=_play_states, seeds=_state_seeds, length_max=256),
+    "share-logs": Target(play=_play_record, seeds=_record_seeds, length_max=1024),
+}
