@@ -18,6 +18,7 @@ from tests.attacks import (
     share_groups,
     shares,
     streams,
+    telemetry,
     topics,
     unknown_clients,
     walks,
@@ -41,6 +42,7 @@ _MODULES: Final = (
     share_groups,
     shares,
     streams,
+    telemetry,
 )
 
 ATTACKS: Final[dict[str, Attack]] = {

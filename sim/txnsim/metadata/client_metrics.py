@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +37,19 @@ EXPIRY_INTERVALS: Final = 3
 """A client instance is forgotten after this number of push intervals, and not before ``EXPIRY_MS``.
 """
 ALL: Final = "*"
+NAMES_MAX: Final = 20_000
+CHARACTERS_MAX: Final = 200_000
+"""Of the names that a client is asked for, together: the client is asked for all metrics instead of
+more of them.
+"""
+WEIGHT: Final = 64
+"""Of a subscription that is held against a client: it may have six expressions to be compiled."""
+
+DEVIATIONS: Final = (
+    "A client whose subscriptions name more than 20,000 metrics, or names of 200,000 characters in "
+    "all, is asked for all metrics.",
+)
+
 
 _INTERVAL_MS: Final = int(CLIENT_METRICS_CONFIGS["interval.ms"].default)
 _NEVER_MS: Final = -(2**62)
@@ -151,11 +164,13 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         subscriptions: Mapping[str, Configs],
         *,
         now_ms: int,
-    ) -> Wanted | Rejection:
-        """The metrics that a client has to push; a client without an id gets one."""
+    ) -> Generator[int, None, Wanted | Rejection]:
+        """The metrics that a client has to push; a client without an id gets one. It yields what
+        each step has weighed.
+        """
         if instance_id is None or not instance_id.int:
             instance_id = self.new_id()
-        instance = self._instance(instance_id, client, subscriptions, now_ms)
+        instance = yield from self._instance(instance_id, client, subscriptions, now_ms)
         if not instance.may_get(now_ms) and instance.last_error not in _FORGIVEN:
             return _too_early(instance_id)
         instance.last_error = ErrorCode.none
@@ -168,9 +183,9 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         subscriptions: Mapping[str, Configs],
         *,
         now_ms: int,
-    ) -> Rejection | None:
+    ) -> Generator[int, None, Rejection | None]:
         """Accept a client's push; the error if refused."""
-        refused = self._push(push, client, subscriptions, now_ms)
+        refused = yield from self._push(push, client, subscriptions, now_ms)
         error = ErrorCode.none if refused is None else refused.error
         self.pushes[error] = self.pushes.get(error, 0) + 1
         return refused
@@ -189,11 +204,11 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         client: TelemetryClient,
         subscriptions: Mapping[str, Configs],
         now_ms: int,
-    ) -> Rejection | None:
+    ) -> Generator[int, None, Rejection | None]:
         instance_id = push.instance_id
         if instance_id is None or instance_id in _RESERVED:
             return invalid_request(f"{instance_id} is no client instance")
-        instance = self._instance(instance_id, client, subscriptions, now_ms)
+        instance = yield from self._instance(instance_id, client, subscriptions, now_ms)
         refused = self._refusal(instance, push, now_ms)
         instance.has_ended = push.is_last
         if refused is None and push.metrics:
@@ -242,7 +257,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         client: TelemetryClient,
         subscriptions: Mapping[str, Configs],
         now_ms: int,
-    ) -> _Instance:
+    ) -> Generator[int, None, _Instance]:
         """The instance; a new one where the subscriptions have changed."""
         known = self._instances.get(instance_id)
         if known is not None and known.expires_ms <= now_ms:
@@ -250,7 +265,8 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         if known is None or known.subscriptions != subscriptions:
             # The first request of an instance settles its attributes.
             who = client if known is None else known.client
-            known = _Instance(wanted_of(instance_id, who, subscriptions), who, subscriptions)
+            wanted = yield from wanted_of(instance_id, who, subscriptions)
+            known = _Instance(wanted, who, subscriptions)
             self._instances[instance_id] = known
             self._by_connection[client.connection] = instance_id
         self._instances.move_to_end(instance_id)
@@ -262,14 +278,25 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 
 def wanted_of(
     instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Configs]
-) -> Wanted:
-    """What all subscriptions together want of a client
+) -> Generator[int, None, Wanted]:
+    """What all subscriptions together want of a client; it yields the weight of each
     (ClientMetricsManager.createClientInstance).
     """
     attributes = client.attributes(instance_id)
-    mine = [one for one in map(subscription, subscriptions.values()) if _matches(one, attributes)]
-    interval_ms = min([_INTERVAL_MS, *(one.interval_ms for one in mine)])
-    names = dict.fromkeys(name for one in mine for name in _hashed(one.metrics))
+    interval_ms = _INTERVAL_MS
+    names: dict[str, None] = {}
+    characters = 0
+    for configs in subscriptions.values():
+        one = subscription(configs)
+        if _matches(one, attributes):
+            interval_ms = min(interval_ms, one.interval_ms)
+            for name in _hashed(one.metrics) if ALL not in names else ():
+                if name not in names:
+                    names[name] = None
+                    characters += len(name)
+            if len(names) > NAMES_MAX or characters > CHARACTERS_MAX:
+                names = {ALL: None}
+        yield WEIGHT + len(one.metrics)
     metrics = (ALL,) if ALL in names else tuple(_hashed(names))
     return Wanted(
         instance_id=instance_id,

@@ -11,8 +11,12 @@ import pytest
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.client_metrics import (
+    ALL,
+    CHARACTERS_MAX,
     EXPIRY_MS,
     INSTANCES_MAX,
+    NAMES_MAX,
+    WEIGHT,
     ClientMetrics,
     Push,
     TelemetryClient,
@@ -25,6 +29,7 @@ from txnsim.metadata.client_metrics_configs import (
     subscription,
 )
 from txnsim.metadata.config_keys import ConfigSource
+from txnsim.wire.codec import at_once
 from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
 
 E = ErrorCode
@@ -54,8 +59,8 @@ class Asker:
         self.subscription_id = 0
 
     def get(self) -> ErrorCode:
-        found = self.metrics.get(
-            self.instance_id, self.client, self.subscriptions, now_ms=self.now_ms
+        found = at_once(
+            self.metrics.get(self.instance_id, self.client, self.subscriptions, now_ms=self.now_ms)
         )
         if not isinstance(found, Wanted):
             return found.error
@@ -73,13 +78,21 @@ class Asker:
             compression=kind,
             metrics=metrics,
         )
-        found = self.metrics.push(push, self.client, self.subscriptions, now_ms=self.now_ms)
+        found = at_once(
+            self.metrics.push(push, self.client, self.subscriptions, now_ms=self.now_ms)
+        )
         return E.none if found is None else found.error
 
 
 def metrics_of(max_bytes: int = 100) -> ClientMetrics:
     numbers = count(7)
     return ClientMetrics(max_bytes=max_bytes, new_id=lambda: uuid.UUID(int=next(numbers)))
+
+
+def wanted(
+    instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Mapping[str, str]]
+) -> Wanted:
+    return at_once(wanted_of(instance_id, client, subscriptions))
 
 
 @pytest.fixture
@@ -106,22 +119,36 @@ def asker() -> Asker:
 def test_subscriptions_together_say_what_is_wanted(
     subscriptions: Mapping[str, Mapping[str, str]], metrics: tuple[str, ...], subscription_id: int
 ) -> None:
-    wanted = wanted_of(uuid.UUID(int=0xFACADE_001E), CLIENT, subscriptions)
-    assert (wanted.metrics, wanted.subscription_id) == (metrics, subscription_id)
+    found = wanted(uuid.UUID(int=0xFACADE_001E), CLIENT, subscriptions)
+    assert (found.metrics, found.subscription_id) == (metrics, subscription_id)
 
 
 def test_names_are_in_the_order_of_a_java_hash_set() -> None:
     names = [f"org.apache.kafka.{word}.{number}." for word in "ab" for number in range(9)]
-    wanted = wanted_of(uuid.UUID(int=0xFACADE_001E), CLIENT, {"one": {"metrics": ",".join(names)}})
+    found = wanted(uuid.UUID(int=0xFACADE_001E), CLIENT, {"one": {"metrics": ",".join(names)}})
     # As Apache Kafka 4.3.1 answered.
     order = "a4 b3 a5 b4 a2 b1 a3 b2 a8 b7 b8 a6 b5 a7 b6 a0 a1 b0"
-    assert wanted.metrics == tuple(f"org.apache.kafka.{one[0]}.{one[1]}." for one in order.split())
-    assert wanted.subscription_id == 1639323552
+    assert found.metrics == tuple(f"org.apache.kafka.{one[0]}.{one[1]}." for one in order.split())
+    assert found.subscription_id == 1639323552
+
+
+@pytest.mark.parametrize("length", [1, CHARACTERS_MAX // NAMES_MAX + 1])
+def test_who_would_be_asked_for_too_much_is_asked_for_all(length: int) -> None:
+    names = [f"{number:0{length}}" for number in range(NAMES_MAX + (length == 1))]
+    many = {f"{at}": {"metrics": ",".join(names[at::10])} for at in range(10)}
+    assert wanted(ID, CLIENT, many).metrics == (ALL,)
+    fewer = {f"{at}": {"metrics": ",".join(names[at:9_000:10])} for at in range(10)}
+    assert set(wanted(ID, CLIENT, fewer).metrics) == set(names[:9_000])
+
+
+def test_each_subscription_is_a_step() -> None:
+    many = {f"{at}": {"metrics": "a.,b."} for at in range(3)}
+    assert list(wanted_of(ID, CLIENT, many)) == [WEIGHT + 2] * 3
 
 
 def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
     ids = {
-        wanted_of(uuid.UUID(int=number << 64 | number * 77), CLIENT, NOTHING).subscription_id
+        wanted(uuid.UUID(int=number << 64 | number * 77), CLIENT, NOTHING).subscription_id
         for number in range(0, 1 << 32, 1 << 27)
     }
     assert len(ids) > 1
@@ -137,7 +164,7 @@ def test_the_shortest_interval_counts_and_none_is_longer_than_the_default() -> N
         ({"a": long}, INTERVAL_MS),
         ({"a": long, "b": short}, 20_000),
     ):
-        assert wanted_of(ID, CLIENT, subscriptions).interval_ms == expected_ms
+        assert wanted(ID, CLIENT, subscriptions).interval_ms == expected_ms
 
 
 @pytest.mark.parametrize(
@@ -154,26 +181,26 @@ def test_the_shortest_interval_counts_and_none_is_longer_than_the_default() -> N
     ],
 )
 def test_a_subscription_chooses_by_what_is_known_of_a_client(match: str, is_chosen: bool) -> None:
-    wanted = wanted_of(ID, CLIENT, {"one": {"metrics": "yes", "match": match}})
-    assert (wanted.metrics == ("yes",)) is is_chosen
+    found = wanted(ID, CLIENT, {"one": {"metrics": "yes", "match": match}})
+    assert (found.metrics == ("yes",)) is is_chosen
 
 
 def test_no_expression_takes_long_over_a_name() -> None:
     client = msgspec.structs.replace(CLIENT, client_id="a" * 5_000)
     subscriptions = {"one": {"metrics": "yes", "match": "client_id=(a+)+b"}}
-    assert wanted_of(ID, client, subscriptions).metrics == ()
+    assert wanted(ID, client, subscriptions).metrics == ()
 
 
 def test_a_client_whose_name_is_no_name_is_not_chosen() -> None:
     client = msgspec.structs.replace(CLIENT, client_id="a" * 1_000_000)
     subscriptions = {"one": {"metrics": "yes", "match": "client_id=[a-z]+"}}
-    assert wanted_of(ID, client, subscriptions).metrics == ()
+    assert wanted(ID, client, subscriptions).metrics == ()
 
 
 def test_what_is_not_known_of_a_client_matches_nothing() -> None:
     nameless = msgspec.structs.replace(CLIENT, software_name=None)
     subscriptions = {"one": {"metrics": "yes", "match": "client_software_name=.*"}}
-    assert wanted_of(ID, nameless, subscriptions).metrics == ()
+    assert wanted(ID, nameless, subscriptions).metrics == ()
 
 
 # GetTelemetrySubscriptions

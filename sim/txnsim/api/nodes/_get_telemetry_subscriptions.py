@@ -7,12 +7,16 @@ counterpart: ClientMetricsManager.processGetTelemetrySubscriptionRequest.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from txnsim.api.request import NO_THROTTLE, Reply, Request, at_top
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.metadata.client_metrics import ACCEPTED, TelemetryClient
+from txnsim.metadata.client_metrics import ACCEPTED, WEIGHT, TelemetryClient
+from txnsim.wire.codec import at_once
+
+T = TypeVar("T")
 
 KEY: Final = 71
 
@@ -30,11 +34,14 @@ refuse = at_top(
 async def handle(request: Request) -> Reply:
     """Answer which metrics a client has to push."""
     broker = request.broker
-    wanted = broker.client_metrics.get(
-        request.message.client_instance_id,
-        client_of(request),
-        broker.image.client_metrics,
-        now_ms=broker.environment.clock.monotonic_ms(),
+    wanted = await settled(
+        request,
+        broker.client_metrics.get(
+            request.message.client_instance_id,
+            client_of(request),
+            broker.image.client_metrics,
+            now_ms=broker.environment.clock.monotonic_ms(),
+        ),
     )
     if isinstance(wanted, Rejection):
         return refuse(request, wanted.error)
@@ -48,6 +55,15 @@ async def handle(request: Request) -> Reply:
         delta_temporality=True,
         requested_metrics=wanted.metrics,
     )
+
+
+async def settled(request: Request, steps: Generator[int, None, T]) -> T:
+    """What steps come to. Many subscriptions have breaks; who has gone meanwhile is not noted."""
+    request.expect(WEIGHT * len(request.broker.image.client_metrics))
+    if request.pace is None:
+        return at_once(steps)
+    request.pace.is_wanted = request.link.is_open
+    return await request.pace.run(steps)
 
 
 def client_of(request: Request) -> TelemetryClient:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.nodes._get_telemetry_subscriptions import client_of
+from txnsim.api.nodes._get_telemetry_subscriptions import client_of, settled
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 from txnsim.metadata.client_metrics import Push
@@ -26,16 +26,20 @@ DEVIATIONS: Final = (
 async def handle(request: Request) -> Reply:
     """Take the pushed metrics."""
     broker, message = request.broker, request.message
-    refused = broker.client_metrics.push(
-        Push(
-            instance_id=message.client_instance_id,
-            subscription_id=message.subscription_id,
-            is_last=message.terminating,
-            compression=message.compression_type,
-            metrics=bytes(message.metrics),
+    push = Push(
+        instance_id=message.client_instance_id,
+        subscription_id=message.subscription_id,
+        is_last=message.terminating,
+        compression=message.compression_type,
+        metrics=bytes(message.metrics),
+    )
+    refused = await settled(
+        request,
+        broker.client_metrics.push(
+            push,
+            client_of(request),
+            broker.image.client_metrics,
+            now_ms=broker.environment.clock.monotonic_ms(),
         ),
-        client_of(request),
-        broker.image.client_metrics,
-        now_ms=broker.environment.clock.monotonic_ms(),
     )
     return request.answer(error_code=ErrorCode.none if refused is None else refused.error)

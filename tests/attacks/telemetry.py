@@ -1,0 +1,41 @@
+"""Subscriptions of client metrics by the thousand, and clients that are held against them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from tests.attacks.sending import asked, request
+from tests.attacks.target import Attack, Target
+
+SERVE: Final = (
+    *("--brokers", "1"),
+    *("--config", str(Path(__file__).with_name("telemetry.yaml"))),
+)
+SUBSCRIPTIONS: Final = 5_000
+CLIENTS: Final = 20
+_ALTER, _GET = 44, 71
+
+
+def subscriptions(target: Target) -> int:
+    """Twenty clients are held against 10,000 subscriptions of client metrics."""
+    sent = 0
+    for start in range(0, 2 * SUBSCRIPTIONS, SUBSCRIPTIONS):
+        resources = [_subscription(number) for number in range(start, start + SUBSCRIPTIONS)]
+        sent += asked(target, [request(_ALTER, 1, resources=resources, validate_only=False)])
+    target.is_made()
+    clients = [UUID(int=number + 100) for number in range(CLIENTS)]
+    return sent + asked(target, [request(_GET, 0, client_instance_id=one) for one in clients])
+
+
+def _subscription(number: int) -> dict[str, Any]:
+    values = {
+        "metrics": ",".join(f"metric.{number}.{at}" for at in range(3)),
+        "match": f"client_id=(attack|{number}|[a-z])+",
+    }
+    configs = [{"name": key, "config_operation": 0, "value": it} for key, it in values.items()]
+    return {"resource_type": 16, "resource_name": f"s{number}", "configs": configs}
+
+
+ATTACKS: Final = (Attack("telemetry-subscriptions", subscriptions, serve=SERVE),)
