@@ -91,6 +91,10 @@ def test_from_the_address_to_a_hang_its_reason_and_its_repair(
     )
     # Why verification prevents it stood in a step that never happens.
     me.sees("How to prevent it: compare", ".story")
+    # What to do on a cluster of one's own stood nowhere.
+    me.sees("PartitionsWithLateTransactionsCount", "#at-work")
+    me.sees("abort --topic orders --partition 0 --start-offset 1", "#at-work")
+    me.sees("raise transaction.version to 2", "#at-work")
     # What the button had done was nowhere told.
     me.sees("The ABORT marker is written", ".story")
     # What a marker is to readers stood nowhere. That others' records wait too was not seen.

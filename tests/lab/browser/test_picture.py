@@ -104,12 +104,16 @@ def test_presented_no_text_is_too_small_for_the_back_row(
         unfolded=False,
     )
     opened(page, "z01", "V-")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.wait_for_selector("#repair")
+    page.screenshot(path=PICTURES / f"story-{theme}.png")  # README's (sheet.py)
+    page.set_viewport_size({"width": 1920, "height": 1080})
     page.click("#present")
     sizes = page.evaluate(SIZES)
     assert len(sizes) > 20
     assert {text: px for text, px in sizes.items() if px < 22} == {}
     assert page.evaluate(WHOLE)
-    PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"presented-{theme}.png")
     page.wait_for_function("() => location.hash.includes('present=1')")
 

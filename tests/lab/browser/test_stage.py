@@ -215,14 +215,24 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     mine, theirs = page.locator(".side").all()
     mine.locator(".agreement.hanging").wait_for()
     assert "No transaction is open." in theirs.locator(".agreement").first.inner_text()
+    # Both are drawn: the late record is in one log, and is refused by the other.
+    assert mine.locator(".drawn .batch.hanging").count() == 1
+    assert theirs.locator(".drawn .flight.record.refused").count() == 1
+    assert theirs.locator(".drawn .batch.hanging").count() == 0
     # One cursor: the other run is as far in the same step of the story.
-    page.get_by_role("button", name="It sends a record.").click()
+    for _ in range(3):
+        page.click("#step-back")
+    page.wait_for_selector(".compare .says:has-text('Step 3 of 9 · It sends a record.')")
     held = "It has app/1 open"
     for side in (mine, theirs):
         side.locator(f".belief:has-text('{held}')").wait_for()
     page.wait_for_function("() => location.hash.includes('with=TV2')")
     page.reload()
     page.wait_for_selector("#difference")
+    bottoms = "(all) => all.map((one) => one.getBoundingClientRect().bottom)"
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.wait_for_selector(".side .drawn")
+    assert max(page.locator(".side .drawn").evaluate_all(bottoms)) < 680  # both pictures are in sight
     page.click("#compare-end")
     page.locator(".side").first.wait_for(state="detached")
 

@@ -3,6 +3,7 @@
 // first step at which they differ, in one sentence.
 
 import { otherwise } from "./agreement.js";
+import { LOGS_MAX, pictureOf } from "./picture.js";
 import { SHOWN_MAX, TXN_APIS, coordinated, idsOf, isOwnerless, messages, partitionsOf, stepAt } from "./stage.js";
 import { asked, events, notes, stateAt, within } from "./store.js";
 import { nameOf, tape } from "./tape.js";
@@ -46,13 +47,15 @@ export function besides({ book, rows }, index) {
 }
 
 /** What a trace shows at an index, as plain values; `open` is what the server says of it, and `sayings` makes sentences
- *  of that for partitions and transactional ids. */
-export const picture = (book, index, open, sayings) => within(book, () => {
+ *  of that for partitions and transactional ids. `like` is the side whose transactional id is drawn here, too. */
+export const picture = (book, index, open, sayings, like = null) => within(book, () => {
   const now = stateAt(index);
   const ids = idsOf(now, open).slice(0, SHOWN_MAX);
   const tps = partitionsOf(now, open).slice(0, SHOWN_MAX);
+  const id = ids.includes(like?.id) ? like.id : (open.find((one) => ids.includes(one.transactional_id))?.transactional_id ?? ids[0]);
   return {
-    index, now, open,
+    index, now, open, id,
+    drawn: pictureOf({ now, index, open }, id, tps.slice(0, LOGS_MAX)),
     said: sayings(now, tps, ids, open, index),
     ids: ids.map((id) => coordinated(now, id, index)),
     logs: tps.map((tp) => ({ tp, log: now.logs[tp], of: tape(tp, index, now.logs[tp].lso) })),

@@ -7,8 +7,9 @@ import { at, count, events, go, live, notes, said, source } from "./store.js";
 
 export const SPEEDS = [0.5, 1, 2, 4];
 const PAUSE_MS = 700;
-/** A step of a story is to be read. */
-export const STEP_MS = 2500;
+/** A step of a story is seen, and its sentence read: some 200 words a minute. */
+const SEEN_MS = 2000, LETTER_MS = 50;
+export const readMs = (sentence) => SEEN_MS + LETTER_MS * sentence.length;
 /** Kinds that tell something; a sentence of the story is one. */
 const MATTERS = new Set([
   "note", "client.call", "client.deliver", "txn.complete", "txn.append", "log.append", "log.reject", "log.truncate", "marker.owed",
@@ -55,8 +56,19 @@ function on() {
   if (next >= end) playing.value = false;
 }
 
+function pauseMs() {
+  const step = stepAt(at.peek());
+  return step ? readMs(events[step.from].d.text) : PAUSE_MS;
+}
+
 let timer = 0;
+function rest() {
+  timer = setTimeout(() => {
+    on();
+    if (playing.peek()) rest();
+  }, pauseMs() / speed.peek());
+}
 effect(() => {
-  clearInterval(timer);
-  if (playing.value) timer = setInterval(on, (notes().length ? STEP_MS : PAUSE_MS) / speed.value);
+  clearTimeout(timer);
+  if (playing.value && speed.value) rest();
 });

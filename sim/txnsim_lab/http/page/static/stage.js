@@ -190,6 +190,7 @@ function sentOf(event) {
 function lately(index, waiting) {
   const from = Math.max(stepAt(index)?.from ?? index - JUST_NOW, index - STEP_MAX);
   const answers = new Map();
+  const refused = new Map(); // requests by the event of their arrival
   const some = [];
   const add = (one, how, said = sentOf(one), key = one.i) => {
     some.push({ ...sides(one), key, how, label: labelOf(one), said, rule: null, since: one, like: likeOf(one) });
@@ -199,15 +200,19 @@ function lately(index, waiting) {
     const { k, d } = one;
     if (k === "fault.release" && one.p.length) {
       const hold = holdOf(one.p[0]);
-      if (hold && !waiting.has(hold.i)) add(hold, "released", sentOf(hold), one.i);
-      if (hold) waiting.add(received(hold)?.i);
+      const request = hold && received(hold);
+      const error = refused.get(request?.i);
+      if (hold && !waiting.has(hold.i)) add(hold, error ? "refused" : "released", error ?? sentOf(hold), one.i);
+      waiting.add(request?.i);
     } else if (k === "msg.drop" || k === "msg.dup") {
       for (const cause of chainOf(one)) if (cause.k === "msg.recv" || cause.k === "fault.hit") waiting.add(holdOf(cause.i)?.i ?? cause.i);
       add(one, k === "msg.drop" ? "lost" : "doubled");
     } else if (k === "marker.cancelled" && d.tp) {
       some.push({ key: one.i, how: "cancelled", from: `coordinator of ${idOf(one.tx)}`, to: d.tp, label: `${d.committed ? "COMMIT" : "ABORT"} marker`, said: d.reason, rule: null, since: one, like: { point: "peer.request", api: "WriteTxnMarkers" } });
-    } else if (k === "msg.send" && d.response) answers.set(`${d.peer} ${d.correlation}`, d.error);
-    else if (k === "marker.written") {
+    } else if (k === "msg.send" && d.response) {
+      answers.set(`${d.peer} ${d.correlation}`, d.error);
+      if (d.error && d.error !== "NONE") for (const cause of one.p) refused.set(cause, d.error);
+    } else if (k === "marker.written") {
       const how = d.committed ? "COMMIT" : "ABORT";
       some.push({ key: one.i, how: "delivered", from: "coordinator", to: d.tp, label: `${how} marker`, said: `written at ${d.offset}`, rule: null, since: one, like: { point: "peer.request", api: "WriteTxnMarkers" } });
     } else if (k === "msg.recv" && !d.response && TXN_APIS.has(d.api) && d.peer?.startsWith("client/") && !waiting.has(one.i)) {

@@ -6,9 +6,11 @@ import { useEffect } from "preact/hooks";
 import { act, beside, explainOf } from "../api.js";
 import { besides, picture } from "../compare.js";
 import { html } from "../html.js";
-import { asked, compared, events, go, moment, notes, source, within } from "../store.js";
+import { asked, compared, events, go, lesson, moment, notes, source, within } from "../store.js";
 import { agreements, headline, unread } from "../agreement.js";
 import { highWatermark, stepAt } from "../stage.js";
+import { Folded } from "./folded.js";
+import { Picture } from "./picture.js";
 import { Coordinated, HOW, gets } from "./strip.js";
 import { Tape } from "./tape.js";
 import { GENERATIONS } from "../words.js";
@@ -29,23 +31,27 @@ export function Compare() {
   const other = { position, said: answer && !answer.error ? answer : null, error: answer?.error ?? "", open: answer?.open ?? [] };
   const sayings = (one) => (one.said ? agreements : () => unread(one));
   const mine = picture(asked(), here.index, here.open, sayings(here));
-  const theirs = picture(it.book, there, other.open, sayings(other));
+  const theirs = picture(it.book, there, other.open, sayings(other), mine);
   const { first } = it;
+  const step = lesson.value ? null : stepAt(here.index);
   return html`<section class="compare" aria-label="Compare">
     <p class="gap" id="difference"><b>${first ? first.text : "The stage shows no difference between the two."}</b>
       ${first && html` <button onClick=${() => toFirst(first)}>See it</button>`} <label>with <select id="compare-with" value=${it.about.run} onChange=${(e) => act(() => beside(e.target.value))}>${it.others.map((one) => html`<option value=${one}>${one}</option>`)}</select></label> <button id="compare-end" onClick=${() => (compared.value = null)}>End comparing</button></p>
-    <div class="two"><${Side} name=${source.value.run} verdict=${source.value.verdict} it=${mine} of=${headline(mine.said, here)} /><${Side} name=${it.about.run} verdict=${it.about.verdict} it=${theirs} /></div></section>`;
+    ${step && html`<p class="says">Step ${step.number} of ${notes().length} · ${events[step.from].d.text}</p>`}
+    <div class="two"><${Side} name=${source.value.run} verdict=${source.value.verdict} it=${mine} of=${headline(mine.said, here)} isShown=${true} /><${Side} name=${it.about.run} verdict=${it.about.verdict} it=${theirs} /></div></section>`;
 }
 
 /** To the end of the step in which two runs differ first. */
 export const toFirst = ({ row }) => go(stepAt(notes()[row.left - 1]).to);
 
 /** `of` are the attributes of the headline, which is that of the run that is shown. */
-function Side({ name, verdict, it, of = {} }) {
+function Side({ name, verdict, it, of = {}, isShown = false }) {
   return html`<section class="side"><h2>${name}${verdict ? html` <small>${verdict.observed}</small>` : ""}</h2>
     <p class="hint">${GENERATIONS[name.split("/")[0]]}</p>
+    <${Picture} it=${it.drawn} label=${`The picture of ${name}`} isStill=${!isShown} />
     <div ...${of}>${it.said.map(({ kind, title, text }) => html`<p class=${`agreement ${kind}`}><b>${title}</b> ${text}</p>`)}</div>
+    <${Folded} id=${`details-${isShown ? "shown" : "other"}`} label="Details: every transaction, message and offset">
     ${it.ids.map((one) => html`<${Coordinated} key=${one.id} it=${one} />`)}
     <ul class="way">${it.messages.map((one) => html`<li class=${`message ${one.how}`}><span class="end-of">${one.from}</span> ${one.label} ${one.said} <b>${HOW[one.how]}</b> <span class="end-of">${one.to}</span></li>`)}</ul>
-    ${it.logs.map(({ tp, log, of }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp} in ${name}`} log=${log} hw=${highWatermark(it.now, log)} of=${of} open=${it.open.filter((one) => one.partition === tp)} /><p class="readers">${gets(log)}</p></div>`)}</section>`;
+    ${it.logs.map(({ tp, log, of }) => html`<div class="strip"><h3>${tp}</h3><${Tape} tp=${`${tp} in ${name}`} log=${log} hw=${highWatermark(it.now, log)} of=${of} open=${it.open.filter((one) => one.partition === tp)} /><p class="readers">${gets(log)}</p></div>`)}<//></section>`;
 }

@@ -4,16 +4,18 @@
 
 import { signal } from "@preact/signals";
 import { html } from "../html.js";
-import { go, indexOf } from "../store.js";
+import { compared, go, indexOf, lesson } from "../store.js";
 import { hueOf } from "./tape.js";
 
 const narrow = matchMedia("(max-width: 760px)");
-const isNarrow = signal(narrow.matches);
-narrow.addEventListener("change", () => (isNarrow.value = narrow.matches));
-/** On a telephone the bands are narrower, and the text is not smaller. */
-const width_ = () => (isNarrow.value ? 380 : 660);
+const isSmall = signal(narrow.matches);
+narrow.addEventListener("change", () => (isSmall.value = narrow.matches));
+/** On a telephone, and where two pictures stand beside a lesson, the bands are narrower, and the text is not smaller. */
+const width_ = () => (isSmall.value ? 380 : isBeside() ? 470 : 660);
+const isBeside = () => Boolean(compared.value && lesson.value);
+const isNarrow = () => isSmall.value || isBeside();
 /** So many states fit there. */
-const pillsMax = () => (isNarrow.value ? 2 : 4);
+const pillsMax = () => (isNarrow() ? 2 : 4);
 const LEFT = 34; // room for the reader's figure left of a wall at the first batch
 const TOP = { app: 14, coordinator: 92, log: 236 };
 const BOX = 34, PILL = 30, CELL = 70, LOG = 106, READERS = 56;
@@ -32,7 +34,7 @@ const short = (text, most = TEXT_MAX) => (text.length > most ? `${[...text].slic
 
 /** `it` is what picture.js makes of a moment. */
 export function Picture({ it, label = "The picture", isStill = false }) {
-  const app = short(it.app.text, isNarrow.value ? 40 : 60);
+  const app = short(it.app.text, isNarrow() ? 40 : 60);
   const appWidth = widthOf(app) + 2 * SPACE;
   const pills = pillsOf(it.coordinator);
   const from = pills.findLast(({ isNow }) => isNow) ?? { x: 0, width: 0 };

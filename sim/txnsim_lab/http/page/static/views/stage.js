@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { effect } from "@preact/signals";
 import { act, ask, beside, doNow, drive, play, post } from "../api.js";
-import { STEP_MS, isStill, playing, toStep } from "../player.js";
+import { isStill, playing, readMs, toStep } from "../player.js";
 import { html } from "../html.js";
 import { READING, agreements, headline, unread } from "../agreement.js";
 import { application } from "../application.js";
@@ -297,7 +297,7 @@ function First() {
   const [isAll, setAll] = useState(false);
   useEffect(() => {
     if (isHeld) return undefined;
-    const timer = setTimeout(() => setStep((step + 1) % HANG.length), STEP_MS);
+    const timer = setTimeout(() => setStep((step + 1) % HANG.length), readMs(HANG[step].says));
     return () => clearTimeout(timer);
   }, [step, isHeld]);
   const isHere = source.value.kind === "live";

@@ -55,7 +55,19 @@ export function Why({ tp }) {
       ${found.evidence.length > 0 && !isStale && html`<p>It follows from ${found.evidence.map((i) => html` <${Event} i=${i} />`)}</p>`}
       ${told(found, asks, "").filter((one) => one.startsWith(REMARK)).map((one) => html`<p class="hint">${one}</p>`)}
       <p class="hint">${isStale ? "This was said of" : "Of"} ${tp} at event #${known.at}.${age && ` The newest record of that transaction is stamped ${age}.`}</p><//>`}
+      ${found?.cause === "hanging transaction" && !asks && !isStale && html`<${AtWork} tp=${tp} found=${found} />`}
   </section>`;
+}
+
+/** The same on a cluster of one's own: Kafka's metric, tool and settings (KIP-664, KIP-890). */
+function AtWork({ tp, found }) {
+  const dash = tp.lastIndexOf("-");
+  const tool = "kafka-transactions.sh --bootstrap-server HOST:PORT";
+  return html`<${Folded} id="at-work" label="On a real Kafka: notice, end, prevent it">
+    <p><b>Notice:</b> the lag of read_committed groups stays, and the metric PartitionsWithLateTransactionsCount leaves 0.</p>
+    <p><b>End:</b> <code>${tool} find-hanging --topic ${tp.slice(0, dash)} --partition ${tp.slice(dash + 1)}</code>
+      ${found.marker === "COMMIT" ? "This tool writes ABORT alone, and this transaction was committed: its records would be lost." : html`<br /><code>${tool} abort --topic ${tp.slice(0, dash)} --partition ${tp.slice(dash + 1)} --start-offset ${found.last_stable_offset}</code>`}</p>
+    <p><b>Prevent:</b> brokers from 3.6 on verify (transaction.partition.verification.enable, on by default). From 4.0 on raise transaction.version to 2, with clients that speak it.</p><//>`;
 }
 
 /** What the server says, without the command, which stands below its button; and without the cure, where
