@@ -232,7 +232,8 @@ def test_two_runs_are_compared_from_their_first_difference_with_one_cursor(
     bottoms = "(all) => all.map((one) => one.getBoundingClientRect().bottom)"
     page.set_viewport_size({"width": 1280, "height": 720})
     page.wait_for_selector(".side .drawn")
-    assert max(page.locator(".side .drawn").evaluate_all(bottoms)) < 680  # both pictures are in sight
+    # Both pictures are in sight.
+    assert max(page.locator(".side .drawn").evaluate_all(bottoms)) < 680
     page.click("#compare-end")
     page.locator(".side").first.wait_for(state="detached")
 
