@@ -121,6 +121,7 @@ def _play(chosen: Lesson, handed_in: Path | None) -> int:
 
     TERMINAL.text(f"{chosen.title}\n" if chosen.id == DEMO else f"{chosen.id}: {chosen.title}\n")
     player = _Player(chosen)
+    status = 0
     try:
         while player.scenario_run is not None:
             player.prepare()
@@ -130,8 +131,9 @@ def _play(chosen: Lesson, handed_in: Path | None) -> int:
                 continue
     except LeftError:
         TERMINAL.text("You have left the lesson.")
-        return LEFT_STATUS
-    print_predictions(player.predictions)
+        status = LEFT_STATUS
+    else:
+        print_predictions(player.predictions)
     if handed_in is not None:
         from txnsim_lab.cli._teaching.handed_in import hand_in
 
@@ -140,7 +142,7 @@ def _play(chosen: Lesson, handed_in: Path | None) -> int:
         except ConfigError as error:
             TERMINAL.complain(error)
             return MISUSE_STATUS
-    return 0
+    return status
 
 
 class _Player:

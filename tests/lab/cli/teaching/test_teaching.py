@@ -186,6 +186,17 @@ def test_a_learner_hands_in_and_the_teacher_reads_a_table(
     ]  # fmt: skip
 
 
+def test_a_learner_who_leaves_hands_in_what_was_predicted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before, first, _ = keys("L0").partition("1\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{before}{first}q\n"))
+    file = tmp_path / "eve.json"
+    assert main(["lesson", "L0", "--hand-in", str(file)]) == 1
+    handed_in = json.loads(file.read_bytes())
+    assert (len(handed_in["predictions"]), handed_in["goals"]) == (1, 0)
+
+
 def test_what_is_no_such_file_and_a_lesson_on_a_cluster_are_a_misuse(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_text("{}")
