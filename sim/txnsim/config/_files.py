@@ -30,6 +30,7 @@ from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
 from txnsim.files import read_given
+from txnsim.metadata.config_keys import whole_number
 from txnsim.releases import REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation
@@ -428,7 +429,7 @@ def _typed(name: str, text: str) -> int | float | bool | str:
             raise ValueError(f"expected a number, found {text!r}") from None
     if kind in (int, int | None):
         try:
-            return int(text)
+            return whole_number(text)
         except ValueError:
             raise ValueError(f"expected a whole number, found {text!r}") from None
     return text

@@ -36,6 +36,7 @@ _LOWEST: Final = {
     "group_consumer_assignment_interval_ms": 0,
     "group_consumer_max_assignment_interval_ms": 0,
     "group_consumer_min_assignment_interval_ms": 0,
+    "group_consumer_regex_refresh_interval_ms": 10_000,
     "group_initial_rebalance_delay_ms": 0,
     "group_min_session_timeout_ms": 0,
     "group_share_assignment_interval_ms": 0,

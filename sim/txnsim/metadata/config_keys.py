@@ -144,12 +144,24 @@ Configs = Mapping[str, str]
 """Names of configs and their values as they were written."""
 
 _LIST_SEPARATOR: Final = re.compile(r"\s*,\s*")
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?\d+")
 
 
 def elements(value: str) -> list[str]:
     """A list as ConfigDef reads it, with the elements that are empty."""
     trimmed = value.strip()
     return _LIST_SEPARATOR.split(trimmed) if trimmed else []
+
+
+def whole_number(text: str) -> int:
+    """A number as Java reads it.
+
+    Raises:
+        ValueError: It is none; Python alone knows ``1_000``.
+    """
+    if not _WHOLE_NUMBER.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
 
 
 def shown(key: ConfigKey, value: str) -> str:

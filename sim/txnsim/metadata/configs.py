@@ -32,6 +32,7 @@ from txnsim.metadata.config_keys import (
     ConfigSource,
     ConfigType,
     topic_configs,
+    whole_number,
 )
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases.rules import LATEST, Rules
@@ -227,7 +228,7 @@ def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG | ConfigType.DOUBLE:
             return _number_complaint(key, name, value)
         case _:
-            items = _items(value) if key.type is ConfigType.LIST else [value]
+            items = _items(value) if key.type is ConfigType.LIST else [value.strip()]
             wrong = [item for item in items if key.choices and item not in key.choices]
             if wrong:
                 return _invalid(name, wrong[0], f"String must be one of: {', '.join(key.choices)}")
@@ -262,7 +263,7 @@ def _number_complaint(key: ConfigKey, name: str, value: str) -> str | None:
         ConfigType.LONG: LONG_MAX,
     }.get(key.type)
     try:
-        number = float(value) if limit is None else int(value.strip())
+        number = float(value) if limit is None else whole_number(value.strip())
     except ValueError:
         return _invalid(name, value, f"Not a number of type {key.type.name}")
     if limit is not None and not -limit - 1 <= number <= limit:

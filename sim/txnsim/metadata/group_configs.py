@@ -20,10 +20,12 @@ from txnsim.metadata.config_keys import (
     INT,
     LIST,
     LONG,
+    LONG_MAX,
     STRING,
     ConfigKey,
     Configs,
     ConfigSource,
+    elements,
     invalid_config,
     invalid_request,
     shown,
@@ -52,40 +54,42 @@ GROUP_CONFIGS: Final[Mapping[str, ConfigKey]] = {
     if key.type in (INT, LONG)
     else key
     for name, key in {
+        "consumer.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
+        "consumer.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
         "consumer.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
         "consumer.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
-        "consumer.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
-        "consumer.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
-        "errors.deadletterqueue.copy.record.enable": ConfigKey(BOOLEAN, "false"),
-        "errors.deadletterqueue.topic.name": ConfigKey(STRING, ""),
-        "share.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
-        "share.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
-        "share.auto.offset.reset": ConfigKey(STRING, "latest"),
-        "share.delivery.count.limit": ConfigKey(INT, "5", minimum=2),
+        "share.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
         "share.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
+        "share.record.lock.duration.ms": ConfigKey(INT, "30000", minimum=1000),
+        "share.delivery.count.limit": ConfigKey(INT, "5", minimum=2),
+        "share.partition.max.record.locks": ConfigKey(INT, "2000", minimum=100),
+        "share.auto.offset.reset": ConfigKey(STRING, "latest"),
         "share.isolation.level": ConfigKey(
             STRING, "read_uncommitted", choices=("read_committed", "read_uncommitted")
         ),
-        "share.partition.max.record.locks": ConfigKey(INT, "2000", minimum=100),
-        "share.record.lock.duration.ms": ConfigKey(INT, "30000", minimum=1000),
         "share.renew.acknowledge.enable": ConfigKey(BOOLEAN, "true"),
-        "share.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
-        "streams.acceptable.recovery.lag": ConfigKey(LONG, "10000", minimum=0),
-        "streams.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
-        "streams.assignor.name": ConfigKey(STRING, "sticky", "group.streams.assignors"),
-        "streams.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
+        "share.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
+        "share.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
+        "streams.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
         "streams.heartbeat.interval.ms": ConfigKey(INT, "5000", minimum=1),
-        "streams.initial.rebalance.delay.ms": ConfigKey(INT, "3000", minimum=0),
         "streams.num.standby.replicas": ConfigKey(INT, "0", minimum=0),
+        "streams.initial.rebalance.delay.ms": ConfigKey(INT, "3000", minimum=0),
+        "streams.assignment.interval.ms": ConfigKey(INT, "1000", minimum=0),
+        "streams.assignor.offload.enable": ConfigKey(BOOLEAN, "true"),
+        "streams.task.offset.interval.ms": ConfigKey(INT, "60000", minimum=1),
         "streams.num.warmup.replicas": ConfigKey(INT, "2", minimum=0),
         "streams.rack.aware.assignment.tags": ConfigKey(
             LIST, "", "group.streams.rack.aware.assignment.tags"
         ),
-        "streams.session.timeout.ms": ConfigKey(INT, "45000", minimum=1),
-        "streams.task.offset.interval.ms": ConfigKey(INT, "60000", minimum=1),
+        "streams.acceptable.recovery.lag": ConfigKey(LONG, "10000", minimum=0),
+        "streams.assignor.name": ConfigKey(STRING, "sticky", "group.streams.assignors"),
+        "errors.deadletterqueue.topic.name": ConfigKey(STRING, ""),
+        "errors.deadletterqueue.copy.record.enable": ConfigKey(BOOLEAN, "false"),
     }.items()
 }
-"""Each number has a default on the broker, whose name begins with ``group.``."""
+"""In the order in which they are judged (GroupConfig.CONFIG_DEF). Each number has a default on the
+broker, whose name begins with ``group.``.
+"""
 INTERNAL_GROUP_CONFIGS: Final = frozenset(
     {
         "consumer.assignor.offload.enable",
@@ -143,7 +147,7 @@ _BOUNDED: Final = (
     *("share.partition.max.record.locks", "share.assignment.interval.ms"),
     *("streams.heartbeat.interval.ms", "streams.session.timeout.ms"),
     *("streams.num.standby.replicas", "streams.assignment.interval.ms"),
-    *("streams.num.warmup.replicas", "streams.task.offset.interval.ms"),
+    *("streams.task.offset.interval.ms", "streams.num.warmup.replicas"),
 )
 """Configs that a broker bounds, in the order in which they are judged."""
 _KINDS: Final = ("consumer", "share", "streams")
@@ -239,9 +243,14 @@ def share_settings(
         record_lock_duration_ms=int(
             own.get("share.record.lock.duration.ms", broker.record_lock_duration_ms)
         ),
-        is_renew_enabled=own.get("share.renew.acknowledge.enable", "true").lower() == "true",
-        has_dead_letter_topic=level >= DEAD_LETTERS_FROM and bool(own.get(_DEAD_LETTERS)),
+        is_renew_enabled=_said(own, "share.renew.acknowledge.enable", "true").lower() == "true",
+        has_dead_letter_topic=level >= DEAD_LETTERS_FROM and bool(_said(own, _DEAD_LETTERS)),
     )
+
+
+def _said(own: Configs, name: str, otherwise: str = "") -> str:
+    """A word among a group's configs, without the blanks that ConfigDef takes away."""
+    return own.get(name, otherwise).strip()
 
 
 class DeadLetterConfigs(NamedTuple):
@@ -257,12 +266,12 @@ def dead_letter_configs(own: Configs | None) -> DeadLetterConfigs:
     """What the configs of a share group say of dead letters, if it has any."""
     if own is None:
         return DeadLetterConfigs()
-    return DeadLetterConfigs(own.get(_DEAD_LETTERS, ""), own.get(_COPIES, "").lower() == "true")
+    return DeadLetterConfigs(_said(own, _DEAD_LETTERS), _said(own, _COPIES).lower() == "true")
 
 
 def share_isolation(own: Configs | None) -> IsolationLevel:
     """What the members of a share group see of transactions."""
-    is_committed = own is not None and own.get("share.isolation.level") == "read_committed"
+    is_committed = own is not None and _said(own, "share.isolation.level") == "read_committed"
     return IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
 
 
@@ -270,7 +279,7 @@ def share_reset(own: Configs | None, now_ms: int) -> int:
     """Where a share group begins to read: a timestamp, or one of the two above
     (ShareGroupAutoOffsetResetStrategy).
     """
-    strategy = "latest" if own is None else own.get("share.auto.offset.reset", "latest")
+    strategy = "latest" if own is None else _said(own, "share.auto.offset.reset", "latest")
     if strategy.startswith(_BY_DURATION):
         back_ms = _duration_ms(strategy.removeprefix(_BY_DURATION))
         assert back_ms is not None  # it was judged when it was set
@@ -338,8 +347,15 @@ def group_refusal(
     unknown = [key for key in wanted if key not in way.keys]
     if unknown:
         return invalid_config(f"Unknown group config name: {unknown[0]}")
-    for key, value in wanted.items():
-        why = key_complaint(GROUP_CONFIGS[key], key, value) or _reset_complaint(key, value)
+    if _has_duplicates(wanted.get(_TAGS, "")):
+        return invalid_config(f"{_TAGS} {_TWICE}")
+    for key in (key for key in way.keys if key in wanted):
+        value = wanted[key]
+        why = (
+            key_complaint(GROUP_CONFIGS[key], key, value)
+            or _reset_complaint(key, value.strip())
+            or _tags_complaint(key, value)
+        )
         if why is not None:
             return invalid_config(why)
     return _bounds_refusal(wanted, settings, way)
@@ -352,14 +368,21 @@ def _bounds_refusal(wanted: Configs, settings: Settings, way: _Way) -> Rejection
         why = _out_of_bounds(key, int(wanted[key]), settings, way)
         if why is not None:
             return invalid_config(why)
+    assignor = wanted.get("streams.assignor.name", _STREAMS_ASSIGNOR).strip()
+    if assignor != _STREAMS_ASSIGNOR:
+        return invalid_config(
+            f"streams.assignor.name '{assignor}' is not a registered task assignor. Registered "
+            f"assignors are: [{_STREAMS_ASSIGNOR}]."
+        )
     for kind in _KINDS:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if session not in wanted and heartbeat not in wanted:
             continue
         if _number(session, wanted, settings) <= _number(heartbeat, wanted, settings):
             return invalid_config(f"{session} must be greater than {heartbeat}")
-    why = _word_complaint(wanted)
-    return None if why is None else invalid_config(why)
+    if wanted.get(_DEAD_LETTERS, "").strip().startswith("__"):
+        return invalid_config(f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'")
+    return None
 
 
 def _out_of_bounds(key: str, value: int, settings: Settings, way: _Way) -> str | None:
@@ -385,27 +408,19 @@ def _setting(name: str, settings: Settings) -> int | None:
     return None if field is None else int(getattr(settings, field))
 
 
-def _word_complaint(wanted: Configs) -> str | None:
-    """Why a value that is no number is refused."""
-    assignor = wanted.get("streams.assignor.name", _STREAMS_ASSIGNOR)
-    if assignor != _STREAMS_ASSIGNOR:
-        return (
-            f"streams.assignor.name '{assignor}' is not a registered task assignor. Registered "
-            f"assignors are: [{_STREAMS_ASSIGNOR}]."
-        )
-    if _has_duplicates(wanted.get(_TAGS, "")):
-        return f"{_TAGS} {_TWICE}"
-    if wanted.get(_DEAD_LETTERS, "").startswith("__"):
-        return f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'"
-    return None
-
-
 _TWICE: Final = "must not contain duplicate tag keys."
 
 
 def _has_duplicates(tags: str) -> bool:
-    named = [tag.strip() for tag in tags.split(",")]
+    named = elements(tags)
     return len(set(named)) < len(named)
+
+
+def _tags_complaint(key: str, value: str) -> str | None:
+    """ConfigDef.ValidList."""
+    if key != _TAGS or "" not in elements(value):
+        return None
+    return _EMPTY.format(key)
 
 
 def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], str]]:
@@ -436,11 +451,16 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
         yield from at_most(own, most, f"{own} must be {_BELOW} {most}")
     own, least = (f"group.streams.{end}task.offset.interval.ms" for end in ("", "min."))
     yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
-    if _has_duplicates(settings.group_streams_rack_aware_assignment_tags):
-        tags = f"group.{_TAGS}"
+    members, sessions = "group.share.max.size", "group.share.max.share.sessions"
+    yield from at_most(members, sessions, f"{sessions} must be {_ABOVE} {members}")
+    tags, said = f"group.{_TAGS}", settings.group_streams_rack_aware_assignment_tags
+    if "" in elements(said):
+        yield (tags, tags), _EMPTY.format(tags)
+    elif _has_duplicates(said):
         yield (tags, tags), f"{tags} {_TWICE}"
 
 
+_EMPTY: Final = "Configuration '{}' values must not be empty."
 _ABOVE: Final = "greater than or equal to"
 _BELOW: Final = "less than or equal to"
 
@@ -478,6 +498,8 @@ def _duration_ms(text: str) -> int | None:
     seconds = sum(
         int(part or 0) * factor for part, factor in zip(parts, (86_400, 3_600, 60, 1), strict=True)
     )
+    if not -LONG_MAX <= seconds <= LONG_MAX:
+        return None
     ms = seconds * 1_000 + _fraction_ms(found)
     return -ms if found["sign"] == "-" else ms
 
@@ -498,7 +520,7 @@ def group_values(
 ) -> list[ConfigValue]:
     """Every config of a group on a broker, and where it comes from (ConfigHelper)."""
     values = []
-    for name, key in _way(rules).keys.items():
+    for name, key in sorted(_way(rules).keys.items()):
         found: list[tuple[str, str, ConfigSource]] = []
         if name in own:
             found.append((name, shown(key, own[name]), ConfigSource.GROUP))

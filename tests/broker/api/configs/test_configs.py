@@ -70,7 +70,7 @@ async def test_an_internal_config_is_shown_once_it_is_set() -> None:
     ("kind", "name", "names"),
     [
         (LOGGER, "1", []),
-        (GROUP, "g", [name for name in GROUP_CONFIGS if name not in INTERNAL_GROUP_CONFIGS]),
+        (GROUP, "g", sorted(set(GROUP_CONFIGS) - INTERNAL_GROUP_CONFIGS)),
         (METRICS, "m", ["interval.ms", "match", "metrics"]),
     ],
 )

@@ -1,0 +1,38 @@
+"""Configs of groups and a broker's settings for them, as Kafka's own classes judge them."""
+
+from __future__ import annotations
+
+from tests.support.group_config_draws import RECORDED_DRAWS, agree, answered, drawn, recorded
+from txnsim.metadata.group_configs import (
+    dead_letter_configs,
+    group_refusal,
+    share_isolation,
+    share_reset,
+    share_settings,
+)
+from txnsim.settings import Settings
+from txnsim.types import IsolationLevel
+
+
+def test_drawn_configs_are_judged_as_in_kafka() -> None:
+    book = recorded()
+    assert [question for question, _ in book] == list(drawn(range(RECORDED_DRAWS)))
+    ours = answered([question for question, _ in book])
+    wrong = [one for one, answer in zip(book, ours, strict=True) if not agree(answer, one[1])]
+    assert wrong == []
+
+
+def test_blanks_around_a_word_count_for_nothing() -> None:
+    own = {
+        "share.isolation.level": " read_committed ",
+        "share.auto.offset.reset": " earliest ",
+        "share.renew.acknowledge.enable": " FALSE ",
+        "errors.deadletterqueue.topic.name": " dlq.d ",
+        "errors.deadletterqueue.copy.record.enable": " true ",
+    }
+    assert group_refusal("g", own, Settings()) is None
+    assert share_isolation(own) is IsolationLevel.READ_COMMITTED
+    assert share_reset(own, 0) == share_reset({"share.auto.offset.reset": "earliest"}, 0)
+    assert not share_settings(own, Settings()).is_renew_enabled
+    assert share_settings(own, Settings()).has_dead_letter_topic
+    assert dead_letter_configs(own) == ("dlq.d", True)

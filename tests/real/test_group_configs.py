@@ -1,0 +1,22 @@
+"""GroupConfig and KafkaConfig of Apache Kafka's jars and our code, asked the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.group_config_draws import agree, answered, asked, drawn
+
+pytestmark = pytest.mark.real
+
+
+def test_configs_of_groups_are_judged_as_the_classes_of_the_jars_do() -> None:
+    questions = list(drawn(range(1_000, 5_000)))
+    theirs = asked(questions)
+    wrong = [
+        (question, one, other)
+        for question, one, other in zip(questions, answered(questions), theirs, strict=True)
+        if not agree(one, other)
+    ]
+    assert wrong == []
+    assert any(start is not None for start, _ in theirs)
+    assert any(refused is not None for _, refused in theirs)
