@@ -202,6 +202,13 @@ def _described(one: GroupDescription) -> Iterator[str]:
         yield from _table("No subtopologies.", _SUBTOPOLOGIES, one.topology.subtopologies)
         yield ""
     yield from _table("No offsets.", _positions(one.type), one.positions)
+    for position in one.positions:
+        if position.waits_at is not None:
+            at = position.partition
+            yield (
+                f"From offset {position.waits_at} of {at} on it waits for an open transaction:"
+                f" txnsim txns why {at.topic} {at.partition}"
+            )
 
 
 def _table(otherwise: str, columns: Columns[Any], values: Sequence[Any]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.client.versions import Api, Request
 from txnsim.errors import ErrorCode
 from txnsim.group.subscription import read_assignment
-from txnsim.types import TopicPartition
+from txnsim.types import IsolationLevel, TopicPartition
 
 CLASSIC: Final = "classic"
 SHARE: Final = "share"
@@ -94,6 +94,8 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
     offset: int | None
     lag: int | None
     error: str = ""
+    waits_at: int | None = None
+    """Last stable offset where an open transaction holds a share group with read_committed back."""
 
 
 class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,7 +174,9 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         lambda answer: answer.groups[0],
     )
     row = message.groups[0]
-    share = kind == SHARE
+    positions = await (share_positions if kind == SHARE else _committed)(admin, group_id)
+    if kind == SHARE and positions and await reads_committed(admin, group_id):
+        positions = await _held_back(admin, positions)
     return GroupDescription(
         group_id=group_id,
         type=kind,
@@ -182,7 +186,7 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         epoch=getattr(row, "group_epoch", None),
         assignment_epoch=getattr(row, "assignment_epoch", None),
         members=tuple(_member(one, kind) for one in row.members),
-        positions=await (share_positions if share else _committed)(admin, group_id),
+        positions=positions,
         topology=_topology(row.topology) if kind == STREAMS else None,
     )
 
@@ -284,6 +288,33 @@ async def share_positions(admin: Admin, group_id: str) -> tuple[GroupPosition, .
             ),
             key=lambda one: one.partition,
         )
+    )
+
+
+async def reads_committed(admin: Admin, group_id: str) -> bool:
+    """Whether a share group gets only records of committed transactions.
+
+    Raises:
+        ClientError: We may not describe its configs.
+    """
+    name = "share.isolation.level"
+    return (await admin.group_configs(group_id, [name])).get(name) == "read_committed"
+
+
+async def _held_back(admin: Admin, positions: Sequence[GroupPosition]) -> tuple[GroupPosition, ...]:
+    """The positions, with the last stable offset where it is below the high watermark."""
+    wanted = dict.fromkeys((one.partition for one in positions), LATEST)
+    stable = await admin.list_offsets(wanted, isolation=IsolationLevel.READ_COMMITTED)
+    ends = await admin.list_offsets(wanted)
+
+    def waits_at(at: TopicPartition) -> int | None:
+        here, end = stable[at], ends[at]
+        if isinstance(here, ClientError) or isinstance(end, ClientError):
+            return None
+        return here.offset if here.offset < end.offset else None
+
+    return tuple(
+        msgspec.structs.replace(one, waits_at=waits_at(one.partition)) for one in positions
     )
 
 

@@ -9,11 +9,18 @@ itself is read, and says at least whose transaction it is.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientTooOldError, NotSupportedError
 from txnsim.client.fetching import fetch
+from txnsim.client.inspection._waiting_share_groups import (
+    Waiting,
+    WaitingShareGroup,
+    waiting_share_groups,
+)
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.survey import ANY_AGE, survey
 from txnsim.client.isolation import ConsumedRecord
@@ -38,6 +45,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Every open transaction, the one that holds readers back first."""
     command: str | None = None
     """The repair command for the first open transaction; None unless it hangs."""
+    share_groups: tuple[WaitingShareGroup, ...] = ()
+    """Share groups that an open transaction holds back."""
     sentences: tuple[str, ...] = ()
 
 
@@ -81,6 +90,9 @@ async def explain(
         cause = Cause.NOTHING
     else:
         cause = Cause.UNREPLICATED
+    waiting = Waiting()
+    if cause in _OPEN:
+        waiting = await waiting_share_groups(admin, partition)
     done = msgspec.structs.replace(
         _explanation(partition, view, cause),
         log_start_offset=log_start,
@@ -88,8 +100,13 @@ async def explain(
         high_watermark=watermark,
         findings=findings,
         command=None if holder is None else holder.command(program),
+        share_groups=waiting.groups,
     )
-    return msgspec.structs.replace(done, sentences=_sentences(done, holder, now_ms, program))
+    told = (*_sentences(done, holder, now_ms, program), *waiting.sentences())
+    return msgspec.structs.replace(done, sentences=told)
+
+
+_OPEN: Final = frozenset({Cause.HANGING, Cause.DECIDED, Cause.ALIVE})
 
 
 async def _explain_by_the_log(

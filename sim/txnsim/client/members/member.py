@@ -387,8 +387,11 @@ class ConsumerMembership(Membership):
         leaving: int | None = None,
     ) -> Request:
         """A heartbeat; ``leaving`` is the epoch that says so."""
-        who = self._now if leaving is None else self._with_epoch(leaving)
+        who = self._who(leaving)
         return consumer_group_heartbeat(self._options.group_id, who, joining=joining, owned=owned)
+
+    def _who(self, leaving: int | None) -> GroupMetadata:
+        return self._now if leaving is None else self._with_epoch(leaving)
 
     def _with_epoch(self, epoch: int) -> GroupMetadata:
         return msgspec.structs.replace(self._now, generation=epoch)
@@ -474,7 +477,7 @@ class ShareMembership(ConsumerMembership):
         leaving: int | None = None,
         **_owned: object,
     ) -> Request:
-        who = self._now if leaving is None else self._with_epoch(leaving)
+        who = self._who(leaving)
         topics = None if joining is None else joining[0]
         return share_group_heartbeat(self._options.group_id, who, topics=topics)
 
@@ -497,7 +500,7 @@ class StreamsMembership(ConsumerMembership):
         owned: Mapping[UUID, Collection[int]] | None = None,
         leaving: int | None = None,
     ) -> Request:
-        who = self._now if leaving is None else self._with_epoch(leaving)
+        who = self._who(leaving)
         tasks = None if owned is None else {each for parts in owned.values() for each in parts}
         return streams_group_heartbeat(self._options.group_id, who, joining=joining, tasks=tasks)
 

@@ -1,0 +1,75 @@
+"""Share groups that an open transaction holds back (KIP-932).
+
+With ``share.isolation.level=read_committed`` a leader acquires no record at or above the last
+stable offset for a share group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError, NotSupportedError
+from txnsim.client.inspection.groups import SHARE, list_groups, reads_committed, share_positions
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
+
+NAMED_MAX: Final = 10
+"""Groups that a sentence names."""
+
+
+class WaitingShareGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A share group with read_committed; it gets nothing from the last stable offset on."""
+
+    group_id: str
+    start_offset: int | None
+    """None where no state was written for the share partition yet."""
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Who waits, by name, and why that is not known of others."""
+
+    groups: tuple[WaitingShareGroup, ...] = ()
+    untold: tuple[str, ...] = ()
+
+    def sentences(self) -> tuple[str, ...]:
+        """In words; none where no group waits."""
+        told = [f"Whether a share group waits there is not told: {one}." for one in self.untold]
+        if self.groups:
+            told.insert(0, _named(self.groups))
+        return tuple(told)
+
+
+async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> Waiting:
+    """Ask each broker for its share groups, and each group for its start offset and isolation."""
+    try:
+        listed = await list_groups(admin, types=[SHARE])
+    except NotSupportedError:  # a broker that can't list types of groups has no share groups
+        return Waiting()
+    except ClientError as failure:
+        return Waiting(untold=(str(failure),))
+    found, untold = [], []
+    for group_id in (one.group_id for one in listed):
+        try:
+            positions = await share_positions(admin, group_id)
+            here = [one for one in positions if one.partition == partition]
+            if here and await reads_committed(admin, group_id):
+                found.append(WaitingShareGroup(group_id=group_id, start_offset=here[0].offset))
+        except ClientError as failure:
+            if failure.error != ErrorCode.group_id_not_found:  # else it has gone meanwhile
+                untold.append(str(failure))
+    return Waiting(groups=tuple(found), untold=tuple(untold[:1]))
+
+
+def _named(groups: Sequence[WaitingShareGroup]) -> str:
+    names = ", ".join(
+        one.group_id
+        if one.start_offset is None
+        else f"{one.group_id} (start offset {one.start_offset})"
+        for one in groups[:NAMED_MAX]
+    )
+    more = f" and {len(groups) - NAMED_MAX} more" if len(groups) > NAMED_MAX else ""
+    return f"Share groups with read_committed get nothing from there on either: {names}{more}."

@@ -1,0 +1,151 @@
+"""Share groups behind an open transaction, as ``txns why`` and ``groups describe`` tell them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.broker.client.fake_broker import Asked, FakeBroker
+from tests.real.hang import make_hanging
+from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection import groups
+from txnsim.client.inspection._waiting_share_groups import (
+    NAMED_MAX,
+    Waiting,
+    WaitingShareGroup,
+    waiting_share_groups,
+)
+from txnsim.client.inspection.waiting_readers import Explanation, explain
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.members.share import ShareMember
+from txnsim.client.producer import Producer
+from txnsim.client.versions import Api
+from txnsim.errors import ErrorCode
+from txnsim.txn.open_txn_verdict import Cause
+from txnsim.types import TopicPartition
+
+WHERE = TopicPartition("orders", 0)
+ISOLATIONS = {"careful": "read_committed", "hasty": "read_uncommitted", "silent": None}
+
+
+async def reading(client: Cluster) -> list[ShareMember]:
+    """A member of each group, which has read and accepted one record."""
+    admin = Admin(client)
+    members = []
+    for group, isolation in ISOLATIONS.items():
+        await admin.set_group_config(group, "share.auto.offset.reset", "earliest")
+        if isolation is not None:
+            await admin.set_group_config(group, "share.isolation.level", isolation)
+        member = ShareMember(client, MemberOptions(group_id=group, member_id=group))
+        await member.subscribe(["orders"], until=frozenset({WHERE}))
+        await member.poll(max_wait_ms=500)
+        member.acknowledge(WHERE, [0])
+        await member.commit()
+        members.append(member)
+    return members
+
+
+def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
+    async def story(world: VirtualCluster) -> tuple[Explanation, Explanation, dict[str, Any]]:
+        async with world.client() as client, Producer(client) as producer:
+            await producer.send("orders", 0, b"x")
+            members = await reading(client)
+            admin = Admin(client)
+            before = await explain(admin, WHERE, now_ms=client.clock.now_ms())
+            await make_hanging(admin, WHERE, "ghost")
+            await producer.send("orders", 0, b"y")
+            told = {}
+            for group in ISOLATIONS:
+                (told[group],) = (await groups.describe_group(admin, group)).positions
+            known = await explain(admin, WHERE, now_ms=client.clock.now_ms())
+            for member in members:
+                await member.close()
+            return before, known, told
+
+    before, known, told = run_cluster(story, topics=(("orders", 1),))
+    assert (before.cause, before.share_groups) == (Cause.NOTHING, ())
+    assert known.cause is Cause.HANGING
+    assert [one.group_id for one in known.share_groups] == ["careful"]
+    (waiting,) = known.share_groups
+    assert known.sentences[-1] == (
+        "Share groups with read_committed get nothing from there on either: careful"
+        f" (start offset {waiting.start_offset})."
+    )
+    assert {group: one.waits_at for group, one in told.items()} == {
+        "careful": 1,
+        "hasty": None,
+        "silent": None,
+    }
+
+
+def test_no_more_than_ten_are_named() -> None:
+    many = [WaitingShareGroup(group_id=f"g{at}", start_offset=None) for at in range(NAMED_MAX + 2)]
+    (sentence,) = Waiting(groups=tuple(many)).sentences()
+    assert sentence.endswith(": g0, g1, g2, g3, g4, g5, g6, g7, g8, g9 and 2 more.")
+    assert Waiting().sentences() == ()
+
+
+def _listed(error: ErrorCode = ErrorCode.none) -> Any:
+    def handle(asked: Asked) -> Any:
+        row = asked.part(
+            "ListedGroup",
+            group_id="g",
+            protocol_type="share",
+            group_state="Empty",
+            group_type="share",
+        )
+        return asked.answer(error_code=error, groups=() if error else (row,))
+
+    return handle
+
+
+def _offsets(error: ErrorCode) -> Any:
+    def handle(asked: Asked) -> Any:
+        row = asked.part(
+            "DescribeShareGroupOffsetsResponseGroup",
+            group_id="g",
+            topics=(),
+            error_code=error,
+            error_message=None,
+        )
+        return asked.answer(groups=(row,))
+
+    return handle
+
+
+@pytest.mark.parametrize(
+    ("error", "is_told"),
+    [(ErrorCode.group_id_not_found, False), (ErrorCode.group_authorization_failed, True)],
+)
+async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
+    error: ErrorCode, *, is_told: bool
+) -> None:
+    handlers = {Api.LIST_GROUPS: _listed(), Api.DESCRIBE_SHARE_GROUP_OFFSETS: _offsets(error)}
+    async with FakeBroker(handlers) as broker, Cluster(broker.address) as client:
+        waiting = await waiting_share_groups(Admin(client), WHERE)
+    assert waiting.groups == ()
+    told = [f"Whether a share group waits there is not told: {one}." for one in waiting.untold]
+    assert list(waiting.sentences()) == told
+    assert bool(told) == is_told
+    assert all("GROUP_AUTHORIZATION_FAILED" in one for one in told)
+
+
+async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none() -> None:
+    denied = _listed(ErrorCode.cluster_authorization_failed)
+    async with (
+        FakeBroker({Api.LIST_GROUPS: denied}) as broker,
+        Cluster(broker.address) as client,
+    ):
+        (told,) = (await waiting_share_groups(Admin(client), WHERE)).untold
+        assert "CLUSTER_AUTHORIZATION_FAILED" in told
+        with pytest.raises(ClientError):
+            await groups.list_groups(Admin(client))
+    async with (
+        FakeBroker({Api.LIST_GROUPS: _listed()}, ranges={16: (0, 4)}) as broker,
+        Cluster(broker.address) as client,
+    ):
+        assert await waiting_share_groups(Admin(client), WHERE) == Waiting()
