@@ -13,6 +13,7 @@ class Driver:
 
     def __init__(self):
         self.producers, self.consumers, self.strangers = {}, {}, {}
+        self.sharers, self.polled = {}, {}
         self.patience_s = 30.0
 
     def describe(self, contract):
@@ -139,12 +140,52 @@ class Driver:
         """Commit where the reader stands, as the library does it by itself."""
         self.consumers[consumer].commit(asynchronous=False)
 
+    def share_subscribe(self, consumer, bootstrap, client_id, group, topic, request_timeout_ms):
+        """A member of a share group that says of each record what becomes of it."""
+        if not hasattr(confluent_kafka, "ShareConsumer"):
+            raise NotImplementedError("share-subscribe")
+        self.sharers[consumer] = confluent_kafka.ShareConsumer({
+            "bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0,
+            "group.id": group, "share.acknowledgement.mode": "explicit",
+            "socket.timeout.ms": request_timeout_ms,
+        })  # fmt: skip
+        self.sharers[consumer].subscribe([topic])
+
+    def share_poll(self, consumer, timeout_ms):
+        """What one poll brings."""
+        messages = self.sharers[consumer].poll(timeout_ms / 1000)
+        self.polled[consumer] = [one for one in messages if one.error() is None]
+        errors = [one.error() for one in messages if one.error() is not None]
+        if errors and not self.polled[consumer]:
+            raise KafkaException(errors[0])
+        return {
+            "records": [
+                [one.partition(), one.offset(), one.value().decode()]
+                for one in self.polled[consumer]
+            ]
+        }
+
+    def acknowledge(self, consumer, how):
+        """Say it of all that the last poll brought."""
+        kind = getattr(confluent_kafka.AcknowledgeType, how.upper(), None)
+        if kind is None:
+            raise NotImplementedError(how)
+        for message in self.polled[consumer]:
+            self.sharers[consumer].acknowledge(message, kind)
+
+    def share_commit(self, consumer, patience_ms):
+        """Have it carried out; where that failed."""
+        told = self.sharers[consumer].commit_sync(patience_ms / 1000)
+        return {"failed": {at.partition: str(why) for at, why in told.items() if why is not None}}
+
     def close(self, name):
         """Close a producer or a consumer."""
         if name in self.producers:
             self.producers.pop(name).purge()
         elif name in self.consumers:
             self.consumers.pop(name).close()
+        elif name in self.sharers:
+            self.sharers.pop(name).close()
 
 
 serve(Driver())

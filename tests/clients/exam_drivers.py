@@ -28,6 +28,8 @@ from tests.support.package_clients import node_modules, node_of
 
 SOURCES: Final = REPOSITORY / "helpers" / "exam"
 JAVA_RELEASES: Final = ("4.4.0", "4.3.1", "3.9.2")
+SHARING_SINCE: Final = "4.2"
+"""kafka-clients with share consumers that acknowledge and renew."""
 
 
 def python_driver(library: str, version: str = "") -> list[str]:
@@ -48,6 +50,8 @@ def java_driver(release: str) -> list[str]:
     """Of kafka-clients of a release."""
     libs = kafka_libs(release)
     sources = [SOURCES / "ExamDriver.java", SOURCES / "ExamAdmin.java"]
+    if release >= SHARING_SINCE:
+        sources.append(SOURCES / "ExamShare.java")
     classes = java_classes(sources, name="exam", libs=libs, error=ForeignClientError)
     return [*JAVA, "-cp", f"{classes}{os.pathsep}{libs}/*", "ExamDriver"]
 

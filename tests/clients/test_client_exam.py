@@ -18,7 +18,10 @@ from txnsim_lab.exam.situations import SITUATIONS
 
 pytestmark = pytest.mark.clients
 
-SOME: Final = ("fenced-by-newer", "timed-out", "commit-answer-lost", "reads-", "offsets-")
+SOME: Final = (
+    *("fenced-by-newer", "timed-out", "commit-answer-lost", "reads-", "offsets-"),
+    "share-release",
+)
 """One of most classes, quick with every library."""
 
 

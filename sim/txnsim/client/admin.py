@@ -398,8 +398,8 @@ class Admin(TransactionAdmin):
         or_raised(_failure(found, f"configuration of {whose!r} is not told"))
         return next((str(one.value) for one in found.configs), None)
 
-    async def set_group_config(self, group: str, name: str, value: str) -> None:
-        """Set a configuration of a group (KIP-848, KIP-932).
+    async def set_group_config(self, group: str, name: str, value: str | None) -> None:
+        """Set (or with None unset) a configuration of a group (KIP-848, KIP-932).
 
         Raises:
             ClientError: Refused.

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.client import requests
+from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import RetriableError
 from txnsim.client.inspection.reading import ReadRecord, read_topic
@@ -31,6 +32,7 @@ from txnsim_lab.exam._ledger import Entry, Ledger, Told
 from txnsim_lab.exam._session import DriverSession
 from txnsim_lab.exam.results import MissError, NotAskedError
 from txnsim_lab.exam.targets import TOPICS, Opened
+from txnsim_lab.scenario.practise_situation import VERIFICATION
 from txnsim_lab.target.cluster import Ability
 
 READ_COMMITTED: Final = "read_committed"
@@ -82,6 +84,8 @@ class Application(DriverSession):
         super().__init__(driver)
         self.target = opened.target
         self.ledger = Ledger()
+        self.topic, self.partitions = TOPIC, PARTITIONS
+        """To which records go."""
         self._opened = opened
         self.choices: list[str] = []
         """Where the library is free to do otherwise than the Java client, and does."""
@@ -212,8 +216,8 @@ class Application(DriverSession):
         return await self.do(
             "send",
             producer=producer,
-            topic=self.name(TOPIC),
-            partition=ord(value[-1]) % PARTITIONS,
+            topic=self.name(self.topic),
+            partition=ord(value[-1]) % self.partitions,
             value=value,
             wait=wait,
         )
@@ -562,7 +566,7 @@ class Application(DriverSession):
     async def move_leader(self, partition: int) -> None:
         """Another replica leads a partition of the topic."""
         self.steps.append(f"partition {partition} gets another leader")
-        await self.move_leader_of(TopicPartition(self.name(TOPIC), partition))
+        await self.move_leader_of(TopicPartition(self.name(self.topic), partition))
 
     async def move_coordinator(self) -> None:
         """Another broker coordinates the transactional id, and loads its log."""
@@ -592,7 +596,7 @@ class Application(DriverSession):
         ):
             await self.move_leader_of(home)
         broker = await admin.leader_of(home)
-        place = TopicPartition(self.name(TOPIC), partition)
+        place = TopicPartition(self.name(self.topic), partition)
         if await admin.leader_of(place) != broker:
             await self.move_leader_of(place, to=broker)
 
@@ -620,11 +624,15 @@ class Application(DriverSession):
             await self.records()
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         admin = await self.target.admin()
-        return await admin.offset_of(TopicPartition(self.name(TOPIC), partition), LATEST, isolation)
+        return await admin.offset_of(
+            TopicPartition(self.name(self.topic), partition), LATEST, isolation
+        )
 
     async def records(self, *, settle_ms: int = 2_000) -> tuple[ReadRecord, ...]:
         """All records of the topic, each with its fate."""
-        return await read_topic(await self.target.admin(), self.name(TOPIC), settle_ms=settle_ms)
+        return await read_topic(
+            await self.target.admin(), self.name(self.topic), settle_ms=settle_ms
+        )
 
     async def judge(self, groups: Sequence[str] = ()) -> list[str]:
         """Check everything reported to the application against the log."""
@@ -700,6 +708,14 @@ class Neighbour(msgspec.Struct, kw_only=True):
         await self._ask(ended)
         state = "CompleteCommit" if committed else "CompleteAbort"
         await self.wait_for_state(self.transactional_id, state)
+
+    async def hang(self, admin: Admin, to: TopicPartition, value: str) -> None:
+        """A record of a transaction that no coordinator knows of, and so none will end."""
+        await admin.set_broker_default(VERIFICATION, "false")
+        try:
+            await self._produce(to, [value], 0)
+        finally:
+            await admin.set_broker_default(VERIFICATION, None)
 
     async def _ask(
         self,

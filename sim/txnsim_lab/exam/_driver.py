@@ -53,6 +53,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Partition -> next offset of the reader; None if the library does not tell."""
     ends: dict[str, int] = {}
     """Partition to its end, as a reader of its isolation is told."""
+    failed: dict[str, str] = {}
+    """Partition to why what was said of its records was not carried out."""
     state: str = ""
     """After a commit: state for a restart, of a library that has such a thing."""
     contract: int = 0

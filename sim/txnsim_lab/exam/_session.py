@@ -140,7 +140,10 @@ def _answered(answer: Answer) -> str:
     told = [f"offset {answer.offset}"] if answer.offset >= 0 else []
     if answer.records:
         told.append(f"records {listed([value for _, _, value in answer.records])}")
-    for name, places in (("positions", answer.positions), ("ends", answer.ends)):
+    for name, places in (
+        *(("positions", answer.positions), ("ends", answer.ends)),
+        ("failed", answer.failed),
+    ):
         if places:
             told.append(f"{name} {', '.join(f'{index}:{at}' for index, at in places.items())}")
     return ", ".join(("done", *told))

@@ -35,7 +35,7 @@ from txnsim_lab.target.started import SHORT_SETTINGS, RealCluster, apache_cluste
 
 APACHE: Final = "apache-"
 IDS: Final = ("shop", "till", "stall")
-GROUPS: Final = ("g", "readers")
+GROUPS: Final = ("g", "readers", "sharers")
 
 
 class _Proxied(RebuiltCluster):

@@ -10,7 +10,7 @@ import msgspec
 
 from txnsim_lab.exam._application import Application
 
-Kind = Literal["fenced", "end unknown", "middle", "readers", "groups", "liveness"]
+Kind = Literal["fenced", "end unknown", "middle", "readers", "groups", "share groups", "liveness"]
 Play = Callable[[Application], Awaitable[None]]
 ALL: Final = (0, 1, 2)
 

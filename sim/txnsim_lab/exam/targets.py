@@ -23,8 +23,12 @@ from txnsim_lab.exam.results import NotAskedError
 from txnsim_lab.target.cluster import Target, replicas_from
 from txnsim_lab.target.simulated import SimulatedTarget
 
-SETTINGS: Final = {"broker.session.timeout.ms": 3_000, "broker.heartbeat.interval.ms": 300}
-"""A dead broker is known as dead in three seconds."""
+SETTINGS: Final = {
+    "broker.session.timeout.ms": 3_000,
+    "broker.heartbeat.interval.ms": 300,
+    "group.share.min.record.lock.duration.ms": 1_000,
+}
+"""A dead broker is known as dead in three seconds, and locks of a share group may be short."""
 TOPICS: Final = {"t": 2, "input": 2}
 REPLICAS_MAX: Final = 3
 

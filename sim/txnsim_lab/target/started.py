@@ -25,9 +25,10 @@ SHORT_SETTINGS: Final = {
     "log.retention.check.interval.ms": "1000",
     "log.initial.task.delay.ms": "1000",
     "log.cleaner.backoff.ms": str(CLEANER_PAUSE_MS),
+    "group.share.min.record.lock.duration.ms": "1000",
 }
-"""What makes real brokers look more often for what is due. A release that does not know a name
-passes over it.
+"""What makes real brokers look more often for what is due, and lets locks of share groups be short.
+A release that does not know a name passes over it.
 """
 START_MAX_MS: Final = 120_000
 POLL_MS: Final = 100

@@ -38,6 +38,7 @@ type Command struct {
 	Isolation       string `json:"isolation"`
 	Protocol        string `json:"protocol"`
 	SessionMs       int    `json:"session_timeout_ms"`
+	How             string `json:"how"`
 }
 
 // Servers are the addresses of the cluster.

@@ -38,6 +38,12 @@ func main() {
 		"poll":       poll,
 		"seek":       seek,
 		"abort-open": abortOpen,
+
+		"share-subscribe": shareSubscribe,
+		"share-poll":      sharePoll,
+		"acknowledge":     acknowledge,
+		"share-commit":    shareCommit,
+
 		"close":      func(c Command) (Answer, error) { closed(c.Name); return nil, nil },
 	}, said)
 }
@@ -146,4 +152,5 @@ func closed(name string) {
 	}
 	delete(clients, name)
 	delete(sessions, name)
+	delete(sharers, name)
 }

@@ -18,6 +18,7 @@ from txnsim_lab.exam.situations import _liveness as liveness
 from txnsim_lab.exam.situations import _middle as middle
 from txnsim_lab.exam.situations import _readers as readers
 from txnsim_lab.exam.situations import _reports as reports
+from txnsim_lab.exam.situations import _share_groups as share_groups
 from txnsim_lab.exam.situations import _workers as workers
 
 MOVES_ONCE: Final = (
@@ -59,6 +60,7 @@ _ASKED: Final[tuple[Situation, ...]] = (
     *readers.SITUATIONS,
     *groups.SITUATIONS,
     *workers.SITUATIONS,
+    *share_groups.SITUATIONS,
     *liveness.SITUATIONS,
     *reports.SITUATIONS,
 )

@@ -1,0 +1,180 @@
+"""Members of a share group in a situation (KIP-932): how the group is configured, what its members
+get, what they say of it, and what the library told them of that.
+
+The laws, in each of these situations: a record whose acceptance or rejection a library has told as
+done is never given again, a record of an aborted transaction never to a group with read_committed,
+and in the end each committed record that was not rejected has been accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final, Literal
+
+from txnsim.errors import ClientError
+from txnsim_lab.exam._application import (
+    CLIENT,
+    PATIENCE_MS,
+    POLL_MS,
+    REQUEST_TIMEOUT_MS,
+    Application,
+)
+from txnsim_lab.exam.results import MissError, NotAskedError
+from txnsim_lab.exam.targets import create_topic
+
+How = Literal["accept", "release", "reject", "renew"]
+GROUP: Final = "sharers"
+JOBS: Final = "jobs"
+"""A topic of one partition, which is each member's."""
+OTHER: Final = f"{CLIENT}-2"
+"""Client id of a member that no fault strikes."""
+READ_COMMITTED: Final = "read_committed"
+POLLS_MAX: Final = 25
+"""Until something comes; with POLL_MS each."""
+EMPTY_POLLS: Final = 3
+"""So many without a record say that there is none."""
+LOCK_MS: Final = 2_000
+"""Of a group whose locks are to run out."""
+
+
+class Sharers:
+    """A share group and its members, by name."""
+
+    def __init__(self, app: Application, *, isolation: str, configs: Mapping[str, str]) -> None:
+        self._app = app
+        self._configs = {
+            "share.auto.offset.reset": "earliest",
+            "share.isolation.level": isolation,
+            **configs,
+        }
+        self._held: dict[str, list[tuple[int, str]]] = {}
+        """Member to partition and value of what it got last."""
+        self.done: set[str] = set()
+        """Values that were accepted, as a library has told."""
+        self.rejected: set[str] = set()
+
+    async def begin(self) -> None:
+        """Make the topic, and configure the group.
+
+        Raises:
+            NotAskedError: The cluster refuses.
+        """
+        self._app.topic, self._app.partitions = JOBS, 1
+        await create_topic(self._app.target, self._app.name(JOBS))
+        admin = await self._app.target.admin()
+        try:
+            for name, value in self._configs.items():
+                await admin.set_group_config(self._app.name(GROUP), name, value)
+        except ClientError as refused:
+            raise NotAskedError(f"the cluster: {refused}") from None
+
+    async def join(self, name: str = "m", *, client_id: str = CLIENT) -> None:
+        """A member that says of each record what becomes of it."""
+        self._app.dead.discard(name)
+        self._app.opened.add(name)
+        self._held[name] = []
+        await self._app.must(
+            "share-subscribe",
+            consumer=name,
+            bootstrap=self._app.target.bootstrap,
+            client_id=client_id,
+            group=self._app.name(GROUP),
+            topic=self._app.name(JOBS),
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+        )
+
+    async def poll(self, name: str = "m") -> list[str]:
+        """What one poll brings; an error of the library is noted, and brings nothing.
+
+        Raises:
+            MissError: Something that must not be given again.
+        """
+        answer = await self._app.do("share-poll", consumer=name, timeout_ms=POLL_MS)
+        self._held[name] = [(partition, value) for partition, _, value in answer.records]
+        values = [value for _, value in self._held[name]]
+        for value in values:
+            if value in self.done:
+                raise MissError(f"{value} was told as accepted, and is given again")
+            if value in self.rejected:
+                raise MissError(f"{value} was told as rejected, and is given again")
+        return values
+
+    async def get(self, name: str = "m") -> list[str]:
+        """Poll until something comes.
+
+        Raises:
+            MissError: Nothing does.
+        """
+        for _ in range(POLLS_MAX):
+            if values := await self.poll(name):
+                return values
+        raise MissError(f"{name} gets nothing{self._app.after_errors}")
+
+    async def gets_nothing(self, name: str = "m", *, what: str = "the member gets") -> None:
+        """Poll a few times.
+
+        Raises:
+            MissError: Something comes.
+        """
+        for _ in range(EMPTY_POLLS):
+            self._app.expect(await self.poll(name), [], what)
+
+    async def say(self, how: How, name: str = "m") -> bool:
+        """Say it of all that the last poll brought, and have it carried out.
+
+        Returns:
+            Whether the library says that it is, all of it.
+        """
+        held, failed = self._held[name], set[int]()
+        if how != "renew":
+            self._held[name] = []
+        answer = await self._app.do("acknowledge", consumer=name, how=how)
+        if answer.error is None:
+            answer = await self._app.do("share-commit", consumer=name, patience_ms=PATIENCE_MS)
+            failed = {int(partition) for partition in answer.failed}
+        told = [value for partition, value in held if partition not in failed]
+        if answer.error is not None:
+            return False
+        if how == "accept":
+            self.done.update(told)
+        elif how == "reject":
+            self.rejected.update(told)
+        return not failed
+
+    async def must_say(self, how: How, name: str = "m") -> None:
+        """The same, where nothing stands in the way.
+
+        Raises:
+            MissError: The library says that it is not carried out.
+        """
+        if not await self.say(how, name):
+            raise MissError(f"{how} failed{self._app.after_errors}")
+
+    async def work(self, *names: str, wanted: Collection[str]) -> None:
+        """Members get and accept until all of these are accepted, and nothing more comes.
+
+        Raises:
+            MissError: Something is missing, or there is too much.
+        """
+        idle = 0
+        for _ in range(POLLS_MAX):
+            for name in names or ("m",):
+                values = await self.poll(name)
+                idle = 0 if values else idle + 1
+                if values:
+                    await self.say("accept", name)
+            if idle >= EMPTY_POLLS and self.done >= set(wanted):
+                break
+        missing = sorted(set(wanted) - self.done)
+        if missing:
+            raise MissError(
+                f"{', '.join(missing)} never came, or was never accepted{self._app.after_errors}"
+            )
+        if extra := sorted(self.done - set(wanted)):
+            raise MissError(f"{', '.join(extra)} was given, and nobody committed it")
+
+    async def forget(self) -> None:
+        """Take the group's configs away again."""
+        admin = await self._app.target.admin()
+        for name in self._configs:
+            await admin.set_group_config(self._app.name(GROUP), name, None)

@@ -1,0 +1,389 @@
+"""Share groups (KIP-932): what members get around transactions, and what becomes of what they say.
+
+Rules of the broker are in the casebook. Here is asked whether a library tells its application the
+truth, and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from txnsim.client.inspection.txn_views import AbortSpec
+from txnsim.types import TopicPartition
+from txnsim_lab.exam._application import Application
+from txnsim_lab.exam._sharers import GROUP, JOBS, LOCK_MS, OTHER, READ_COMMITTED, Sharers
+from txnsim_lab.exam.results import MissError
+from txnsim_lab.exam.situation import Play, Situation, situation
+
+LEVELS: Final = (2,)
+"""Releases with share groups have no other on a new cluster."""
+SOON_S: Final = 10.0
+"""Less than a lock lasts."""
+LIMIT: Final = 3
+SHORT: Final = {"share.record.lock.duration.ms": str(LOCK_MS)}
+_Shared = Callable[[Application, Sharers], Awaitable[None]]
+
+
+def _asks(
+    name: str,
+    asks: str,
+    *,
+    isolation: str = READ_COMMITTED,
+    core: bool = False,
+    configs: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[_Shared], Situation]:
+    """A situation with a share group of that isolation and these other configs."""
+
+    def made(play: _Shared) -> Situation:
+        async def played(app: Application) -> None:
+            sharers = Sharers(app, isolation=isolation, configs=configs)
+            await sharers.begin()
+            try:
+                await play(app, sharers)
+            finally:
+                await sharers.forget()
+
+        played.__doc__ = play.__doc__
+        of_kind: Callable[[Play], Situation] = situation(
+            name, "share groups", asks, levels=LEVELS, core=core
+        )
+        return of_kind(played)
+
+    return made
+
+
+@_asks("share-around-aborted", "Transactions of two producers lie through each other; one is"
+       " aborted: does the member get the others, each once?", core=True)  # fmt: skip
+async def around_aborted(app: Application, sharers: Sharers) -> None:
+    """A leader acquires no record of an aborted transaction for a group with read_committed, but
+    the batches come whole: the library leaves out what was not acquired.
+    """
+    await app.must_init("p", transactional_id="shop")
+    await app.must_init("q", transactional_id="till")
+    one = await app.open("a-1", producer="p")
+    two = await app.open("lost-1", producer="q")
+    await app.must_send(one, "b-1", "p")
+    await app.must_send(two, "lost-3", "q")
+    await app.must_end(two, "q", "abort")
+    await app.must_send(one, "c-1", "p")
+    await app.must_end(one, "p", "commit")
+    await app.must_transact("d-2", producer="q")
+    await sharers.join()
+    await sharers.work(wanted=("a-1", "b-1", "c-1", "d-2"))
+
+
+@_asks("share-uncommitted-gets-aborted", "A transaction was aborted, and the group reads"
+       " uncommitted records, the default: does the member get it?",
+       isolation="read_uncommitted")  # fmt: skip
+async def uncommitted(app: Application, sharers: Sharers) -> None:
+    """With read_uncommitted, the default of a group, records of transactions come whatever their
+    outcome. The isolation is the group's: a library must not leave them out by its own.
+    """
+    await app.must_init()
+    await app.must_transact("lost-1", end="abort")
+    await app.must_transact("a-1")
+    await sharers.join()
+    await sharers.work(wanted=("a-1", "lost-1"))
+
+
+@_asks("share-stops-at-open", "A transaction is open: does the member get nothing behind it, and"
+       " all of it when it has ended?", core=True)  # fmt: skip
+async def stops_at_open(app: Application, sharers: Sharers) -> None:
+    """A group with read_committed gets nothing from the last stable offset on."""
+    await app.must_init("p", transactional_id="shop")
+    await app.must_init("q", transactional_id="till")
+    await app.must_transact("a-1", producer="p")
+    held = await app.open("b-1", producer="p")
+    await app.must_transact("c-1", producer="q")
+    await sharers.join()
+    await sharers.work(wanted=("a-1",))
+    await sharers.gets_nothing(what="behind the open transaction the member gets")
+    await app.must_end(held, "p", "commit")
+    await sharers.work(wanted=("a-1", "b-1", "c-1"))
+
+
+@_asks("share-behind-hanging", "A transaction hangs until an operator ends it: is the member still"
+       " there, and does it get what is behind?")  # fmt: skip
+async def behind_hanging(app: Application, sharers: Sharers) -> None:
+    """Nothing tells a member that it waits. It polls on, and gets the rest with the marker."""
+    neighbour, admin = await app.neighbour(), await app.target.admin()
+    place = TopicPartition(app.name(JOBS), 0)
+    await app.must_init()
+    await app.must_transact("a-1")
+    app.steps.append("a transaction that no coordinator knows is open in the partition")
+    await neighbour.hang(admin, place, "ghost")
+    await app.must_transact("b-1")
+    await sharers.join()
+    await sharers.work(wanted=("a-1",))
+    await sharers.gets_nothing(what="behind the hanging transaction the member gets")
+    app.steps.append("an operator aborts it")
+    for producer in await admin.producers_of(place):
+        if producer.txn_start_offset is not None:
+            await admin.abort_transaction(AbortSpec.of(place, producer))
+    await sharers.work(wanted=("a-1", "b-1"))
+
+
+@_asks("share-behind-timed-out", "A transaction runs out of time, and its coordinator aborts it:"
+       " does the member get what is behind, and nothing of it?")  # fmt: skip
+async def behind_timed_out(app: Application, sharers: Sharers) -> None:
+    """The coordinator writes an ABORT marker, as for any other abort."""
+    await app.must_init("p", transaction_timeout_ms=app.expiring_ms)
+    await app.must_init("q", transactional_id="till")
+    await app.open("lost-1", producer="p")
+    await app.must_transact("a-1", producer="q")
+    await sharers.join()
+    await sharers.gets_nothing(what="behind the open transaction the member gets")
+    await app.time_out()
+    await sharers.work(wanted=("a-1",))
+
+
+@_asks("share-release", "The member gives a record back: does it get it again, and can it accept it"
+       " then?", core=True)  # fmt: skip
+async def release(app: Application, sharers: Sharers) -> None:
+    """What is released is available again at once."""
+    await app.must_init()
+    await app.must_transact("a-1")
+    await sharers.join()
+    app.expect(await sharers.get(), ["a-1"], "the member gets")
+    await sharers.must_say("release")
+    await sharers.work(wanted=("a-1",))
+
+
+@_asks("share-reject", "The member rejects a record: is it never given again, and do others come?",
+       core=True)  # fmt: skip
+async def reject(app: Application, sharers: Sharers) -> None:
+    """What is rejected is archived."""
+    await app.must_init()
+    await app.must_transact("bad-1")
+    await sharers.join()
+    app.expect(await sharers.get(), ["bad-1"], "the member gets")
+    await sharers.must_say("reject")
+    await app.must_transact("a-1", "b-2")
+    await sharers.work(wanted=("a-1", "b-2"))
+
+
+@_asks("share-renew", "The member renews the lock of a record for longer than a lock lasts: is the"
+       " record its own until it accepts it?",
+       configs=SHORT)  # fmt: skip
+async def renew(app: Application, sharers: Sharers) -> None:
+    """RENEW starts the lock again and keeps the record acquired (KIP-1222)."""
+    await app.must_init()
+    await app.must_transact("a-1")
+    await sharers.join("m")
+    app.expect(await sharers.get("m"), ["a-1"], "the member gets")
+    await sharers.join("n", client_id=OTHER)
+    for _ in range(4):
+        await sharers.must_say("renew", "m")
+        app.expect(await sharers.poll("n"), [], "the other member gets")
+        await asyncio.sleep(LOCK_MS / 3_000)
+    await sharers.must_say("accept", "m")
+    await sharers.gets_nothing("n", what="the other member gets")
+
+
+@_asks("share-delivery-limit", "A record was given back as often as the group delivers one: is it"
+       " gone, and do others come?",
+       configs={"share.delivery.count.limit": str(LIMIT)})  # fmt: skip
+async def delivery_limit(app: Application, sharers: Sharers) -> None:
+    """At ``share.delivery.count.limit`` a record that is given back is archived."""
+    await app.must_init()
+    await app.must_transact("bad-1")
+    await sharers.join()
+    for _ in range(LIMIT):
+        app.expect(await sharers.get(), ["bad-1"], "the member gets")
+        await sharers.must_say("release")
+    await sharers.gets_nothing(what="after the last delivery the member gets")
+    await app.must_transact("a-1")
+    await sharers.work(wanted=("a-1",))
+
+
+@_asks("share-lock-runs-out", "A member takes longer than a lock lasts, and accepts: is it told"
+       " that the record is no longer its own?", core=True,
+       configs=SHORT)  # fmt: skip
+async def lock_runs_out(app: Application, sharers: Sharers) -> None:
+    """The leader answers INVALID_RECORD_STATE while the record is another member's."""
+    await app.must_init()
+    await app.must_transact("a-1")
+    await sharers.join("m")
+    app.expect(await sharers.get("m"), ["a-1"], "the member gets")
+    await sharers.join("n", client_id=OTHER)
+    await asyncio.sleep(LOCK_MS / 1_000)
+    app.expect(await sharers.get("n"), ["a-1"], "when the lock has run out, the other one gets")
+    if await sharers.say("accept", "m"):
+        raise MissError("the library says that a record was accepted that another member has")
+    await sharers.must_say("accept", "n")
+    await app.must_transact("b-1")
+    await sharers.work("m", "n", wanted=("a-1", "b-1"))
+
+
+@_asks("share-member-closes", "A member closes without a word on what it got: does another one get"
+       " it soon?")  # fmt: skip
+async def member_closes(app: Application, sharers: Sharers) -> None:
+    """The last request of a share session gives back what the member has (KIP-932)."""
+    await app.must_init()
+    await app.must_transact("a-1")
+    await sharers.join("m")
+    app.expect(await sharers.get("m"), ["a-1"], "the member gets")
+    await sharers.join("n", client_id=OTHER)
+    async with app.within(SOON_S, "that the other member gets what was not acknowledged"):
+        await app.close("m")
+        await sharers.work("n", wanted=("a-1",))
+
+
+@_asks("share-connection-lost", "The connections of a member break while it has records: is it told"
+       " the truth of what it accepts, and does it go on?", core=True)  # fmt: skip
+async def connection_lost(app: Application, sharers: Sharers) -> None:
+    """A leader gives back what a member has whose connection ends (KIP-932), and its session is
+    gone: an acceptance by a new one is refused.
+    """
+    await app.must_init()
+    await app.must_transact("a-1", "b-2")
+    await sharers.join()
+    await sharers.get()
+    cut = await app.arm(point="client.request", api="ShareFetch", limit=2, action="disconnect",
+                        must_strike=False)  # fmt: skip
+    settled = await app.arm(point="client.request", api="ShareAcknowledge", limit=1,
+                            action="disconnect", must_strike=False)  # fmt: skip
+    await sharers.say("accept")
+    for _ in range(2):
+        if await sharers.poll():
+            await sharers.say("accept")
+    await app.disarm(cut)
+    await app.disarm(settled)
+    await sharers.work(wanted=("a-1", "b-2"))
+
+
+def _answer_lost(api: str) -> _Shared:
+    async def play(app: Application, sharers: Sharers) -> None:
+        """The leader has carried out what was said, and nobody was told. Asked again it refuses: to
+        call that a failure is the truth as the library knows it, to call it done is true as well.
+        """
+        await app.must_init()
+        await app.must_transact("a-1")
+        await sharers.join()
+        await sharers.get()
+        await app.arm(point="client.response", api=api, limit=1, action="disconnect")
+        await sharers.say("accept")
+        sharers.done.add("a-1")  # the leader has it, whatever the library knows
+        await app.must_transact("b-1")
+        await sharers.work(wanted=("a-1", "b-1"))
+
+    return play
+
+
+def _refused(error: str) -> _Shared:
+    async def play(app: Application, sharers: Sharers) -> None:
+        """A library opens another session, and tells that the acceptance has failed: the record
+        comes again when its lock runs out.
+        """
+        await app.must_init()
+        await app.must_transact("a-1")
+        await sharers.join()
+        await sharers.get()
+        refused: dict[str, Any] = {"do": "error", "error": error}
+        for api in ("ShareFetch", "ShareAcknowledge"):
+            await app.arm(point="client.request", api=api, limit=1, action=refused,
+                          must_strike=False)  # fmt: skip
+        await sharers.say("accept")
+        await app.must_transact("b-1")
+        await sharers.work(wanted=("a-1", "b-1"))
+
+    return play
+
+
+_LOST: Final = _asks(
+    "share-acceptance-unanswered",
+    "The answer to an acceptance is lost: does the member go on, and is the record not given"
+    " again?",
+)(_answer_lost("ShareAcknowledge"))
+_SESSIONS: Final = tuple(
+    _asks(
+        name,
+        f"The leader answers {error}: does the member open another session, and go on?",
+        configs=SHORT,
+    )(_refused(error))
+    for name, error in (
+        ("share-session-not-found", "SHARE_SESSION_NOT_FOUND"),
+        ("share-session-epoch-wrong", "INVALID_SHARE_SESSION_EPOCH"),
+    )
+)
+
+
+@_asks("share-leader-moves", "The partition gets another leader while a member has its record: is"
+       " it told the truth, and does it go on?", core=True)  # fmt: skip
+async def leader_moves(app: Application, sharers: Sharers) -> None:
+    """The new leader knows what was acknowledged, and nothing of what was only acquired."""
+    await app.must_init()
+    await app.must_transact("a-1")
+    await sharers.join()
+    await sharers.get()
+    await app.move_leader(0)
+    await sharers.say("accept")
+    await app.must_transact("b-1")
+    await sharers.work(wanted=("a-1", "b-1"))
+
+
+@_asks("share-leader-dies", "The broker of the leader dies while a member has its record: is it"
+       " told the truth, and does it go on?")  # fmt: skip
+async def leader_dies(app: Application, sharers: Sharers) -> None:
+    """The same, and the answer may be lost."""
+    await app.must_init()
+    await app.must_transact("a-1")
+    await sharers.join()
+    await sharers.get()
+    admin = await app.target.admin()
+    app.steps.append("the broker of the leader dies")
+    await app.kill(await admin.leader_of(TopicPartition(app.name(JOBS), 0)))
+    await sharers.say("accept")
+    await app.goes_on(value="b")
+    await sharers.work(wanted=("a-1", "b-1"))
+
+
+@_asks("share-coordinator-moves", "The group gets another coordinator: does the member go on?")
+async def coordinator_moves(app: Application, sharers: Sharers) -> None:
+    """Sessions are the leaders'; the member's next heartbeat finds the new coordinator."""
+    await app.must_init()
+    await app.must_transact("a-1")
+    await sharers.join()
+    await sharers.work(wanted=("a-1",))
+    await app.move_group(GROUP)
+    await app.must_transact("b-1", "c-2")
+    await sharers.work(wanted=("a-1", "b-1", "c-2"))
+
+
+@_asks("share-two-members", "Two members share a partition: does one of them get each record,"
+       " and nobody a second time?")  # fmt: skip
+async def two_members(app: Application, sharers: Sharers) -> None:
+    """A record is one member's while it is acquired."""
+    await app.must_init()
+    await sharers.join("m")
+    await sharers.join("n", client_id=OTHER)
+    values = [f"a{index}-{1 + index % 2}" for index in range(8)]
+    for first in range(0, 8, 4):
+        await app.must_transact(*values[first : first + 4], end="commit")
+        await app.must_transact(f"lost{first}-1", end="abort")
+    await sharers.work("m", "n", wanted=values)
+
+
+SITUATIONS: Final = (
+    around_aborted,
+    uncommitted,
+    stops_at_open,
+    behind_hanging,
+    behind_timed_out,
+    release,
+    reject,
+    renew,
+    delivery_limit,
+    lock_runs_out,
+    member_closes,
+    connection_lost,
+    _LOST,
+    *_SESSIONS,
+    leader_moves,
+    leader_dies,
+    coordinator_moves,
+    two_members,
+)
