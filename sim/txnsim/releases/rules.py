@@ -668,16 +668,33 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         before="both are what the last write says",
     )
     share_fetches_tell_unknown_topics: bool = _switch(
-        "seen on a real 4.3.1",
-        "4.4",
+        "seen on a real 4.2.2 and 4.3.1",
+        "4.2.2, 4.4",
         after="a ShareFetch of an unknown topic id gets UNKNOWN_TOPIC_ID for that topic",
         before="all that it asks for fails with UNKNOWN_SERVER_ERROR",
+    )
+    share_requests_need_groups: bool = _switch(
+        "seen on a real 4.2.2",
+        "4.3",
+        after="ShareFetch and ShareAcknowledge without a group get INVALID_REQUEST",
+        before="they get UNKNOWN_SERVER_ERROR",
     )
     share_state_fences_are_brief: bool = _switch(
         "seen on a real 4.3.1",
         "4.4",
         after="a share coordinator tells FENCED_STATE_EPOCH in words of its own",
         before="in those of the error",
+    )
+    share_states_are_made_once: bool = _switch(
+        "none: no ticket is known to us",
+        after="an InitializeShareGroupState that comes again leaves the state as it is",
+        before="it makes the state of the share partition anew, without what was acknowledged",
+    )
+    share_states_are_swept: bool = _switch(
+        "seen on a real 4.3.1",
+        "4.4",
+        after="neighbouring records in the same state are one batch in __share_group_state",
+        before="batches are combined two at a time, and some that are alike stay apart",
     )
     share_groups_assign_nobody: bool = _switch(
         "seen on a real 4.4.0",
@@ -690,6 +707,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         "4.4",
         after="a share group reads partitions that its topic gets later from 0 on",
         before="it reads them from where share.auto.offset.reset says",
+    )
+    streams_heartbeats_are_whole: bool = _switch(
+        "seen on a real 4.3.1",
+        "4.4",
+        after="StreamsGroupHeartbeat takes static members, offsets of tasks and warm-up tasks",
+        before="it refuses them with INVALID_REQUEST, and tells no interval of task offsets",
     )
 
     @staticmethod

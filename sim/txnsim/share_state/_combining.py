@@ -6,13 +6,14 @@ Counterpart in Kafka: PersisterStateBatchCombiner.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from heapq import heappop, heappush
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
 from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Final
 
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, StateBatch
+from txnsim.releases.rules import LATEST, Rules
 
 
 class BackwardsBatchError(ValueError):
@@ -20,12 +21,17 @@ class BackwardsBatchError(ValueError):
 
 
 def combined(
-    batches: Iterable[StateBatch], newer: Iterable[StateBatch], *, start_offset: int
+    batches: Iterable[StateBatch],
+    newer: Iterable[StateBatch],
+    *,
+    start_offset: int,
+    rules: Rules = LATEST,
 ) -> tuple[StateBatch, ...]:
     """Both together: in order, without overlaps, without what lies below the start offset.
 
     Where batches overlap the higher delivery count wins, then the higher state. Neighbours that
-    are in the same state become one batch, unless there is only one batch to begin with.
+    are in the same state become one batch, unless there is only one batch to begin with
+    (``share_states_are_swept``).
 
     Raises:
         BackwardsBatchError: A batch ends before it begins, and it is not alone.
@@ -33,6 +39,8 @@ def combined(
     known, left = _from(start_offset, batches), _from(start_offset, newer)
     if len(known) + len(left) < 2:
         return (*known, *left)
+    if not rules.share_states_are_swept:
+        return _in_pairs([*known, *left])
     if _are_in_order(known) and _are_in_order(left):
         return _merged(known, left)
     return _swept([*known, *left])
@@ -138,3 +146,55 @@ def _append(found: list[StateBatch], batch: StateBatch) -> None:
             )
             found.pop()
     found.append(batch)
+
+
+# Up to Kafka 4.3
+
+
+def _in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
+    """Two neighbours at a time, from the front. What was left behind is not looked at again, though
+    the batch that follows may be like it in the end.
+    """
+    left = [*map(_ordered, batches)]
+    heapify(left)
+    found: list[StateBatch] = []
+    one = heappop(left)
+    while left:
+        other = heappop(left)
+        if other[0] > one[1] + 1 or (other[0] == one[1] + 1 and other[2:] != one[2:]):
+            found.append(_batch(one))
+            one = other
+            continue
+        for each in _of_two(one, other):
+            heappush(left, each)
+        one = heappop(left)
+    return (*found, _batch(one))
+
+
+_Ordered = tuple[int, int, int, int]
+"""First and last offset, delivery count, state: the order of batches."""
+
+
+def _ordered(batch: StateBatch) -> _Ordered:
+    return (batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
+
+
+def _batch(one: _Ordered) -> StateBatch:
+    return StateBatch(one[0], one[1], one[3], one[2])
+
+
+def _of_two(one: _Ordered, other: _Ordered) -> Iterator[_Ordered]:
+    """What two that overlap, or touch in the same state, become; the first begins no later."""
+    if one[2:] == other[2:]:
+        yield (one[0], max(one[1], other[1]), *one[2:])
+        return
+    if one[2:] > other[2:]:
+        yield one
+        if other[1] > one[1]:
+            yield (one[1] + 1, other[1], *other[2:])
+        return
+    if one[0] < other[0]:
+        yield (one[0], other[0] - 1, *one[2:])
+    yield other
+    if one[1] > other[1]:
+        yield (other[1] + 1, one[1], *one[2:])

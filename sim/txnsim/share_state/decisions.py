@@ -88,6 +88,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         if refusal is not None:
             return refusal
         before = self.shard.states.get(key)
+        is_again = before is not None and before.state_epoch == state_epoch
+        if is_again and self.shard.rules.share_states_are_made_once:
+            return Decision(reply=ShareStateError(key=key))
         snapshot = ShareSnapshot(
             key=key,
             snapshot_epoch=0 if before is None else before.snapshot_epoch + 1,
@@ -152,7 +155,12 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
                 batch.last_offset < batch.first_offset
                 for batch in (*state.batches, *command.batches)
             ):
-                combined(state.batches, change.batches, start_offset=change.start_offset)
+                combined(
+                    state.batches,
+                    change.batches,
+                    start_offset=change.start_offset,
+                    rules=self.shard.rules,
+                )
         except BackwardsBatchError:
             return Rejection(error=ErrorCode.unknown_server_error, reason=_TRIPPED)
         return Decision(records=(change,), reply=ShareStateError(key=key))
@@ -224,9 +232,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         self, command: WriteShareState, *, leader_epoch: int
     ) -> ShareSnapshot | ShareUpdate:
         """An update; the whole state after so many of them."""
-        state = self.shard.states[command.key]
+        state, rules = self.shard.states[command.key], self.shard.rules
         start_offset, complete = command.start_offset, command.delivery_complete_count
-        if self.shard.rules.share_starts_never_go_back:
+        if rules.share_starts_never_go_back:
             if start_offset == state.start_offset:
                 complete = max(complete, state.delivery_complete_count)
             elif start_offset < state.start_offset:
@@ -239,7 +247,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
                 leader_epoch=leader_epoch,
                 start_offset=start_offset,
                 delivery_complete_count=complete,
-                batches=combined((), command.batches, start_offset=start_offset),
+                batches=combined((), command.batches, start_offset=start_offset, rules=rules),
             )
         return ShareSnapshot(
             key=command.key,
@@ -250,7 +258,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             delivery_complete_count=complete,
             create_timestamp_ms=self.now_ms,
             write_timestamp_ms=self.now_ms,
-            batches=combined(state.batches, command.batches, start_offset=start_offset),
+            batches=combined(
+                state.batches, command.batches, start_offset=start_offset, rules=rules
+            ),
         )
 
 

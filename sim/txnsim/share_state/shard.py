@@ -62,7 +62,7 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
                 self.snapshots.written(key, record_offset)
             case ShareUpdate():
                 self._see_leader_epoch(key, record.leader_epoch)
-                self.states[key] = _updated(self.states.get(key), record)
+                self.states[key] = _updated(self.states.get(key), record, self.rules)
                 self.update_counts[key] = self.update_counts.get(key, 0) + 1
             case _:
                 known: tuple[dict[ShareKey, int], ...] = (
@@ -152,7 +152,7 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
             del self._offsets[key]
 
 
-def _updated(state: ShareSnapshot | None, update: ShareUpdate) -> ShareSnapshot:
+def _updated(state: ShareSnapshot | None, update: ShareUpdate, rules: Rules) -> ShareSnapshot:
     """The state with what an update says. One without a snapshot in front of it is all there is."""
     if state is None:
         return ShareSnapshot(
@@ -175,5 +175,5 @@ def _updated(state: ShareSnapshot | None, update: ShareUpdate) -> ShareSnapshot:
         delivery_complete_count=update.delivery_complete_count,
         create_timestamp_ms=state.create_timestamp_ms,
         write_timestamp_ms=state.write_timestamp_ms,
-        batches=combined(state.batches, update.batches, start_offset=start_offset),
+        batches=combined(state.batches, update.batches, start_offset=start_offset, rules=rules),
     )

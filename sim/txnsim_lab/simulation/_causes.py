@@ -29,6 +29,7 @@ from txnsim_lab.simulation._shrinking import (
     ONE_REPLICA,
     begun_later,
     with_care,
+    with_more_locks,
     with_own_keys,
     with_switch,
     without_habit,
@@ -59,6 +60,7 @@ HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 SHOWN: Final[Mapping[str, str]] = {"loads_wait_for_replication": "z34"}
 """Switches whose other position no run of their scenario has."""
 
+FEW_LOCKS: Final = "an aborted transaction has no fewer records than a share group may lock"
 SHARED_KEYS: Final = "programs write the same keys at once, and Kafka isolates no writers"
 
 
@@ -144,6 +146,9 @@ def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     # Other keys are cleaned otherwise, and could heal what the cleaner has done.
     if kinds == (Kind.DIRTY_WRITE,) and (apart := with_own_keys(plan)) != plan:
         cause = Cause(habit="shared keys", ticket=SHARED_KEYS, anomalies=())
+        yield apart, partial(_given, cause)
+    if Kind.STARVING_READER in kinds and (apart := with_more_locks(plan)) != plan:
+        cause = Cause(habit="few record locks", ticket=FEW_LOCKS, anomalies=("z36",))
         yield apart, partial(_given, cause)
     for name, now in sorted(_switches(plan), key=lambda one: one[0] not in FREQUENT):
         yield with_switch(plan, name, not now), partial(_of_switch, name, healthy=not now)

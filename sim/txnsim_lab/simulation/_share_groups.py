@@ -17,6 +17,7 @@ from txnsim_lab.simulation._plan import Act, Body, Track, World
 SHARED: Final = "share-groups"
 HOST: Final = "share-admin"
 WRITER: Final = "share-writer"
+RECORD_LOCKS: Final = "group.share.partition.max.record.locks"
 _SETTINGS: Final = {
     "group.share.min.record.lock.duration.ms": 1_000,
     "group.share.record.lock.duration.ms": 1_000,
@@ -33,7 +34,7 @@ def with_share_groups(
         **world.settings,
         **_SETTINGS,
         "group.share.record.lock.duration.ms": dice.weighted(defaults.LOCKS_MS),
-        "group.share.partition.max.record.locks": dice.weighted(defaults.RECORD_LOCKS),
+        RECORD_LOCKS: dice.weighted(defaults.RECORD_LOCKS),
     }
     inputs = sorted({place.rpartition("-")[0] for place in places})
     tracks = [Track(HOST, tuple(_configured(dice, names)), {"plays": "operator"})]

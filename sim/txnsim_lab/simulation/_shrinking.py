@@ -17,6 +17,7 @@ from txnsim.errors import ConfigError
 from txnsim_lab.simulation._asking import ASK
 from txnsim_lab.simulation._further_features import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim_lab.simulation._plan import Act, Body, Plan, Track
+from txnsim_lab.simulation._share_groups import RECORD_LOCKS
 from txnsim_lab.simulation.play import Played, play
 
 T = TypeVar("T")
@@ -302,6 +303,16 @@ def with_own_keys(plan: Plan) -> Plan:
         msgspec.structs.replace(track, acts=tuple(map(own, track.acts))) for track in plan.tracks
     ]
     return _with_tracks(plan, tracks)
+
+
+def with_more_locks(plan: Plan) -> Plan:
+    """The same plan with share groups that may lock as many records as by default."""
+    settings = plan.world.settings
+    if RECORD_LOCKS not in settings:
+        return plan
+    settings = {**settings, RECORD_LOCKS: 2_000}
+    world = msgspec.structs.replace(plan.world, settings=settings)
+    return msgspec.structs.replace(plan, world=world)
 
 
 def _with_tracks(plan: Plan, tracks: Sequence[Track]) -> Plan:

@@ -433,7 +433,7 @@ async def test_sessions_have_a_bound_of_partitions(cluster: VirtualCluster) -> N
     assert isinstance(member.api.broker.share_fetching.sessions.find(_key(member)), Rejection)
 
 
-def test_up_to_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
+def test_in_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
     unknown = {
         "topic_id": uuid.UUID(int=7),
         "partitions": [{"partition_index": 0, "acknowledgement_batches": []}],
@@ -449,6 +449,18 @@ def test_up_to_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
     before = {"share_fetches_tell_unknown_topics": False}
     assert run_cluster(play, brokers=1) == ("none", ["unknown_topic_id"])
     assert run_cluster(play, brokers=1, rules=before) == ("unknown_server_error", [])
+
+
+def test_in_4_2_a_request_without_a_group_fails() -> None:
+    async def play(cluster: VirtualCluster) -> list[str]:
+        member = await member_of(cluster, 1)
+        member.group = None  # type: ignore[assignment]
+        answers = [await member.fetch(of=(0,)), await member.acknowledge("0:1")]
+        return [answer.error_code.name for answer in answers]
+
+    before = {"share_requests_need_groups": False}
+    assert run_cluster(play, brokers=1) == ["invalid_request"] * 2
+    assert run_cluster(play, brokers=1, rules=before) == ["unknown_server_error"] * 2
 
 
 def numbers(answer: Any) -> list[int]:

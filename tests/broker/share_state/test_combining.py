@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.interbroker.share_state import StateBatch
+from txnsim.releases.rules import Rules
 from txnsim.share_state._combining import combined
 
 GOLDEN: Final = Path(__file__).parents[1] / "codec" / "golden" / "share_state.jsonl"
@@ -23,6 +24,10 @@ def batches(rows: list[list[int]]) -> tuple[StateBatch, ...]:
     return tuple(StateBatch(*row) for row in rows)
 
 
+def asked(case: dict[str, Any]) -> str:
+    return json.dumps([case["start"], case["before"], case["newer"]])
+
+
 def test_batches_are_combined_as_in_kafka() -> None:
     def ours(case: dict[str, Any]) -> tuple[StateBatch, ...]:
         newer = batches(case["newer"])
@@ -30,6 +35,27 @@ def test_batches_are_combined_as_in_kafka() -> None:
 
     assert [case for case in CASES if ours(case) != batches(case["combined"])] == []
     assert len(CASES) == 300
+
+
+def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
+    """The same questions, and the answers of 4.3.1's class where they are others."""
+    recorded = Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
+    others = {asked(case): batches(case["combined"]) for case in map(json.loads, recorded)}
+    before = Rules(share_states_are_swept=False)
+    for case in CASES:
+        wanted = others.get(asked(case), batches(case["combined"]))
+        older, newer = batches(case["before"]), batches(case["newer"])
+        assert combined(older, newer, start_offset=case["start"], rules=before) == wanted, case
+    assert len(others) == 6
+
+
+def test_up_to_4_3_records_released_one_by_one_may_stay_apart() -> None:
+    """As a real 4.3.1 keeps four records that a member gives back the second time."""
+    whole, apart = (StateBatch(0, 3, 0, 1),), [StateBatch(at, at, 0, 2) for at in range(4)]
+    assert combined(whole, apart, start_offset=0) == (StateBatch(0, 3, 0, 2),)
+    before = Rules(share_states_are_swept=False)
+    kept = combined(whole, apart, start_offset=0, rules=before)
+    assert kept == (StateBatch(0, 2, 0, 2), StateBatch(3, 3, 0, 2))
 
 
 def test_one_batch_alone_is_taken_as_it_is() -> None:

@@ -34,6 +34,12 @@ def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
     assert str(cause).startswith("z27 (KAFKA-20734): healthy with")
 
 
+def test_a_share_group_whose_locks_lie_on_aborted_records_is_z36() -> None:
+    (cause,) = causes_of(draw(10461))
+    assert cause.anomalies == ("z36",)
+    assert str(cause).endswith("healthy without few record locks")
+
+
 def test_where_nothing_heals_there_is_no_name() -> None:
     plan = leaderless_plan()
     kept = msgspec.structs.replace(plan.world, rules={"leaderless_partitions_keep_markers": True})

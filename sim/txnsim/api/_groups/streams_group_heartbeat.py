@@ -30,12 +30,6 @@ from txnsim.types import INTERNAL_TOPICS
 
 KEY: Final = 88
 
-DEVIATIONS: Final = (
-    "Streams groups follow the reference also where `--as-version` is 4.2 or 4.3: brokers of these "
-    "releases refuse static members, task offsets and warm-up tasks, and tell no interval of task "
-    "offsets.",
-)
-
 _SHOWN: Final = 3
 
 

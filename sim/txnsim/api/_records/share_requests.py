@@ -33,7 +33,8 @@ def refusal(request: Request) -> ErrorCode | None:
     if not is_on(request):
         return ErrorCode.unsupported_version
     if message.group_id is None:
-        return ErrorCode.invalid_request
+        needs_group = request.broker.release.rules.share_requests_need_groups
+        return ErrorCode.invalid_request if needs_group else ErrorCode.unknown_server_error
     if not message.member_id or len(message.member_id) > MEMBER_ID_MAX:
         return ErrorCode.invalid_request
     return None

@@ -217,6 +217,7 @@ class GroupCoordinator:
                 configs_of=lambda group_id: streams_configs(
                     image().group_configs.get(group_id), dynamic_settings()
                 ),
+                rules=self._rules,
             ),
             timers=self._group_timers,
             image=image,

@@ -23,10 +23,14 @@ from txnsim.group.streams._records import (
 from txnsim.group.streams.commands import StreamsHeartbeat
 from txnsim.group.streams.group import StreamsGroup, StreamsMember
 from txnsim.group.streams.tasks import NO_TASKS, Held, Tasks
+from txnsim.releases.rules import LATEST, Rules
 
 
-def check_heartbeat(command: StreamsHeartbeat) -> Rejection | None:
+def check_heartbeat(command: StreamsHeartbeat, rules: Rules = LATEST) -> Rejection | None:
     """Errors of a heartbeat that don't depend on the group."""
+    missing = None if rules.streams_heartbeats_are_whole else _missing_before_4_4(command)
+    if missing is not None:
+        return _invalid(missing)
     parts = command.topology[1] if command.topology is not None else ()
     if any(each.source_topic_regex for each in parts):
         return _invalid("Regular expressions for source topics are not supported yet.")
@@ -52,6 +56,17 @@ def check_heartbeat(command: StreamsHeartbeat) -> Rejection | None:
     if command.topology is not None:
         return _invalid("Topology can only be provided when (re-)joining.")
     return None
+
+
+def _missing_before_4_4(command: StreamsHeartbeat) -> str | None:
+    """What a member asks for and these brokers do not have."""
+    asked = {
+        "Static membership is not yet supported.": command.instance_id,
+        "TaskOffsets are not supported yet.": command.task_offsets,
+        "TaskEndOffsets are not supported yet.": command.task_end_offsets,
+        "WarmupTasks are not supported yet.": command.warmup or None,
+    }
+    return next((words for words, given in asked.items() if given is not None), None)
 
 
 def _check_join(command: StreamsHeartbeat) -> Rejection | None:

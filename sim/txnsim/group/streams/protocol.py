@@ -68,6 +68,7 @@ from txnsim.group.streams.topology import (
 )
 from txnsim.metadata.group_configs import RACK_TAGS, STANDBYS, AssignorConfigs, StreamsConfigs
 from txnsim.metadata.image import ClusterImage
+from txnsim.releases.rules import LATEST, Rules
 
 
 class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
@@ -76,12 +77,13 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
     max_size: int
     configs_of: Callable[[str], StreamsConfigs]
     """Group id -> configs of the group."""
+    rules: Rules = LATEST
 
     # Heartbeat
 
     def check(self, command: StreamsHeartbeat) -> Rejection | None:
         """Errors of a heartbeat that don't depend on the group."""
-        return check_heartbeat(command)
+        return check_heartbeat(command, self.rules)
 
     def heartbeat(
         self,
@@ -626,7 +628,9 @@ class _Heartbeat:
             member_id=settled.member_id,
             member_epoch=settled.member_epoch,
             heartbeat_interval_ms=intervals.heartbeat_interval_ms,
-            task_offset_interval_ms=self._configs.task_offset_interval_ms,
+            task_offset_interval_ms=self._configs.task_offset_interval_ms
+            if self._protocol.rules.streams_heartbeats_are_whole
+            else 0,
             acceptable_recovery_lag=self._configs.acceptable_recovery_lag,
             statuses=tuple(self._statuses),
             tasks=settled.assigned.tasks if command.member_epoch == 0 or has_changed else None,

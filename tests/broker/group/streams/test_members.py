@@ -13,6 +13,7 @@ from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
 from txnsim.group.streams._members import check_heartbeat, told
 from txnsim.group.streams.tasks import Tasks
 from txnsim.group.streams.topology import Subtopology, TopicInfo
+from txnsim.releases.rules import Rules
 
 ONE = tasks("0_0")
 INVALID: dict[str, tuple[int, dict[str, Any]]] = {
@@ -41,6 +42,31 @@ def test_requests_that_no_group_takes(reason: str) -> None:
     epoch, fields = INVALID[reason]
     command = msgspec.structs.replace(heartbeat("a", epoch), **fields)
     assert check_heartbeat(command) == Rejection(error=ErrorCode.invalid_request, reason=reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "fields"),
+    [
+        ("Static membership is not yet supported.", {"instance_id": "i"}),
+        ("TaskOffsets are not supported yet.", {"task_offsets": ()}),
+        ("TaskEndOffsets are not supported yet.", {"task_end_offsets": ()}),
+        ("WarmupTasks are not supported yet.", {"active": ONE, "standby": ONE, "warmup": ONE}),
+    ],
+)
+def test_up_to_4_3_members_say_less(reason: str, fields: dict[str, Any]) -> None:
+    command = msgspec.structs.replace(heartbeat("a", 1), **fields)
+    before = Rules(streams_heartbeats_are_whole=False)
+    refused = Rejection(error=ErrorCode.invalid_request, reason=reason)
+    assert check_heartbeat(command, before) == refused
+    assert check_heartbeat(command) is None
+    assert check_heartbeat(heartbeat("a", 0), before) is None
+
+
+def test_up_to_4_3_no_interval_of_task_offsets_is_told() -> None:
+    driver = StreamsDriver()
+    driver.protocol.rules = Rules(streams_heartbeats_are_whole=False)
+    assert driver.join("a").task_offset_interval_ms == 0
+    assert StreamsDriver().join("a").task_offset_interval_ms == 60_000
 
 
 @pytest.mark.parametrize("epoch", [0, 1, -1])
