@@ -85,7 +85,7 @@ class Application(DriverSession):
         self.target = opened.target
         self.ledger = Ledger()
         self.topic, self.partitions = TOPIC, PARTITIONS
-        """To which records go."""
+        """Topic of the records that drivers send, and its partitions."""
         self._opened = opened
         self.choices: list[str] = []
         """Where the library is free to do otherwise than the Java client, and does."""

@@ -54,7 +54,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     ends: dict[str, int] = {}
     """Partition to its end, as a reader of its isolation is told."""
     failed: dict[str, str] = {}
-    """Partition to why what was said of its records was not carried out."""
+    """Partition to the error of its acknowledgements."""
     state: str = ""
     """After a commit: state for a restart, of a library that has such a thing."""
     contract: int = 0

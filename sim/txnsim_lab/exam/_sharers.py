@@ -30,9 +30,9 @@ OTHER: Final = f"{CLIENT}-2"
 """Client id of a member that no fault strikes."""
 READ_COMMITTED: Final = "read_committed"
 POLLS_MAX: Final = 25
-"""Until something comes; with POLL_MS each."""
+"""Limit of polls for one record; each takes POLL_MS."""
 EMPTY_POLLS: Final = 3
-"""So many without a record say that there is none."""
+"""Polls without a record, after which a partition counts as read."""
 LOCK_MS: Final = 2_000
 """Of a group whose locks are to run out."""
 
@@ -69,7 +69,7 @@ class Sharers:
             raise NotAskedError(f"the cluster: {refused}") from None
 
     async def join(self, name: str = "m", *, client_id: str = CLIENT) -> None:
-        """A member that says of each record what becomes of it."""
+        """Subscribe a member with explicit acknowledgement."""
         self._app.dead.discard(name)
         self._app.opened.add(name)
         self._held[name] = []
@@ -94,9 +94,9 @@ class Sharers:
         values = [value for _, value in self._held[name]]
         for value in values:
             if value in self.done:
-                raise MissError(f"{value} was told as accepted, and is given again")
+                raise MissError(f"the library called {value} accepted, and gives it again")
             if value in self.rejected:
-                raise MissError(f"{value} was told as rejected, and is given again")
+                raise MissError(f"the library called {value} rejected, and gives it again")
         return values
 
     async def get(self, name: str = "m") -> list[str]:
@@ -120,10 +120,10 @@ class Sharers:
             self._app.expect(await self.poll(name), [], what)
 
     async def say(self, how: How, name: str = "m") -> bool:
-        """Say it of all that the last poll brought, and have it carried out.
+        """Acknowledge every record of the last poll, and commit that.
 
         Returns:
-            Whether the library says that it is, all of it.
+            Whether the library reports no failure.
         """
         held, failed = self._held[name], set[int]()
         if how != "renew":
@@ -142,16 +142,16 @@ class Sharers:
         return not failed
 
     async def must_say(self, how: How, name: str = "m") -> None:
-        """The same, where nothing stands in the way.
+        """``say``, which has to succeed.
 
         Raises:
-            MissError: The library says that it is not carried out.
+            MissError: The library reports a failure.
         """
         if not await self.say(how, name):
             raise MissError(f"{how} failed{self._app.after_errors}")
 
     async def work(self, *names: str, wanted: Collection[str]) -> None:
-        """Members get and accept until all of these are accepted, and nothing more comes.
+        """Members poll and accept until these values are accepted and polls are empty.
 
         Raises:
             MissError: Something is missing, or there is too much.
@@ -171,7 +171,7 @@ class Sharers:
                 f"{', '.join(missing)} never came, or was never accepted{self._app.after_errors}"
             )
         if extra := sorted(self.done - set(wanted)):
-            raise MissError(f"{', '.join(extra)} was given, and nobody committed it")
+            raise MissError(f"{', '.join(extra)} was given, though it was never committed")
 
     async def forget(self) -> None:
         """Take the group's configs away again."""

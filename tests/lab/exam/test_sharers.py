@@ -35,7 +35,7 @@ async def test_what_is_accepted_or_rejected_is_not_given_again() -> None:
         group = sharers(got("a"), DONE, DONE, got("b", "a"))
         assert await group.get() == ["a"]
         await group.must_say(how)
-        with pytest.raises(MissError, match=f"a was told as {how}ed, and is given again"):
+        with pytest.raises(MissError, match=f"the library called a {how}ed, and gives it again"):
             await group.poll()
 
 
@@ -70,7 +70,7 @@ async def test_work_names_what_is_missing_and_what_is_too_much() -> None:
     empty = [got()] * POLLS_MAX
     with pytest.raises(MissError, match="b never came, or was never accepted"):
         await sharers(got("a"), DONE, DONE, *empty).work(wanted=("a", "b"))
-    with pytest.raises(MissError, match="lost was given, and nobody committed it"):
+    with pytest.raises(MissError, match="lost was given, though it was never committed"):
         await sharers(got("a", "lost"), DONE, DONE, *empty).work(wanted=("a",))
     await sharers(got("a"), DONE, DONE, *empty[:EMPTY_POLLS]).work(wanted=("a",))
 

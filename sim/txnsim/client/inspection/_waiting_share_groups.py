@@ -30,13 +30,13 @@ class WaitingShareGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """Who waits, by name, and why that is not known of others."""
+    """Waiting share groups by name, and errors of those that did not answer."""
 
     groups: tuple[WaitingShareGroup, ...] = ()
     untold: tuple[str, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
-        """In words; none where no group waits."""
+        """Sentences for ``Explanation``."""
         told = [f"Whether a share group waits there is not told: {one}." for one in self.untold]
         if self.groups:
             told.insert(0, _named(self.groups))

@@ -59,7 +59,7 @@ def check_heartbeat(command: StreamsHeartbeat, rules: Rules = LATEST) -> Rejecti
 
 
 def _missing_before_4_4(command: StreamsHeartbeat) -> str | None:
-    """What a member asks for and these brokers do not have."""
+    """Refusal of fields that brokers up to 4.3 do not support."""
     asked = {
         "Static membership is not yet supported.": command.instance_id,
         "TaskOffsets are not supported yet.": command.task_offsets,

@@ -187,7 +187,7 @@ async def renew(app: Application, sharers: Sharers) -> None:
        " gone, and do others come?",
        configs={"share.delivery.count.limit": str(LIMIT)})  # fmt: skip
 async def delivery_limit(app: Application, sharers: Sharers) -> None:
-    """At ``share.delivery.count.limit`` a record that is given back is archived."""
+    """At the delivery count limit of the group a record that is given back is archived."""
     await app.must_init()
     await app.must_transact("bad-1")
     await sharers.join()
@@ -354,7 +354,7 @@ async def coordinator_moves(app: Application, sharers: Sharers) -> None:
 
 
 @_asks("share-two-members", "Two members share a partition: does one of them get each record,"
-       " and nobody a second time?")  # fmt: skip
+       " and never a second time?")  # fmt: skip
 async def two_members(app: Application, sharers: Sharers) -> None:
     """A record is one member's while it is acquired."""
     await app.must_init()
