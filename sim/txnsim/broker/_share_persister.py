@@ -109,7 +109,7 @@ class SharePersister:
         self._waiting: dict[tuple[BrokerId, int], dict[str, list[_Asked]]] = {}
         """(broker, API key) -> group -> what its next request has."""
         self._in_flight: dict[tuple[BrokerId, int], int] = {}
-        """Requests on their way, of which the next ones wait for the last."""
+        """Number of requests in flight; further ones queue behind them."""
         self._pauses: dict[_Asked, TimerHandle] = {}
         self._is_stopped = False
 

@@ -257,7 +257,7 @@ class DeadLetterConfigs(NamedTuple):
     """Where a share group's dead letters go (KIP-1191)."""
 
     topic: str = ""
-    """Empty where there is none."""
+    """Topic name; empty without a dead letter topic."""
     copies_records: bool = False
     """Key and value of the records are in their letters."""
 
@@ -300,7 +300,7 @@ class StreamsConfigs(msgspec.Struct, frozen=True, kw_only=True):
     task_offset_interval_ms: int
     acceptable_recovery_lag: int
     warmups: int
-    """How many there may be."""
+    """Limit of warm-up tasks."""
     initial_delay_ms: int
     """How long the first assignment waits for more members."""
     assignor: AssignorConfigs

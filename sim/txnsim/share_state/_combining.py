@@ -39,11 +39,10 @@ def combined(
     known, left = _from(start_offset, batches), _from(start_offset, newer)
     if len(known) + len(left) < 2:
         return (*known, *left)
-    if not rules.share_states_are_swept:
-        return _in_pairs([*known, *left])
-    if _are_in_order(known) and _are_in_order(left):
-        return _merged(known, left)
-    return _swept([*known, *left])
+    if rules.share_states_are_swept:
+        are_merged = _are_in_order(known) and _are_in_order(left)
+        return _merged(known, left) if are_merged else _swept([*known, *left])
+    return _in_pairs([*known, *left])
 
 
 def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:

@@ -76,12 +76,14 @@ def test_there_are_situations_of_every_kind_and_names_are_unique() -> None:
     names = [one.name for one in SITUATIONS]
     assert len(set(names)) == len(names)
     kinds = {one.kind for one in SITUATIONS}
-    assert kinds == {"fenced", "end unknown", "middle", "readers", "groups", "liveness"}
+    of_groups = {"groups", "share groups"}
+    assert kinds == {"fenced", "end unknown", "middle", "readers", "liveness"} | of_groups
 
 
 @pytest.mark.thorough  # each situation has a cluster of its own, and some wait for a dead broker
-@pytest.mark.parametrize("level", [0, 1, 2])
-@pytest.mark.parametrize("kind", sorted({one.kind for one in SITUATIONS}))
+@pytest.mark.parametrize(
+    ("kind", "level"), sorted({(one.kind, level) for one in SITUATIONS for level in one.levels})
+)
 @pytest.mark.parametrize("program", [YES, YES_WITH_ALL], ids=["ok alone", "ok with all fields"])
 def test_a_driver_that_says_ok_to_everything_fails_every_class(
     program: str, kind: str, level: int
@@ -96,7 +98,7 @@ def test_a_driver_that_says_ok_to_everything_fails_every_class(
 
 def test_a_driver_that_says_ok_is_caught_in_each_class() -> None:
     quick = ("fenced-by-newer", "commit-lost", "produce-answer-lost", "lag-is-zero",
-             "pending-positions-consumer", "endtxn-silent")  # fmt: skip
+             "pending-positions-consumer", "share-release", "endtxn-silent")  # fmt: skip
     run = played(YES, *quick)
     assert [one.outcome for one in run.results] == [Outcome.MISSED] * len(quick)
     assert "but readers do not get" in run.results[1].because[0]

@@ -52,11 +52,11 @@ class StreamsMember(msgspec.Struct, frozen=True, kw_only=True):
     standby: tuple[str, ...]
     warmup: tuple[str, ...]
     target: tuple[str, ...]
-    """Active tasks that it is to have."""
+    """Active tasks of its target assignment."""
 
 
 class DescribedMember(msgspec.Struct, frozen=True, kw_only=True):
-    """A member with what it is assigned."""
+    """A member and its assignment."""
 
     member_id: str
     client_id: str

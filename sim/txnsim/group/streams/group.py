@@ -81,7 +81,7 @@ class Refined(msgspec.Struct, frozen=True, kw_only=True):
     """By member."""
 
     def handed_over(self, old_id: str, new_id: str) -> Refined:
-        """The same with another member in the place of one."""
+        """Target with a new member id in place of an old one."""
         if old_id not in self.tasks:
             return self
         others = {name: each for name, each in self.tasks.items() if name != old_id}

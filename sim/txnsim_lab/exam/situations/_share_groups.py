@@ -108,7 +108,7 @@ async def stops_at_open(app: Application, sharers: Sharers) -> None:
 @_asks("share-behind-hanging", "A transaction hangs until an operator ends it: is the member still"
        " there, and does it get what is behind?")  # fmt: skip
 async def behind_hanging(app: Application, sharers: Sharers) -> None:
-    """Nothing tells a member that it waits. It polls on, and gets the rest with the marker."""
+    """Brokers tell a member nothing of transactions. Polls are empty until the marker is there."""
     neighbour, admin = await app.neighbour(), await app.target.admin()
     place = TopicPartition(app.name(JOBS), 0)
     await app.must_init()
@@ -143,7 +143,7 @@ async def behind_timed_out(app: Application, sharers: Sharers) -> None:
 @_asks("share-release", "The member gives a record back: does it get it again, and can it accept it"
        " then?", core=True)  # fmt: skip
 async def release(app: Application, sharers: Sharers) -> None:
-    """What is released is available again at once."""
+    """A released record is available at once."""
     await app.must_init()
     await app.must_transact("a-1")
     await sharers.join()
@@ -257,8 +257,8 @@ async def connection_lost(app: Application, sharers: Sharers) -> None:
 
 def _answer_lost(api: str) -> _Shared:
     async def play(app: Application, sharers: Sharers) -> None:
-        """The leader has carried out what was said, and nobody was told. Asked again it refuses: to
-        call that a failure is the truth as the library knows it, to call it done is true as well.
+        """The leader has persisted the acceptance, and its answer is lost. Asked again it refuses,
+        so a library may report a failure or success.
         """
         await app.must_init()
         await app.must_transact("a-1")
@@ -328,7 +328,7 @@ async def leader_moves(app: Application, sharers: Sharers) -> None:
 @_asks("share-leader-dies", "The broker of the leader dies while a member has its record: is it"
        " told the truth, and does it go on?")  # fmt: skip
 async def leader_dies(app: Application, sharers: Sharers) -> None:
-    """The same, and the answer may be lost."""
+    """As when the leader moves; the answer may be lost as well."""
     await app.must_init()
     await app.must_transact("a-1")
     await sharers.join()
