@@ -48,5 +48,6 @@ def test_the_stories_of_the_page_come_to_what_it_says() -> None:
     assert {name: verdict.observed for name, verdict in came_to.items()} == {
         "no-leader-after-fewer-replicas": ("story-failed",),
         "cut-off-coordinator": ("false-fencing",),
+        "share-state-made-twice": ("delivered-after-acknowledgement",),
     }
     assert "leader" in came_to["no-leader-after-fewer-replicas"].because[0]
