@@ -30,10 +30,10 @@ from tests.conformance import programme
 from tests.conformance.grounds import ground_of, kafka_on, simulator_on
 from txnsim.releases import RELEASES, Release
 from txnsim_lab.conformance._book.model import LEVELS, BrokerConfig
-from txnsim_lab.conformance._book.player import Story
+from txnsim_lab.conformance._book.player import KEYS, Story
 from txnsim_lab.conformance._book.playing import Play, finalize, play_all
 from txnsim_lab.conformance._book.reading import Case, brokers, chosen, rules
-from txnsim_lab.conformance._book.targets import There
+from txnsim_lab.conformance._book.targets import ALONE, Around, There
 from txnsim_lab.conformance._book.transcript import Transcript, differences
 
 FEATURE: Final = "transaction.version"
@@ -156,7 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sides = partial(both, release)
     if everything or options.case:
         cases = [case for case in chosen(options.case) if known or not _moves_level(case)]
-        for told in compared_cases(sides, cases, levels, known=compared.plays):
+        around = Around(offered=offered_by(release))
+        for told in compared_cases(sides, cases, levels, known=compared.plays, around=around):
             compared.add(told)
     if everything or options.story:
         for told in compared_stories(sides, options.story, levels, known=compared.plays):
@@ -217,8 +218,21 @@ Sides = Callable[[BrokerConfig, int], AbstractContextManager[tuple[str, str]]]
 """Starts two brokers with a configuration and a level; their addresses."""
 
 
+def offered_by(release: Release) -> dict[str, tuple[int, int]]:
+    """Versions of a release, by API. A case with another one does not apply: both brokers close the
+    connection, and what the case waits for comes by a timeout, if it comes.
+    """
+    known = release.api_versions
+    return {name: known[key] for name, key in KEYS.items() if key in known}
+
+
 def compared_cases(
-    sides: Sides, wanted: Sequence[Case], levels: Sequence[int], *, known: Container[str] = ()
+    sides: Sides,
+    wanted: Sequence[Case],
+    levels: Sequence[int],
+    *,
+    known: Container[str] = (),
+    around: Around = ALONE,
 ) -> Iterator[Told]:
     """Each case that is not known, a handful on the one broker and then on the other."""
     for name, config in brokers().items():
@@ -236,7 +250,9 @@ def compared_cases(
             with sides(config, level) as addresses:
                 for first in range(0, len(mine), HANDFUL):
                     some = mine[first : first + HANDFUL]
-                    expected, found = (_played(some, address, level) for address in addresses)
+                    expected, found = (
+                        _played(some, address, level, around) for address in addresses
+                    )
                     for case in some:
                         label = _label(case.id, level)
                         yield Told(label, _unlike(expected[case.id], found[case.id]))
@@ -318,9 +334,11 @@ def two_real(older: str, newer: str) -> Sides:
     return started
 
 
-def _played(mine: Sequence[Case], address: str, level: int) -> dict[str, Play | str]:
+def _played(
+    mine: Sequence[Case], address: str, level: int, around: Around
+) -> dict[str, Play | str]:
     found: dict[str, Play | str] = {}
-    for case, done in play_all(mine, There(address), level):
+    for case, done in play_all(mine, There(address), level, around=around):
         failure = done.exception()
         found[case.id] = done.result() if failure is None else f"{failure}"
         if case.text.alone and level:
