@@ -103,8 +103,7 @@ $(VENV)/installed-docs: $(VENV)/made pyproject.toml
 # they are imported, as most of them never are.
 $(VENV)/installed-dev: $(VENV)/made pyproject.toml
 	@echo 'Installing txnsim and what its tests need ...'
-	@$(PIP) wheel --no-deps --wheel-dir $(VENV)/wheels \
-	  "$$(sed -n 's/.*"\(pyspark==[0-9.]*\)".*/\1/p' pyproject.toml)" & \
+	@$(PIP) wheel --no-deps --wheel-dir $(VENV)/wheels --group pyspark & \
 	$(PIP) install --no-compile --editable '.[http,demo,security]' --group dev --group clients; wait
 	@$(PIP) install --no-compile --find-links $(VENV)/wheels --editable '.[http,demo,security,spark]' --group pyspark
 	@rm -rf $(VENV)/wheels

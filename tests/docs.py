@@ -392,8 +392,8 @@ def kafka_log_tables_page() -> str:
         """\
 What [the data source `kafka_log`](kafka-log.md) has, as its option `table` names it; behind them
 the tables of [streams](streaming.md) and [campaigns](simulate.md#a-campaign). Types are
-Spark's; what is absent is null. Times are milliseconds since 1970, in `findings` of
-type `timestamp`. `__cluster_metadata`,
+Spark's; what is absent is null. Times are milliseconds since 1970 and, beside them, of type
+`timestamp`, in `findings` the latter alone. `__cluster_metadata`,
 where a controller's log lies beside a broker's, is a topic like others.""",
         _table(
             ("Table", "What it tells"),

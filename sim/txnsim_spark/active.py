@@ -20,10 +20,13 @@ def active_session() -> SparkSession | None:
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
 
     found = SparkSession.getActiveSession()
-    context = SparkContext._active_spark_context  # None of a session of Spark Connect
-    if found is None or context is None:
+    context = SparkContext._active_spark_context
+    if (
+        found is None or context is None or is_remote()
+    ):  # a server of Connect may be in this process
         return found
     java_session = SparkSession._get_j_spark_session_class(context._jvm).getActiveSession().get()
     if found._jsparkSession.equals(java_session):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -48,5 +49,10 @@ class SparkEngine:
         yield from on_workers(self._spark, tasks, kind, read, ddl).toArrow().to_pylist()
 
     def each(self, work: Callable[[int], T], seeds: Sequence[int]) -> Iterator[T]:
-        tasks = self._spark.sparkContext.parallelize(seeds, max(1, len(seeds)))
-        return tasks.map(work).toLocalIterator()
+        def read(seed: int) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            yield pa.RecordBatch.from_pydict({"found": [pickle.dumps(work(seed))]})
+
+        rows = on_workers(self._spark, seeds, int, read, "found binary").toLocalIterator()
+        return (pickle.loads(row.found) for row in rows)

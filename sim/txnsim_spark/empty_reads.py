@@ -56,6 +56,14 @@ def refuse_unknown_names(options: KafkaLogOptions, replicas: Sequence[Replica]) 
             raise BadInputError(f"format {FORMAT}, option {name}: {told}")
 
 
+def may_be_missing(why: str) -> BadInputError:
+    """What a stream ends with where it can't have each row."""
+    return BadInputError(
+        f"format {FORMAT}: rows may be missing. {why}. The option failOnDataLoss=false goes on with"
+        " what is there"
+    )
+
+
 def _places(offsets: Offsets) -> set[str]:
     return {f"{topic}-{one}" for topic, partitions in offsets.items() for one in partitions}
 

@@ -32,12 +32,13 @@ from txnsim_spark.planning import (
     Share,
     begun_at,
     divided,
+    position_near,
     replicas_of,
     segments_in,
     shares_of,
 )
 from txnsim_spark.scan.log_dirs import topic_id_of
-from txnsim_spark.scan.log_seek import end_offset_of, position_before
+from txnsim_spark.scan.log_seek import end_offset_of
 from txnsim_spark.scan.sections import cut_at, cut_behind
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in
 from txnsim_spark.stores.mirror import at_once, shown
@@ -191,8 +192,7 @@ def bounded(
     """How far one batch of rows goes on the way to ``end``: the segments that were written first,
     as many as the bound allows, at least one.
 
-    A segment that is more than all of the bound ends where its index says that a batch begins. What
-    is behind a recovery point comes at once: damage in it ends what follows.
+    A segment that is more than all of the bound ends where its index says that a batch begins.
 
     Args:
         look: What there is, of a table in ``LOGS``.
@@ -212,12 +212,12 @@ def bounded(
         place = place_of[segment.replica.path]
         if until == ends.get(place):
             continue  # came with a segment before it
-        if not segment.is_recovered and segment.next_base_offset is not None:
+        if segment.next_base_offset is not None:
             until = min(until, segment.next_base_offset)
-        position = _position_of(segment, first)
+        position = position_near(segment, first)
         size = segment.size - position
         if size > left:
-            cut = None if segment.is_recovered else cut_behind(segment, first, position + left)
+            cut = cut_behind(segment, first, position + left)
             is_begun = ends != begun
             if is_begun and (cut is None or cut.position > position + left):
                 break
@@ -230,7 +230,9 @@ def bounded(
 
 
 def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[SegmentFile]:
-    """The segments with rows between two offsets; nothing behind these is read."""
+    """The segments with rows between two offsets; nothing behind these is read. Damage is looked
+    for in what is new.
+    """
     asked = Wanted.of(look.options)
     for place, until in end.ends.items():
         first = start.ends.get(place, 0)
@@ -238,22 +240,19 @@ def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[Seg
             continue
         grown = msgspec.structs.replace(asked, offset_min=first, offset_max=until - 1)
         for one in filter(grown.has_segment, look.segments.get(place, ())):
-            segment = msgspec.structs.replace(one, span=(first, until))
-            cut = None if segment.is_recovered else cut_at(segment, until)
-            if cut is not None:
-                segment = msgspec.structs.replace(segment, size=cut.position)
-            yield begun_at(segment, first, look.options.table)
+            if one.next_base_offset is not None and one.next_base_offset <= first:
+                continue  # what a cut in it would end was judged as it was read
+            segment = begun_at(one, first, look.options.table)
+            sound_to = segment.start or position_near(one, first)
+            cut = cut_at(segment, until)
+            size = segment.size if cut is None else cut.position
+            yield msgspec.structs.replace(
+                segment, size=size, span=(first, until), sound_to=sound_to
+            )
 
 
 def _by_replica(segments: Iterable[SegmentFile]) -> list[list[SegmentFile]]:
     return [list(mine) for _, mine in groupby(segments, key=lambda one: one.replica.path)]
-
-
-def _position_of(segment: SegmentFile, offset: int) -> int:
-    try:
-        return position_before(segment, offset)
-    except OSError:
-        return 0  # gone: nothing of it is read
 
 
 def _written_at(segment: SegmentFile) -> tuple[int, str]:

@@ -57,6 +57,12 @@ class Check(Enum):
     NONE = "false"
 
 
+class KafkaLogError(BadInputError):
+    """What Spark hands over when ``kafka_log`` refuses or can't do something: the message is all of
+    it, and its last line.
+    """
+
+
 class Division(msgspec.Struct, frozen=True, kw_only=True):
     """How a session divides files into tasks; Spark's defaults. Spark's counterpart:
     FilePartition.maxSplitBytes.
@@ -83,7 +89,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     topics: frozenset[str] = frozenset()
     """The topics to read; empty for all."""
     partitions: frozenset[int] = frozenset()
-    """The topics to read; empty for all."""
+    """Their numbers; empty for all."""
     producer_ids: frozenset[int] = frozenset()
     """Only rows of these; all where empty."""
     starting_offsets: Offsets = {}
@@ -122,11 +128,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BadInputError: Something is missing, unknown or wrong; the message names the option.
         """
-        hadoop = {key: value for key, value in options.items() if key.startswith(HADOOP_PREFIX)}
+        own = _own(options)
+        hadoop = {key: value for key, value in own.items() if key.startswith(HADOOP_PREFIX)}
         given = {
-            key.lower().replace("_", ""): value
-            for key, value in options.items()
-            if key not in hadoop
+            key.lower().replace("_", ""): value for key, value in own.items() if key not in hadoop
         }
         for name in given:
             if name not in _KNOWN:
@@ -168,6 +173,37 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:
+    """The options of a ``CREATE TABLE``, as a later read can use them: without what the catalog
+    adds, with paths that mean the same in another folder, and without settings of stores, which
+    may be secrets. None where it is no such statement that asks.
+    """
+    if options.get(_PROVIDER) != FORMAT:
+        return None
+    kept = {
+        name: text
+        for name, text in _own(options).items()
+        if name not in ("path", "paths") and not name.startswith(HADOOP_PREFIX)
+    }
+    paths = [text if is_elsewhere(text) else str(_absolute(text)) for text in _paths(options)]
+    return {**kept, "paths": msgspec.json.encode(paths).decode()}
+
+
+def _own(options: Mapping[str, str]) -> Mapping[str, str]:
+    """Options without what Spark's catalog adds to those of ``CREATE TABLE``."""
+    if options.get(_PROVIDER) != FORMAT:
+        return options
+    return {
+        name: text
+        for name, text in options.items()
+        if name not in _OF_CATALOG and not name.startswith("option.")
+    }
+
+
+_PROVIDER: Final = "provider"
+_OF_CATALOG: Final = frozenset(
+    {_PROVIDER, "location", "owner", "external", "is_managed_location", "comment", "collation"}
+)
 STARTING_OFFSETS: Final = "startingOffsets"
 ENDING_OFFSETS: Final = "endingOffsets"
 END_TIMESTAMP: Final = "endTimestamp"
@@ -216,17 +252,23 @@ def _paths(given: Mapping[str, str]) -> list[str]:
             raise _wrong("paths", given["paths"], "a JSON list of directories") from error
     if not texts:
         raise BadInputError(
-            f"format {FORMAT}: option path is missing: log directories, separated by commas"
+            f"format {FORMAT}: option path is missing: log directories, separated by commas (in"
+            " CREATE TABLE name no columns: Spark keeps the options with those of the source)"
         )
     return texts
 
 
 def _placed(text: str) -> list[Path]:
     """A directory, or those of a pattern: the driver and every worker have them by these names."""
+    named = _absolute(text)
+    found = [] if named.exists() else sorted(glob(str(named)))
+    return [Path(one) for one in found] or [named]
+
+
+def _absolute(text: str) -> Path:
+    """Workers start in other folders."""
     url = urlsplit(text)
-    named = unquote(url.path) if url.scheme == "file" else text
-    found = [] if Path(named).exists() else sorted(glob(named))
-    return [Path(one).absolute() for one in found or [named]]  # workers start in other folders
+    return Path(unquote(url.path) if url.scheme == "file" else text).absolute()
 
 
 def _several(

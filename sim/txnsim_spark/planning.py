@@ -135,12 +135,8 @@ def shares_of(
     shares: list[Share] = []
     if reads.segments:
         segments = [
-            one
-            for many in of_replicas.values()
-            for one in _in_time(_looked_through(many, options), wanted, options.late_by_max_ms)
-            if wanted.has_segment(one)
+            one for many in of_replicas.values() for one in _wanted_of(many, options, wanted)
         ]
-        segments = [_within(one, wanted, options.table) for one in segments]
         shares += [Share(segments=part) for part in divided(segments, options)]
     if reads.replicas:
         shares += [
@@ -161,16 +157,29 @@ def shares_of(
     return shares
 
 
+def _wanted_of(
+    segments: Sequence[SegmentFile], options: KafkaLogOptions, wanted: Wanted
+) -> Iterator[SegmentFile]:
+    timely = _in_time(segments, wanted, options.late_by_max_ms)
+    within = [_within(one, wanted, options.table) for one in timely if wanted.has_segment(one)]
+    return filter(wanted.has_segment, _looked_through(within, options))
+
+
 def begun_at(segment: SegmentFile, offset: int, table: str) -> SegmentFile:
-    """A segment whose reading begins near an offset, as its index says. All of it is read where a
-    broker would go through it, and for rows that need what lies in front of them.
+    """A segment whose reading begins near an offset, as its index says. All of it is read for rows
+    that need what lies in front of them.
     """
-    if segment.may_be_cut or table not in _SOUGHT or offset <= segment.base_offset:
+    if table not in _SOUGHT or offset <= segment.base_offset:
         return segment
+    return msgspec.structs.replace(segment, start=position_near(segment, offset))
+
+
+def position_near(segment: SegmentFile, offset: int) -> int:
+    """Of a batch in front of an offset."""
     try:
-        return msgspec.structs.replace(segment, start=position_before(segment, offset))
+        return position_before(segment, offset)
     except OSError:
-        return segment  # gone: nothing of it is read
+        return 0  # gone: nothing of it is read
 
 
 def _within(segment: SegmentFile, wanted: Wanted, table: str) -> SegmentFile:
@@ -178,7 +187,7 @@ def _within(segment: SegmentFile, wanted: Wanted, table: str) -> SegmentFile:
     low, high = wanted.offsets_of(segment.replica)
     if low is not None:
         segment = begun_at(segment, low, table)
-    if high is None or segment.may_be_cut or table not in _SOUGHT:
+    if high is None or table not in _SOUGHT:
         return segment
     cut = cut_after(segment, high)
     return segment if cut is None else msgspec.structs.replace(segment, size=cut.position)

@@ -314,7 +314,7 @@ _ABSENT: Final = ("codec", "producer_id", "producer_epoch", "control_type", "coo
 is, twice, which costs it a quarter of reading a row.
 """
 
-TABLES: Final = {
+_TABLES: Final = {
     "batches": Table.of(
         "A row per record batch, from its header alone.",
         _SEGMENT,
@@ -508,7 +508,27 @@ TABLES: Final = {
         ),
     ),
 }
-"""By name."""
+_MS: Final = "timestamp_ms"
+
+
+def milliseconds_of(name: str) -> str:
+    """The column of milliseconds that a column of times is made of."""
+    return f"{name}_ms"
+
+
+def _with_times(columns: Sequence[Column]) -> Iterator[Column]:
+    for one in columns:
+        yield one
+        if one.name.endswith(_MS):
+            meaning = f"`{one.name}` as a time; null before 1970 and after 9999."
+            yield Column(one.name.removesuffix("_ms"), TIMESTAMP, meaning)
+
+
+TABLES: Final = {
+    name: msgspec.structs.replace(table, columns=tuple(_with_times(table.columns)))
+    for name, table in _TABLES.items()
+}
+"""Name -> table; each ``timestamp_ms`` column is followed by a ``timestamp`` column."""
 OFFSET_COLUMNS: Final = {
     "batches": ("base_offset", "last_offset"),
     "fragments": ("first_offset", "last_offset"),

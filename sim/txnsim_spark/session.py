@@ -128,6 +128,7 @@ def _division_of(spark: SparkSession) -> Division:
 def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
 
     builder = SparkSession.builder.appName(app_name)
     # Workers run this very interpreter, whatever python3 is on their PATH, unless another is named.
@@ -145,7 +146,8 @@ def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         raise MissingExtraError(NO_JAVA) from error
-    spark.sparkContext.setLogLevel("ERROR")
+    if not is_remote():
+        spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 

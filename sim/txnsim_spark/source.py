@@ -10,9 +10,10 @@ them to that query (``pushed_filters``). Options, tables and examples: docs/kafk
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import msgspec
 import pyarrow as pa
@@ -33,8 +34,8 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from txnsim.errors import BadInputError
-from txnsim_spark.empty_reads import refuse_elsewhere
+from txnsim.errors import BadInputError, MissingExtraError
+from txnsim_spark.empty_reads import may_be_missing, refuse_elsewhere
 from txnsim_spark.filters import taken_over
 from txnsim_spark.following import (
     LOGS,
@@ -51,14 +52,38 @@ from txnsim_spark.following import (
     unread_lost,
 )
 from txnsim_spark.log_query import Wanted
-from txnsim_spark.options import END_TIMESTAMP, ENDING_OFFSETS, FORMAT, Division, KafkaLogOptions
+from txnsim_spark.options import (
+    END_TIMESTAMP,
+    ENDING_OFFSETS,
+    FORMAT,
+    Division,
+    KafkaLogError,
+    KafkaLogOptions,
+    kept_by_catalog,
+)
 from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
 
+if TYPE_CHECKING:
+    from txnsim_spark.tables.rows import Job
+
 LOST_MAX: Final = 5
 """So many logs of which something is lost are named."""
+KEPT: Final = "kafka_log"
+"""In the metadata of a table's first column: the options of its ``CREATE TABLE``. Spark 4.2 and 4.3
+keep the options, but hand a source in Python nothing except the columns.
+"""
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What is refused, as Spark shows it: one class, without the frames that found it."""
+    try:
+        yield
+    except (BadInputError, MissingExtraError, OSError) as error:
+        raise KafkaLogError(str(error)) from None
 
 
 class Task(InputPartition):
@@ -94,36 +119,61 @@ class KafkaLogDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return schema_of(KafkaLogOptions.of(self.options).table)
+        with told():
+            found = schema_of(KafkaLogOptions.of(self.options).table)
+            kept = kept_by_catalog(self.options)
+        if kept is not None:
+            found.fields[0].metadata[KEPT] = msgspec.json.encode(kept).decode()
+        return found
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader; a schema with some of the columns reads only these."""
         reader = FilteredReader if self.takes_filters else KafkaLogReader
-        return reader(*self.asked(schema), stores=self._stores())
+        with told():
+            return reader(*self.asked(schema), stores=self._stores(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads it as it grows; the same columns. One that refuses where it can't."""
-        options, columns = self.asked(schema)
-        if options.ending_offsets or options.end_ms is not None:
-            return RefusingReader(
-                f"format {FORMAT}: a stream has no end, so no {ENDING_OFFSETS}, {END_TIMESTAMP}"
-            )
-        is_bounded = options.max_bytes_per_trigger or options.max_files_per_trigger
-        if is_bounded and options.table not in LOGS:
-            return RefusingReader(
-                f"format {FORMAT}: table {options.table} comes whole whenever it changes, without"
-                f" a bound per trigger; {', '.join(sorted(LOGS))} can have one"
-            )
-        return KafkaLogStreamReader(options, columns, self._stores())
+        try:
+            options, columns = self.asked(schema)
+            _refuse_endless(options)
+            return KafkaLogStreamReader(options, columns, self._stores(schema))
+        except (BadInputError, MissingExtraError) as error:
+            return RefusingReader(str(error))
 
-    def _stores(self) -> Stores | None:
-        return stores_of(self.hadoop, self.options, is_registered=self.is_registered)
+    def _stores(self, schema: StructType) -> Stores | None:
+        return stores_of(self.hadoop, self._given(schema), is_registered=self.is_registered)
 
     def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
         """What to read, and the columns as Arrow has them."""
-        options = KafkaLogOptions.of(self.options)
+        options = KafkaLogOptions.of(self._given(schema))
         options = msgspec.structs.replace(options, division=self.division)
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
+
+    def _given(self, schema: StructType) -> Mapping[str, str]:
+        """The options of the read, and of the table's ``CREATE TABLE`` where they name no path."""
+        kept = [field.metadata[KEPT] for field in schema if KEPT in field.metadata]
+        if not kept or "path" in self.options or "paths" in self.options:
+            return self.options
+        return {**msgspec.json.decode(kept[0], type=dict[str, str]), **self.options}
+
+
+def _refuse_endless(options: KafkaLogOptions) -> None:
+    """Refuse what a stream can't have.
+
+    Raises:
+        BadInputError: An end, or a bound of a table that comes whole.
+    """
+    if options.ending_offsets or options.end_ms is not None:
+        raise BadInputError(
+            f"format {FORMAT}: a stream has no end, so no {ENDING_OFFSETS}, {END_TIMESTAMP}"
+        )
+    is_bounded = options.max_bytes_per_trigger or options.max_files_per_trigger
+    if is_bounded and options.table not in LOGS:
+        raise BadInputError(
+            f"format {FORMAT}: table {options.table} comes whole whenever it changes, without"
+            f" a bound per trigger; {', '.join(sorted(LOGS))} can have one"
+        )
 
 
 def of_session(
@@ -157,9 +207,10 @@ class KafkaLogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
         options, wanted = self._options, self._wanted
-        if self._stores is not None:
-            options, wanted = self._stores.located(options), self._stores.mirrored(wanted)
-        shares = shares_of(options, wanted, READS[options.table], is_asked=True)
+        with told():
+            if self._stores is not None:
+                options, wanted = self._stores.located(options), self._stores.mirrored(wanted)
+            shares = shares_of(options, wanted, READS[options.table], is_asked=True)
         # Spark takes no tasks for one task of which nothing is said.
         return tasks_of(shares or [Share()], self._stores)
 
@@ -200,7 +251,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             BadInputError: Nothing will come, as ``empty_reads`` says.
         """
         look = self._looked()
-        refuse_nothing(look)
+        with told():
+            refuse_nothing(look)
         if not self._options.starts_latest:
             return _told(StreamOffset())
         return _told(latest(look, StreamOffset(), self._ends))
@@ -253,26 +305,32 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        wanted = Wanted.of(self._options)
-        return _read(partition, self._options, self._schema, wanted, self._stores)
+        options = self._options
+        return _read(
+            partition,
+            options,
+            self._schema,
+            Wanted.of(options),
+            self._stores,
+            refuses_loss=options.fail_on_data_loss,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what only planning needs: a worker reads what its task says."""
         return {**self.__dict__, "_look": None, "_target": None, "_ends": None}
 
     def _looked(self) -> Look:
-        options = self._options if self._stores is None else self._stores.located(self._options)
-        self._look = look_at(options)
+        with told():
+            options = self._options if self._stores is None else self._stores.located(self._options)
+            self._look = look_at(options)
         return self._look
 
     def _refuse_loss(self, look: Look, start: StreamOffset, end: StreamOffset) -> None:
         if self._options.fail_on_data_loss:
             lost = [*islice(unread_lost(look, start, end), LOST_MAX)]
             if lost:
-                raise BadInputError(
-                    f"format {FORMAT}: rows may be missing. {'; '.join(lost)}. The option"
-                    " failOnDataLoss=false goes on with what is there"
-                )
+                with told():
+                    raise may_be_missing("; ".join(lost))
 
 
 def _told(offset: StreamOffset) -> dict[str, Any]:
@@ -292,7 +350,7 @@ class RefusingReader(DataSourceStreamReader):
         self._reason = reason
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise BadInputError(self._reason)
+        raise KafkaLogError(self._reason)
 
     # A new query asks the first; one that goes on from its checkpoint the second, or the third
     # where its last batch was not written.
@@ -305,38 +363,42 @@ def _read(
     schema: pa.Schema,
     wanted: Wanted,
     stores: Stores | None,
+    *,
+    refuses_loss: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     share, listed_ms = cast("Task", task).told
-    if stores is None:
-        refuse_elsewhere(share.places)
-        yield from _rows_of(share, options, schema, wanted)
-        return
-    stores.fill(share, listed_ms)
-    if READS[options.table].is_whole:
-        options = stores.located(options)
-    for batch in _rows_of(share, options, schema, wanted):
-        yield stores.shown(batch)
-
-
-def _rows_of(
-    share: Share, options: KafkaLogOptions, schema: pa.Schema, wanted: Wanted
-) -> Iterator[pa.RecordBatch]:
     # Imported here: planning needs neither numba nor the compiled walks.
-    from txnsim_spark.tables.bounds import Bounds
-    from txnsim_spark.tables.readings import rows_of
-    from txnsim_spark.tables.rows import Job, joined
+    from txnsim_spark.tables.rows import Job
 
-    names, producer_ids = tuple(schema.names), wanted.producer_ids
-    if not Bounds.are_in(options):
-        job = Job(options=options, columns=names, producer_ids=producer_ids)
-        return joined(rows.in_schema(schema) for rows in rows_of(share, job))
-    bounds = Bounds(options)
-    whole = bounds.schema(schema)
     job = Job(
         options=options,
-        columns=tuple(whole.names),
-        producer_ids=producer_ids,
-        by_replica=bounds.are_by_partition,
+        columns=tuple(schema.names),
+        producer_ids=wanted.producer_ids,
+        refuses_loss=refuses_loss,
+    )
+    with told():
+        if stores is None:
+            refuse_elsewhere(share.places)
+            yield from _rows_of(share, job, schema)
+            return
+        stores.fill(share, listed_ms)
+        if READS[options.table].is_whole:
+            job = msgspec.structs.replace(job, options=stores.located(options))
+        for batch in _rows_of(share, job, schema):
+            yield stores.shown(batch)
+
+
+def _rows_of(share: Share, job: Job, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from txnsim_spark.tables.bounds import Bounds
+    from txnsim_spark.tables.readings import rows_of
+    from txnsim_spark.tables.rows import joined
+
+    if not Bounds.are_in(job.options):
+        return joined(rows.in_schema(schema) for rows in rows_of(share, job))
+    bounds = Bounds(job.options)
+    whole = bounds.schema(schema)
+    job = msgspec.structs.replace(
+        job, columns=tuple(whole.names), by_replica=bounds.are_by_partition
     )
     return joined(bounds.within(rows.in_schema(whole), schema) for rows in rows_of(share, job))
 

@@ -16,7 +16,7 @@ from txnsim.errors import BadInputError
 from txnsim.storage.regular_file import RegularFile
 from txnsim_spark import empty_reads
 from txnsim_spark.log_query import Wanted
-from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.options import KafkaLogError, KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, schema_of
@@ -149,9 +149,13 @@ def test_a_segment_that_retention_has_taken_meanwhile_is_no_failure(logs: Path) 
 
 @pytest.mark.parametrize("uri", ["s3a://bucket/logs", "gs://bucket/logs"])
 def test_a_store_of_an_unknown_session_is_refused_with_the_line_to_write(uri: str) -> None:
-    for read in (KafkaLogDataSource.reader, KafkaLogDataSource.streamReader):
-        with pytest.raises(BadInputError, match=r"txnsim_spark import register; register\(s"):
-            read(source(uri), schema_of("batches"))
+    asked, schema = source(uri), schema_of("batches")
+    for read in (
+        lambda: asked.reader(schema),
+        lambda: asked.streamReader(schema).initialOffset(),
+    ):
+        with pytest.raises(KafkaLogError, match=r"txnsim_spark import register; register\(s"):
+            read()
 
 
 def test_what_nobody_has_placed_is_never_planned() -> None:

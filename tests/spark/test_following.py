@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.full_disk import little_room
 from tests.support.growing_dirs import GrowingDir
-from tests.support.log_tables import Row, cut, logs_of, table
+from tests.support.log_tables import Row, cut, logs_of, overwrite, table
 from tests.support.logs import PID, LogDriver
 from tests.support.soundness import note_offset, write_log_dir
 from txnsim.errors import BadInputError, ConfigError
@@ -29,9 +29,10 @@ from txnsim_spark.export import NO_TOPIC, Export, check, export, tables_of
 from txnsim_spark.extract import Extract, Lot, extract
 from txnsim_spark.following import LOGS, Ends, Look, StreamOffset, later, latest, look_at
 from txnsim_spark.log_query import Wanted
-from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.options import KafkaLogError, KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
-from txnsim_spark.scan.segments import Replica, SegmentFile
+from txnsim_spark.scan.examining import _cut_of
+from txnsim_spark.scan.segments import Damage, Replica, SegmentFile
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogStreamReader, schema_of
 
@@ -167,7 +168,7 @@ def test_a_bound_gives_the_same_rows_in_more_batches(
     query.reader.prepareForTriggerAvailableNow()
     batches = steps_of(query)
     assert counted([row for rows in batches for row in rows]) == counted(whole)
-    if is_stopped and name in SEGMENTED:
+    if name in SEGMENTED:
         assert len(batches) > 2
 
 
@@ -352,6 +353,56 @@ def test_what_is_new_in_a_long_segment_is_sought_by_its_index(
     (share,) = shares_of(asked, Wanted.of(asked), READS[name])
     (segment,) = share.segments
     assert 0 < segment.start < segment.size < last.stat().st_size
+
+
+@pytest.mark.parametrize("name", ["batches", "endings", "records"])
+def test_a_living_broker_s_segment_is_read_from_where_the_last_batch_of_rows_ended(
+    growing: GrowingDir, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Nothing of it is behind a recovery point, so CRCs are computed; those of what is new."""
+    computed: list[int] = []
+
+    def counted_cut(segment: SegmentFile) -> Damage | None:
+        computed.append(segment.size - segment.sound_to)
+        return _cut_of(segment)
+
+    monkeypatch.setattr("txnsim_spark.scan.examining._cut_of", counted_cut)
+    growing.grow(29)  # most of a segment
+    query = Query(growing.path, name, topics="orders", startingOffsets="latest")
+    assert query.step() == []
+    before = sum(log.stat().st_size for log in logs_of(growing.path / ORDERS_FOLDER))
+    computed.clear()
+    growing.grow(3)
+    start = query.offset
+    rows = query.step()
+    logs = logs_of(growing.path / ORDERS_FOLDER)
+    new = sum(log.stat().st_size for log in logs) - before
+    index_bytes = 600  # an entry per 300 bytes and a batch
+    assert rows
+    assert 0 < sum(computed) <= new + index_bytes < logs[-1].stat().st_size
+    (first,) = start["ends"].values()
+    column = {"batches": "base_offset", "endings": "marker_offset", "records": "offset"}[name]
+    whole = table(growing.path, name, options={"topics": "orders"})
+    assert counted(rows) == counted([row for row in whole if row[column] >= first])
+
+
+def test_damage_in_what_is_new_ends_a_stream_unless_it_may_be_missing(growing: GrowingDir) -> None:
+    options = {"topics": "orders", "startingOffsets": "latest"}
+    query = Query(growing.path, "batches", **options)
+    lenient = Query(growing.path, "batches", **options, failOnDataLoss="false")
+    (first,) = query.offset["ends"].values()
+    growing.grow(27)
+    log = logs_of(growing.path / ORDERS_FOLDER)[-1]
+    rows = table(log.parent, "batches", options={"checkCrc": "false"})
+    mine = [row for row in rows if row["segment_base_offset"] == int(log.stem)]
+    broken = mine[2]
+    overwrite(log, broken["position"] + broken["size_bytes"] - 1, b"?")
+    with pytest.raises(KafkaLogError, match=rf"may be missing.* byte {broken['position']}: .*CRC"):
+        query.step()
+    found = [row["base_offset"] for row in lenient.step()]
+    assert found == [
+        row["base_offset"] for row in rows if first <= row["base_offset"] < broken["base_offset"]
+    ]
 
 
 def test_only_the_topics_that_were_named_are_followed(growing: GrowingDir) -> None:

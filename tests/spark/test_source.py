@@ -42,7 +42,15 @@ from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 from txnsim_spark import planning
 from txnsim_spark.log_query import Wanted
-from txnsim_spark.options import COSTS, HEADERS_COST, NAMES, Check, Division, KafkaLogOptions
+from txnsim_spark.options import (
+    COSTS,
+    HEADERS_COST,
+    NAMES,
+    Check,
+    Division,
+    KafkaLogError,
+    KafkaLogOptions,
+)
 from txnsim_spark.planning import READS, REPLICAS_PER_TASK, Reads, divided, shared_out, shares_of
 from txnsim_spark.pushed_filters import PUSHDOWN, OneRow, stay_apart
 from txnsim_spark.scan.log_dirs import LogDirectory
@@ -448,6 +456,38 @@ def test_a_schema_of_some_columns_is_what_is_read(tmp_path: Path) -> None:
 def test_a_schema_that_the_table_has_not_is_refused(field: StructField, words: str) -> None:
     with pytest.raises(BadInputError, match=words):
         columns_of("batches", StructType([field]))
+
+
+def test_a_table_of_the_catalog_keeps_its_options_with_its_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    monkeypatch.chdir(tmp_path.parent)
+    of_catalog = {
+        **{"provider": "kafka_log", "location": tmp_path.name, "owner": "somebody"},
+        **{"path": tmp_path.name, "option.table": "records", "table": "records"},
+        **{"producerids": "7", "fs.s3a.secret.key": "hidden"},
+    }
+    schema = KafkaLogDataSource(CaseInsensitiveDict(of_catalog)).schema()
+    assert "hidden" not in schema.json()
+    monkeypatch.chdir("/")
+    kept = StructType.fromJson(json.loads(schema.json()))
+
+    def rows(**options: str) -> list[str]:
+        found = KafkaLogDataSource(CaseInsensitiveDict(options)).reader(kept)
+        return [topic for task in found.partitions() for batch in found.read(task)
+                for topic in batch["topic"].to_pylist()]  # fmt: skip
+
+    assert rows() == ["orders"] * 50
+    assert len(rows(producerIds="7,8")) == 100
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(KafkaLogError, match="empty"):
+        rows(path=str(tmp_path / "empty"), table="records")
+
+
+def test_columns_of_a_user_s_own_come_without_the_options_of_a_catalog() -> None:
+    with pytest.raises(KafkaLogError, match="in CREATE TABLE name no columns"):
+        KafkaLogDataSource(CaseInsensitiveDict({})).reader(schema_of("batches"))
 
 
 def test_a_wrong_option_is_refused_before_anything_is_read() -> None:

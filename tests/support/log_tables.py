@@ -24,6 +24,7 @@ from txnsim.wire.batch import assign, iter_batches, read_batch_header
 from txnsim_spark.filters import taken_over
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import schema_of
 from txnsim_spark.tables.readings import rows_of
 from txnsim_spark.tables.rows import Job
@@ -40,12 +41,23 @@ def table(
     where: Iterable[Filter] = (),
     columns: Sequence[str] | None = None,
     options: Mapping[str, str] | None = None,
+    has_times: bool = True,
 ) -> list[Row]:
-    """All rows of a table, as workers make them."""
+    """All rows of a table, as workers make them.
+
+    Args:
+        path: The directory.
+        name: Of the table.
+        where: Filters.
+        columns: Which; all unless given.
+        options: Of the data source.
+        has_times: With the columns of times beside those of milliseconds.
+    """
     chosen = KafkaLogOptions.of({"path": str(path), "table": name, **(options or {})})
     spark_schema = schema_of(name)
-    if columns is not None:
-        spark_schema = StructType([spark_schema[column] for column in columns])
+    left_out = () if has_times else times_of(name)
+    asked = [one for one in columns or spark_schema.names if one not in left_out]
+    spark_schema = StructType([spark_schema[one] for one in asked])
     schema = to_arrow_schema(spark_schema, timezone="UTC")
     wanted, _ = taken_over(name, where)
     job = Job(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
@@ -58,6 +70,12 @@ def table(
             assert not absent & {one.name for one in schema if not one.nullable}
             found += made.to_pylist()
     return found
+
+
+def times_of(name: str) -> dict[str, str]:
+    """Columns of a table that are times -> the columns of the same in milliseconds."""
+    names = TABLES[name].names
+    return {one: f"{one}_ms" for one in names if f"{one}_ms" in names}
 
 
 def broker_dir(path: Path, *, broker: int = 1, is_clean: bool = True) -> Path:

@@ -250,7 +250,8 @@ def _gaps(
 
 def _behind(segment: SegmentFile) -> Damage:
     reason = "an earlier segment is cut"
-    return Damage(position=0, size=segment.size, kind="behind", reason=reason)
+    offset = segment.base_offset
+    return Damage(position=0, size=segment.size, kind="behind", reason=reason, offset=offset)
 
 
 def cut_short(
@@ -291,8 +292,15 @@ def looked_through(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
 
 def _cut_of(segment: SegmentFile) -> Damage | None:
     """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
-    path, base_offset = Path(segment.path), segment.base_offset
     try:
-        return Examiner().examined(path, until=segment.size, base_offset=base_offset).damage
+        found = Examiner().examined(
+            Path(segment.path),
+            until=segment.size,
+            base_offset=segment.base_offset,
+            start=segment.sound_to,
+        )
     except OSError:
         return None
+    if found.damage is None:
+        return None
+    return msgspec.structs.replace(found.damage, offset=found.damaged_offset)

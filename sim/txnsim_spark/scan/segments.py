@@ -66,6 +66,8 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """torn, format or length of where batches end; crc, records; behind a segment that is cut."""
     reason: str
+    offset: int | None = None
+    """First record that a starting broker cuts off; None where no such cut was looked for."""
 
 
 class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +87,8 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     cut: Damage | None = None
     start: int = 0
     """Where reading begins: the position of a batch in front of all that are wanted."""
+    sound_to: int = 0
+    """Position up to which no damage is looked for: a stream has read so far, and found none."""
     span: tuple[int, int] | None = None
     """Only batches that begin in this range of offsets are rows; None: all."""
     section: Section | None = None

@@ -13,7 +13,7 @@ from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.scan.walk import ending_rows, fragment_rows
-from txnsim_spark.schemas import TABLES
+from txnsim_spark.schemas import TABLES, TIMESTAMP
 from txnsim_spark.tables.rows import Held, Job, Make, in_span, not_negative, truths
 
 
@@ -59,7 +59,8 @@ def columns_of(table: Ints, held: Held = ()) -> dict[str, Make]:
 
 def _numbers_of(name: str, table: Ints) -> dict[str, Make]:
     """Columns of the kernel's numbers, which are the last columns of the table, in order."""
-    columns = TABLES[name].names[-table.shape[1] :]
+    of_numbers = [one.name for one in TABLES[name].columns if one.type != TIMESTAMP]
+    columns = of_numbers[-table.shape[1] :]
     return {
         column: not_negative(np.ascontiguousarray(table[:, at]))
         for at, column in enumerate(columns)

@@ -14,7 +14,10 @@ from txnsim_spark.schemas import SegmentRow
 from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs
 
 WALKED: Final = frozenset(
-    {"sound_bytes", "batches", "records", "first_offset", "last_offset", "max_timestamp_ms"}
+    {
+        *("sound_bytes", "batches", "records", "first_offset", "last_offset"),
+        *("max_timestamp_ms", "max_timestamp"),
+    }
 )
 """Columns that are only known after a walk through the segment."""
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 _BYTES_MAX: Final = (1 << 31) - 1
 """Of all texts of an array, whose places in it are numbers of 32 bits."""
+_TIME_MAX_MS: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 _REPEATED_KEPT: Final = 32
 """Constant columns kept for reuse: thousands of rows of a segment share each."""
 
@@ -27,6 +28,20 @@ def of_numbers(numbers: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Arr
     """
     made = np.ascontiguousarray(numbers, dtype=f"<i{kind.bit_width // 8}")
     return _array(kind, len(made), absent, made)
+
+
+def as_times(milliseconds: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Milliseconds since 1970 as times in microseconds, those that a calendar has (Spark hands no
+    others over to Python); no time where there is no number.
+    """
+    validity, data = milliseconds.buffers()
+    begin, end = milliseconds.offset, milliseconds.offset + len(milliseconds)
+    numbers = np.frombuffer(data, dtype=np.int64)[begin:end]
+    absent = (numbers < 0) | (numbers > _TIME_MAX_MS)
+    if milliseconds.null_count:
+        bits = np.unpackbits(np.frombuffer(validity, dtype=np.uint8), bitorder="little")
+        absent |= bits[begin:end] == 0
+    return of_numbers(np.where(absent, 0, numbers) * 1_000, kind, absent=absent)
 
 
 def of_truths(truths: Any, kind: pa.DataType, *, absent: Any = None) -> pa.Array:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from txnsim.storage.regular_file import MOUNTS
+from txnsim_spark.empty_reads import may_be_missing
 from txnsim_spark.options import Check
 from txnsim_spark.planning import Share
 from txnsim_spark.scan.examining import cut_short
@@ -73,7 +75,7 @@ def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
     if name in BY_PRODUCER:
         segments = tuple(not_silent(segments, job.producer_ids))
     MOUNTS.expect([one.path for one in segments])
-    left = (segment for segment, _ in cut_short(segments, is_cut=_cuts(job)))
+    left = _left_of(segments, job)
     if name in OF_SEGMENTS:
         read = OF_SEGMENTS[name]
         tables = ((one, table) for one in left for table in _sound(partial(read, one, job)))
@@ -81,6 +83,19 @@ def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
         return
     for segment in left:
         yield from _sound(partial(OF_SEGMENT[name], segment, job))
+
+
+def _left_of(segments: Iterable[SegmentFile], job: Job) -> Iterator[SegmentFile]:
+    """Segments as far as a starting broker would keep them."""
+    for segment, damage in cut_short(segments, is_cut=_cuts(job)):
+        if job.refuses_loss and damage is not None and damage.offset is not None:
+            until = sys.maxsize if segment.span is None else segment.span[1]
+            if damage.offset < until:
+                raise may_be_missing(
+                    f"{segment.path}, byte {damage.position}: {damage.reason}; a starting broker"
+                    " cuts the log off there"
+                )
+        yield segment
 
 
 def _columns_of(name: str, job: Job) -> Callable[[Ints, Held], Mapping[str, Make]]:

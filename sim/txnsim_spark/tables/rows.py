@@ -19,7 +19,8 @@ import pyarrow as pa
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Replica, SegmentFile
-from txnsim_spark.tables.arrays import of_numbers, of_truths, of_values, repeated
+from txnsim_spark.schemas import milliseconds_of
+from txnsim_spark.tables.arrays import as_times, of_numbers, of_truths, of_values, repeated
 
 Make = Callable[[pa.DataType], Any]
 """An array of the type that the schema asks for."""
@@ -42,6 +43,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """None for all producers."""
     by_replica: bool = False
     """No rows of two replicas at once."""
+    refuses_loss: bool = False
+    """Whether damage that cuts off rows fails the task (``failOnDataLoss`` of a stream)."""
 
 
 class Rows:
@@ -54,10 +57,16 @@ class Rows:
         self.makers = makers
 
     def in_schema(self, schema: pa.Schema) -> pa.RecordBatch:
-        """As Arrow has them, with the columns of a schema."""
-        return pa.RecordBatch.from_arrays(
-            [self.makers[field.name](field.type) for field in schema], schema=schema
-        )
+        """As Arrow has them, with the columns of a schema; times are made of milliseconds."""
+        made: dict[str, Any] = {}
+        for field in schema:
+            if field.name in self.makers:
+                made[field.name] = self.makers[field.name](field.type)
+                continue
+            name = milliseconds_of(field.name)
+            numbers = made[name] if name in made else self.makers[name](pa.int64())
+            made[field.name] = as_times(numbers, field.type)
+        return pa.RecordBatch.from_arrays([*made.values()], schema=schema)
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

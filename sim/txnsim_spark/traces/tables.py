@@ -198,11 +198,13 @@ def _read(spark: SparkSession, name: str, directory: str) -> DataFrame:
     path, table = f"{directory.rstrip('/')}/{name}", TABLES[name]
     try:
         # Spark puts what a table is partitioned by last.
-        return spark.read.schema(table.ddl).parquet(path).select(*table.names)
+        found = spark.read.schema(table.ddl).parquet(path).select(*table.names)
+        _ = found.schema  # Spark Connect looks for the path only now
     except AnalysisException as error:
         raise TraceError(
             f"{path}: {_reason(error)}; expected what `trace export` has written"
         ) from error
+    return found
 
 
 def _shaped(name: str, frame: DataFrame) -> DataFrame:

@@ -65,6 +65,7 @@ CHANGES: Final = st.sampled_from(("cache", "uncache", "on", "off"))
 PLAYS: Final = st.lists(QUERIES | CHANGES, min_size=2, max_size=6)
 PLAYS_EACH: Final = 20
 """Of a frame, where there are many: Spark plans a read of it in a process of its own, once."""
+PARTS: Final = 4
 ONE_AFTER_THE_OTHER: Final = [
     Query(is_of_view=is_of_view, parts=parts)
     for is_of_view in (False, True)
@@ -206,10 +207,12 @@ def test_drawn_queries_over_one_frame(
 
 
 @pytest.mark.nightly  # half an hour
-@given(plays=st.lists(PLAYS, min_size=PLAYS_EACH, max_size=PLAYS_EACH))
-@settings(max_examples=2_000 // PLAYS_EACH)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.usefixtures("as_it_was")
-def test_two_thousand_drawn_plays(
-    spark: SparkSession, copied: Copied, plays: Sequence[Sequence[Query | str]]
-) -> None:
-    play(spark, copied, [step for steps in plays for step in ("uncache", "off", *steps)])
+def test_two_thousand_drawn_plays(spark: SparkSession, copied: Copied, part: int) -> None:
+    def played(plays: Sequence[Sequence[Query | str]]) -> None:
+        play(spark, copied, [step for steps in plays for step in ("uncache", "off", *steps)])
+
+    played.__name__ = f"part_{part}"  # what is drawn follows from it
+    several = st.lists(PLAYS, min_size=PLAYS_EACH, max_size=PLAYS_EACH)
+    settings(max_examples=2_000 // PARTS // PLAYS_EACH)(given(plays=several)(played))()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -167,6 +168,39 @@ def test_a_table_can_be_named_in_sql(spark: SparkSession, logs: Path) -> None:
         "select count(*) as all, count_if(is_commit) as commits from endings"
     ).collect()
     assert (row["all"], row.commits) == (30, 15)
+
+
+def test_a_table_of_the_catalog_has_its_options_and_comments(
+    spark: SparkSession, logs: Path
+) -> None:
+    path = os.path.relpath(logs / "broker-1")  # it counts from where the session began
+    options = f"options (path '{path}', table 'records', topics 'orders')"
+    spark.sql(f"create table kept using kafka_log {options}")
+    try:
+        told = {row.col_name: row.comment for row in spark.sql("describe kept").collect()}
+        assert told["offset"] == "Of the record."
+        everything = spark.table("kept")
+        count = len(table(logs / "broker-1", "records", options={"topics": "orders"}))
+        assert everything.count() == count
+        some = 'startingOffsets \'{"orders": {"0": 145}}\''
+        (row,) = spark.sql(f"select min(offset), min(timestamp) from kept with ({some})").collect()
+        assert row[0] == 145
+        stream = spark.readStream.table("kept").writeStream.format("memory")
+        query = stream.queryName("kept_stream").trigger(availableNow=True).start()
+        query.awaitTermination()
+        assert spark.table("kept_stream").count() == count
+    finally:
+        spark.sql("drop table kept")
+
+
+def test_what_is_refused_is_one_class_and_little_around_it(spark: SparkSession) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as refused:
+        spark.read.format("kafka_log").load("/nowhere").count()
+    *frames, last = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
+    assert last == "txnsim_spark.options.KafkaLogError: /nowhere is no directory"
+    assert len(frames) < 12
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,15 @@ def test_a_view_in_sql_has_options_and_comments(spark: SparkSession, tmp_path: P
 
 
 def told(row: dict[str, object]) -> str:
-    """As text; bytes are of two types."""
-    return repr({
-        name: bytes(value) if isinstance(value, bytes | bytearray) else value
-        for name, value in row.items()
-    })  # fmt: skip
+    """As text."""
+    return repr({name: plain(value) for name, value in row.items()})
+
+
+def plain(value: object) -> object:
+    """Bytes are of two types, and Spark's times are in this machine's time, without saying so."""
+    match value:
+        case bytes() | bytearray():
+            return bytes(value)
+        case datetime():
+            return value.astimezone(UTC)
+    return value

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,15 @@ from hypothesis import strategies as st
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
 
-from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, segment, table
+from tests.support.log_tables import (
+    broker_dir,
+    busy_log,
+    overwrite,
+    replica,
+    segment,
+    table,
+    times_of,
+)
 from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
@@ -80,7 +89,8 @@ ENDINGS = {
 def test_the_columns_behind_the_place_are_those_of_the_kernel_in_its_order(
     name: str, columns: dict[str, int], told: int
 ) -> None:
-    assert TABLES[name].names[5:] == tuple(sorted(columns, key=columns.__getitem__))
+    names = [one for one in TABLES[name].names[5:] if one not in times_of(name)]
+    assert names == sorted(columns, key=columns.__getitem__)
     assert sorted(columns.values()) == list(range(told))
 
 
@@ -91,7 +101,9 @@ def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None
     driver.txn(1, pid=7, count=2)
     driver.data(0, pid=0)
     replica(broker_dir(tmp_path), driver)
-    idempotent, row = sorted(table(tmp_path, "fragments"), key=lambda one: one["producer_id"])
+    idempotent, row = sorted(
+        table(tmp_path, "fragments", has_times=False), key=lambda one: one["producer_id"]
+    )
     assert idempotent["producer_id"] == 0
     assert idempotent["open_offset"] is None
     assert row["open_offset"] == 2
@@ -152,7 +164,7 @@ def test_a_marker_tells_of_the_transaction_that_it_ends(tmp_path: Path) -> None:
     driver.end(committed=False, pid=7, coordinator_epoch=3)
     driver.end(committed=True, pid=7, coordinator_epoch=4)
     replica(broker_dir(tmp_path), driver)
-    first, second = table(tmp_path, "endings")
+    first, second = table(tmp_path, "endings", has_times=False)
     del first["log_dir"]
     assert first == {
         "broker": 1,
@@ -315,7 +327,7 @@ def marker(*, committed: bool, coordinator_epoch: int = 4) -> bytes:
 def test_a_row_has_what_its_header_says(tmp_path: Path) -> None:
     data = batch(5, count=3, pid=9, epoch=2, transactional=True, compression=ZSTD)
     path = segment(broker_dir(tmp_path) / "orders-0", [plain(), data], base_offset=40)
-    row = table(tmp_path, "batches")[1]
+    row = table(tmp_path, "batches", has_times=False)[1]
     assert row == {
         "log_dir": str(tmp_path),
         "broker": 1,
@@ -507,3 +519,42 @@ def test_producers_and_partitions_are_chosen(logs: Path) -> None:
     assert {row["producer_id"] for row in rows(logs, "batches", producerIds="7, 9")} == {7, 9}
     assert {row["partition"] for row in rows(logs, "records", partitions="1")} == {1}
     assert all(name in TABLES for name in {*OFFSET_COLUMNS, *TIME_COLUMNS})
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "time"),
+    [
+        (NOW, datetime.fromtimestamp(NOW / 1_000, UTC)),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (253_402_300_799_999, datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)),
+        (253_402_300_800_000, None),
+        (2**63 - 1, None),
+        (-1, None),
+    ],
+)
+def test_beside_milliseconds_stands_the_time(
+    tmp_path: Path, time_ms: int, time: datetime | None
+) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [batch(0, timestamp=time_ms), plain()])
+    for name, column in (("batches", "max_timestamp"), ("records", "timestamp")):
+        for columns in ((column, f"{column}_ms"), (f"{column}_ms", column), (column,)):
+            row, other = table(tmp_path, name, columns=columns)
+            assert row.get(f"{column}_ms", time_ms) == time_ms
+            assert (row[column], other[column]) == (
+                time,
+                datetime.fromtimestamp(NOW / 1_000, UTC),
+            )
+
+
+def test_a_time_that_may_be_missing_is_null_where_its_milliseconds_are(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0, pid=7)
+    driver.end(committed=True, pid=7)
+    driver.end(committed=False, pid=7)
+    replica(broker_dir(tmp_path), driver)
+    rows = table(tmp_path, "endings", columns=("first_timestamp_ms", "first_timestamp"))
+    assert [one["first_timestamp"] for one in rows] == [
+        None if number is None else datetime.fromtimestamp(number / 1_000, UTC)
+        for number in (one["first_timestamp_ms"] for one in rows)
+    ]
+    assert {one["first_timestamp_ms"] for one in rows} == {NOW, None}

@@ -72,7 +72,7 @@ COMMIT = OffsetCommitted(
 
 def rows_of(tmp_path: Path, *batches: bytes) -> list[Row]:
     segment(broker_dir(tmp_path) / FOLDER, batches)
-    return table(tmp_path, "offsets")
+    return table(tmp_path, "offsets", has_times=False)
 
 
 def written(*records: GroupRecord, producer_id: int = -1) -> bytes:

@@ -115,7 +115,9 @@ def test_the_snapshot_at_the_end_names_what_is_open(tmp_path: Path) -> None:
     driver.txn(0, pid=7, count=2)
     driver.end(committed=True, pid=8, coordinator_epoch=4)
     replica(broker_dir(tmp_path), driver)
-    data, marker = sorted(table(tmp_path, "producer_state"), key=lambda row: row["producer_id"])
+    data, marker = sorted(
+        table(tmp_path, "producer_state", has_times=False), key=lambda row: row["producer_id"]
+    )
     assert data == {
         "log_dir": str(tmp_path),
         "broker": 1,
@@ -582,7 +584,7 @@ def test_a_row_tells_what_a_segment_spans(tmp_path: Path) -> None:
     path = segment(
         broker_dir(tmp_path) / "orders-0", [plain(2), plain(timestamp=NOW + 9)], base_offset=5
     )
-    (row,) = table(tmp_path, "segments")
+    (row,) = table(tmp_path, "segments", has_times=False)
     size = path.stat().st_size
     del row["log_dir"], row["broker"], row["topic"], row["partition"]
     assert row == {

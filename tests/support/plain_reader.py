@@ -1,0 +1,127 @@
+"""Segments of Kafka, read field by field with Python's own ``struct`` and stock decompressors: what
+the tables ``batches`` and ``records`` are compared with. It imports nothing of txnsim. The layout
+is that of Kafka's DefaultRecordBatch and DefaultRecord.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from struct import unpack_from
+from typing import Any, Final
+
+import cramjam
+
+Row = dict[str, Any]
+
+_HEADER: Final = ">qiibIhiqqqhii"
+_HEADER_BYTES: Final = 61
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_CONTROLS: Final = (
+    *("abort", "commit", "leader_change"),
+    *("snapshot_header", "snapshot_footer", "kraft_version", "kraft_voters"),
+)
+_XERIAL: Final = b"\x82SNAPPY\x00"
+
+
+def batches_in(log: Path) -> Iterator[tuple[Row, list[Row]]]:
+    """Each whole batch of a segment, and its records."""
+    data, at = log.read_bytes(), 0
+    while at + _HEADER_BYTES <= len(data):
+        fields = unpack_from(_HEADER, data, at)
+        (base, length, epoch, _magic, crc, bits, last, first_ms, max_ms, pid, pepoch, seq, n) = (
+            fields
+        )
+        if at + 12 + length > len(data):
+            return
+        batch: Row = {
+            "position": at,
+            "size_bytes": 12 + length,
+            "base_offset": base,
+            "last_offset": base + last,
+            "leader_epoch": epoch,
+            "crc": crc,
+            "codec": _CODECS[bits & 7],
+            "timestamp_type": "LogAppendTime" if bits & 8 else "CreateTime",
+            "is_transactional": bool(bits & 16),
+            "is_control": bool(bits & 32),
+            "has_delete_horizon": bool(bits & 64),
+            "base_timestamp_ms": first_ms,
+            "max_timestamp_ms": max_ms,
+            "producer_id": None if pid < 0 else pid,
+            "producer_epoch": None if pid < 0 else pepoch,
+            "base_sequence": None if seq < 0 else seq,
+            "records": n,
+        }
+        packed = data[at + _HEADER_BYTES : at + 12 + length]
+        yield batch, list(_records(batch, _unpacked(bits & 7, packed)))
+        at += 12 + length
+
+
+def _unpacked(codec: int, packed: bytes) -> bytes:
+    match codec:
+        case 1:
+            return gzip.decompress(packed)
+        case 2 if packed.startswith(_XERIAL):
+            parts, at = [], 16
+            while at < len(packed):
+                (size,) = unpack_from(">i", packed, at)
+                parts.append(bytes(cramjam.snappy.decompress_raw(packed[at + 4 : at + 4 + size])))
+                at += 4 + size
+            return b"".join(parts)
+        case 2:
+            return bytes(cramjam.snappy.decompress_raw(packed))
+        case 3:
+            return bytes(cramjam.lz4.decompress(packed))
+        case 4:
+            return bytes(cramjam.zstd.decompress(packed))
+    return packed
+
+
+def _records(batch: Row, data: bytes) -> Iterator[Row]:
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return (value >> 1) ^ -(value & 1)
+
+    def some_bytes() -> bytes | None:
+        nonlocal at
+        size = number()
+        begin, at = at, at + max(size, 0)
+        return None if size < 0 else data[begin:at]
+
+    for _ in range(batch["records"]):
+        number()  # length
+        at += 1  # attributes
+        time, offset = number(), number()
+        key, value = some_bytes(), some_bytes()
+        headers = [{"key": (some_bytes() or b"").decode(), "value": some_bytes()}
+                   for _ in range(number())]  # fmt: skip
+        is_appended, seq = batch["timestamp_type"] == "LogAppendTime", batch["base_sequence"]
+        yield {
+            "offset": batch["base_offset"] + offset,
+            "timestamp_ms": batch["max_timestamp_ms"]
+            if is_appended
+            else batch["base_timestamp_ms"] + time,
+            "key": key,
+            "value": value,
+            "headers": headers,
+            "sequence": None if seq is None else (seq + offset) & 0x7FFF_FFFF,
+            "batch_base_offset": batch["base_offset"],
+            "batch_position": batch["position"],
+        }
+    assert at == len(data), "a batch has nothing behind its records"
+    if batch["is_control"] and batch["records"]:
+        kind, coordinator = unpack_from(">h", key or b"", 2)[0], None
+        if kind < 2:
+            (coordinator,) = unpack_from(">i", value or b"", 2)
+        batch["control_type"], batch["coordinator_epoch"] = _CONTROLS[kind], coordinator
