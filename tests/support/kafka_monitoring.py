@@ -38,7 +38,8 @@ def exported(metric: Metric) -> str | None:
     name = re.sub(r"([a-z])([A-Z])", r"\1_\2", has.get("name", _ATTRIBUTES.get(metric.name, "")))
     words = f"{domain}_{has['type']}_{name}".lower()
     words = re.sub(r"_time_ms$", "_time_seconds", re.sub(r"\W", "_", words))
-    return re.sub(r"_(per_sec|rate)$", "_total", words)
+    words = re.sub(r"_(per_sec|rate)$", "_total", words)
+    return re.sub(r"_count$", "_total", words) if _is_meter(metric) else words
 
 
 def _properties(metric: Metric) -> dict[str, str]:
@@ -46,6 +47,11 @@ def _properties(metric: Metric) -> dict[str, str]:
     if metric.labels == ("topic", "partition"):  # the bean is one partition's
         found |= {"topic": "*", "partition": "*"}
     return found
+
+
+def _is_meter(metric: Metric) -> bool:
+    """Kafka counts it, whatever its name ends with; its attribute is ``Count``."""
+    return metric.kind is Kind.COUNTER and metric.name not in _ATTRIBUTES
 
 
 def _is_sampled(metric: Metric) -> bool:
