@@ -5,21 +5,25 @@ passes it. The table of RESULTS.md, played.
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
-from tests.clients.exam_drivers import command_of
+from tests.clients.exam_drivers import SOURCES, command_of
 from tests.clients.exam_java import java_program
 from tests.clients.klag_exporter import exporting, klag_exporter, lags
 from tests.clients.test_exam_pairs import outcome
+from tests.support.spark_connector import connector_jars
 from txnsim_lab.exam.readers import Said, expected, library, misses
 from txnsim_lab.exam.results import Outcome
 
 pytestmark = [pytest.mark.clients, pytest.mark.nightly]
 
 Program = tuple[str, ...]
+SPARK_READER: Final = SOURCES / "spark_reader.py"
 JAVA_CLIENT: Final = ("kafka-clients-4.4.0",)
 SPRING, ICEBERG, FLINK = ("spring-kafka", "3.3.10"), ("iceberg", "1.11.0"), ("flink", "5.0.0-2.2")
 PAIRS: Final[tuple[tuple[str, Program, Program], ...]] = (
@@ -55,3 +59,19 @@ async def test_an_exporter_of_lag_counts_what_nobody_can_read(tmp_path: Path) ->
     said = [Said(topic=topic, lag=lag) for topic, lag in found.items()]
     [miss] = misses(wanted, said)
     assert miss.startswith("open: lag 3; expected: 0.")
+
+
+async def test_sparks_connector_reads_what_is_committed(tmp_path: Path) -> None:
+    wanted = expected(on_disk=False)
+    file = tmp_path / "expected.json"
+    file.write_bytes(msgspec.json.encode(wanted))
+    async with library() as kafka:
+        command = (SPARK_READER, kafka.bootstrap, file, "--jars", connector_jars())
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *map(str, command), stdout=asyncio.subprocess.PIPE
+        )
+        told, _ = await process.communicate()
+    assert process.returncode == 0
+    said = [msgspec.json.decode(line, type=Said) for line in told.splitlines()]
+    assert all(one.values is not None for one in said)
+    assert list(misses(wanted, said)) == []

@@ -1,0 +1,75 @@
+"""Spark's Kafka connector, asked as a reader (``txnsim exam readers``): an answer per topic.
+
+    txnsim exam readers serve --expected expected.json
+    python spark_reader.py BOOTSTRAP expected.json > answers.json
+    txnsim exam readers check expected.json answers.json
+
+It needs PySpark and Java 17. ``--jars FOLDER`` names the connector's jars; else Spark fetches them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+
+
+def main() -> None:
+    """Ask for each topic that is expected."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("bootstrap")
+    parser.add_argument("expected", type=Path)
+    parser.add_argument("--jars", type=Path, metavar="FOLDER")
+    args = parser.parse_args()
+    made = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    made = made.config("spark.sql.shuffle.partitions", "1")
+    if args.jars:
+        made = made.config("spark.jars", ",".join(map(str, sorted(args.jars.glob("*.jar")))))
+    else:
+        made = made.config("spark.jars.packages", PACKAGE)
+    spark = made.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    for one in json.loads(args.expected.read_text("utf-8")):
+        sys.stdout.write(json.dumps(answer(spark, args.bootstrap, one["topic"])) + "\n")
+    spark.stop()
+
+
+def answer(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, object]:
+    """What a stream reads to its end, and where the source says that it stands then."""
+    source = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("kafka.isolation.level", "read_committed")
+        .load()
+        .selectExpr("offset", "CAST(value AS STRING) AS value")
+    )
+    table = topic.replace("-", "_")
+    with tempfile.TemporaryDirectory() as checkpoint:
+        stream = (
+            source.writeStream.format("memory")
+            .queryName(table)
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+        )
+        stream.awaitTermination()
+    rows = spark.table(table).orderBy("offset").collect()
+    said: dict[str, object] = {"topic": topic, "values": [row["value"] for row in rows]}
+    ends = [source["endOffset"] for one in stream.recentProgress for source in one["sources"]]
+    if ends:
+        end = json.loads(ends[-1]) if isinstance(ends[-1], str) else ends[-1]
+        said["position"] = said["end"] = int(end[topic]["0"])
+    return said
+
+
+if __name__ == "__main__":
+    main()
