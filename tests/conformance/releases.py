@@ -57,9 +57,7 @@ ALWAYS_ACCEPTED: Final[Accepted] = (
         "txnsim.api._configs.describe_configs",
     ),
     (
-        r"coordinator/share_states/odd-batches"
-        r"|leader/share_records/(whole-batch-acks-3|some-of-a-batch-acks-[57]|with-the-fetch-acks-1)"
-        r" at 2: ReadShareGroupState v0 .*state_batches",
+        r"coordinator/share_states/odd-batches",
         "txnsim.share_state.decisions",
     ),
 )

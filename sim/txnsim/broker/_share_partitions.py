@@ -118,8 +118,10 @@ class SharePartitions:
         crossings: Crossings,
         tracer: Tracer,
         node: str,
+        joins_states: bool,
     ) -> None:
         self._tracer = tracer
+        self._joins_states = joins_states
         self._node = node
         self._clock = clock
         self._tasks = tasks
@@ -181,7 +183,11 @@ class SharePartitions:
                 return log
             meter = self.meter.of(key.group_id)
             core = SharePartition(
-                key, place.topic, log.leader_epoch, added=meter.batch_records.observe
+                key,
+                place.topic,
+                log.leader_epoch,
+                added=meter.batch_records.observe,
+                joins_states=self._joins_states,
             )
             led = LedShare(core, place, meter, self._clock.elapsed_ms())
             self._led[key] = led

@@ -101,6 +101,7 @@ class SharePartition:
     __slots__ = (
         "_dead_letters",
         "_fetch_lock",
+        "_joins_states",
         "_next_token",
         "_records",
         "_writes",
@@ -117,6 +118,8 @@ class SharePartition:
         topic: str,
         leader_epoch: int,
         added: Callable[[int], object] = abs,
+        *,
+        joins_states: bool = True,
     ) -> None:
         """It is not loaded yet.
 
@@ -125,6 +128,8 @@ class SharePartition:
             topic: Its name.
             leader_epoch: That of the leader that has it.
             added: Is told the size of each new batch in flight, for metrics.
+            joins_states: Records in the same state are one in a write. Brokers write each by itself
+                once its batch goes by offset; that shows where a coordinator combines in pairs.
         """
         self.key = key
         self.name = f"{key.group_id}-{key.topic_id}:{topic}-{key.partition}"
@@ -132,6 +137,7 @@ class SharePartition:
         self.state_epoch = 0
         self.phase = Phase.EMPTY
         self._records = InFlight(added)
+        self._joins_states = joins_states
         self._fetch_lock: object | None = None
         self._next_token = 0
         self._writes: dict[int, _OpenWrite] = {}
@@ -414,9 +420,19 @@ class SharePartition:
             leader_epoch=self.leader_epoch,
             start_offset=self._records.start_offset,
             delivery_complete_count=self._records.delivery_complete_count,
-            batches=batches,
+            batches=batches if self._joins_states else tuple(self._each(batches)),
         )
         return Write(token=token, state=state)
+
+    def _each(self, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
+        """Records of batches that go by offset, one by one."""
+        for one in batches:
+            held = self._records.floor(one.first_offset)
+            if held is None or not held.is_by_offset:
+                yield one
+                continue
+            for offset in range(one.first_offset, one.last_offset + 1):
+                yield StateBatch(offset, offset, one.delivery_state, one.delivery_count)
 
     def _roll_back(self, state: InFlightState, now_ms: int) -> None:
         """A move is not persisted. Its records are the member's again, or anybody's."""

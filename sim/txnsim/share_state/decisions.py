@@ -41,8 +41,6 @@ DEVIATIONS: Final = (
     "partition like a record that is too large (UNKNOWN_SERVER_ERROR), also where it is small.",
     "Up to 4.3 a batch of WriteShareGroupState that ends before it begins is kept beside others; "
     "here it is UNKNOWN_SERVER_ERROR in all releases, as in 4.4.",
-    "A leader writes records that go one by one as runs of equal ones. Up to 4.3, where states are "
-    "combined in pairs, that may join what a real coordinator of these releases keeps apart.",
 )
 
 ShareDecision = Decision[ShareRecord, ShareStateError | ShareState | ShareStateSummary, None]

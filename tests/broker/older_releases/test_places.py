@@ -15,6 +15,7 @@ TWICE = {
     "client_version_is_kept": "where partitions are added, and where a record is read",
     "transactions_are_verified": "where the coordinator is asked, and where the log takes a batch",
     "offset_commits_are_verified": "the same, of positions",
+    "share_states_are_swept": "what a leader writes, and what its coordinator makes of it",
     "streams_heartbeats_are_whole": "what a member may say, and what it is told",
 }
 """Switches that two decisions ask, neither of which can tell the other."""

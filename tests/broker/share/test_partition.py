@@ -20,7 +20,7 @@ from tests.support.share_partitions import (
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ReadShareState, ShareState, StateBatch
 from txnsim.share.commands import Concluded, DeadLetter, DeadLetterReason, ShareSettings
-from txnsim.share.partition import FENCING, Phase, member_error
+from txnsim.share.partition import FENCING, Phase, SharePartition, member_error
 
 NAME = "group-topic-id:orders-0"
 UNKNOWN = ErrorCode.unknown_server_error
@@ -336,3 +336,23 @@ def test_dead_letters_go_on_after_a_load() -> None:
     archived = partition.archive_dead_letter(letters[0].token)
     assert archived.state.delivery_complete_count == 2
     assert shown(partition).startswith("0-4 archived 1, 5-5 archiving 5")
+
+
+@pytest.mark.parametrize(("joins", "last"), [(True, ["0-2"]), (False, ["0-0", "1-1", "2-2"])])
+def test_up_to_4_3_records_of_a_batch_by_offset_are_written_one_by_one(
+    last: list[str], *, joins: bool
+) -> None:
+    partition = SharePartition(KEY, "orders", 3, joins_states=joins)
+    partition.start_loading()
+    read = ShareState(key=KEY, state_epoch=7, start_offset=0)
+    assert not isinstance(partition.load(read, -1, SETTINGS), Rejection)
+    member = Member(partition)
+    assert member.takes("0-3") == "0-3:1"
+    assert member.takes("4-9") == "4-9:1"
+    member.said("3:1")  # from now on the first batch goes by offset
+    write = member.leaves()
+    assert write is not None
+    told = [f"{one.first_offset}-{one.last_offset}" for one in write.state.batches]
+    assert told == [*last, "4-9"]
+    persisted(partition, write)
+    assert Member(partition, "b").takes("0-3 4-9") == "0-2:2 4-9:2"
