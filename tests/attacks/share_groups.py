@@ -100,6 +100,7 @@ def offsets(target: Target) -> int:
         sent += with_states(connection, topic_id, _ALL, group="h")
         leaves = {"group_id": "g", "member_id": _member(0), "member_epoch": -1, "rack_id": None}
         connection.ask(_HEARTBEAT, 1, **leaves, subscribed_topic_names=None)
+    target.is_made()
     wanted = [{"group_id": "g", "topics": [{"topic_name": WIDE, "partitions": list(_ALL)}]}]
     frames = [request(_OFFSETS, 1, groups=wanted)] * OFTEN
     starts = [{"partition_index": at, "start_offset": 0} for at in _ALL]

@@ -13,13 +13,13 @@ SERVE: Final = (
     *("--brokers", "1"),
     *("--config", str(Path(__file__).with_name("telemetry.yaml"))),
 )
-SUBSCRIPTIONS: Final = 5_000
+SUBSCRIPTIONS: Final = 2_000
 CLIENTS: Final = 20
 _ALTER, _GET = 44, 71
 
 
 def subscriptions(target: Target) -> int:
-    """Twenty clients are held against 10,000 subscriptions of client metrics."""
+    """Twenty clients are held against 4,000 subscriptions of client metrics."""
     sent = 0
     for start in range(0, 2 * SUBSCRIPTIONS, SUBSCRIPTIONS):
         resources = [_subscription(number) for number in range(start, start + SUBSCRIPTIONS)]
@@ -38,4 +38,4 @@ def _subscription(number: int) -> dict[str, Any]:
     return {"resource_type": 16, "resource_name": f"s{number}", "configs": configs}
 
 
-ATTACKS: Final = (Attack("telemetry-subscriptions", subscriptions, serve=SERVE),)
+ATTACKS: Final = (Attack("telemetry-subscriptions", subscriptions, serve=SERVE, limit_s=300.0),)

@@ -299,7 +299,9 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         self, changed: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
     ) -> ClusterImage:
         """The image with quotas of the entities replaced; an entity without quotas goes."""
-        kept = {key: value for key, value in self.client_quotas.items() if key not in changed}
+        kept = dict(self.client_quotas)
+        for key in changed:
+            kept.pop(key, None)
         kept.update({key: dict(values) for key, values in changed.items() if values})
         return msgspec.structs.replace(self, offset=self.offset + len(changed), client_quotas=kept)
 
@@ -333,7 +335,8 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
 def _with(
     all_configs: Mapping[str, Mapping[str, str]], name: str, configs: Mapping[str, str]
 ) -> dict[str, Mapping[str, str]]:
-    changed = {key: value for key, value in all_configs.items() if key != name}
+    changed = dict(all_configs)  # there may be tens of thousands: no loop of ours
+    changed.pop(name, None)
     if configs:
         changed[name] = dict(configs)
     return changed
