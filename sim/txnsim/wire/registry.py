@@ -43,7 +43,7 @@ def load(api_key: int, api_version: int, *, part: Literal["request", "response"]
         return importlib.import_module(own)
     name = APIS[api_key][0]
     package = package_of(name)
-    if api_version not in schema_name_map[package]:
+    if api_version not in schema_name_map.get(package, ()):
         raise UnsupportedRequestError(f"{name} has no version {api_version}")
     return importlib.import_module(f"kio.schema.{package}.v{api_version}.{part}")
 

@@ -310,7 +310,7 @@ def test_schema_module_holds_message_and_parts() -> None:
     assert {"ProduceRequest", "TopicProduceData", "PartitionProduceData"} <= set(dir(module))
 
 
-@pytest.mark.parametrize(("key", "version"), [(26, 6), (0, 2), (26, -1)])
+@pytest.mark.parametrize(("key", "version"), [(26, 6), (0, 2), (26, -1), (93, 1)])
 def test_unknown_version_is_refused_by_name(key: int, version: int) -> None:
     with pytest.raises(UnsupportedRequestError, match=rf"has no version {version}"):
         registry.load(key, version, part="request")
