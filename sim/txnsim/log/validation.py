@@ -256,7 +256,7 @@ def needs_examination(
         return False
     return (
         config.timestamp_before_max_ms != NEVER_MS
-        or newest_ms > now_ms + config.timestamp_after_max_ms
+        or newest_ms > min(now_ms + config.timestamp_after_max_ms, NEVER_MS)
         or header.base_timestamp_ms > newest_ms
         or header.base_timestamp_ms < NO_TIMESTAMP
     )
@@ -324,14 +324,14 @@ def examine(
         timestamp = header.max_timestamp_ms
         if not header.is_log_append_time:
             timestamp = header.base_timestamp_ms + record.timestamp_delta_ms
-        timestamp_max = max(timestamp_max, timestamp)
+        timestamp_max = max(timestamp_max, _as_long(timestamp))
         if config.is_compacted and record.key is None:
             lacks_key = True
         elif _is_wrong_time(timestamp, header, config=config, now_ms=now_ms):
             is_timestamp_error = True
         else:
             continue
-        errors.note(Refused(index, timestamp, _size(record.key), record.value_size))
+        errors.note(Refused(index, _as_long(timestamp), _size(record.key), record.value_size))
     if errors:
         rule = "batch.key-required"
         if is_timestamp_error:
@@ -340,6 +340,11 @@ def examine(
             errors, log_start_offset, is_timestamp_error=is_timestamp_error, rule=rule
         )
     return timestamp_max
+
+
+def _as_long(timestamp: int) -> int:
+    """What Java makes of a sum that no long holds."""
+    return (timestamp + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _size(content: bytes | None) -> int:

@@ -333,6 +333,16 @@ def test_timestamps(
         assert answer.reason == "One or more records have been rejected due to invalid timestamp"
 
 
+@pytest.mark.parametrize("compression", [0, GZIP])
+def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: int) -> None:
+    data = patched(stamped(5, 9, compression=compression), 27, ">q", NEVER_MS)
+    refused = refuse(data, CREATE)
+    told = [text.split()[1] for _, text in refused.record_errors]
+    assert told == [str(NEVER_MS), str(2 - NEVER_MS)]
+    found = stored(data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS))
+    assert read_batch_header(found).max_timestamp_ms == NEVER_MS
+
+
 def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> None:
     late = NOW + HOUR + 1
     data = build_batch(

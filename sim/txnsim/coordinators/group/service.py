@@ -563,8 +563,8 @@ class GroupCoordinator:
         """Forget the positions on deleted topics (name -> id), and their share state."""
         late: list[GroupShard] = []
         found = 0
+        self.shares.topics_gone(self._ownership, frozenset(topics.values()))
         for shard in self._ownership:
-            self.shares.topics_gone(shard, frozenset(topics.values()))
             found += sum(map(shard.offsets.count_of, topics))
             if found <= SLICE_POSITIONS:
                 self._clean_up(shard, delete_topic_offsets(shard, frozenset(topics)))
