@@ -257,7 +257,7 @@ class Offsets(msgspec.Struct, eq=False):
         self._forget(group_id, topic_partition)
 
     def _forget(self, group_id: str, place: TopicPartition) -> None:
-        """Take a place off the index where nothing is left there."""
+        """Remove a partition from the index unless a position is left."""
         if place in self._committed.get(group_id, ()) or place in self._open.get(group_id, ()):
             return
         places = self._places.get(place.topic, {})

@@ -11,8 +11,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -65,7 +63,7 @@ _log: Final = Logger("txnsim.group")
 _MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
 
 FORGOTTEN_AT_ONCE: Final = 32
-"""So many share groups forget a deleted topic without a break."""
+"""So many groups forget a deleted topic without a break."""
 
 LatestOffset = Callable[[TopicPartition], Awaitable[int | Rejection]]
 """Partition -> the end of its log as a consumer sees it, or why its leader does not say."""
@@ -378,37 +376,31 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
 
     def topics_gone(self, shards: Iterable[GroupShard], topic_ids: frozenset[uuid.UUID]) -> None:
         """Topics were deleted: groups forget what they know of them, very many in slices."""
-        groups = [
-            (shard, group)
-            for shard in shards
-            for group in shard.groups.values()
-            if isinstance(group, ShareGroup)
-        ]
-        steps = self._forgotten(groups, topic_ids)
-        if len(groups) <= FORGOTTEN_AT_ONCE:
-            for _ in steps:
-                pass
-            return
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+        steps = self._forgotten(tuple(shards), topic_ids)
         self.tasks.drive(pace.run(steps), settled, name="group.share-topics-gone")
 
     def _forgotten(
-        self, groups: Sequence[tuple[GroupShard, ShareGroup]], topic_ids: frozenset[uuid.UUID]
+        self, shards: Sequence[GroupShard], topic_ids: frozenset[uuid.UUID]
     ) -> Generator[int, None, None]:
-        for start in range(0, len(groups), FORGOTTEN_AT_ONCE):
-            some = groups[start : start + FORGOTTEN_AT_ONCE]
-            for shard, those in groupby(some, itemgetter(0)):
-                there = [one for _, one in those if shard.groups.get(one.group_id) is one]
-                if self.is_current(shard):
-                    self._forget(shard, there, topic_ids)
-            yield FORGOTTEN_AT_ONCE
+        for shard in shards:
+            groups = list(shard.groups.values())
+            for start in range(0, len(groups), FORGOTTEN_AT_ONCE):
+                if not self.is_current(shard):
+                    break
+                some = groups[start : start + FORGOTTEN_AT_ONCE]
+                self._forget(shard, some, topic_ids)
+                yield len(some)
 
     def _forget(
-        self, shard: GroupShard, groups: Sequence[ShareGroup], topic_ids: frozenset[uuid.UUID]
+        self, shard: GroupShard, groups: Sequence[Group], topic_ids: frozenset[uuid.UUID]
     ) -> None:
         now_ms = self.clock.now_ms()
         records = [
-            record for group in groups for record in topics_gone(group, topic_ids, now_ms=now_ms)
+            record
+            for group in groups
+            if isinstance(group, ShareGroup) and shard.groups.get(group.group_id) is group
+            for record in topics_gone(group, topic_ids, now_ms=now_ms)
         ]
         written = self.writer.append(shard, records) if records else None
         if isinstance(written, Rejection):
