@@ -46,7 +46,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Import, and fork until standard input ends."""
-    with atheris.instrument_imports(include=["txnsim"]):
+    with atheris.instrument_imports(include=["txnsim", "txnsim_lab", "txnsim_spark"]):
         from txnsim.wire import _codegen as codegen
 
         compiled = _instrument_generated()

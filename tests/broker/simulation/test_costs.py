@@ -706,10 +706,15 @@ WHOLE: Final[Mapping[str, frozenset[str]]] = {
         {"transactions", "producers", "markers"}
     ),
     # Retention ends a segment, whose producers are saved: 14 lines for each that has appended
-    # since the last one, 16 to 100 ms for 100,000.
-    "replication/log_maintenance.py:LogMaintenance._arm_retention": frozenset(
-        {"producers", "markers"}
-    ),
+    # since the last one, 16 to 100 ms for 100,000. A line for each log.
+    "replication/log_maintenance.py:LogMaintenance._arm_retention": _TOPICS
+    | {"producers", "markers"},
+    # A line or two for each log, three for each share partition, a line for each name: seen at
+    # 9,990 only, some milliseconds for 50,000.
+    "broker/broker.py:Housekeeping._checkpoint": _TOPICS,
+    "replication/log_maintenance.py:LogMaintenance._arm_cleaner": _TOPICS,
+    "broker/_share_host.py:ShareHost._arm": frozenset({"share_states"}),
+    "ListConfigResources": frozenset({"topics"}),
 }
 """Step -> what it grows with, and does so at once."""
 BACKGROUND: Final = frozenset(
