@@ -64,7 +64,7 @@ from txnsim_spark.questions.lost import Losses
 from txnsim_spark.questions.waiting_groups import Waiting
 from txnsim_spark.schemas import TABLES as LOG_TABLES
 from txnsim_spark.soundness.violations import MEANINGS as SOUNDNESS
-from txnsim_spark.soundness.violations import Violation
+from txnsim_spark.soundness.violations import TOLD_BY, Violation
 from txnsim_spark.streaming._alerts import ALERT_TABLE
 from txnsim_spark.traces.analyses import ANALYSES
 from txnsim_spark.traces.schemas import TABLES as TRACE_TABLES
@@ -450,8 +450,8 @@ def logs_reference_page() -> str:
         " [forensics.md](forensics.md).",
         "## Rules of verify\n\n"
         + _table(
-            ("Rule", "What must hold"),
-            ((f"`{rule}`", meaning) for rule, meaning in SOUNDNESS.items()),
+            ("Rule", "What must hold", "What else finds it"),
+            ((f"`{one}`", said, TOLD_BY.get(one, "nothing")) for one, said in SOUNDNESS.items()),
         ),
         *sections,
     )

@@ -19,7 +19,7 @@ the lab; its commands join by ``txnsim.extensions``.
 - ``forensics``: what is open and what becomes of it; the life of a transactional id.
 - ``questions``: who waits, which application it was, what was lost, why the log grows.
 - ``soundness``: every rule that a log must keep; ``describe``: what lies there.
-- ``export``: tables as Parquet; ``extract``: all records of one transactional id; ``targets``:
+- ``extract``: all records of one transactional id; ``targets``:
   where results go, never over a file that exists.
 - ``streaming``: records out of Kafka, each once, and alerts on what holds them back.
 - ``traces``: event traces as tables, and analyses.

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from txnsim.files import whole
 from txnsim_spark.embedded import Embedded
 from txnsim_spark.engine import Engine, alone
-from txnsim_spark.export import reader_of
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.tables.read_here import Asked, read_by_replica, read_here
+from txnsim_spark.tables.read_here import Asked, read_by_replica, read_here, reader_of
 from txnsim_spark.views import VIEWS
 
 if TYPE_CHECKING:

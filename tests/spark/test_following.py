@@ -1,4 +1,4 @@
-"""Directories that grow, are exported, extracted, or empty."""
+"""Directories that grow, are extracted, or empty."""
 
 from __future__ import annotations
 
@@ -15,17 +15,14 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.support.broker_dirs import BrokerDir, move
-from tests.support.full_disk import little_room
 from tests.support.growing_dirs import GrowingDir
 from tests.support.log_tables import Row, cut, logs_of, overwrite, table
 from tests.support.logs import PID, LogDriver
 from tests.support.soundness import note_offset, write_log_dir
-from txnsim.errors import BadInputError, ConfigError
+from txnsim.errors import BadInputError
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim_spark.describe import Described, described
-from txnsim_spark.engine import alone
-from txnsim_spark.export import NO_TOPIC, Export, check, export, tables_of
 from txnsim_spark.extract import Extract, Lot, extract
 from txnsim_spark.following import LOGS, Ends, Look, StreamOffset, later, latest, look_at
 from txnsim_spark.log_query import Wanted
@@ -435,92 +432,6 @@ def test_an_offset_does_not_grow_with_closed_segments(growing: GrowingDir) -> No
     growing.grow(20)
     query.step()
     assert len(json.dumps(query.offset)) <= len(before) + 9  # the digits of larger numbers
-
-
-# What an export refuses before it reads, and what it writes without Spark.
-
-
-@pytest.fixture
-def wanted(tmp_path: Path) -> Export:
-    write_log_dir(tmp_path / "broker-1", 1, {})
-    return Export(
-        paths=(tmp_path / "broker-1",), target=tmp_path / "out", tables=("batches", "errors")
-    )
-
-
-def _with(wanted: Export, **changes: object) -> Export:
-    changed: Export = msgspec.structs.replace(wanted, **changes)
-    return changed
-
-
-def test_a_folder_that_is_not_there_is_fine(wanted: Export) -> None:
-    check(wanted)
-    wanted.target.mkdir()
-    check(wanted)
-
-
-def test_a_table_that_has_no_room_is_not_there(tmp_path: Path) -> None:
-    made = BrokerDir(tmp_path / "broker-1")
-    made.coordinator(move("Empty"))
-    wanted = Export(paths=(made.stop(),), target=tmp_path / "out", tables=("batches",))
-    with little_room(file_bytes_max=100), pytest.raises(ConfigError, match=r"out/batches: .*room"):
-        export(alone(), wanted, "batches")
-    assert not wanted.target.exists()
-    assert export(alone(), wanted, "batches").rows == 1
-
-
-def test_all_is_every_table(wanted: Export) -> None:
-    assert tables_of(wanted) == ("batches", "errors")
-    assert tables_of(_with(wanted, tables=("all",))) == tuple(TABLES)
-
-
-@pytest.mark.parametrize("tables", [("batch",), ("batches", "all"), ()])
-def test_an_unknown_table_is_refused(wanted: Export, tables: tuple[str, ...]) -> None:
-    with pytest.raises(BadInputError, match="there is no table"):
-        check(_with(wanted, tables=tables))
-
-
-def test_nothing_is_written_over_unless_asked(wanted: Export) -> None:
-    (wanted.target / "errors").mkdir(parents=True)
-    with pytest.raises(BadInputError, match="is there already; name another folder"):
-        check(wanted)
-    check(_with(wanted, overwrite=True))
-
-
-def test_a_file_is_no_target(wanted: Export) -> None:
-    wanted.target.touch()
-    with pytest.raises(BadInputError, match="is no directory"):
-        check(wanted)
-
-
-def test_what_holds_nothing_of_kafka_is_refused(wanted: Export) -> None:
-    with pytest.raises(BadInputError):
-        check(_with(wanted, paths=(wanted.target / "nowhere",)))
-
-
-def test_files_by_topic_hold_the_rows(tmp_path: Path) -> None:
-    driver = LogDriver()
-    driver.txn(0, count=2)
-    driver.end(committed=True)
-    for broker in (1, 2):
-        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
-        made.coordinator(move("Empty"))
-        made.replica(driver)
-        made.stop()
-    (tmp_path / "broker-1" / "recovery-point-offset-checkpoint").write_text("junk")
-    wanted = Export(paths=(tmp_path,), target=tmp_path / "out", tables=("all",))
-    written = export(alone(), wanted, "batches")
-    assert (written.rows, written.files) == (6, 2)
-    read = ds.dataset(written.directory, partitioning="hive").to_table()
-    assert read.num_rows == 6
-    orders = read.filter(ds.field("topic") == "orders").select(["broker", "base_offset"])
-    orders = orders.sort_by([("broker", "ascending"), ("base_offset", "ascending")])
-    assert orders.to_pydict() == {"broker": [1, 1, 2, 2], "base_offset": [0, 2, 0, 2]}
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"batches"}
-    errors = export(alone(), wanted, "errors")
-    assert errors.rows == 1
-    assert [path.name for path in Path(errors.directory).iterdir()] == [f"topic={NO_TOPIC}"]
-    assert export(alone(), wanted, "offsets").files == 0
 
 
 # Every record of one transactional id, once, with what became of it.

@@ -52,10 +52,6 @@ _EXAMPLES: Final = {
         "txnsim logs timeline payments-7 copies/broker-1",
         "txnsim logs timeline payments-7 copies/broker-1 --json",
     ),
-    "logs export": (
-        "txnsim logs export copies/broker-1 --to tables",
-        "txnsim logs export copies/broker-1 copies/broker-2 --to tables --json",
-    ),
     "stream": (
         "txnsim stream --bootstrap-server localhost:9092 --topic orders --sink out --checkpoint at",
         "txnsim stream --topic orders --sink out --checkpoint at --alerts-to topic:alerts --once",

@@ -203,11 +203,6 @@ class Reading:
             it = "them"
         yield f"{whose}: a time in the future, {shown}; not used{also}: --as-of {shown} takes {it}"
 
-    @property
-    def newest_note_ms(self) -> int:
-        """The newest time that notes of log directories bear; -1 without any."""
-        return self._newest_ms
-
     def states(self) -> tuple[ReplicaState, ...]:
         """Every replica, as far as its small files tell."""
         topics = self._search.topics

@@ -5,7 +5,7 @@ A log is looked at segment by segment, by as many as there are hands, and put to
 - ``verify``: the whole, shared out by ``txnsim_spark.engine``.
 - ``violations``: what is found, and the rules by name.
 - ``_facts``: what is known of a replica before its segments are read.
-- ``_segment_walk``: one segment by the compiled walk -> ``_parts``, with ``_index_rules``.
+- ``_segment_walk``: one segment by the compiled walk -> ``_parts``.
 - ``_chain``: the parts of one replica, in order: what only shows across segments.
 - ``_producer_rules``: what producers did, and what breaks Kafka's rules.
 - ``_kept_rules``: snapshots and indexes of aborted transactions against the state that the log

@@ -26,8 +26,6 @@ MENDED: Final = frozenset(
         Invariant.ABORTED_MISSING,
         Invariant.ABORTED_EXTRA,
         Invariant.ABORTED_DIFFERS,
-        Invariant.OFFSET_INDEX,
-        Invariant.TIME_INDEX,
         Invariant.SNAPSHOT,
         Invariant.LEADER_EPOCH,
         Invariant.CHECKPOINT,

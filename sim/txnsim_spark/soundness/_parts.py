@@ -21,7 +21,7 @@ GOES_ON: Final = kernel.BATCH_COLUMNS
 
 
 class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
-    """The findings and facts of one segment, or of one section of a segment."""
+    """The findings and facts of one segment."""
 
     segment: SegmentFile
     first_offset: int | None
@@ -45,8 +45,6 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     """None where the file can't be read."""
     digests: Mapping[int, tuple[int, int]]
     """Range of offsets -> (batches that begin there, a sum of them that knows no order)."""
-    stands_alone: bool = True
-    """Of a section: that it was read apart changes nothing."""
     doubtful_from: int | None = None
     """First byte of a batch with a wrong CRC or offset: what else shows behind it in this segment
     may follow from that.

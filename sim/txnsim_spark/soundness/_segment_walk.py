@@ -1,5 +1,5 @@
 """One segment from its first batch to its last, by the compiled walk: every CRC, every offset,
-indexes, leader epochs.
+leader epochs.
 
 What its producers did is judged when segments are put together (``chain``). The rows for that are
 kept: few, where batches go on one after the other. Memory grows with them, not with the segment.
@@ -8,9 +8,9 @@ kept: few, where batches go on one after the other. Memory grows with them, not 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,19 +26,14 @@ from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.scan.walk import OldRun, batch_rows
 from txnsim_spark.soundness._facts import ReplicaFacts
-from txnsim_spark.soundness._index_entries import decode_offset_index, decode_time_index
-from txnsim_spark.soundness._index_rules import Entries, IndexCheck
 from txnsim_spark.soundness._parts import SegmentPart
-from txnsim_spark.soundness.violations import Broken, Findings, Invariant, read_or_tell
+from txnsim_spark.soundness.violations import Findings, Invariant, read_or_tell
 
 BUCKET_BITS: Final = 16
 """Offsets of 65,536 are compared between replicas at once."""
 SUM_MASK: Final = (1 << 64) - 1
 GAPS_MAX: Final = 100
 ENDLESS: Final = (1 << 63) - 1
-NO_FILE: Final[Entries] = []
-"""The entries of a missing index file."""
-T = TypeVar("T")
 
 Epochs = tuple[tuple[int, int], ...]
 """(leader epoch, first offset) of a checkpoint."""
@@ -50,27 +45,12 @@ def examine(
     snapshot_offsets: Sequence[int] = (),
     epochs: Epochs | None = None,
 ) -> SegmentPart:
-    """Walk over a segment of a replica, or over a section of it; snapshots are of the whole
-    replica, epochs of its checkpoint.
-    """
+    """Walk over a segment; snapshots are of the whole replica, epochs of its checkpoint."""
     walk = _SegmentWalk(facts, segment, snapshot_offsets, epochs)
     path = Path(segment.path)
-    tables = batch_rows(
-        path,
-        on_damage=walk.tear,
-        on_old=walk.pass_over,
-        start=0 if segment.section is None else segment.section.start,
-        until=_end_of(segment),
-    )
-    for table in tables:
+    for table in batch_rows(path, on_damage=walk.tear, on_old=walk.pass_over):
         walk.take(table, crcs_are_right(path, table))
     return walk.part()
-
-
-def _end_of(segment: SegmentFile) -> int | None:
-    """Where reading ends; None: with the file, also of the last section."""
-    section = segment.section
-    return segment.size if section is not None and section.has_followers else None
 
 
 class _SegmentWalk:
@@ -93,15 +73,13 @@ class _SegmentWalk:
         self._shows_cleaning = False
         self._gaps: list[tuple[int, int]] = []
         self._first: tuple[int, int] | None = None
-        section = segment.section
-        self._end = segment.base_offset if section is None else section.first_offset
+        self._end = segment.base_offset
         self._last_base = -1
         self._epoch = -1
         self._epoch_until = -1
         self._old: list[OldRun] = []
         self._snapshots = np.array(sorted(snapshot_offsets), dtype=np.int64)
         self._rows: list[Ints] = []
-        self._indexes = self._index_check()
         self._digests: dict[int, tuple[int, int]] = {}
 
     # Commands
@@ -114,7 +92,6 @@ class _SegmentWalk:
             old = self._old.pop(0)
             behind = np.searchsorted(table[kernel.POSITION], old.end)
             awaited[behind] = max(awaited[behind], old.next_offset)
-        self._indexes.take(table)
         is_behind = bases < awaited
         for number in np.flatnonzero(~is_valid | is_behind).tolist():
             self._doubt(table, number, int(awaited[number]), is_valid=bool(is_valid[number]))
@@ -148,11 +125,6 @@ class _SegmentWalk:
     def part(self) -> SegmentPart:
         end = self._awaited()
         aborted = self._read_aborted()
-        for broken in self._indexes.finish():
-            self._broken.take(broken)
-        section = self._segment.section
-        next_offset = None if section is None else section.next_offset
-        goes_past = next_offset is not None and end > next_offset
         return SegmentPart(
             segment=self._segment,
             first_offset=None if self._first is None else self._first[0],
@@ -161,7 +133,6 @@ class _SegmentWalk:
             first_epoch=-1 if self._first is None else self._first[1],
             last_epoch=self._epoch,
             is_torn=self._torn,
-            stands_alone=section is None or not (self._broken.found or self._torn or goes_past),
             doubtful_from=self._doubtful_from,
             shows_cleaning=self._shows_cleaning,
             gaps=tuple(self._gaps),
@@ -282,48 +253,16 @@ class _SegmentWalk:
         table[kernel.COORDINATOR_EPOCH, number] = control.coordinator_epoch
         return True
 
-    def _index_check(self) -> IndexCheck:
-        offsets = self._path.with_suffix(names.Suffix.INDEX)
-        times = self._path.with_suffix(names.Suffix.TIME_INDEX)
-        check = IndexCheck(
-            self._entries(offsets, decode_offset_index, Invariant.OFFSET_INDEX),
-            self._entries(times, decode_time_index, Invariant.TIME_INDEX),
-            offsets_file=offsets.name,
-            times_file=times.name,
-        )
-        section = self._segment.section
-        if section is not None:
-            end = _end_of(self._segment)
-            check.narrow(section, ENDLESS if end is None else end)
-        return check
-
-    def _entries(self, path: Path, decode: Callable[..., Entries], rule: Invariant) -> Entries:
-        """Entries of an index or snapshot file; a broker rebuilds a missing one."""
-        base_offset = self._segment.base_offset
-        entries = self._read_beside(
-            path, lambda data: decode(data, base_offset=base_offset, place=path.name), NO_FILE
-        )
-        if entries is NO_FILE:
-            missing = Broken(
-                rule=rule,
-                file=path.name,
-                found="no file",
-                expected="an index; a broker makes it anew",
-                is_notice=True,
-            )
-            self._broken.found.append(missing)
-        return entries or ()
-
     def _read_aborted(self) -> tuple[AbortedTxn, ...] | None:
         path = self._path.with_suffix(names.Suffix.TXN_INDEX)
         none: tuple[AbortedTxn, ...] = ()
-        return self._read_beside(
-            path, lambda data: tuple(txn_index.decode(data, place=path.name)), none
+        return read_or_tell(
+            path,
+            lambda data: tuple(txn_index.decode(data, place=path.name)),
+            "whole entries that ascend",
+            self._broken.found.append,
+            missing=none,
         )
-
-    def _read_beside(self, path: Path, decode: Callable[[bytes], T], missing: T) -> T | None:
-        expected = "whole entries that ascend"
-        return read_or_tell(path, decode, expected, self._broken.found.append, missing=missing)
 
     def _tell(self, rule: Invariant, table: Ints, number: int, found: str, expected: str) -> None:
         self._broken.add(

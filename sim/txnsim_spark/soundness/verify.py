@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +20,6 @@ from txnsim.storage.regular_file import RegularFile
 from txnsim.types import TopicPartition
 from txnsim_spark.engine import Engine, Job, Way, cost_of
 from txnsim_spark.scan.log_dirs import untold
-from txnsim_spark.scan.sections import cuts_of, sections_at
 from txnsim_spark.scan.segments import SegmentFile, by_topic_id, one_cluster, replicas_in
 from txnsim_spark.soundness._facts import (
     PRODUCER_EXPIRATION_MS,
@@ -32,20 +30,18 @@ from txnsim_spark.soundness._facts import (
 )
 from txnsim_spark.soundness._partition import judge_partition, read_epochs
 from txnsim_spark.soundness._parts import SegmentPart
-from txnsim_spark.soundness._replica_rules import comparable, sums_of
-from txnsim_spark.soundness._segment_walk import GAPS_MAX, examine
+from txnsim_spark.soundness._replica_rules import comparable
+from txnsim_spark.soundness._segment_walk import examine
 from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation
 from txnsim_spark.tasks import shared_out
 
 TASK_BYTES: Final = 32 << 20
 """Small segments share a task; about a second's work."""
 TASKS_MIN: Final = 2
-SECTION_BYTES_MIN: Final = 8 << 20
-"""A segment of less than two of these stays whole."""
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """A segment, or a section of one, to verify, with the facts of its replica."""
+    """A segment to verify, with the facts of its replica."""
 
     facts: ReplicaFacts
     segment: SegmentFile
@@ -101,9 +97,7 @@ def plan(
     ]
     total = sum(work.segment.size for work in works)
     task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
-    section_bytes = max(task_bytes, SECTION_BYTES_MIN)
-    cut = [one for work in works for one in _in_sections(work, section_bytes)]
-    tasks = shared_out(cut, task_bytes, size_of=lambda work: work.segment.unread_bytes)
+    tasks = shared_out(works, task_bytes, size_of=lambda work: work.segment.size)
     return Plan(
         tasks=tuple(tasks),
         replicas=sum(map(len, partitions.values())),
@@ -122,7 +116,7 @@ def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
 
 
 def cost(planned: Plan) -> int:
-    return cost_of(work.segment.unread_bytes for task in planned.tasks for work in task)
+    return cost_of(work.segment.size for task in planned.tasks for work in task)
 
 
 def _place(finding: Violation) -> tuple[object, ...]:
@@ -164,11 +158,11 @@ def _ordered(
     """The replicas of a partition by broker, their parts by offset."""
     return sorted(
         (
-            (one, put_together(parts, partial(_walk_again, one)))
-            for one, parts in (
-                (msgspec.msgpack.decode(facts, type=ReplicaFacts), parts)
-                for facts, parts in replicas.items()
+            (
+                msgspec.msgpack.decode(facts, type=ReplicaFacts),
+                sorted(parts, key=lambda part: part.base_offset),
             )
+            for facts, parts in replicas.items()
         ),
         key=lambda one: _by_broker(one[0]),
     )
@@ -176,13 +170,6 @@ def _ordered(
 
 def _by_broker(facts: ReplicaFacts) -> tuple[int, str]:
     return facts.replica.broker, facts.replica.log_dir
-
-
-def _walk_again(facts: ReplicaFacts, part: SegmentPart) -> SegmentPart:
-    """The part of the whole segment of a section."""
-    return examine_work(
-        Work(facts=facts, segment=msgspec.structs.replace(part.segment, section=None))
-    )
 
 
 # On the driver
@@ -208,16 +195,6 @@ def _works(
                 size=path.stat().st_size,
             )
             yield Work(facts=facts, segment=segment)
-
-
-def _in_sections(work: Work, section_bytes: int) -> Iterator[Work]:
-    """A segment whole, or cut in sections if it is large."""
-    cuts = cuts_of(work.segment, section_bytes)
-    if not cuts:
-        yield work
-        return
-    for section in sections_at(work.segment, cuts):
-        yield msgspec.structs.replace(work, segment=section)
 
 
 def _segments_of(
@@ -256,56 +233,3 @@ def _passed_by(problem: str) -> Violation:
         found=reason,
         expected="the folder of a replica",
     )
-
-
-def put_together(
-    parts: Iterable[SegmentPart], walk_again: Callable[[SegmentPart], SegmentPart]
-) -> list[SegmentPart]:
-    """The parts of a replica's whole segments, by offset. Sections are put together if nothing is
-    wrong within any of them and each one ends where the next one begins. Otherwise the whole
-    segment is read again: findings are counted per segment, and damage changes what is reported
-    behind it.
-    """
-    by_path: defaultdict[str, list[SegmentPart]] = defaultdict(list)
-    for part in parts:
-        by_path[part.segment.path].append(part)
-    whole = (_segment(found, walk_again) for found in by_path.values())
-    return sorted(whole, key=lambda part: part.base_offset)
-
-
-def _segment(
-    found: Sequence[SegmentPart], walk_again: Callable[[SegmentPart], SegmentPart]
-) -> SegmentPart:
-    sections = sorted(found, key=_start)
-    first, last = sections[0], sections[-1]
-    if first.segment.section is None:
-        return first
-    epochs = [epoch for one in sections for epoch in (one.first_epoch, one.last_epoch)]
-    if epochs != sorted(epochs) or not all(one.stands_alone for one in sections):
-        return walk_again(first)
-    return msgspec.structs.replace(
-        first,
-        segment=msgspec.structs.replace(last.segment, section=None),
-        end_offset=last.end_offset,
-        last_epoch=last.last_epoch,
-        shows_cleaning=any(one.shows_cleaning for one in sections),
-        gaps=tuple(_gaps(sections))[:GAPS_MAX],
-        last_base=max(one.last_base for one in sections),
-        rows=tuple(table for one in sections for table in one.rows),
-        digests=dict(sums_of(sections)),
-    )
-
-
-def _start(part: SegmentPart) -> int:
-    section = part.segment.section
-    return 0 if section is None else section.start
-
-
-def _gaps(sections: Sequence[SegmentPart]) -> Iterator[tuple[int, int]]:
-    """Within them and between them."""
-    end = None
-    for one in sections:
-        if end is not None and one.first_offset is not None and one.first_offset > end:
-            yield end, one.first_offset
-        yield from one.gaps
-        end = one.end_offset

@@ -49,8 +49,6 @@ class Invariant(StrEnum):
     ABORTED_MISSING = "aborted-missing"
     ABORTED_EXTRA = "aborted-extra"
     ABORTED_DIFFERS = "aborted-differs"
-    OFFSET_INDEX = "offset-index"
-    TIME_INDEX = "time-index"
     SNAPSHOT = "snapshot"
     LEADER_EPOCH = "leader-epoch"
     CHECKPOINT = "checkpoint"
@@ -59,9 +57,8 @@ class Invariant(StrEnum):
 
 
 MEANINGS: Final = {
-    Invariant.CRC: "a batch has another CRC-32C than it states (DefaultRecordBatch.ensureValid)",
-    Invariant.TORN: "a segment ends in bytes that are no whole batch (LogSegment.recover cuts them"
-    " off)",
+    Invariant.CRC: "a batch has the CRC-32C that it states (DefaultRecordBatch.ensureValid)",
+    Invariant.TORN: "a segment ends with a whole batch (LogSegment.recover cuts off what follows)",
     Invariant.OFFSET_ORDER: "offsets ascend from batch to batch and segment to segment, from the"
     " segment's own number on",
     Invariant.OFFSET_GAP: "no offset is left out, except where the cleaner has been",
@@ -82,10 +79,6 @@ MEANINGS: Final = {
     Invariant.ABORTED_EXTRA: "what .txnindex calls aborted was aborted",
     Invariant.ABORTED_DIFFERS: "an entry of .txnindex has the transaction's first offset and the"
     " last stable offset as the marker was appended (ProducerStateManager.lastStableOffset)",
-    Invariant.OFFSET_INDEX: "entries of .index ascend and point at batches"
-    " (OffsetIndex.sanityCheck)",
-    Invariant.TIME_INDEX: "entries of .timeindex ascend and have their batches' largest timestamps"
-    " (TimeIndex.sanityCheck)",
     Invariant.SNAPSHOT: "a .snapshot says what the log below its offset leads to"
     " (ProducerStateManager.writeSnapshot)",
     Invariant.LEADER_EPOCH: "leader epochs never go back, and are those of leader-epoch-checkpoint"
@@ -95,6 +88,17 @@ MEANINGS: Final = {
     Invariant.REPLICAS: "below the high watermark all replicas hold the same batches",
 }
 """What each rule demands, and who demands it in Kafka."""
+DUMP_LOG: Final = "kafka-dump-log"
+_WITHIN: Final = f"{DUMP_LOG} --deep-iteration, within a segment"
+TOLD_BY: Final = {
+    Invariant.CRC: DUMP_LOG,
+    Invariant.TORN: f"{DUMP_LOG}; zeros: a broker that starts ends",
+    Invariant.OFFSET_ORDER: _WITHIN,
+    Invariant.OFFSET_GAP: _WITHIN,
+    Invariant.UNREADABLE_MARKER: "a broker that recovers the segment ends",
+    Invariant.UNREADABLE_FILE: "a broker that starts ends",
+}
+"""What else finds that a rule is broken; nothing finds it of the other rules."""
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):

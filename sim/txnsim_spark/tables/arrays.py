@@ -133,17 +133,6 @@ def repeated(value: Hashable, count: int, kind: pa.DataType) -> pa.Array:
     return pa.repeat(of_values([value], kind)[0], count)
 
 
-def numbers_in(column: pa.Array | pa.ChunkedArray, *, absent: int) -> Any:
-    """Integers and booleans of a column as numpy's integers of 64 bits; ``absent`` for none."""
-    import pyarrow.compute as pc
-
-    kind = pa.int64()
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    numbers = pc.fill_null(whole.cast(kind), of_values([absent], kind)[0])
-    _, data = numbers.buffers()
-    return np.frombuffer(data, dtype="<i8", count=len(numbers), offset=8 * numbers.offset)
-
-
 def _of_texts(found: Sequence[Any], kind: pa.DataType, absent: Any) -> pa.Array:
     if pa.types.is_string(kind):
         parts = [b"" if one is None else str.encode(one) for one in found]

@@ -4,7 +4,7 @@ same rows, by this process or as a job of an ``engine``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -94,6 +94,11 @@ def read_here(
     asked = Asked.of(table, paths, columns=columns, topics=topics, wanted=wanted)
     for share in asked.shares():
         yield from asked.rows(share)
+
+
+def reader_of(table: str, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """The rows of a table, to be read once."""
+    return pa.RecordBatchReader.from_batches(TABLES[table].arrow(), iter(batches))
 
 
 def read_by_replica(

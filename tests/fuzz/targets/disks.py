@@ -26,7 +26,6 @@ from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
 from txnsim.releases.rules import LATEST
-from txnsim.storage import _indexes as indexes
 from txnsim.storage import checkpoints, metadata_files, names, producer_snapshot, txn_index
 from txnsim.storage.metadata_log import StoredMetadata
 from txnsim.storage.replica_loading import Noted, load_replica
@@ -37,7 +36,6 @@ from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.control import control_batch
 from txnsim.wire.messages import metadata_records as schema
 from txnsim_spark._replica_summary import summarize
-from txnsim_spark.soundness import _index_entries
 
 _SIZE: Final = 2
 _COMMITTED: Final = IsolationLevel.READ_COMMITTED
@@ -195,14 +193,10 @@ _READERS: Final[tuple[Callable[[bytes], Any], ...]] = (
     _text(metadata_files.decode_partition_metadata),
     lambda data: tuple(txn_index.decode(data, place="file")),
     lambda data: producer_snapshot.decode(_sealed_snapshot(data)),
-    lambda data: _index_entries.decode_offset_index(data, base_offset=0, place="file"),
-    lambda data: _index_entries.decode_time_index(data, base_offset=0, place="file"),
 )
 
 
 def _index_seeds() -> Iterator[bytes]:
-    batches = [_transaction(0, committed=True), _transaction(3, committed=True)]
-    offsets, times = indexes.encode_indexes(batches, base_offset=0, index_interval_bytes=1)
     meta = metadata_files.MetaProperties(cluster_id="c", node_id=1, directory_id=uuid.UUID(int=9))
     files = (
         _EPOCHS,
@@ -211,8 +205,6 @@ def _index_seeds() -> Iterator[bytes]:
         metadata_files.encode_partition_metadata(uuid.UUID(int=9)).encode(),
         _ABORTED,
         _SNAPSHOT,
-        offsets,
-        times,
     )
     for kind, content in enumerate(files):
         yield bytes((kind,)) + content

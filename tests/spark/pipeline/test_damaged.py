@@ -197,7 +197,6 @@ UNREADABLE: Final = {
     "clean/state-segment-is-link-to-itself": (f".log: {LINK}; passed by", LINK),
     "clean/folder-is-link-to-itself": (f"stock-1: {LINK}; passed by", f"{LINK}; passed by"),
     "clean/folder-is-file": (f"stock-1: {NO_FOLDER}; passed by", f"{NO_FOLDER}; passed by"),
-    "clean/index-is-folder": (None, FOLDER),
     "clean/snapshot-is-folder": (f".snapshot: {FOLDER}; an older one is taken", FOLDER),
     "clean/high-watermarks-is-folder": (f"replication-offset-checkpoint: {FOLDER}", FOLDER),
     "clean/high-watermarks-huge": (HUGE, HUGE),

@@ -35,8 +35,10 @@ except Exception as refused:
 codes = [
     main(["logs", "find-hanging", "--json", "--read-all", "--master", "-", directory]),
     main(["logs", "verify", "--json", directory]),
-    main(["logs", "export", "--to", out, "--table", "batches,records", directory]),
 ]
+for table in ("batches", "records"):
+    rows = spark.read.format("kafka_log").option("table", table).load(directory)
+    rows.write.partitionBy("topic").parquet(f"{out}/{table}")
 print("exit statuses", codes, file=sys.stderr)
 spark.stop()
 """
@@ -60,7 +62,7 @@ def test_what_comes_to_the_driver_is_only_what_was_found(made: Made, tmp_path: P
     )
     assert done.returncode == 0, done.stderr
     assert "a table is refused" in done.stderr
-    assert "exit statuses [3, 0, 0]" in done.stderr, done.stderr
+    assert "exit statuses [3, 0]" in done.stderr, done.stderr
     report, _ = json.JSONDecoder().raw_decode(done.stdout)
     found = {
         (one["partition"], one["producer_id"], one["start_offset"])

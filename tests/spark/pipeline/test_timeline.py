@@ -1,11 +1,11 @@
-"""``logs timeline`` and ``logs export``, as commands, with Spark and without: the same answers."""
+"""``logs timeline`` as a command, with Spark and without: the same answers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,6 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import LogDriver
 from txnsim.cli.main import main
 from txnsim.types import TopicPartition
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
@@ -115,35 +112,3 @@ def test_an_id_without_disagreement(disks: Path, told: Told) -> None:
     status, found = told("timeline", "other", str(disks / "broker-1"), "--topic", "none")
     assert (status, found["open"], found["disagreements"]) == (0, [], [])
     assert [one["event"] for one in found["events"]] == ["Empty"]
-
-
-@pytest.mark.spark
-def test_tables_become_parquet_by_topic(
-    spark: SparkSession,
-    disks: Path,
-    tmp_path: Path,
-    told: Told,
-    way: list[str],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    out = tmp_path / "out"
-    arguments = ("export", str(disks), "--to", str(out), "--table", "batches,transactions")
-    status, found = told(*arguments)
-    assert status == 0
-    assert {one["table"]: one["rows"] for one in found} == {"batches": 29, "transactions": 16}
-    topics = {path.name for path in (out / "batches").iterdir() if path.is_dir()}
-    assert topics == {"topic=orders", "topic=payments", "topic=__transaction_state"}
-
-    def rows(frame: Any) -> list[Any]:
-        return sorted(map(str, frame.select(*sorted(frame.columns)).collect()))
-
-    read = spark.read.format("kafka_log").option("path", str(disks))
-    for table in ("batches", "transactions"):
-        expected = read.option("table", table).load()
-        again = spark.read.schema(expected.schema).parquet(str(out / table))
-        assert rows(again) == rows(expected)
-
-    assert main(["logs", *arguments, *way]) == 2
-    assert "is there already" in capsys.readouterr().err
-    status, found = told(*arguments, "--overwrite", "--topic", "orders")
-    assert (status, found[0]["rows"], found[1]["rows"]) == (0, 11, 0)

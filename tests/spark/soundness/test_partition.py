@@ -58,12 +58,10 @@ def _torn_at_the_end(replica: Path) -> None:
 
 
 def _batch_gone(replica: Path) -> None:
-    """The plain record in the middle of a segment; indexes are as they would be."""
+    """The plain record in the middle of a segment."""
     log = replica / f"{SECOND}.log"
     batches = batches_of(log)
     log.write_bytes(b"".join(batches[:9] + batches[10:]))
-    for suffix in (".index", ".timeindex"):
-        log.with_suffix(suffix).unlink()
 
 
 def _segment_gone(replica: Path) -> None:
@@ -83,10 +81,6 @@ def _outside(replica: Path) -> None:
 
 def _patched(name: str, number: int, **changes: int) -> Damage:
     return lambda replica: patch(replica / f"{name}.log", number, **changes)
-
-
-def _flipped(name: str, at: int) -> Damage:
-    return lambda replica: _flip(replica / name, at)
 
 
 def _written(name: str, data: bytes) -> Damage:
@@ -180,28 +174,12 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         _written("00000000000000000200.snapshot", producer_snapshot.encode(())),
         "snapshot 00000000000000000200.snapshot",
     ),
-    "an entry of .index in disorder": (
-        _flipped(f"{SECOND}.index", 2),
-        f"offset-index {SECOND}.index",
-    ),
-    "an entry of .index that points into a batch": (
-        _flipped(f"{SECOND}.index", 15),
-        f"offset-index {SECOND}.index",
-    ),
-    "a timestamp of .timeindex in disorder": (
-        _flipped(f"{SECOND}.timeindex", 7),
-        f"time-index {SECOND}.timeindex",
-    ),
-    "an offset of .timeindex behind the end": (
-        _flipped(f"{LAST}.timeindex", 22),
-        f"time-index {LAST}.timeindex",
-    ),
     "another start of a leader's epoch": (_epochs((0, 0), (3, 58)), f"leader-epoch {THIRD}.log"),
     "a leader epoch goes back": (_patched(LAST, 0, leader_epoch=2), f"leader-epoch {LAST}.log"),
     **{
         f"{name} can't be read": (_written(name, b"odd"), f"unreadable-file {name}")
         for name in (
-            *(f"{SECOND}{suffix}" for suffix in (".txnindex", ".snapshot", ".index", ".timeindex")),
+            *(f"{SECOND}{suffix}" for suffix in (".txnindex", ".snapshot")),
             names.FileName.LEADER_EPOCHS,
         )
     },
@@ -232,7 +210,7 @@ def test_every_rule_has_its_damage() -> None:
 def test_what_a_broker_makes_anew_is_a_notice_after_a_stop_out_of_order(log_dir: Path) -> None:
     (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink()
     _torn_at_the_end(log_dir / "orders-0")
-    (log_dir / "orders-0" / f"{SECOND}.index").write_bytes(b"odd")
+    (log_dir / "orders-0" / f"{SECOND}.txnindex").write_bytes(b"odd")
     note_offset(log_dir, names.FileName.RECOVERY_POINTS, TopicPartition("orders", 0), 48)
     torn, index = sorted(
         (one for one in found_in(log_dir) if one.partition == 0), key=lambda one: one.rule

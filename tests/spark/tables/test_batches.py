@@ -239,19 +239,6 @@ def test_numbers_and_truths_are_those_of_pyarrow(rows: list[tuple[int, bool]]) -
     )
 
 
-@given(st.lists(st.none() | INT64, max_size=20), st.integers(0, 20))
-def test_numbers_come_back(found: list[int | None], start: int) -> None:
-    wanted = [-1 if one is None else one for one in found]
-    whole = pa.array(found, pa.int64())
-    parts = pa.chunked_array([whole[:start], whole[start:]])
-    assert arrays.numbers_in(whole[start:], absent=-1).tolist() == wanted[start:]
-    assert arrays.numbers_in(parts, absent=-1).tolist() == wanted
-    truths = pa.array([None if one is None else one > 0 for one in found], pa.bool_())
-    assert arrays.numbers_in(truths, absent=-1).tolist() == [
-        -1 if one is None else int(one > 0) for one in found
-    ]
-
-
 @given(st.lists(st.tuples(st.binary(max_size=3), st.none() | st.binary(max_size=3)), max_size=9))
 def test_pieces_are_those_of_the_buffer(rows: list[tuple[bytes, bytes | None]]) -> None:
     buffer, begins = b"", []

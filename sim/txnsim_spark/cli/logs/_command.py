@@ -17,7 +17,6 @@ from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_spark.cli.logs import _describe as logs_describe
 from txnsim_spark.cli.logs import _dumped as logs_dumped
-from txnsim_spark.cli.logs import _export as logs_export
 from txnsim_spark.cli.logs import _extract as logs_extract
 from txnsim_spark.cli.logs import _find_hanging as logs_find_hanging
 from txnsim_spark.cli.logs import _growth as logs_growth
@@ -44,13 +43,12 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     ),
     "verify": (
         logs_verify,
-        "whether log directories are sound: CRCs, sequences, markers, indexes, snapshots, replicas",
+        "whether log directories are sound: CRCs, sequences, markers, snapshots, replicas",
     ),
     "timeline": (
         logs_timeline,
         "the life of a transactional id: what its coordinator wrote, what lies in the partitions",
     ),
-    "export": (logs_export, "tables of log directories as Parquet"),
     "extract": (logs_extract, "every record of a transactional id as Parquet, with its outcome"),
     "waiting": (logs_waiting, "which consumer groups wait, behind whose transaction, since when"),
     "who": (logs_who, "which application a producer id belonged to"),

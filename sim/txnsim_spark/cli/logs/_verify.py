@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DESCRIPTION: Final = (
     "Check every batch and every file beside it in log directories of stopped brokers, or in copies"
     " of them: CRCs, offsets, producers' sequences and epochs, markers, aborted transactions and"
-    " last stable offsets, indexes, snapshots, leader epochs, and replicas against one another."
+    " last stable offsets, snapshots, leader epochs, and replicas against one another."
     " Exit status 0: sound; 1: not; 2: a misuse."
 )
 UNSOUND: Final = 1

@@ -43,9 +43,11 @@ def test_each_finding_is_a_line(log_dir: Path, capsys: pytest.CaptureFixture[str
 def test_a_notice_is_no_reason_to_fail_unless_asked(
     log_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (log_dir / "orders-0" / f"{SECOND}.index").unlink()
+    driver = busy_log()
+    driver.end(committed=True, pid=99)
+    write_log_dir(log_dir, 4, {"orders-0": driver})
     assert main(["logs", "verify", str(log_dir)]) == 0
-    assert capsys.readouterr().out.startswith("notice offset-index: broker 4, ")
+    assert capsys.readouterr().out.startswith("notice idle-marker: broker 4, ")
     assert main(["logs", "verify", str(log_dir), "--strict"]) == 1
 
 
