@@ -9,34 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import msgspec
-import numpy as np
-import pyarrow as pa
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.releases.rules import LATEST
 from txnsim.storage import checkpoints, names
 from txnsim.txn.log_format import decode_record
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim.wire.batch import BatchHeader
-from txnsim.wire.records import RECORD_MIN
+from txnsim_spark.embedded import Embedded
 from txnsim_spark.forensics.replica_state import ReplicaState
 from txnsim_spark.questions._positions import leading_states
-from txnsim_spark.scan import kernel
-from txnsim_spark.scan import kernel_records as kr
-from txnsim_spark.scan.crcs import runs_of
 from txnsim_spark.scan.log_dirs import OnProblem, read_small
-from txnsim_spark.scan.pieces import Bytes, Ints, pieces_of
-from txnsim_spark.scan.segments import Damage, SegmentFile
-from txnsim_spark.scan.walk import batch_rows
-from txnsim_spark.tables.arrays import of_numbers, of_pieces, of_values
-
-MERGE_ROWS: Final = 1 << 20
-"""Records that are kept before they are added up: 64 MB."""
-KEY_BYTES_MAX: Final = 1 << 15
-"""Of a longer key, which is no transactional id's, only the beginning is compared."""
+from txnsim_spark.tables.read_here import read_here, reader_of
 
 
 class IdSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,47 +166,81 @@ def _listed(numbers: Sequence[int]) -> str:
 _LISTED_MAX: Final = 10
 
 
+_SIZES: Final = """
+-- Of a record: what varints and lengths take, its key, its value; the first one of a batch has the
+-- header of 61 bytes.
+WITH measured AS (
+  SELECT
+    key, `offset`, value IS NULL AS is_tombstone,
+    CASE WHEN `offset` = batch_base_offset THEN 61 ELSE 0 END AS header,
+    coalesce(octet_length(key), 0) AS key_bytes, coalesce(octet_length(value), 0) AS value_bytes
+  FROM kafka_records
+  WHERE NOT is_control
+), lengths AS (
+  SELECT
+    *, 4 + key_bytes + CASE WHEN key_bytes < 64 THEN 1 WHEN key_bytes < 8192 THEN 2 ELSE 3 END
+    + value_bytes + CASE WHEN value_bytes < 64 THEN 1 WHEN value_bytes < 8192 THEN 2 ELSE 3 END
+    AS body
+  FROM measured
+), sized AS (
+  SELECT
+    *, header + body + CASE WHEN body < 64 THEN 1 WHEN body < 8192 THEN 2 ELSE 3 END AS bytes
+  FROM lengths
+)
+SELECT
+  key, count(*) AS records, cast(sum(bytes) AS bigint) AS bytes,
+  count(*) FILTER (WHERE is_tombstone) AS tombstones,
+  cast(max_by(CASE WHEN is_tombstone THEN 0 ELSE bytes END, `offset`) AS bigint) AS live_bytes
+FROM sized
+GROUP BY key
+ORDER BY bytes DESC, key
+"""
+_BATCHES: Final = """
+SELECT
+  coalesce(sum(size_bytes), 0) AS bytes,
+  coalesce(sum(size_bytes) FILTER (WHERE segment_base_offset = :active), 0) AS active,
+  coalesce(sum(size_bytes) FILTER (
+    WHERE segment_base_offset < :active AND base_offset >= :cleaned), 0) AS dirty
+FROM kafka_batches
+"""
+
+
 def _partition(
     state: ReplicaState, top: int, on_problem: OnProblem
 ) -> tuple[PartitionSize, list[IdSize]]:
-    replica = state.replica
-    whose = TopicPartition(replica.topic, replica.partition)
+    replica, folder = state.replica, [Path(state.replica.path)]
     cleaned = read_small(
         Path(replica.log_dir) / names.FileName.CLEANER_OFFSETS,
         checkpoints.decode_offsets,
         on_problem,
     )
-    cleaned_to = (cleaned or {}).get(whose)
-    counts = _Counts()
-    dirty = active = total = unread = 0
-    for number, segment in enumerate(state.segments):
-        is_active = number == len(state.segments) - 1
-        for found in _records_of(segment, on_problem):
-            counts.take(found.records)
-            total += found.bytes
-            unread += found.bytes - int(found.sizes.sum())
-            if is_active:
-                active += found.bytes
-            else:
-                clean = found.sizes[found.offsets < (cleaned_to or 0)]
-                dirty += found.bytes - int(clean.sum())
-    table = counts.merged()
+    cleaned_to = (cleaned or {}).get(TopicPartition(replica.topic, replica.partition))
+    for batch in read_here("errors", folder):
+        for row in batch.to_pylist():
+            if row["file"].endswith(names.Suffix.LOG):
+                on_problem(f"{row['file']}, byte {row['position']}: {row['reason']}")
+    database = Embedded()
+    for table in ("batches", "records"):
+        database.register(f"kafka_{table}", reader_of(table, read_here(table, folder)))
+    active = state.segments[-1].base_offset if state.segments else 0
+    (total,) = database.rows(_BATCHES, active=active, cleaned=cleaned_to or 0)
+    rows = database.rows(_SIZES)
     return (
         PartitionSize(
             partition=replica.partition,
             broker=replica.broker,
             segments=len(state.segments),
-            bytes=total,
-            records=sum(table["records"].to_pylist()),
-            ids=table.num_rows,
-            live_bytes=sum(table["live_bytes"].to_pylist()),
-            tombstones=sum(table["tombstones"].to_pylist()),
+            bytes=int(total["bytes"]),
+            records=sum(row["records"] for row in rows),
+            ids=len(rows),
+            live_bytes=sum(row["live_bytes"] for row in rows),
+            tombstones=sum(row["tombstones"] for row in rows),
             log_start_offset=state.ends.log_start_offset,
             end_offset=state.ends.end_offset,
             cleaned_to=cleaned_to,
-            dirty_bytes=dirty,
-            active_bytes=active,
-            unread_bytes=unread,
+            dirty_bytes=int(total["dirty"]),
+            active_bytes=int(total["active"]),
+            unread_bytes=max(0, int(total["bytes"]) - sum(row["bytes"] for row in rows)),
         ),
         [
             IdSize(
@@ -229,104 +249,15 @@ def _partition(
                 is_forgotten=not row["live_bytes"],
                 **row,
             )
-            for row in table.sort_by([("bytes", "descending")])[:top].to_pylist()
+            for row in rows[:top]
         ],
     )
 
 
-class _Found(NamedTuple):
-    """What a run of batches has."""
-
-    records: pa.Table
-    offsets: Ints
-    sizes: Ints
-    """Of the first record in a batch with the batch's header."""
-    bytes: int
-    """Size of all batches, including those not decoded."""
-
-
-def _records_of(segment: SegmentFile, on_problem: OnProblem) -> Iterator[_Found]:
-    def tell(damage: Damage) -> None:
-        on_problem(f"{segment.path}, byte {damage.position}: {damage.reason}")
-
-    path = Path(segment.path)
-    try:
-        with pieces_of(path, until=segment.size) as file:
-            for table in batch_rows(path, on_damage=tell, until=segment.size):
-                for first, last in runs_of(table):
-                    run = table[:, first:last]
-                    start = int(run[kernel.POSITION, 0])
-                    whole = int(run[kernel.POSITION, -1] + run[kernel.SIZE, -1]) - start
-                    data = np.frombuffer(file.read_whole(start, whole), dtype=np.uint8)
-                    yield _of_run(data, run, start)
-    except OSError as error:
-        on_problem(f"{segment.path}: {error.strerror or error}; passed by")
-
-
-def _of_run(data: Bytes, run: Ints, start: int) -> _Found:
-    plain = run[:, run[kernel.ATTRIBUTES] & (BatchHeader.COMPRESSION | BatchHeader.CONTROL) == 0]
-    ends = plain[kernel.POSITION] - start + plain[kernel.SIZE]
-    starts = ends - plain[kernel.SIZE] + BatchHeader.SIZE
-    # No more records than fit in, whatever the headers claim.
-    room = min(int(plain[kernel.RECORDS].clip(0).sum()), len(data) // RECORD_MIN + 1)
-    rows = kr.room_for(room)
-    place = np.zeros(3, dtype=np.int64)
-    count = kr.record_rows(data, starts, ends, plain[kernel.RECORDS], place, rows, len(data))
-    rows = rows[:count]
-    of_batch = rows[:, kr.BATCH]
-    is_first = rows[:, kr.AT] == starts[of_batch]
-    sizes = rows[:, kr.SIZE] + np.where(is_first, BatchHeader.SIZE, 0)
-    is_tombstone = rows[:, kr.VALUE_SIZE] < 0
-    keys = rows[:, kr.KEY_SIZE].clip(max=KEY_BYTES_MAX + 1)
-    live = np.where(is_tombstone, 0, sizes)
-    return _Found(
-        records=_table(
-            of_pieces(data, rows[:, kr.KEY_AT], keys, pa.binary()),
-            *(np.ones(count), sizes, is_tombstone, live),
-        ),
-        offsets=plain[kernel.BASE_OFFSET][of_batch] + rows[:, kr.OFFSET_DELTA],
-        sizes=sizes,
-        bytes=int(run[kernel.SIZE].sum()),
-    )
-
-
-_COLUMNS: Final = ("key", "records", "bytes", "tombstones", "live_bytes")
-"""Columns summed up by key."""
-
-
-def _table(keys: pa.Array, *numbers: Any) -> pa.Table:
-    columns = [keys, *(of_numbers(one, pa.int64()) for one in numbers)]
-    return pa.Table.from_arrays(columns, names=_COLUMNS)
-
-
-class _Counts:
-    """Records added up by key; memory grows with the keys."""
-
-    def __init__(self) -> None:
-        self._held: list[pa.Table] = []
-        self._rows = 0
-
-    def take(self, records: pa.Table) -> None:
-        self._held.append(records)
-        self._rows += records.num_rows
-        if self._rows > MERGE_ROWS:
-            self._held = [self.merged()]
-            self._rows = 0
-
-    def merged(self) -> pa.Table:
-        """A row for each key."""
-        nothing = _table(of_values([], pa.binary()), *[np.empty(0)] * 4)
-        table = pa.concat_tables([nothing, *self._held])
-        added = [(name, "sum") for name in _COLUMNS[1:4]]
-        # In order: the last one is the newest.
-        by_key = table.group_by("key", use_threads=False)
-        return by_key.aggregate([*added, ("live_bytes", "last")]).rename_columns(_COLUMNS)
-
-
 def _name_of(key: bytes | None, place: str, on_problem: OnProblem) -> str:
     """The transactional id of a key, or a description of another key."""
-    if key is None or len(key) > KEY_BYTES_MAX:
-        return "(no key)" if key is None else f"(a key of more than {KEY_BYTES_MAX} bytes)"
+    if key is None:
+        return "(no key)"
     try:
         found = decode_record(key, None, rules=LATEST)
     except CorruptLogRecordError as error:

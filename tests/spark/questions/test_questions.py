@@ -19,7 +19,6 @@ from txnsim.txn.state import Tombstone
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TransactionalId
 from txnsim.wire.batch import Record, assign, build_batch
 from txnsim_spark.forensics.find_hanging import Search
-from txnsim_spark.questions import growth as asked
 from txnsim_spark.questions._positions import leading_states, positions_in
 from txnsim_spark.questions.growth import Growth, PartitionSize, growth, reasons_of
 from txnsim_spark.questions.lost import Losses, LostLot, lost
@@ -68,13 +67,6 @@ def test_only_the_largest_ids_are_told(tmp_path: Path) -> None:
     assert found.ids == 3
 
 
-def test_sums_in_between_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log_dir = broker(tmp_path)
-    whole = looked(log_dir)
-    monkeypatch.setattr(asked, "MERGE_ROWS", 1)
-    assert looked(log_dir) == whole
-
-
 def segments(log_dir: Path) -> Path:
     """The same log in two segments, cleaned up to offset 2."""
     folder = log_dir / "__transaction_state-0"
@@ -109,7 +101,7 @@ def test_keys_of_no_id_are_told_as_what_they_are(tmp_path: Path) -> None:
             f.write(assign(batch, base_offset=offset, leader_epoch=0))
     assert {one.transactional_id for one in looked(log_dir).largest} == {
         *("busy", "calm", "gone"),
-        *("(no key)", "(an unknown key of 5 bytes)", "(a key of more than 32768 bytes)"),
+        *("(no key)", "(an unknown key of 5 bytes)", "(an unknown key of 40000 bytes)"),
     }
 
 
