@@ -4,6 +4,7 @@ read in this process.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -93,7 +94,8 @@ class Written:
             return self._database.rows(_LOTS)
         with whole(target) as part:
             part.mkdir(parents=True)
-            self._database.copy(f"{query} ORDER BY topic, partition, `offset`", part, by="topic")
+            ordered = f"{_named(query)} ORDER BY topic, partition, `offset`"
+            self._database.copy(ordered, part, by="topic")
         if not any(target.rglob("*.parquet")):
             return []
         files = f"{target}/**/*.parquet".replace("'", "''")
@@ -112,6 +114,17 @@ class Written:
     def _records(self) -> Iterator[pa.RecordBatch]:
         if self._wanted.producer_ids:
             yield from read_here("records", self._paths, topics=self._topics, wanted=self._wanted)
+
+
+def _named(query: str) -> str:
+    """With the names that stores have for their directories."""
+    from txnsim_spark.stores.mirror import carried
+
+    for one in carried():
+        root = re.escape(one.root).replace("'", "''")
+        named = f"regexp_replace(log_dir, '^{root}/([^/]+)/', '\\1://') AS log_dir"
+        query = f"SELECT * REPLACE ({named}) FROM ({query})"
+    return query
 
 
 def _all_of(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -1,5 +1,5 @@
-"""Directories in a store, at hand for any action: Spark is started first, as the store is read with
-its settings, and what is printed has the store's names.
+"""Directories in a store, at hand for any action, with what the arguments say of the store. Where
+the environment configures Spark, its session is asked. What is printed has the store's names.
 """
 
 from __future__ import annotations
@@ -14,10 +14,6 @@ from txnsim_spark.cli.logs.spark import GIVEN, session
 
 OWN_MASTER: Final = "the master of the session that runs"
 """The master of an action that reads by Spark, however little there is."""
-ALONE: Final = frozenset(
-    {"describe", "find-hanging", "growth", "timeline", "verify", "waiting", "who"}
-)
-"""Actions that need no session for an object store: what they find is printed, with its names."""
 _HADOOP: Final = "spark.hadoop."
 _CONFIGURED: Final = ("HADOOP_CONF_DIR", "PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_HOME")
 """In the environment: a session knows more settings than the arguments say."""
@@ -48,7 +44,7 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
 
     require_libraries()
     alone = StoreSettings(root=own_root())
-    if args.action in ALONE and os.environ.keys().isdisjoint(_CONFIGURED):
+    if os.environ.keys().isdisjoint(_CONFIGURED):
         hadoop = {
             name.removeprefix(_HADOOP): value
             for name, value in given.items()
