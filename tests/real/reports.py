@@ -145,6 +145,7 @@ PLAYS: Final[dict[str, tuple[str, Play]]] = {
             "kafka-elr-without-leader",
             "kafka-fence-forgotten",
             "kafka-share-group-stuck",
+            "kafka-streams-refused-member",
         )
     },
     "aiokafka-abort-without-end": (f", aiokafka {version('aiokafka')}", aiokafka),
