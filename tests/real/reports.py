@@ -145,6 +145,7 @@ PLAYS: Final[dict[str, tuple[str, Play]]] = {
             "kafka-elr-without-leader",
             "kafka-fence-forgotten",
             "kafka-share-group-stuck",
+            "kafka-share-state-made-twice",
             "kafka-streams-refused-member",
         )
     },
