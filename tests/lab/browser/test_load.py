@@ -112,16 +112,24 @@ LOOKED_AT: Final = """async ([view, transactions]) => {
   await drawn();
   const { event } = Book.prototype;
   let looks = 0;
+  let most = 0;
+  const end = () => {
+    most = Math.max(most, looks);
+    looks = 0;
+  };
   Book.prototype.event = function (index) {
+    if (!looks) queueMicrotask(end);
     looks += 1;
     return event.call(this, index);
   };
   take(__made(40, true));
   await drawn();
   Book.prototype.event = event;
-  return [looks, document.querySelectorAll("main *").length];
+  return [most, document.querySelectorAll("main *").length];
 }"""
-"""One drawing behind so many transactions and forty: how many events it looks at, and elements."""
+"""One drawing behind so many transactions and forty: how many events it looks at, and elements.
+On a busy machine what is made last may be drawn once more while somebody waits for its verdict.
+"""
 
 
 @pytest.mark.parametrize("view", ["stage", "coordinator", "producers", "lanes", "events"])
