@@ -1,6 +1,6 @@
 """An abort of aiokafka after GROUP_AUTHORIZATION_FAILED sends no EndTxn.
 
-python reproduction.py BOOTSTRAP: a cluster on which nobody may read the group "forbidden".
+python reproduction.py BOOTSTRAP: a cluster that lets no client read the group "forbidden".
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""SIGTERM ends a server within five seconds of a processor, whatever it has been sent before."""
+"""SIGTERM ends a server within five seconds of a processor, also after absurd requests."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ The struck code asks "may this go on?" at its point and knows nothing of faults;
 (``faults.plan``) name points. A crossing's ``source`` and ``target`` are always those of the
 request, at a response point too; at a point inside a broker both are that broker.
 
-Which actions a point takes says ``faults.meanings``; what each does there, docs/fault-actions.md.
+``faults.meanings`` says which actions a point takes, docs/fault-actions.md what each does there.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
 
 
 class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
-    """An EndTxn was answered, or given up. Several attempts of one call are one observation, whose
-    outcome is unknown if one attempt's is.
+    """An EndTxn was answered, or given up. Several attempts of one call are one observation. Its
+    outcome is unknown if the outcome of any attempt is.
     """
 
     transaction: str

@@ -3,8 +3,8 @@
 A hypothesis is a scenario file. It claims the verdict of its runs and the answers of its steps.
 It is reproduced if each step was answered as it says, and the judges saw the verdict. It is not
 reproduced if readers or judges saw something else, or a state did not come about. It is impossible
-if a broker refused a step. Then the nearest story is told, too: the same, with the refusal
-expected.
+if a broker refused a step. Then the answer has the nearest possible story, too. It is the same
+story, and it expects the refusal.
 """
 
 from __future__ import annotations

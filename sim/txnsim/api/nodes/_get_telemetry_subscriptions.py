@@ -34,7 +34,7 @@ refuse = at_top(
 async def handle(request: Request) -> Reply:
     """Answer which metrics a client has to push."""
     broker = request.broker
-    wanted = await settled(
+    wanted = await in_slices(
         request,
         broker.client_metrics.get(
             request.message.client_instance_id,
@@ -57,8 +57,10 @@ async def handle(request: Request) -> Reply:
     )
 
 
-async def settled(request: Request, steps: Generator[int, None, T]) -> T:
-    """What steps come to. Many subscriptions have breaks; who has gone meanwhile is not noted."""
+async def in_slices(request: Request, steps: Generator[int, None, T]) -> T:
+    """Run steps, with breaks where there are many subscriptions. A client that leaves in a break
+    is not noted.
+    """
     request.expect(WEIGHT * len(request.broker.image.client_metrics))
     if request.pace is None:
         return at_once(steps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.nodes._get_telemetry_subscriptions import client_of, settled
+from txnsim.api.nodes._get_telemetry_subscriptions import client_of, in_slices
 from txnsim.api.request import Reply, Request, at_top
 from txnsim.errors import ErrorCode
 from txnsim.metadata.client_metrics import Push
@@ -33,7 +33,7 @@ async def handle(request: Request) -> Reply:
         compression=message.compression_type,
         metrics=bytes(message.metrics),
     )
-    refused = await settled(
+    refused = await in_slices(
         request,
         broker.client_metrics.push(
             push,

@@ -175,8 +175,8 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
     )
     row = message.groups[0]
     positions = await (share_positions if kind == SHARE else _committed)(admin, group_id)
-    if kind == SHARE and positions and await reads_committed(admin, group_id):
-        positions = await _held_back(admin, positions)
+    if kind == SHARE and positions:
+        positions = await _held_back(admin, group_id, positions)
     return GroupDescription(
         group_id=group_id,
         type=kind,
@@ -301,8 +301,17 @@ async def reads_committed(admin: Admin, group_id: str) -> bool:
     return (await admin.group_configs(group_id, [name])).get(name) == "read_committed"
 
 
-async def _held_back(admin: Admin, positions: Sequence[GroupPosition]) -> tuple[GroupPosition, ...]:
-    """The positions, with the last stable offset where it is below the high watermark."""
+async def _held_back(
+    admin: Admin, group_id: str, positions: tuple[GroupPosition, ...]
+) -> tuple[GroupPosition, ...]:
+    """The positions, with the last stable offset where it is below the high watermark and the
+    group reads committed records alone.
+    """
+    try:
+        if not await reads_committed(admin, group_id):
+            return positions
+    except ClientError:  # configs need a right of their own, and positions are still to be shown
+        return positions
     wanted = dict.fromkeys((one.partition for one in positions), LATEST)
     stable = await admin.list_offsets(wanted, isolation=IsolationLevel.READ_COMMITTED)
     ends = await admin.list_offsets(wanted)

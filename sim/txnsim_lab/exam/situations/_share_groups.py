@@ -79,8 +79,8 @@ async def around_aborted(app: Application, sharers: Sharers) -> None:
        " uncommitted records, the default: does the member get it?",
        isolation="read_uncommitted")  # fmt: skip
 async def uncommitted(app: Application, sharers: Sharers) -> None:
-    """With read_uncommitted, the default of a group, records of transactions come whatever their
-    outcome. The isolation is the group's: a library must not leave them out by its own.
+    """With read_uncommitted, the default of a group, records come also from transactions that
+    were aborted. The isolation is the group's: a library must not leave them out by its own.
     """
     await app.must_init()
     await app.must_transact("lost-1", end="abort")
@@ -266,7 +266,7 @@ def _answer_lost(api: str) -> _Shared:
         await sharers.get()
         await app.arm(point="client.response", api=api, limit=1, action="disconnect")
         await sharers.say("accept")
-        sharers.done.add("a-1")  # the leader has it, whatever the library knows
+        sharers.done.add("a-1")  # the leader has it, also if the library does not know
         await app.must_transact("b-1")
         await sharers.work(wanted=("a-1", "b-1"))
 

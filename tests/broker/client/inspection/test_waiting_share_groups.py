@@ -82,6 +82,26 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
     }
 
 
+def test_positions_are_shown_where_configs_may_not_be_described(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: object) -> dict[str, str]:
+        raise ClientError("GROUP_AUTHORIZATION_FAILED")
+
+    async def story(world: VirtualCluster) -> tuple[groups.GroupPosition, ...]:
+        async with world.client() as client, Producer(client) as producer:
+            await producer.send("orders", 0, b"x")
+            members = await reading(client)
+            monkeypatch.setattr(Admin, "group_configs", refuse)
+            found = await groups.describe_group(Admin(client), "careful")
+            for member in members:
+                await member.close()
+            return found.positions
+
+    (position,) = run_cluster(story, topics=(("orders", 1),))
+    assert (position.partition, position.waits_at) == (WHERE, None)
+
+
 def test_no_more_than_ten_are_named() -> None:
     many = [WaitingShareGroup(group_id=f"g{at}", start_offset=None) for at in range(NAMED_MAX + 2)]
     (sentence,) = Waiting(groups=tuple(many)).sentences()
