@@ -31,7 +31,7 @@ stop the run. The world's failures are exceptions, translated once at the edge::
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 from kio.schema.errors import ErrorCode
@@ -186,12 +186,16 @@ class ClientError(TxnsimError):
 class MissingExtraError(TxnsimError):
     """An optional dependency is not installed; the message gives the pip line."""
 
+    @classmethod
+    def of(cls, extra: str) -> Self:
+        return cls(f"the extra {extra} is not installed: {cls.pip_line(extra)}")
 
-def pip_line(extra: str) -> str:
-    """How an extra is installed. txnsim is on no package index yet, so anybody could take its
-    name there.
-    """
-    return f"pip install '.[{extra}]' in a checkout of txnsim"
+    @staticmethod
+    def pip_line(extra: str) -> str:
+        """How an extra is installed. txnsim is on no package index yet, so anybody could take its
+        name there.
+        """
+        return f"pip install '.[{extra}]' in a checkout of txnsim"
 
 
 SHOWN_MAX: Final = 200

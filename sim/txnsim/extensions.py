@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from txnsim.errors import MissingExtraError
+    pass
 
 EXTENSIONS: Final = ("txnsim_lab", "txnsim_spark")
 
@@ -75,19 +75,14 @@ def require_libraries(extra: str, *names: str) -> None:
         MissingExtraError: One of them is missing; the message has the pip line.
     """
     if not has_libraries(*names):
-        raise missing_extra(extra)
+        from txnsim.errors import MissingExtraError
+
+        raise MissingExtraError.of(extra)
 
 
 def has_libraries(*names: str) -> bool:
     """Whether libraries are installed; loads none."""
     return all(map(find_spec, names))
-
-
-def missing_extra(extra: str) -> MissingExtraError:
-    """The error where a library of an extra is missing, with the pip line."""
-    from txnsim.errors import MissingExtraError, pip_line
-
-    return MissingExtraError(f"the extra {extra} is not installed: {pip_line(extra)}")
 
 
 def missing() -> tuple[str, ...]:

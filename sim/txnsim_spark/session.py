@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import MissingExtraError
-from txnsim.extensions import missing_extra
 from txnsim_spark.active import active_session
 from txnsim_spark.options import Division
 
@@ -76,7 +75,7 @@ def spark_session(
     try:
         spark = active_session()
     except ImportError as error:
-        raise missing_extra("spark") from error
+        raise MissingExtraError.of("spark") from error
     if spark is None:
         spark = _new_session(master, app_name, config or {})
     register(spark)
@@ -92,7 +91,7 @@ def is_running() -> bool:
     try:
         return active_session() is not None
     except ImportError as error:
-        raise missing_extra("spark") from error
+        raise MissingExtraError.of("spark") from error
 
 
 def register(spark: SparkSession) -> None:
@@ -108,7 +107,7 @@ def register(spark: SparkSession) -> None:
         from txnsim_spark.source import of_session
         from txnsim_spark.stores.settings import settings_of
     except ImportError as error:
-        raise missing_extra("spark") from error
+        raise MissingExtraError.of("spark") from error
 
     settings = settings_of(spark)
     division = Division() if settings is None else _division_of(spark)

@@ -15,7 +15,7 @@ import msgspec
 
 from txnsim.config.lookup import Lookup, WrongValueError
 from txnsim.config.properties import Property
-from txnsim.errors import pip_line
+from txnsim.errors import MissingExtraError
 from txnsim.files import read_given
 
 _KEYSTORE: Final = "ssl.keystore."
@@ -28,7 +28,7 @@ _JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """How files of Java's own kinds of stores begin (JKS, JCEKS)."""
 _TYPES: Final = {"PEM": "PEM", "PKCS12": "PKCS12", "JKS": "JKS"}
 _LINE: Final = 64
-NO_CRYPTOGRAPHY: Final = f"PKCS12 needs cryptography: {pip_line('security')}"
+NO_CRYPTOGRAPHY: Final = f"PKCS12 needs cryptography: {MissingExtraError.pip_line('security')}"
 
 
 class KeyPem(msgspec.Struct, frozen=True, kw_only=True):

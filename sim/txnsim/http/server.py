@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Final, Protocol, Self
 
-from txnsim.errors import MissingExtraError, pip_line
+from txnsim.errors import MissingExtraError
 from txnsim.runtime.env import Tasks
 from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
@@ -25,7 +25,8 @@ try:
     if find_spec("prometheus_client") is None:  # imported when metrics are asked for
         raise ModuleNotFoundError(name="prometheus_client")
 except ImportError as error:
-    raise MissingExtraError(f"the control port needs {error.name}: {pip_line('http')}") from error
+    hint = MissingExtraError.pip_line("http")
+    raise MissingExtraError(f"the control port needs {error.name}: {hint}") from error
 
 from txnsim.http._app import ControlApi
 from txnsim.http._guard import AccessRules, is_loopback

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeGuard
 
 import msgspec
 
-from txnsim.errors import MissingExtraError, pip_line
+from txnsim.errors import MissingExtraError
 from txnsim.security.scram import BY_SASL_NAME, Credentials
 
 PLAIN: Final = "PLAIN"
@@ -24,7 +24,7 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (PLAIN, *BY_SASL_NAME, OAUTHBEARER)
 """Every mechanism that is spoken here."""
 
-PIP_LINE: Final = pip_line("security")
+PIP_LINE: Final = MissingExtraError.pip_line("security")
 """Brings the libraries."""
 _ESCAPE_LENGTH: Final = len("=2C")
 """Length of an escaped comma in a SCRAM user name."""

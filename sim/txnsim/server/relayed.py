@@ -92,14 +92,14 @@ class RelayedRequest(msgspec.Struct):
             carries_batches=batch is not None,
         )
 
-    def refusal(self, error: int) -> bytes | NoResponse:
-        """The answer that fails the request, which was decoded; ``NoResponse`` where Kafka sends
-        none.
+    def refusal(self, error: int) -> bytes | None:
+        """The answer that fails the request, which was decoded; None where Kafka closes the
+        connection instead.
         """
         request = self.request
         assert request is not None
         reply = _handler(request).refuse(request, ErrorCode(error))
-        return reply if isinstance(reply, NoResponse) else whole(request, reply)
+        return None if reply is NoResponse.CLOSE else whole(request, reply)
 
     def damaged(self, frame: bytes, damage: Damage) -> bytes:
         """What the broker reads as the request."""

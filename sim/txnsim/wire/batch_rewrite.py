@@ -15,7 +15,6 @@ from txnsim.errors import CorruptBatchError
 from txnsim.wire.batch_header import BatchHeader, pack_batch
 from txnsim.wire.compression import compress, compress_in_pieces
 from txnsim.wire.records import (
-    RECORD_MIN,
     VARINT_BYTES_MAX,
     VARLONG_BYTES_MAX,
     Record,
@@ -55,7 +54,7 @@ def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
     Raises:
         CorruptBatchError: A record is not what its lengths say, or the count is wrong.
     """
-    if count < 0 or count * RECORD_MIN > len(payload):
+    if count < 0 or count * Record.BYTES_MIN > len(payload):
         raise CorruptBatchError(f"{count} records do not fit in {len(payload)} bytes")
     at = 0
     try:

@@ -14,12 +14,12 @@ from typing import Final
 
 import msgspec
 
-from txnsim.wire.records import RECORD_MIN, VARINT_BYTES_MAX, VARLONG_BYTES_MAX, read_signed
+from txnsim.wire.records import VARINT_BYTES_MAX, VARLONG_BYTES_MAX, Record, read_signed
 
 _ONE_BYTE_MAX: Final = 0x7F
 _NOT_SHORT: Final = 0x81
 """Bits of a varint's first byte: one or the other is set unless it is a small positive number."""
-_SIZE_MIN_ENCODED: Final = RECORD_MIN - 1 << 1
+_SIZE_MIN_ENCODED: Final = Record.BYTES_MIN - 1 << 1
 Bytes = bytes | memoryview
 
 NO_DELTA: Final = -(1 << 63)

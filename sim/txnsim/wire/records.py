@@ -8,7 +8,7 @@ load its internal topics; it stores and serves whole batches. Kafka's counterpar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -20,8 +20,6 @@ from txnsim.wire.varint import SMALL, encode
 Header = tuple[str, bytes | None]
 ItemT = TypeVar("ItemT")
 
-RECORD_MIN: Final = 7
-"""Least bytes of a record with its length: six one-byte fields after it."""
 VARINT_BYTES_MAX: Final = 5
 VARLONG_BYTES_MAX: Final = 10
 
@@ -35,6 +33,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """None takes the batch's time in building; reading always gives a number."""
     headers: tuple[Header, ...] = ()
     offset: int = -1
+
+    BYTES_MIN: ClassVar = 7
+    """With its length: six one-byte fields after it."""
 
 
 # Building
@@ -186,7 +187,7 @@ def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
     """
     header = read_batch_header(buffer, position)
     payload = payload_of(buffer, header, position)
-    if header.records_count < 0 or header.records_count * RECORD_MIN > len(payload):
+    if header.records_count < 0 or header.records_count * Record.BYTES_MIN > len(payload):
         raise CorruptBatchError(
             f"batch at offset {header.base_offset}: {header.records_count} records do not fit in"
             f" {len(payload)} bytes"

@@ -19,7 +19,6 @@ from collections.abc import Coroutine
 from struct import Struct
 from typing import Any, Final
 
-from txnsim.api.request import NoResponse
 from txnsim.errors import BadInputError, ErrorCode
 from txnsim.faults.crossings import Crossing, FaultEffect, SubmitOutcome
 from txnsim.faults.plan import Asked
@@ -301,15 +300,14 @@ class Relay:
 
     async def _refuse(self, sent: Sent, error: int) -> bool:
         """Answer with an error; returns whether the next request may come."""
-        reply: bytes | NoResponse = NoResponse.CLOSE
+        reply = None
         if sent.request is not None:
             reply = sent.refusal(error)
         else:
             _log.warning("no answer can be made here: closed", api=api_name(sent.api_key))
-        if isinstance(reply, NoResponse):
-            if reply is NoResponse.CLOSE:
-                self._break()
-            return reply is NoResponse.NONE
+        if reply is None:
+            self._break()
+            return False
         return await self._answer_here(sent, reply)
 
     async def _answer_here(self, sent: Sent, answer: bytes) -> bool:
@@ -417,7 +415,7 @@ class Relay:
                 return False
             case SubmitOutcome.ERROR:
                 reply = sent.refusal(verdict.error)
-                if isinstance(reply, NoResponse):
+                if reply is None:
                     self._break()
                     return False
                 answer = reply

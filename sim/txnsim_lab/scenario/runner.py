@@ -17,7 +17,7 @@ import msgspec
 from txnsim.errors import ClientError, ConfigError
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
-from txnsim.runtime.trace import NO_CAUSE, RunInfo, TraceLevel, Tracer
+from txnsim.runtime.trace import NO_CAUSE, TraceLevel, Tracer
 from txnsim.runtime.virtual.run import run_virtual
 from txnsim.trace.story import Sentence, story
 from txnsim_lab.check.history import History
@@ -203,7 +203,7 @@ async def run_on(
         take=scenario_run.take,
         program=any(one.program for one in casts.values()),
     )
-    environment.tracer.run = _info(scenario_run, environment.tracer.run)
+    _name_run(environment.tracer, scenario_run)
     start_ms = environment.clock.monotonic_ms()
     first = len(environment.tracer)
     recorder = Recorder(environment.clock, environment.tracer)
@@ -345,12 +345,11 @@ def _judged(history: History, expected: tuple[str, ...]) -> JudgesResult:
     )
 
 
-def _info(scenario_run: ScenarioRun, known: RunInfo) -> RunInfo:
+def _name_run(tracer: Tracer, scenario_run: ScenarioRun) -> None:
     """The cluster adds its own part (``server.inputs``)."""
-    return RunInfo(
+    tracer.run = msgspec.structs.replace(
+        tracer.run,
         scenario=scenario_run.scenario.name,
-        seed=known.seed,
-        clock=known.clock,
         run=scenario_run.run,
         mode=scenario_run.mode,
         take=scenario_run.take,

@@ -15,7 +15,7 @@ from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.metadata import ClusterView, PartitionView
 from txnsim.client.tracing import ClientTrace
 from txnsim.errors import ClientError, ConfigError, InvariantViolation
-from txnsim.faults.actions import Drop, Hold, Pass
+from txnsim.faults.actions import Hold, Pass
 from txnsim.faults.meanings import FATES
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.rule import FaultRule
@@ -282,20 +282,20 @@ async def _arm(stage: Stage, rule: FaultRule) -> None:
 async def _release(stage: Stage, wanted: str | ReleasedAs) -> None:
     injector = stage.target.injector
     if isinstance(wanted, ReleasedAs):
-        rule_id, fate = wanted.rule, FATES[wanted.as_]
+        rule_id, fate = wanted.rule, str(wanted.as_)
     else:
-        rule_id, fate = wanted, FATES["pass"]
+        rule_id, fate = wanted, "pass"
     armed = stage.in_force(rule_id)
     if armed.struck == 0:
         lines = [f"the fault {rule_id} never struck: there is nothing to release"]
         raise StoryFailedError("; ".join([*lines, *strangers(stage, armed.rule)]))
     try:
-        injector.release(rule_id, fate)
+        injector.release(rule_id, FATES[fate])
     except CannotStrikeError as error:
         raise StoryFailedError(str(error)) from error
     onlooker = stage.onlookers.pop(rule_id, None)
     if onlooker is not None:
-        if isinstance(fate, Drop):
+        if fate == "drop":
             await pause(stage.environment.clock, 1)  # the one who held it tells that it is lost
         else:
             await until_struck(stage, onlooker, count=armed.released)

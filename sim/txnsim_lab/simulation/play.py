@@ -29,7 +29,6 @@ from txnsim.client.group_requests import GroupMetadata
 from txnsim.errors import ClientError, ConfigError, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import ConsumerGroup
-from txnsim.group.state import Group
 from txnsim.loggers import before_first_line
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.runtime.trace import TraceLevel
@@ -688,7 +687,7 @@ def of_two_members(around: Surroundings, cluster: SimCluster) -> Iterator[Broken
     for name, member in sorted(around.members.items()):
         group_id = member.options.group_id
         group, _ = _group(cluster, group_id)
-        if not member.takes_part or not isinstance(group, ClassicGroup | ConsumerGroup):
+        if not member.takes_part or group is None:
             continue
         if member.metadata.member_id not in group.members:
             continue
@@ -746,7 +745,7 @@ def asked_of_group(around: Surroundings, cluster: SimCluster, call: Call | None)
         return None  # without positions nothing is asked for
     metadata = group_metadata(call, member.metadata, around)
     group, rules = _group(cluster, member.options.group_id)
-    if metadata is None or not isinstance(group, ClassicGroup | ConsumerGroup):
+    if metadata is None or group is None:
         return None
     return Asked(call.who, metadata, tuple(places), group, rules)
 
@@ -807,14 +806,15 @@ def replaced(asked: Asked | None) -> str:
     )
 
 
-def _group(cluster: SimCluster, group_id: str) -> tuple[Group | None, Rules]:
+def _group(cluster: SimCluster, group_id: str) -> tuple[ClassicGroup | ConsumerGroup | None, Rules]:
     """The group as its newest coordinator has it, and the rules of that; None where no broker has
-    loaded it.
+    loaded it, and for one of another kind.
     """
-    newest: tuple[int, Group | None, Rules] = (-1, None, LATEST)
+    newest, group, rules = -1, None, LATEST
     for broker in cluster.brokers.values():
         for shard in broker.groups.shards():
             found = shard.find(group_id)
-            if shard.coordinator_epoch > newest[0] and not isinstance(found, Rejection):
-                newest = shard.coordinator_epoch, found, broker.release.rules
-    return newest[1:]
+            if shard.coordinator_epoch > newest and not isinstance(found, Rejection):
+                newest, rules = shard.coordinator_epoch, broker.release.rules
+                group = found if isinstance(found, ClassicGroup | ConsumerGroup) else None
+    return group, rules

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from txnsim.broker.broker import Broker
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.errors import code_name
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ClientError, ErrorCode, Rejection
-from txnsim.replication.log_maintenance import LogMaintenance
 from txnsim.server.cluster import SimCluster
 from txnsim.server.inputs import advance, input_event
 from txnsim.server.views.readings import late_transactions
@@ -174,25 +174,25 @@ class SimulatedTarget:
     # Logs
 
     async def roll(self, place: TopicPartition) -> None:
-        with self._care("roll", place) as logs:
-            for one in logs:
-                one.roll_now(place)
+        with self._care("roll", place) as brokers:
+            for one in brokers:
+                one.log_maintenance.roll_now(place)
 
     async def clean(self, place: TopicPartition) -> None:
-        with self._care("clean", place) as logs:
-            for one in logs:
-                one.clean_now(place)
+        with self._care("clean", place) as brokers:
+            for one in brokers:
+                one.log_maintenance.clean_now(place)
 
     async def delete_old(self, place: TopicPartition) -> None:
-        with self._care("delete-old", place) as logs:
-            for one in logs:
-                one.delete_old_now(place)
+        with self._care("delete-old", place) as brokers:
+            for one in brokers:
+                one.log_maintenance.delete_old_now(place)
 
     @contextmanager
-    def _care(self, do: str, place: TopicPartition) -> Iterator[list[LogMaintenance]]:
+    def _care(self, do: str, place: TopicPartition) -> Iterator[Iterable[Broker]]:
         """What every broker does from time to time for its own replica, now."""
         with input_event(self.environment, do, tp=str(place)):
-            yield [broker.log_maintenance for broker in self.cluster.brokers.values()]
+            yield self.cluster.brokers.values()
 
     # Time
 

@@ -10,9 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from txnsim.wire.records import RECORD_MIN, VARINT_BYTES_MAX, VARLONG_BYTES_MAX
+from txnsim.wire.batch import Record
+from txnsim.wire.records import VARINT_BYTES_MAX, VARLONG_BYTES_MAX
 from txnsim_spark.scan.kernel import compiled
 from txnsim_spark.scan.pieces import Ints
+
+RECORD_MIN: Final = Record.BYTES_MIN
 
 # Columns of a table of records. Places are those in the buffer; a size of -1 is that of none.
 BATCH: Final = 0

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from txnsim.errors import BadInputError, MissingExtraError
-from txnsim.extensions import missing_extra
 from txnsim_spark.stores.uris import S3, Status, is_pattern, regex_of
 
 if TYPE_CHECKING:
@@ -59,7 +58,8 @@ class NativeStore:
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         if find_spec("obstore") is None:
-            raise MissingExtraError(f"object stores are read by obstore; {missing_extra('spark')}")
+            hint = MissingExtraError.of("spark")
+            raise MissingExtraError(f"object stores are read by obstore; {hint}")
         self._conf = conf
         self._stores: dict[str, S3Store | GCSStore] = {}
         self._pool = ThreadPoolExecutor(THREADS)

@@ -35,7 +35,7 @@ from txnsim.cli.main import main
 from txnsim.cli.serve import STOCK_CLIENTS_FAIL, changed_defaults, options_from
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.errors import ConfigError, MissingExtraError, pip_line
+from txnsim.errors import ConfigError, MissingExtraError
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.real import real_environment, run
 from txnsim.server.loading import LoadedCluster
@@ -492,7 +492,10 @@ def test_the_control_port_without_its_extra_gives_the_pip_line() -> None:
         check=False,
     )
     assert ended.returncode == 2
-    assert ended.stderr == f"txnsim: the control port needs starlette: {pip_line('http')}\n"
+    assert (
+        ended.stderr
+        == f"txnsim: the control port needs starlette: {MissingExtraError.pip_line('http')}\n"
+    )
 
 
 @pytest.mark.slow

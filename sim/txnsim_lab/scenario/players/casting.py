@@ -17,7 +17,7 @@ import msgspec
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.producer import Producer, RecordMetadata
-from txnsim.errors import ClientError, ConfigError, MissingExtraError, pip_line
+from txnsim.errors import ClientError, ConfigError, MissingExtraError
 from txnsim.text import unknown
 from txnsim.types import TopicPartition
 from txnsim_lab.scenario.players._base import (
@@ -28,7 +28,7 @@ from txnsim_lab.scenario.players._base import (
     Player,
 )
 
-PIP_LINE: Final = pip_line("demo")
+PIP_LINE: Final = MissingExtraError.pip_line("demo")
 
 
 class Casting(msgspec.Struct, frozen=True, kw_only=True):
