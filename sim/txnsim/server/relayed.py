@@ -99,7 +99,7 @@ class RelayedRequest(msgspec.Struct):
         request = self.request
         assert request is not None
         reply = _handler(request).refuse(request, ErrorCode(error))
-        return None if reply is NoResponse.CLOSE else whole(request, reply)
+        return None if isinstance(reply, NoResponse) else whole(request, reply)
 
     def damaged(self, frame: bytes, damage: Damage) -> bytes:
         """What the broker reads as the request."""

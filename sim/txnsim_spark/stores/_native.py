@@ -58,8 +58,8 @@ class NativeStore:
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         if find_spec("obstore") is None:
-            hint = MissingExtraError.of("spark")
-            raise MissingExtraError(f"object stores are read by obstore; {hint}")
+            missing = MissingExtraError.of("spark")
+            raise MissingExtraError(f"object stores are read by obstore; {missing}")
         self._conf = conf
         self._stores: dict[str, S3Store | GCSStore] = {}
         self._pool = ThreadPoolExecutor(THREADS)
