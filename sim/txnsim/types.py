@@ -13,8 +13,10 @@ from __future__ import annotations
 import struct
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import lru_cache
+from operator import mul
 from typing import ClassVar, Final, Generic, NewType, TypeVar
 
 import msgspec
@@ -160,9 +162,21 @@ def hash_bucket(buckets: int, name: str) -> int:
     return (hash_ ^ hash_ >> 16) & buckets - 1
 
 
+_RUN: Final = 64
+_POWERS: Final = tuple(pow(31, power, 1 << 32) for power in range(_RUN, -1, -1))
+
+
 def java_hash(text: str) -> int:
     """Java's String.hashCode: 32 bits with a sign, over units of UTF-16."""
+    units: Sequence[int] = text.encode("ascii") if text.isascii() else _units(text)
     hash_ = 0
-    for (unit,) in struct.iter_unpack("!H", text.encode("utf-16-be")):
-        hash_ = (31 * hash_ + unit) & 0xFFFF_FFFF
+    for at in range(0, len(units), _RUN):
+        run = units[at : at + _RUN]
+        hash_ = hash_ * _POWERS[-1 - len(run)] + sum(map(mul, run, _POWERS[-len(run) :]))
+        hash_ &= 0xFFFF_FFFF
     return hash_ - 0x1_0000_0000 if hash_ >= 0x8000_0000 else hash_
+
+
+def _units(text: str) -> tuple[int, ...]:
+    data = text.encode("utf-16-be", "surrogatepass")
+    return struct.unpack(f"!{len(data) // 2}H", data)

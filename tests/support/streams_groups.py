@@ -19,6 +19,7 @@ from txnsim.group.streams.tasks import Task, Tasks
 from txnsim.group.streams.topology import Status, Subtopology, TopicInfo
 from txnsim.metadata.group_configs import GroupIntervals, StreamsConfigs
 from txnsim.metadata.image import ClusterImage
+from txnsim.wire.codec import at_once
 
 COUNTING: Final = (
     Subtopology(
@@ -97,7 +98,7 @@ class StreamsDriver:
         group = self.group
         if epoch < 0:
             return self.take(group, self.protocol.leave(group, command))
-        decided = self.protocol.heartbeat(
+        steps = self.protocol.heartbeat(
             group,
             command,
             image=self.image,
@@ -105,7 +106,7 @@ class StreamsDriver:
             is_delayed=self.is_delayed,
             is_known=GROUP in self.shard.groups,
         )
-        return self.take(group, decided)
+        return self.take(group, at_once(steps))
 
     def told(self, member_id: str, epoch: int, **fields: Any) -> StreamsReply:
         """The answer to a heartbeat that must not be refused."""

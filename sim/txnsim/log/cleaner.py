@@ -51,6 +51,8 @@ T = TypeVar("T")
 
 WORK_BYTES: Final = 65_536
 """How much is read between two pauses: about a millisecond of small records."""
+HEAVY_RECORDS: Final = 128
+"""A batch of more records is worked on beside the loop, as it takes longer than a slice."""
 LONG_MAX: Final = 2**63 - 1
 
 
@@ -236,7 +238,7 @@ class _Keys:
                     txns.on_control(header, read_control_record(batch))
                 elif not txns.on_data(header):
                     taking = Work(partial(self._take, batch, header, start))
-                    if is_heavy((header,)):
+                    if header.records_count > HEAVY_RECORDS or is_heavy((header,)):
                         yield taking
                     if not taking.result():
                         return
@@ -298,7 +300,7 @@ class _Rewriting:
             for batch in segment.batches():
                 header = read_batch_header(batch)
                 keeping = Work(partial(self._kept, batch, header))
-                if is_heavy((header,)):
+                if header.records_count > HEAVY_RECORDS or is_heavy((header,)):
                     yield keeping
                 kept = keeping.result()
                 if kept is not None:

@@ -17,7 +17,7 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
-from txnsim.coordinators.group._writer import MANY_RECORDS, TOO_MUCH, GroupWriter
+from txnsim.coordinators.group._writer import MANY_RECORDS, MOVED, TOO_MUCH, GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
@@ -495,7 +495,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             if refused is not None:
                 return refused
             if not self.is_current(shard):
-                return Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
+                return MOVED
             decided = self._decided(shard, command)  # the group may be another one by now
             if isinstance(decided, Rejection):
                 return decided

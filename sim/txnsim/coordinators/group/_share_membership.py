@@ -16,7 +16,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
-from txnsim.coordinators.group._writer import GroupWriter
+from txnsim.coordinators.group._writer import MOVED, GroupWriter
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import HeartbeatReply, TimerSet
 from txnsim.group.consumer_group import LEFT
@@ -60,7 +60,6 @@ from txnsim.settings import Settings
 from txnsim.types import TopicPartition, uuid_from, uuid_text
 
 _log: Final = Logger("txnsim.group")
-_MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
 
 FORGOTTEN_AT_ONCE: Final = 32
 """So many groups forget a deleted topic without a break."""
@@ -423,7 +422,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             if refused is not None:
                 return refused
             if not self.is_current(shard):
-                return _MOVED
+                return MOVED
             decided = decide()
             if isinstance(decided, Rejection):
                 return decided

@@ -9,13 +9,13 @@ AutoTopicCreationManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
-from txnsim.coordinators.group._writer import GroupWriter
+from txnsim.coordinators.group._writer import MOVED, GroupWriter, decided_in_slices
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import TimerKind, TimerSet
@@ -27,7 +27,9 @@ from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.protocol import StreamsProtocol
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
-from txnsim.runtime.env import Clock
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.turns import Pace
+from txnsim.wire.codec import at_once
 
 _log: Final = Logger("txnsim.group")
 
@@ -50,6 +52,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
     """The streams groups of one broker."""
 
     clock: Clock
+    tasks: Tasks
     writer: GroupWriter
     protocol: StreamsProtocol
     timers: GroupTimers
@@ -65,21 +68,29 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
     async def heartbeat(
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> StreamsReply | Rejection:
-        """Decide, write, answer when that is replicated."""
-        decided = self._decided(shard, command)
-        if isinstance(decided, Rejection):
-            return decided
-        waiting = self.writer.admit(shard, None) if decided.records else None
+        """Decide in slices, write, answer when that is replicated."""
+        made = await decided_in_slices(
+            lambda: self._decided(shard, command),
+            lambda: self._seen(shard, command.group_id),
+            Pace(self.tasks.turns, self.clock.stopwatch_ns),
+        )
+        if isinstance(made, Rejection):
+            return made
+        if not self.is_current(shard):
+            return MOVED
+        decided, records = made
+        waiting = self.writer.admit(shard, None) if records else None
         if waiting is not None:
             refused = await waiting
             if refused is not None:
                 return refused
             if not self.is_current(shard):
-                return Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
-            decided = self._decided(shard, command)  # the group may be another one by now
-            if isinstance(decided, Rejection):
-                return decided
-        written = self._written(shard, decided)
+                return MOVED
+            anew = at_once(self._decided(shard, command))  # the group may be another one by now
+            if isinstance(anew, Rejection):
+                return anew
+            decided, records = anew, anew.records
+        written = self._written(shard, decided, records)
         if isinstance(written, Rejection):
             return written
         self.rebalances += decided.outcome.is_rebalance
@@ -92,7 +103,16 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         assert decided.outcome.reply is not None
         return decided.outcome.reply
 
-    def _decided(self, shard: GroupShard, command: StreamsHeartbeat) -> _Decided | Rejection:
+    def _seen(self, shard: GroupShard, group_id: str) -> object:
+        """What a decision follows from."""
+        group = shard.groups.get(group_id)
+        memory = group.memory if isinstance(group, StreamsGroup) else None
+        is_delayed = self.timers.is_armed(shard, TimerKind.ASSIGNMENT, group_id)
+        return shard.end_offset, self.image().offset, group, memory, is_delayed
+
+    def _decided(
+        self, shard: GroupShard, command: StreamsHeartbeat
+    ) -> Generator[int, None, _Decided | Rejection]:
         group_id = command.group_id
         known = shard.groups.get(group_id)
         if command.member_epoch < 0:
@@ -119,7 +139,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         found = _streams_group(group)
         if isinstance(found, Rejection):
             return found
-        decided = self.protocol.heartbeat(
+        decided = yield from self.protocol.heartbeat(
             found,
             command,
             image=self.image(),
@@ -134,7 +154,9 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
 
     # Writing
 
-    def _written(self, shard: GroupShard, decided: _Decided) -> int | Rejection | None:
+    def _written(
+        self, shard: GroupShard, decided: _Decided, records: Sequence[GroupRecord]
+    ) -> int | Rejection | None:
         """Write an outcome and see to its timers; offset of its last record, None without any."""
         group, outcome = decided.group, decided.outcome
         if decided.before:
@@ -144,8 +166,8 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         if outcome.memory is not None and is_living:
             # A group that is made now begins with what the log has alone, as in Kafka.
             group.memory = outcome.memory
-        if decided.records:
-            written = self.writer.append(shard, decided.records)
+        if records:
+            written = self.writer.append(shard, records)
             if isinstance(written, Rejection):
                 return written
         for effect in outcome.effects:
@@ -170,7 +192,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             outcome = self.protocol.delay_over(group, now_ms=self.clock.now_ms())
         else:
             outcome = self.protocol.too_late(group, timer)
-        written = self._written(shard, _Decided(group=group, outcome=outcome))
+        written = self._written(shard, _Decided(group=group, outcome=outcome), outcome.records)
         if isinstance(written, Rejection):
             _log.warning("group.write-refused", group=timer.group_id, reason=written.reason)
 

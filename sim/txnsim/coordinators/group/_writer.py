@@ -10,9 +10,9 @@ Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -27,8 +27,10 @@ from txnsim.group.shard import GroupShard
 from txnsim.runtime.env import Clock
 from txnsim.runtime.turns import Pace
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from txnsim.wire.codec import at_once
 
 _NONE: Final = ErrorCode.none
+MOVED: Final = Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
 TOO_MUCH: Final = ErrorCode.unknown_server_error
 """Error code for records beyond ``max.message.bytes``."""
 _TRIPPED: Final = ErrorCode.unknown_server_error
@@ -49,6 +51,7 @@ _WORDS: Final = {
 """Errors that only groups name differently."""
 
 
+_ELEMENT_BYTES: Final = 256
 MANY_RECORDS: Final = 500
 """Above this number encoding stops at ``max.message.bytes``."""
 
@@ -235,21 +238,71 @@ async def prepared(decide: DecideCommit, shard: GroupShard, pace: Pace) -> Decid
     first = decide(shard)
     if isinstance(first, Rejection):
         return decide
-    pieces: list[bytes] = []
-    for number, record in enumerate(first.records):
-        pieces.append(encode_in_batch(record, number))
-        if pace.has_done(1):
-            await pace.rest()
-    encoded = EncodedRecords(first.records)
-    encoded.pieces = pieces
+    known = await pace.run(encoded(first.records))
 
     def anew(shard: GroupShard) -> CommitDecision | Rejection:
         decision = decide(shard)
-        if isinstance(decision, Rejection) or decision.records != encoded:
+        if isinstance(decision, Rejection) or decision.records != known:
             return decision
-        return msgspec.structs.replace(decision, records=encoded)
+        return msgspec.structs.replace(decision, records=known)
 
     return anew
+
+
+DECISIONS_MAX: Final = 3
+"""So often a decision is made in slices before it is made without a break."""
+
+
+class Decided(Protocol):
+    """A decision of a coordinator, made."""
+
+    @property
+    def records(self) -> Sequence[GroupRecord]: ...
+
+
+DecidedT = TypeVar("DecidedT", bound=Decided)
+
+
+async def decided_in_slices(
+    decide: Callable[[], Generator[int, None, DecidedT | Rejection]],
+    seen: Callable[[], object],
+    pace: Pace,
+) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
+    """A decision and its records, with their bytes if they took a slice: the append takes no longer
+    than a small one's then.
+
+    Args:
+        decide: Makes the decision, in steps of so many elements.
+        seen: What it follows from. It is made anew where that has changed in a break.
+        pace: Of the request.
+    """
+    for _ in range(DECISIONS_MAX):
+        before, pace.has_rested = seen(), False
+        decided = await pace.run(decide())
+        if isinstance(decided, Rejection):
+            if pace.has_rested and seen() != before:
+                continue
+            return decided
+        records = decided.records
+        if pace.has_rested:
+            await pace.rest()
+            records = await pace.run(encoded(records))
+            await pace.rest()
+        if not pace.has_rested or seen() == before:
+            return decided, records
+    last = at_once(decide())
+    return last if isinstance(last, Rejection) else (last, last.records)
+
+
+def encoded(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecords]:
+    """Records with their bytes; yields after each."""
+    pieces: list[bytes] = []
+    for number, record in enumerate(records):
+        pieces.append(encode_in_batch(record, number))
+        yield 1 + len(pieces[-1]) // _ELEMENT_BYTES
+    found = EncodedRecords(records)
+    found.pieces = pieces
+    return found
 
 
 def _subject(producer: CommittingProducer | None, where: TopicPartition) -> Subject:

@@ -211,6 +211,7 @@ class GroupCoordinator:
         """The streams groups."""
         return StreamsMembership(
             clock=self._clock,
+            tasks=self._tasks,
             writer=self._writer,
             protocol=StreamsProtocol(
                 max_size=self._settings.group_streams_max_size,

@@ -7,7 +7,10 @@ their loads are equal. Who wants its answers has to take them in the same order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
+
+from txnsim.types import java_hash
 
 _BUCKETS: Final = 16
 T = TypeVar("T")
@@ -34,30 +37,30 @@ def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
     for those that it has, and a key stands in front of those in its bucket. A name comes as often
     as it is asked for.
     """
-    buckets, newest_first = 1, list[str]()
+    buckets, found = 1, dict[str, None]()
     while buckets < capacity:
         buckets *= 2
     for name in names:
-        if len(newest_first) > buckets * 3 // 4:
+        if len(found) > buckets * 3 // 4:
             buckets *= 2
-        if name not in newest_first:
-            newest_first.insert(0, name)
+        found.setdefault(name)
+    newest_first = [*found][::-1]
     return sorted(newest_first, key=lambda name: _spread(name) & (buckets - 1))
 
 
 def _spread(text: str) -> int:
     """What HashMap makes of a hash code."""
-    found = _hash_code(text)
+    found = _hash_of(text) & 0xFFFF_FFFF
     return found ^ found >> 16
 
 
-def _hash_code(text: str) -> int:
-    """String.hashCode, unsigned."""
-    found = 0
-    data = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(data), 2):
-        found = (31 * found + int.from_bytes(data[at : at + 2], "big")) & 0xFFFF_FFFF
-    return found
+def _hash_of(text: str) -> int:
+    """The hash code; those of short names are kept, as each heartbeat asks for all again."""
+    return _kept_hash(text) if len(text) <= _KEPT_CHARACTERS else java_hash(text)
+
+
+_KEPT_CHARACTERS: Final = 64
+_kept_hash: Final = lru_cache(maxsize=16_384)(java_hash)
 
 
 LEAST_SLOTS: Final = 2
@@ -76,9 +79,7 @@ def timeline_order(names: Iterable[str], slots: int) -> list[str]:
     bits = slots.bit_length() - 1
 
     def slot(name: str) -> int:
-        code = _hash_code(name)
-        signed = code - (1 << 32) if code >> 31 else code
-        return (signed * _KNUTH & (1 << _LONG) - 1) >> _LONG - bits
+        return (_hash_of(name) * _KNUTH & (1 << _LONG) - 1) >> _LONG - bits
 
     newest_first = [*names][::-1]
     return sorted(newest_first, key=slot)

@@ -8,7 +8,7 @@ Counterpart in Kafka: StickyTaskAssignor, ProcessState.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -108,22 +108,22 @@ def _ceiling(tasks: int, members: int) -> int:
 
 def assign_sticky(
     members: Mapping[str, Candidate], parts: Mapping[str, Part], *, standbys: int
-) -> dict[str, Tasks]:
-    """Tasks of each member.
+) -> Generator[int, None, dict[str, Tasks]]:
+    """Tasks of each member; yields after each task.
 
     Args:
         members: By id.
         parts: Subtopologies by id, sorted.
         standbys: Copies of each stateful task.
     """
-    return _Assignment(members, parts, standbys).done()
+    return (yield from _Assignment(members, parts, standbys).done())
 
 
 class _Assignment:
     def __init__(
         self, members: Mapping[str, Candidate], parts: Mapping[str, Part], standbys: int
     ) -> None:
-        self._parts, self._standbys = parts, standbys
+        self._members, self._parts, self._standbys = members, parts, standbys
         active = sum(each.tasks for each in parts.values())
         copies = sum(each.tasks * standbys for each in parts.values() if each.is_stateful)
         self._active_share = _Share(active, len(members))
@@ -131,30 +131,14 @@ class _Assignment:
         self._processes: dict[str, _Process] = {}
         self._active_before: dict[Task, _Member] = {}
         self._standby_before: dict[Task, list[_Member]] = {}
-        ranked: dict[Task, list[tuple[bool, int, _Member]]] = {}
-        order = java_order(members)
-        for member_id in order:
-            candidate = members[member_id]
-            member = _Member(candidate.process_id, member_id)
-            self._processes.setdefault(member.process_id, _Process()).join(member_id)
-            self._active_before |= dict.fromkeys(candidate.active, member)
-            for task in candidate.standby:
-                offset = candidate.offsets.get(task, 0)
-                ranked.setdefault(task, []).append((False, -offset, member))
-            for task, offset in candidate.offsets.items():
-                if task not in candidate.standby:
-                    ranked.setdefault(task, []).append((True, -offset, member))
-        for task, found in ranked.items():
-            found.sort(key=lambda one: one[:2])
-            self._standby_before[task] = [member for _, _, member in found]
-        processes = (members[member_id].process_id for member_id in order)
-        self._order = java_order_of_computed(processes, capacity=len(order))
+        self._order: list[str] = []
 
-    def done(self) -> dict[str, Tasks]:
+    def done(self) -> Generator[int, None, dict[str, Tasks]]:
         """Active tasks first, standbys afterwards."""
-        self._assign_active()
+        yield from self._read_members()
+        yield from self._assign_active()
         if self._standbys > 0:
-            self._assign_standbys()
+            yield from self._assign_standbys()
         return {
             member_id: Tasks(
                 active=frozenset(process.active[member_id]),
@@ -164,18 +148,56 @@ class _Assignment:
             for member_id in process.counts
         }
 
+    def _read_members(self) -> Iterator[int]:
+        """Processes, and where each task was."""
+        ranked: dict[Task, list[tuple[bool, int, _Member]]] = {}
+        order = java_order(self._members)
+        yield len(order)
+        for member_id in order:
+            candidate = self._members[member_id]
+            member = _Member(candidate.process_id, member_id)
+            self._processes.setdefault(member.process_id, _Process()).join(member_id)
+            self._active_before |= dict.fromkeys(candidate.active, member)
+            for task in candidate.standby:
+                offset = candidate.offsets.get(task, 0)
+                ranked.setdefault(task, []).append((False, -offset, member))
+            for task, offset in candidate.offsets.items():
+                if task not in candidate.standby:
+                    ranked.setdefault(task, []).append((True, -offset, member))
+            yield 1 + len(candidate.standby) + len(candidate.offsets)
+        for task, found in ranked.items():
+            found.sort(key=lambda one: one[:2])
+            self._standby_before[task] = [member for _, _, member in found]
+            yield 1
+        processes = (self._members[member_id].process_id for member_id in order)
+        self._order = java_order_of_computed(processes, capacity=len(order))
+        yield len(order)
+
     # Active tasks
 
-    def _assign_active(self) -> None:
+    def _assign_active(self) -> Iterator[int]:
         tasks = self._tasks(is_stateful=False)
         tasks.sort(key=lambda task: (task[1], task[0]))
-        left = [task for task in tasks if not self._kept(task, self._active_before.get(task))]
-        left = [task for task in left if not self._kept(task, self._least_loaded(task))]
+        yield len(tasks)
+        left = yield from self._not_kept(tasks, self._active_before.get)
+        left = yield from self._not_kept(left, self._least_loaded)
         queue = self._queue()
         for task in sorted(left):
             process = queue.poll()
             self._given(process.give_least(task, is_active=True))
             queue.add(process)
+            yield 1
+
+    def _not_kept(
+        self, tasks: Sequence[Task], holder: Callable[[Task], _Member | None]
+    ) -> Generator[int, None, list[Task]]:
+        """Leave tasks with their holders; those that have to go elsewhere."""
+        left = []
+        for task in tasks:
+            if not self._kept(task, holder(task)):
+                left.append(task)
+            yield 1
+        return left
 
     def _kept(self, task: Task, member: _Member | None) -> bool:
         """Assign a task to its previous holder, within the quota."""
@@ -193,14 +215,21 @@ class _Assignment:
 
     # Standbys
 
-    def _assign_standbys(self) -> None:
+    def _assign_standbys(self) -> Iterator[int]:
         tasks = self._tasks(is_stateful=True)
         tasks.sort(key=lambda task: (task[1], task[0]), reverse=True)
-        left = [(task, number) for task in tasks if (number := self._unplaced(task))]
+        yield len(tasks)
+        left = []
+        for task in tasks:
+            if number := self._unplaced(task):
+                left.append((task, number))
+            yield 1
         queue = self._queue()
         for task, number in sorted(left, reverse=True):
             for _ in range(number):
-                if not self._placed(queue, task):
+                is_placed = self._placed(queue, task)
+                yield 1
+                if not is_placed:
                     break
 
     def _unplaced(self, task: Task) -> int:

@@ -8,7 +8,7 @@ Counterpart in Kafka: the streams half of GroupMetadataManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -69,6 +69,7 @@ from txnsim.group.streams.topology import (
 from txnsim.metadata.group_configs import RACK_TAGS, STANDBYS, AssignorConfigs, StreamsConfigs
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import LATEST, Rules
+from txnsim.wire.codec import at_once
 
 
 class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
@@ -94,8 +95,8 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
         is_delayed: bool = False,
         is_known: bool = True,
-    ) -> StreamsOutcome | Rejection:
-        """Decide on a heartbeat that joins or stays.
+    ) -> Generator[int, None, StreamsOutcome | Rejection]:
+        """Decide on a heartbeat that joins or stays; yields where there is a lot to assign.
 
         Args:
             group: Of the member.
@@ -122,7 +123,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         step = _Heartbeat(
             self, group, memory, command, image, now_ms, records, is_delayed=is_delayed
         )
-        outcome = step.decided(member, is_known=is_known)
+        outcome = yield from step.decided(member, is_known=is_known)
         return step.failed(outcome) if isinstance(outcome, Rejection) else outcome
 
     def begins_delay(self, group: StreamsGroup) -> bool:
@@ -144,11 +145,11 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         epoch: int,
         configs: AssignorConfigs,
         now_ms: int,
-    ) -> tuple[list[StreamsRecord], dict[str, Tasks]]:
+    ) -> Generator[int, None, tuple[list[StreamsRecord], dict[str, Tasks]]]:
         """A new target assignment: what to write, and the tasks of each member."""
         found: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
         if configured.is_ready and configured.subtopologies is not None:
-            found |= assign_sticky(
+            found |= yield from assign_sticky(
                 {
                     member_id: Candidate(
                         process_id=each.process_id,
@@ -167,11 +168,12 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
                 },
                 standbys=int(dict(configs).get(STANDBYS, "0")),
             )
-        records: list[StreamsRecord] = [
-            target_record(group.group_id, member_id, found[member_id])
-            for member_id in java_order(members)
-            if group.target.get(member_id) != found[member_id]
-        ]
+        records: list[StreamsRecord] = []
+        for member_id in java_order(members):
+            tasks = found[member_id]
+            if group.target.get(member_id) != tasks:
+                records.append(target_record(group.group_id, member_id, tasks))
+                yield 1 + len(tasks.active)
         records.append(
             StreamsTargetEpochStored(
                 group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms
@@ -194,7 +196,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         is_due = group.members and group.epoch > group.assignment_epoch
         if not is_due or configured is None or not self.may_assign(group, now_ms):
             return StreamsOutcome()
-        records, _ = self.target(
+        steps = self.target(
             group,
             {each.member_id: each for each in group.members_in_order()},
             configured,
@@ -203,6 +205,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             configs=group.assignment_configs,
             now_ms=now_ms,
         )
+        records, _ = at_once(steps)
         return StreamsOutcome(records=tuple(records))
 
     # Leaving
@@ -348,7 +351,9 @@ class _Heartbeat:
     def _remember(self, **changes: object) -> None:
         self._memory = msgspec.structs.replace(self._memory, **changes)
 
-    def decided(self, member: StreamsMember, *, is_known: bool) -> StreamsOutcome | Rejection:
+    def decided(
+        self, member: StreamsMember, *, is_known: bool
+    ) -> Generator[int, None, StreamsOutcome | Rejection]:
         """Records, reply, timers of the heartbeat.
 
         Args:
@@ -387,7 +392,9 @@ class _Heartbeat:
                     keeps_first=True,
                 )
             )
-        assigned_epoch, target = self._target(updated, configured, epoch, refines=refines)
+        assigned_epoch, target = yield from self._target(
+            updated, configured, epoch, refines=refines
+        )
         tasks = self._refined(assigned_epoch, target, refined).get(updated.member_id, NO_TASKS)
         settled = self._settled(updated, assigned_epoch, tasks)
         if isinstance(settled, Rejection):
@@ -539,7 +546,7 @@ class _Heartbeat:
 
     def _target(
         self, updated: StreamsMember, configured: Configured, epoch: int, *, refines: bool
-    ) -> tuple[int, Mapping[str, Tasks]]:
+    ) -> Generator[int, None, tuple[int, Mapping[str, Tasks]]]:
         """The target and its epoch, a new one where it is time."""
         group, member_id = self._group, updated.member_id
         if self._is_delayed:
@@ -559,7 +566,7 @@ class _Heartbeat:
         if not self._protocol.may_assign(group, self._now_ms):
             self._delayed("assignment interval")
             return group.assignment_epoch, group.target
-        records, found = self._protocol.target(
+        records, found = yield from self._protocol.target(
             group,
             {**{each.member_id: each for each in group.members_in_order()}, member_id: updated},
             configured,

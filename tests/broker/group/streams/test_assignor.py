@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.support.streams_groups import tasks
 from txnsim.group.streams.assignor import Candidate, Part, assign_sticky
 from txnsim.group.streams.tasks import Task, Tasks
+from txnsim.wire.codec import at_once
 
 STATELESS = {"0": Part(tasks=4, is_stateful=False)}
 STATEFUL = {"0": Part(tasks=4, is_stateful=True)}
@@ -64,18 +65,18 @@ def shown(found: dict[str, Tasks]) -> dict[str, str]:
 def test_who_gets_what(
     members: dict[str, Candidate], parts: dict[str, Part], standbys: int, expected: dict[str, str]
 ) -> None:
-    assert shown(assign_sticky(members, parts, standbys=standbys)) == expected
+    assert shown(at_once(assign_sticky(members, parts, standbys=standbys))) == expected
 
 
 def test_who_has_read_most_becomes_active() -> None:
     members = {"a": member("p", "", "", p0=5), "b": member("q", "", "", p0=9)}
-    found = assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=0)
+    found = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=0))
     assert shown(found) == {"a": "", "b": "0"}
 
 
 def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     members = {"a": member("p", "", "0", p0=5), "b": member("q", "", "", p0=9)}
-    found = assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=1)
+    found = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=1))
     assert shown(found) == {"a": "0", "b": "|0"}
 
 
@@ -94,7 +95,7 @@ def assigned(
         )
         for name, process in processes.items()
     }
-    return assign_sticky(members, parts, standbys=standbys)
+    return at_once(assign_sticky(members, parts, standbys=standbys))
 
 
 @given(
