@@ -167,9 +167,9 @@ class Tally:
         if not changed:
             return self._hash.value_with((), (), image)
         counts = self._names
-        known = changed.keys() & counts.keys()
-        came = changed.keys() - known
-        gone = [name for name in known if counts[name] + changed[name] == 0]
+        there = image.existing(changed)
+        came = [name for name in there if name not in counts]
+        gone = [name for name in there if name in counts and counts[name] + changed[name] == 0]
         return self._hash.value_with(came, gone, image)
 
     def topics_after(
@@ -181,9 +181,9 @@ class Tally:
             tuple(source for member in joining for source in _sources(member)),
             {},
         )
-        there, counts = image.topics.keys(), self._names
-        found = there & counts.keys()
-        for name in there & changed.keys():
+        counts = self._names
+        found = set(image.existing(counts))
+        for name in image.existing(changed):
             if counts[name] + changed[name]:
                 found.add(name)
             else:
@@ -233,7 +233,7 @@ class Tally:
                 counts[name] = left
             else:
                 del counts[name]
-                self._hash.changed((name,))
+                self._hash.changed({name})
         if len(known) < len(changed):
             came = {name: more for name, more in changed.items() if name not in known and more}
             dict.update(counts, came)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -23,7 +24,7 @@ DEVIATIONS: Final = (
 
 def topics_hash(names: Iterable[str], image: ClusterImage) -> int:
     """The number for topics by name; those that don't exist don't count, 0 for none."""
-    there = image.topics.keys() & set(names)
+    there = image.existing(frozenset(names))
     return _signed(sum(_number(image.topics[name]) for name in there))
 
 
@@ -46,10 +47,10 @@ class TopicsHash:
         later._counted, later._changed = dict(self._counted), set(self._changed)
         return later
 
-    def changed(self, names: Iterable[str]) -> None:
+    def changed(self, names: AbstractSet[str] | Mapping[str, object]) -> None:
         """Note topics whose first subscriber joined or whose last one left."""
-        if self._image is not None:
-            self._changed.update(names)
+        if self._image is not None:  # else all count as changed at first
+            self._changed.update(self._image.existing(names))
 
     def refresh(self, names: Mapping[str, int], image: ClusterImage) -> None:
         """Bring the sum up to the current subscriptions and the metadata image."""
@@ -59,14 +60,14 @@ class TopicsHash:
             self._image = image
         if not self._changed:
             return
-        for name in self._changed & (image.topics.keys() | self._counted.keys()):
+        for name in self._changed:
             self._count(name, image.topics.get(name) if name in names else None)
         self._changed.clear()
 
     def value_with(self, came: Iterable[str], gone: Iterable[str], image: ClusterImage) -> int:
-        """Hash with ``came`` added to the subscribed topics and ``gone`` removed."""
+        """Hash with existing topics added to the subscribed ones, and others removed."""
         total = self._sum
-        for name in image.topics.keys() & came:
+        for name in came:
             total += _number(image.topics[name])
         for name in self._counted.keys() & gone:
             total -= self._counted[name][1]

@@ -381,7 +381,7 @@ def _revocation(group_id: str, member: ConsumerMember) -> TimerSet | TimerCancel
 def _topic_ids(
     group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
 ) -> frozenset[uuid.UUID]:
-    there = image.topics.keys() & group.topics_of(member)
+    there = image.existing(group.topics_of(member))
     return frozenset(image.topics[name].topic_id for name in there)
 
 

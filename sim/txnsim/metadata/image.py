@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import msgspec
@@ -156,6 +157,13 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
             return None
         return topic.partitions[topic_partition.partition]
+
+    def existing(self, names: AbstractSet[str] | Mapping[str, object]) -> list[str]:
+        """The names that are topics; goes through whichever are fewer."""
+        topics = self.topics
+        if len(names) > len(topics):
+            return [name for name in topics if name in names]
+        return [name for name in names if name in topics]
 
     def topic_by_id(self, topic_id: uuid.UUID) -> TopicImage | None:
         name = self.topic_names.get(topic_id)

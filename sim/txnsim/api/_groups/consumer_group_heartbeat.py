@@ -46,7 +46,8 @@ async def handle(request: Request) -> Reply:
             client_host=request.client_host,
             may_describe=may_describe(request),
             member_id_required=request.api_version >= MEMBER_ID_REQUIRED_FROM,
-        )
+        ),
+        request.pace_of(len(message.subscribed_topic_names or ())),
     )
     if isinstance(outcome, Rejection):
         return _failed(request, outcome.error, reason_of(outcome))

@@ -35,7 +35,8 @@ async def handle(request: Request) -> Reply:
             topic_names=message.subscribed_topic_names,
             client_id=request.client_id or "",
             client_host=request.client_host,
-        )
+        ),
+        request.pace_of(len(message.subscribed_topic_names or ())),
     )
     if isinstance(outcome, Rejection):
         return _failed(request, outcome.error, reason_of(outcome))

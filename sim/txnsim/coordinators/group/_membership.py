@@ -10,14 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, assert_never
 
 import msgspec
 
-from txnsim.coordinators.group._writer import MANY_RECORDS, MOVED, TOO_MUCH, GroupWriter
+from txnsim.coordinators.group._writer import (
+    MANY_RECORDS,
+    MOVED,
+    TOO_MUCH,
+    GroupWriter,
+    decided_in_slices,
+    with_records,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
@@ -466,6 +473,20 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
 _log: Final = Logger("txnsim.group")
 
 
+class _Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat leads to."""
+
+    group: ConsumerGroup
+    outcome: ConsumerOutcome
+    before: Sequence[GroupRecord]
+    """Written first: a group of another protocol goes, or goes on in this one."""
+
+    @property
+    def records(self) -> Sequence[GroupRecord]:
+        """Every record, in log order."""
+        return (*self.before, *self.outcome.records)
+
+
 class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     """The groups of the consumer protocol of one broker."""
 
@@ -482,34 +503,54 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     # Requests
 
     async def heartbeat(
-        self, shard: GroupShard, command: ConsumerHeartbeat
+        self, shard: GroupShard, command: ConsumerHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
-        """Decide, write, answer when that is replicated."""
-        decided = self._decided(shard, command)
-        if isinstance(decided, Rejection):
-            return decided
-        group, outcome, records = decided
-        waiting = self.writer.admit(shard, None) if records or outcome.records else None
+        """Decide, write, answer when that is replicated; ``pace`` of a large one."""
+        made = (
+            with_records(self._decided(shard, command))
+            if pace is None
+            else await decided_in_slices(
+                lambda: self._deciding(shard, command),
+                lambda: self._seen(shard, command.group_id),
+                pace,
+            )
+        )
+        if isinstance(made, Rejection):
+            return made
+        decided, records = made
+        waiting = self.writer.admit(shard, None) if records else None
         if waiting is not None:
             refused = await waiting
             if refused is not None:
                 return refused
             if not self.is_current(shard):
                 return MOVED
-            decided = self._decided(shard, command)  # the group may be another one by now
-            if isinstance(decided, Rejection):
-                return decided
-            group, outcome, records = decided
-        refusal = await self._settled(shard, group, outcome, records)
+            made = with_records(
+                self._decided(shard, command)
+            )  # the group may be another one by now
+            if isinstance(made, Rejection):
+                return made
+            decided, records = made
+        refusal = await self._settled(shard, decided.group, decided.outcome, records)
         if refusal is not None:
             return refusal
-        assert outcome.reply is not None
-        return outcome.reply
+        assert decided.outcome.reply is not None
+        return decided.outcome.reply
 
-    def _decided(
+    def _deciding(
         self, shard: GroupShard, command: ConsumerHeartbeat
-    ) -> tuple[ConsumerGroup, ConsumerOutcome, list[GroupRecord]] | Rejection:
-        """The group, the effect of the heartbeat on it, and the records to write before."""
+    ) -> Generator[int, None, _Decided | Rejection]:
+        """The decision, and a break behind it."""
+        decided = self._decided(shard, command)
+        yield len(command.topic_names or ())
+        return decided
+
+    def _seen(self, shard: GroupShard, group_id: str) -> object:
+        """What a decision follows from."""
+        return shard.end_offset, self.image().offset, shard.groups.get(group_id)
+
+    def _decided(self, shard: GroupShard, command: ConsumerHeartbeat) -> _Decided | Rejection:
+        """The group and the effect of the heartbeat on it."""
         records: list[GroupRecord] = []
         group = self._group(shard, command, records)
         if isinstance(group, Rejection):
@@ -520,7 +561,9 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             outcome = self.protocol.heartbeat(
                 group, command, image=self.image(), now_ms=self.clock.now_ms()
             )
-        return outcome if isinstance(outcome, Rejection) else (group, outcome, records)
+        if isinstance(outcome, Rejection):
+            return outcome
+        return _Decided(group=group, outcome=outcome, before=records)
 
     def _group(
         self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
@@ -557,7 +600,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         reply, outcome = self.classic_members.join(
             group, command, image=self.image(), now_ms=self.clock.now_ms()
         )
-        refusal = await self._settled(shard, group, outcome, [])
+        refusal = await self._settled(shard, group, outcome, outcome.records)
         return reply if refusal is None else JoinReply(error=refusal.error)
 
     def sync_classic(
@@ -581,7 +624,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     ) -> LeaveReply:
         """LeaveGroup from a group of the consumer protocol."""
         reply, outcome = self.classic_members.leave(group, command, image=self.image())
-        written = self._written(shard, group, outcome, [])
+        written = self._written(shard, group, outcome, outcome.records)
         return LeaveReply(error=written.error) if isinstance(written, Rejection) else reply
 
     # Writing
@@ -591,10 +634,10 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         shard: GroupShard,
         group: ConsumerGroup,
         outcome: ConsumerOutcome,
-        before: list[GroupRecord],
+        records: Sequence[GroupRecord],
     ) -> Rejection | None:
         """Write an outcome and wait until it is replicated; None where that went well."""
-        written = self._written(shard, group, outcome, before)
+        written = self._written(shard, group, outcome, records)
         if written is None or isinstance(written, Rejection):
             return written
         error = await self.writer.committed(shard, written)
@@ -607,12 +650,11 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         shard: GroupShard,
         group: ConsumerGroup,
         outcome: ConsumerOutcome,
-        before: list[GroupRecord],
+        records: Sequence[GroupRecord],
     ) -> int | Rejection | None:
         """Write an outcome and see to its effects; offset of its last record, None without any."""
         group_id = group.group_id
         old = shard.groups.get(group_id)
-        records: list[GroupRecord] = [*before, *outcome.records]
         downgraded: ClassicGroup | None = None
         if outcome.classic_without:
             downgraded = downgrade(
@@ -621,7 +663,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                 image=self.image(),
                 now_ms=self.clock.now_ms(),
             )
-            records += (*group.tombstones(), downgraded.stored())
+            records = (*records, *group.tombstones(), downgraded.stored())
         written: int | Rejection | None = None
         if records:
             written = self.writer.append(shard, records)
@@ -719,7 +761,8 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         group = shard.groups.get(group_id)
         if not self.is_current(shard) or not isinstance(group, ConsumerGroup):
             return
-        written = self._written(shard, group, decide(group), [])
+        outcome = decide(group)
+        written = self._written(shard, group, outcome, outcome.records)
         if isinstance(written, Rejection):
             _log.warning("group.write-refused", group=group_id, reason=written.reason)
 

@@ -16,11 +16,12 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
-from txnsim.coordinators.group._writer import MOVED, GroupWriter
+from txnsim.coordinators.group._writer import MOVED, GroupWriter, decided_in_slices, with_records
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import HeartbeatReply, TimerSet
 from txnsim.group.consumer_group import LEFT
 from txnsim.group.consumer_records import ShareRecord
+from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.group.sharing.share import ShareHeartbeat, ShareOutcome, ShareProtocol, ShareSettings
 from txnsim.group.sharing.share_group import ShareGroup
@@ -111,16 +112,37 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
     # Members
 
     async def heartbeat(
-        self, shard: GroupShard, command: ShareHeartbeat
+        self, shard: GroupShard, command: ShareHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
-        """Decide, write, answer when that is replicated; then have share state initialised."""
-        decided = await self._write(shard, lambda: self._decided(shard, command))
+        """Decide, write, answer when that is replicated; then have share state initialised.
+        ``pace`` is that of a large one.
+        """
+        made: tuple[ShareOutcome, Sequence[GroupRecord]] | Rejection | None = None
+        if pace is not None:
+            made = await decided_in_slices(
+                lambda: self._deciding(shard, command),
+                lambda: self._seen(shard, command.group_id),
+                pace,
+            )
+        decided = await self._write(shard, lambda: self._decided(shard, command), made)
         if isinstance(decided, Rejection):
             return decided
         if decided.initialize:
             self.tasks.soon(partial(self._initialize, command.group_id, decided.initialize))
         assert decided.reply is not None
         return decided.reply
+
+    def _deciding(
+        self, shard: GroupShard, command: ShareHeartbeat
+    ) -> Generator[int, None, ShareOutcome | Rejection]:
+        """The decision, and a break behind it."""
+        decided = self._decided(shard, command)
+        yield len(command.topic_names or ())
+        return decided
+
+    def _seen(self, shard: GroupShard, group_id: str) -> object:
+        """What a decision follows from."""
+        return shard.end_offset, self.image().offset, shard.groups.get(group_id)
 
     def _decided(self, shard: GroupShard, command: ShareHeartbeat) -> ShareOutcome | Rejection:
         if command.member_epoch == LEFT:
@@ -408,25 +430,35 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
     # Writing
 
     async def _write(
-        self, shard: GroupShard, decide: Callable[[], DecisionT | Rejection]
+        self,
+        shard: GroupShard,
+        decide: Callable[[], DecisionT | Rejection],
+        made: tuple[DecisionT, Sequence[GroupRecord]] | Rejection | None = None,
     ) -> DecisionT | Rejection:
         """Decide, write, wait until that is replicated. What waits for the log before its append is
         decided again afterwards, as the group may have changed meanwhile.
+
+        Args:
+            shard: Of the group.
+            decide: Makes the decision.
+            made: It and its records, if it is made already.
         """
-        decided = decide()
-        if isinstance(decided, Rejection):
-            return decided
-        waiting = self.writer.admit(shard, None) if decided.records else None
+        made = made or with_records(decide())
+        if isinstance(made, Rejection):
+            return made
+        decided, records = made
+        waiting = self.writer.admit(shard, None) if records else None
         if waiting is not None:
             refused = await waiting
             if refused is not None:
                 return refused
             if not self.is_current(shard):
                 return MOVED
-            decided = decide()
-            if isinstance(decided, Rejection):
-                return decided
-        written = self.writer.append(shard, decided.records) if decided.records else None
+            made = with_records(decide())
+            if isinstance(made, Rejection):
+                return made
+            decided, records = made
+        written = self.writer.append(shard, records) if records else None
         if isinstance(written, Rejection):
             return written
         if isinstance(decided, ShareOutcome):

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
-from txnsim.coordinators.group._writer import MOVED, GroupWriter, decided_in_slices
+from txnsim.coordinators.group._writer import MOVED, GroupWriter, decided_in_slices, with_records
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import TimerKind, TimerSet
@@ -86,10 +86,11 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
                 return refused
             if not self.is_current(shard):
                 return MOVED
-            anew = at_once(self._decided(shard, command))  # the group may be another one by now
-            if isinstance(anew, Rejection):
-                return anew
-            decided, records = anew, anew.records
+            # The group may be another one by now.
+            made = with_records(at_once(self._decided(shard, command)))
+            if isinstance(made, Rejection):
+                return made
+            decided, records = made
         written = self._written(shard, decided, records)
         if isinstance(written, Rejection):
             return written

@@ -290,8 +290,14 @@ async def decided_in_slices(
             await pace.rest()
         if not pace.has_rested or seen() == before:
             return decided, records
-    last = at_once(decide())
-    return last if isinstance(last, Rejection) else (last, last.records)
+    return with_records(at_once(decide()))
+
+
+def with_records(
+    decided: DecidedT | Rejection,
+) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
+    """A decision and its records."""
+    return decided if isinstance(decided, Rejection) else (decided, decided.records)
 
 
 def encoded(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecords]:

@@ -317,23 +317,27 @@ class GroupCoordinator:
             return self.consumers.leave_classic(shard, group, command)
         return self.members.leave(shard, command)
 
-    async def consumer_heartbeat(self, command: ConsumerHeartbeat) -> HeartbeatReply | Rejection:
-        """ConsumerGroupHeartbeat."""
+    async def consumer_heartbeat(
+        self, command: ConsumerHeartbeat, pace: Pace | None = None
+    ) -> HeartbeatReply | Rejection:
+        """ConsumerGroupHeartbeat; ``pace`` of a large one."""
         if not self.is_running:
             return _NOT_RUNNING
         shard = self.consumers.protocol.check(command) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        return await self.consumers.heartbeat(shard, command)
+        return await self.consumers.heartbeat(shard, command, pace)
 
-    async def share_heartbeat(self, command: ShareHeartbeat) -> HeartbeatReply | Rejection:
-        """ShareGroupHeartbeat."""
+    async def share_heartbeat(
+        self, command: ShareHeartbeat, pace: Pace | None = None
+    ) -> HeartbeatReply | Rejection:
+        """ShareGroupHeartbeat; ``pace`` of a large one."""
         if not self.is_running:
             return _NOT_RUNNING
         shard = self.shares.protocol.check(command) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        return await self.shares.heartbeat(shard, command)
+        return await self.shares.heartbeat(shard, command, pace)
 
     async def streams_heartbeat(self, command: StreamsHeartbeat) -> StreamsReply | Rejection:
         """StreamsGroupHeartbeat."""

@@ -302,7 +302,7 @@ def _assign(
 
 
 def _topic_ids(member: ShareMember, image: ClusterImage) -> frozenset[uuid.UUID]:
-    there = member.topic_names & image.topics.keys()
+    there = image.existing(member.topic_names)
     return frozenset(image.topics[name].topic_id for name in there)
 
 

@@ -92,7 +92,7 @@ TopicOffsets = tuple[str, uuid.UUID | None, tuple[ShareOffset, ...]]
 
 
 def uninitialized_topics(
-    group: ShareGroup, names: Iterable[str], image: ClusterImage, *, awaits: bool
+    group: ShareGroup, names: AbstractSet[str], image: ClusterImage, *, awaits: bool
 ) -> dict[uuid.UUID, ShareTopic]:
     """Partitions of subscribed topics that are not initialised (subscribedTopicsChangeMap).
 
@@ -103,7 +103,7 @@ def uninitialized_topics(
         awaits: Those that are being initialised count as done, too.
     """
     found: dict[uuid.UUID, ShareTopic] = {}
-    for name in sorted(image.topics.keys() & set(names)):
+    for name in sorted(image.existing(names)):
         topic = image.topics[name]
         known = [group.initialized.get(topic.topic_id)]
         if awaits:
