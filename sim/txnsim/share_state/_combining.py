@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import groupby
-from operator import attrgetter, itemgetter
-from typing import Final
+from operator import itemgetter
 
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, StateBatch
 from txnsim.releases.rules import LATEST, Rules
@@ -69,7 +68,13 @@ def _are_in_order(batches: list[StateBatch]) -> bool:
 def _merged(known: list[StateBatch], newer: list[StateBatch]) -> tuple[StateBatch, ...]:
     """Two sequences in order: there may be ten thousand of each, and most have equal bounds."""
     found: list[StateBatch] = []
-    one, other = known[::-1], newer[::-1]
+    same = 0
+    for this, that in zip(known, newer, strict=False):
+        if this.first_offset != that.first_offset or this.last_offset != that.last_offset:
+            break
+        _append(found, that if _is_heavier(that, this) else this)
+        same += 1
+    one, other = known[same:][::-1], newer[same:][::-1]
     while one and other:
         this, that = one[-1], other[-1]
         if this.first_offset > that.first_offset:
@@ -83,7 +88,8 @@ def _merged(known: list[StateBatch], newer: list[StateBatch]) -> tuple[StateBatc
         elif this.last_offset < that.last_offset:
             other[-1:] = reversed(_cut(that, this.last_offset + 1))
         else:
-            _append(found, max(one.pop(), other.pop(), key=_WEIGHT))
+            one.pop(), other.pop()
+            _append(found, that if _is_heavier(that, this) else this)
     for batch in reversed(one or other):
         _append(found, batch)
     return tuple(found)
@@ -98,8 +104,10 @@ def _cut(batch: StateBatch, at: int) -> tuple[StateBatch, StateBatch]:
     )
 
 
-_WEIGHT: Final = attrgetter("delivery_count", "delivery_state")
-"""The higher one wins."""
+def _is_heavier(batch: StateBatch, other: StateBatch) -> bool:
+    if batch.delivery_count != other.delivery_count:
+        return batch.delivery_count > other.delivery_count
+    return batch.delivery_state > other.delivery_state
 
 
 def _swept(batches: list[StateBatch]) -> tuple[StateBatch, ...]:

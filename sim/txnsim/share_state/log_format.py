@@ -69,7 +69,7 @@ def _value(record: ShareRecord) -> bytes | None:
                 delivery_complete_count=record.delivery_complete_count,
                 create_timestamp=record.create_timestamp_ms,
                 write_timestamp=record.write_timestamp_ms,
-                state_batches=_batches(record.batches),
+                state_batches=record.batches,  # they have the fields of the message's
             )
         case _:
             message = schema.ShareUpdateValue(
@@ -77,21 +77,9 @@ def _value(record: ShareRecord) -> bytes | None:
                 leader_epoch=record.leader_epoch,
                 start_offset=record.start_offset,
                 delivery_complete_count=record.delivery_complete_count,
-                state_batches=_batches(record.batches),
+                state_batches=record.batches,
             )
     return _written(_VERSION, message)
-
-
-def _batches(batches: tuple[StateBatch, ...]) -> tuple[Any, ...]:
-    return tuple(
-        schema.StateBatch(
-            first_offset=batch.first_offset,
-            last_offset=batch.last_offset,
-            delivery_state=batch.delivery_state,
-            delivery_count=batch.delivery_count,
-        )
-        for batch in batches
-    )
 
 
 def _written(kind_or_version: int, message: Any) -> bytes:

@@ -102,9 +102,7 @@ def _result(request: Request, answer: ShareAnswer) -> Any:
     values = msgspec.structs.asdict(answer)
     key, batches = values.pop("key"), values.pop("batches", None)
     if batches is not None:
-        values["state_batches"] = tuple(
-            schema.StateBatch(**msgspec.structs.asdict(batch)) for batch in batches
-        )
+        values["state_batches"] = batches  # they have the fields of the message's
     return codec.build(
         schema.PartitionResult,
         partition=key.partition,

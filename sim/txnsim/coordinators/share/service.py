@@ -217,7 +217,7 @@ class ShareCoordinator:
         operation = OPERATIONS[api_key]
         begun = []
         for command in commands:
-            begun.append(await self._begin(operation, command))
+            begun.append(await self._begin(operation, command, pace))
             if pace is not None and pace.has_done(_WEIGHT):
                 await pace.rest()
         answers = []
@@ -231,7 +231,9 @@ class ShareCoordinator:
             answers.append(answer)
         return tuple(answers)
 
-    async def _begin(self, operation: Operation, command: ShareCommand) -> _Begun:
+    async def _begin(
+        self, operation: Operation, command: ShareCommand, pace: Pace | None
+    ) -> _Begun:
         """Decide and append; the answer, and what it has to wait for."""
         if not self.is_running:
             error = ErrorCode.coordinator_not_available
@@ -244,6 +246,16 @@ class ShareCoordinator:
         if isinstance(shard, Rejection):
             return None, operation.fail(command, shard.error, shard.reason), None
         decision = self._decide(operation, shard, command)
+        batch: bytes | None = None
+        if pace is not None and not isinstance(decision, Rejection) and decision.records:
+            before = shard.appended
+            batch = encode_batch(decision.records, now_ms=self._clock.now_ms())
+            if pace.has_done(len(batch) // _ELEMENT_BYTES):
+                await pace.rest()
+                if not self._ownership.is_current(shard):
+                    return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
+                if shard.appended != before:
+                    decision, batch = self._decide(operation, shard, command), None
         if not isinstance(decision, Rejection) and decision.records:
             admitting = self._log.admit(shard.partition, lambda where: Subject(partitions=(where,)))
             if admitting is not None:
@@ -252,11 +264,11 @@ class ShareCoordinator:
                     return shard, operation.fail(command, refused.error, refused.reason), None
                 if not self._ownership.is_current(shard):
                     return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-                decision = self._decide(operation, shard, command)
+                decision, batch = self._decide(operation, shard, command), None
         if isinstance(decision, Rejection):
             answer = operation.refuse(command, decision.error, decision.reason)
         else:
-            refused = self._append(shard, decision.records)
+            refused = self._append(shard, decision.records, batch)
             if refused is not None:
                 return shard, operation.fail(command, refused.error, refused.reason), None
             answer = decision.reply
@@ -273,11 +285,17 @@ class ShareCoordinator:
         topic = self._image().topic_by_id(uuid_from(topic_id))
         return 0 if topic is None else len(topic.partitions)
 
-    def _append(self, shard: ShareStateShard, records: Sequence[ShareRecord]) -> Rejection | None:
-        """Append records and let them take effect; why the log refused them."""
+    def _append(
+        self,
+        shard: ShareStateShard,
+        records: Sequence[ShareRecord],
+        batch: bytes | None = None,
+    ) -> Rejection | None:
+        """Append records, encoded or not, and let them take effect; why the log refused them."""
         if not records:
             return None
-        batch = encode_batch(records, now_ms=self._clock.now_ms())
+        if batch is None:
+            batch = encode_batch(records, now_ms=self._clock.now_ms())
         appended = self._log.append(shard.partition, batch)
         if isinstance(appended, Rejection):
             return appended
@@ -401,6 +419,9 @@ class ShareCoordinator:
 
 _WEIGHT: Final = 8
 """Elements that a command counts for: it is decided, appended and applied."""
+
+_ELEMENT_BYTES: Final = 256
+"""So many bytes of a record count as another element."""
 
 _Begun = tuple[ShareStateShard | None, ShareAnswer, Awaitable[ErrorCode] | None]
 """Who answers, with what, and what the answer waits for."""
