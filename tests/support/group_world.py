@@ -33,6 +33,7 @@ from txnsim.log.answers import Appended
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases import LATEST, Rules
 from txnsim.runtime.tasks import Pending
+from txnsim.runtime.turns import Pace
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
 from txnsim.types import (
@@ -220,6 +221,10 @@ class GroupWorld:
         """Another broker leads the group's partition now."""
         self.groups.unload(HOME)
 
+    def pace(self) -> Pace:
+        """That of a large request."""
+        return Pace(self.env.tasks.turns, self.env.clock.stopwatch_ns)
+
     def later(self, request: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Ask now, wait for the answer later."""
         return self.env.tasks.spawn(request, name="test")
@@ -277,8 +282,10 @@ class GroupWorld:
         assert synced.error is ErrorCode.none, synced
         return member_id
 
-    async def consume(self, member_id: str, epoch: int = 0, **more: Any) -> Any:
-        """ConsumerGroupHeartbeat."""
+    async def consume(
+        self, member_id: str, epoch: int = 0, pace: Pace | None = None, **more: Any
+    ) -> Any:
+        """ConsumerGroupHeartbeat; ``pace`` of a large one."""
         joining = {
             "rebalance_timeout_ms": 60_000,
             "topic_names": ("orders",),
@@ -292,15 +299,18 @@ class GroupWorld:
             **more,
         }
         return await self.groups.consumer_heartbeat(
-            ConsumerHeartbeat(member_id=member_id, member_epoch=epoch, **values)
+            ConsumerHeartbeat(member_id=member_id, member_epoch=epoch, **values), pace
         )
 
-    async def share(self, member_id: str, epoch: int = 0, *topics: str, **more: Any) -> Any:
-        """ShareGroupHeartbeat."""
+    async def share(
+        self, member_id: str, epoch: int = 0, *topics: str, pace: Pace | None = None, **more: Any
+    ) -> Any:
+        """ShareGroupHeartbeat; ``pace`` of a large one."""
         names = topics or (("orders",) if epoch == 0 else None)
         values = {"group_id": GROUP, "client_id": "c", "client_host": "/h", **more}
         return await self.groups.share_heartbeat(
-            ShareHeartbeat(member_id=member_id, member_epoch=epoch, topic_names=names, **values)
+            ShareHeartbeat(member_id=member_id, member_epoch=epoch, topic_names=names, **values),
+            pace,
         )
 
     async def commit(self, offset: int = 5, **more: Any) -> Any:

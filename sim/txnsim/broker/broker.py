@@ -114,10 +114,6 @@ _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
 _log: Final = Logger("txnsim.cluster")
 DEAD_LETTERS_TIMEOUT_MS: Final = 30_000
 """Of a Produce of dead letters."""
-SHARES_AT_ONCE: Final = 32
-"""Share partitions up to which a request of a share coordinator has no breaks."""
-SHARE_BATCHES_AT_ONCE: Final = 1_000
-"""Batches of a share partition's state up to which it has none."""
 
 
 class Broker:
@@ -629,11 +625,7 @@ class Broker:
         self, api_key: int, commands: Sequence[ShareCommand]
     ) -> Coroutine[Any, Any, Sequence[ShareAnswer]]:
         """Answer the share coordinator's request of that key; a large one with breaks."""
-        pace = None
-        is_long = any(len(getattr(one, "batches", ())) > SHARE_BATCHES_AT_ONCE for one in commands)
-        if is_long or len(commands) > SHARES_AT_ONCE:
-            pace = Pace(self.environment.tasks.turns, self.environment.clock.stopwatch_ns)
-        return self.share_host.coordinator.answer(api_key, commands, pace)
+        return self.share_host.coordinator.answer(api_key, commands)
 
     def write_txn_markers(
         self, command: WriteTxnMarkersCommand

@@ -205,15 +205,18 @@ class ShareCoordinator:
     # Requests
 
     async def answer(
-        self, api_key: int, commands: Sequence[ShareCommand], pace: Pace | None = None
+        self, api_key: int, commands: Sequence[ShareCommand]
     ) -> tuple[ShareAnswer, ...]:
-        """Answer the commands of one request, in their order.
+        """Answer the commands of one request, in their order; a large one with breaks.
 
         Args:
             api_key: Which of the five requests it is.
             commands: One for each share partition.
-            pace: That of a large request.
         """
+        pace = None
+        is_long = any(len(getattr(one, "batches", ())) > BATCHES_AT_ONCE for one in commands)
+        if is_long or len(commands) > COMMANDS_AT_ONCE:
+            pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         operation = OPERATIONS[api_key]
         begun = []
         for command in commands:
@@ -417,6 +420,10 @@ class ShareCoordinator:
             self._upkeep_refused.failed(shard.partition, error, refused.reason)
 
 
+COMMANDS_AT_ONCE: Final = 32
+"""Share partitions up to which a request has no breaks."""
+BATCHES_AT_ONCE: Final = 1_000
+"""Batches of a share partition's state up to which it has none."""
 _WEIGHT: Final = 8
 """Elements that a command counts for: it is decided, appended and applied."""
 

@@ -29,6 +29,7 @@ from txnsim.group.sharing.share_group import ShareGroup
 from txnsim.group.subscription import write_assignment
 from txnsim.interbroker.transactions import TxnMarker
 from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.turns import Pace
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     BrokerId,
@@ -770,3 +771,43 @@ def test_errors_of_a_log_become_states_of_the_coordinator(
 )
 def test_other_errors_stay_as_they_are(error: ErrorCode) -> None:
     assert coordinator_error(error) is error
+
+
+NAMES = tuple(f"name-{number}" for number in range(5_000))
+
+
+def consumes(world: GroupWorld, member_id: str, pace: Pace | None = None) -> Any:
+    return world.consume(member_id, pace=pace, topic_names=NAMES)
+
+
+def shares(world: GroupWorld, member_id: str, pace: Pace | None = None) -> Any:
+    return world.share(member_id, 0, *NAMES, pace=pace)
+
+
+@pytest.mark.parametrize("joins", [consumes, shares])
+@within(run_groups)
+async def test_a_heartbeat_with_many_names_is_the_same_in_slices(
+    world: GroupWorld, joins: Callable[..., Any]
+) -> None:
+    whole = await joins(world, "a")
+    at_once = world.log.batches.pop()
+    world.unload()
+    world.load()
+    world.log.end = 0
+    waits = world.later(joins(world, "a", world.pace()))
+    await asyncio.sleep(0)
+    assert world.log.batches == []
+    assert await waits == whole
+    assert world.log.batches == [at_once]
+
+
+@pytest.mark.parametrize("joins", [consumes, shares])
+@within(run_groups)
+async def test_who_comes_between_the_slices_of_a_heartbeat_is_in_its_group(
+    world: GroupWorld, joins: Callable[..., Any]
+) -> None:
+    waits = world.later(joins(world, "a", world.pace()))
+    await asyncio.sleep(0)
+    assert (await joins(world, "b")).member_id == "b"
+    assert (await waits).member_id == "a"
+    assert set(world.group().members) == {"a", "b"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tests.support.consumer_groups import GROUP
@@ -254,3 +255,47 @@ async def test_what_waits_for_the_log_is_decided_again(world: GroupWorld) -> Non
     moved = await beat(world, "b")
     assert isinstance(moved, Rejection)
     assert moved.error is E.not_coordinator
+
+
+def many(world: GroupWorld) -> None:
+    """Assignments take several slices."""
+    at_once(world)
+    world.image = counting_image(words=1_500, by_word=1_500, counts=1_500)
+
+
+@within(run_groups)
+async def test_a_large_decision_is_made_in_slices(world: GroupWorld) -> None:
+    many(world)
+    joins = world.later(beat(world, "a"))
+    await asyncio.sleep(0)
+    assert not joins.done()
+    assert world.log.batches == []
+    reply = await joins
+    assert isinstance(reply, StreamsReply)
+    assert len(reply.tasks.active) == 3_000
+    assert len(world.log.batches) == 1
+
+
+@within(run_groups)
+async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
+    world: GroupWorld,
+) -> None:
+    many(world)
+    first, second = world.later(beat(world, "a")), world.later(beat(world, "b"))
+    assert isinstance(await first, StreamsReply)
+    assert isinstance(await second, StreamsReply)
+    group = group_of(world)
+    assert set(group.members) == {"a", "b"}
+    assert {len(group.target[name].active) for name in ("a", "b")} == {1_500}
+
+
+@within(run_groups)
+async def test_a_large_decision_about_a_group_that_moves_is_sent_away(world: GroupWorld) -> None:
+    many(world)
+    joins = world.later(beat(world, "a"))
+    await asyncio.sleep(0)
+    world.unload()
+    refused = await joins
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.not_coordinator
+    assert world.log.batches == []

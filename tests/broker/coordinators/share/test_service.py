@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Final
 
+import msgspec
 from structlog.testing import capture_logs
 
 from tests.support.consumer_groups import image
@@ -31,7 +32,6 @@ from txnsim.node.peers import (
     ShareCommand,
 )
 from txnsim.releases import LATEST
-from txnsim.runtime.turns import Pace
 from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.settings import Settings
 from txnsim.share_state.shard import ShareStateShard
@@ -250,12 +250,33 @@ async def test_after_a_wait_for_the_log_it_is_decided_anew(world: World) -> None
 @within(run)
 async def test_a_large_request_has_breaks(world: World) -> None:
     keys = [ShareKey(f"g{number}", TOPIC_ID, number % 40) for number in range(400)]
-    pace = Pace(world.env.tasks.turns, world.env.clock.stopwatch_ns)
     commands = [InitializeShareState(key=key, state_epoch=0) for key in keys]
-    answers = await world.coordinator.answer(INITIALIZE_SHARE_GROUP_STATE, commands, pace)
+    asked = asyncio.get_running_loop().create_task(
+        world.coordinator.answer(INITIALIZE_SHARE_GROUP_STATE, commands)
+    )
+    await asyncio.sleep(0)
+    assert 0 < len(world.log.batches) < len(keys)
+    answers = await asked
     assert [answer.key for answer in answers] == keys
     assert not any(answer.error for answer in answers)
-    assert pace.has_rested
+
+
+@within(run)
+async def test_who_comes_between_the_slices_of_a_long_state_stays_in_it(world: World) -> None:
+    await world.initialize()
+    batches = tuple(StateBatch(at, at, 0, 1 + at % 2) for at in range(20_000))
+    long = WriteShareState(key=KEY, state_epoch=0, leader_epoch=0, start_offset=0, batches=batches)
+    asked = asyncio.get_running_loop().create_task(
+        world.coordinator.answer(WRITE_SHARE_GROUP_STATE, [long])
+    )
+    await asyncio.sleep(0)
+    assert not asked.done()
+    short = msgspec.structs.replace(long, batches=(StateBatch(20_000, 20_000, 2, 1),))
+    assert not (await world.ask(WRITE_SHARE_GROUP_STATE, short)).error
+    (answer,) = await asked
+    assert not answer.error
+    state = await world.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=0))
+    assert state.batches == (*batches, *short.batches)
 
 
 @within(run)
