@@ -106,7 +106,7 @@ class ShareFetching:
         self.draw = draw
         self.sessions: Final = ShareSessions()
         self._closed: deque[Hashable] = deque()
-        """Closed connections. The first is the one whose member is leaving."""
+        """Closed connections; the member of the first one is leaving."""
 
     def isolation_of(self, group_id: str) -> IsolationLevel:
         return share_isolation(self.replicas.image.group_configs.get(group_id))

@@ -310,8 +310,10 @@ async def _held_back(
     try:
         if not await reads_committed(admin, group_id):
             return positions
-    except ClientError:  # configs need a right of their own, and positions are still to be shown
-        return positions
+    except ClientError as error:
+        if error.error is not ErrorCode.group_authorization_failed:
+            raise
+        return positions  # configs need a right of their own, and positions are still to be shown
     wanted = dict.fromkeys((one.partition for one in positions), LATEST)
     stable = await admin.list_offsets(wanted, isolation=IsolationLevel.READ_COMMITTED)
     ends = await admin.list_offsets(wanted)

@@ -82,11 +82,13 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
     }
 
 
-def test_positions_are_shown_where_configs_may_not_be_described(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def positions_where_configs_fail(
+    monkeypatch: pytest.MonkeyPatch, error: ErrorCode
+) -> tuple[groups.GroupPosition, ...]:
+    """Positions of a share group whose configs are answered with an error."""
+
     async def refuse(*_: object) -> dict[str, str]:
-        raise ClientError("GROUP_AUTHORIZATION_FAILED")
+        raise ClientError(error.name, error=error)
 
     async def story(world: VirtualCluster) -> tuple[groups.GroupPosition, ...]:
         async with world.client() as client, Producer(client) as producer:
@@ -98,8 +100,19 @@ def test_positions_are_shown_where_configs_may_not_be_described(
                 await member.close()
             return found.positions
 
-    (position,) = run_cluster(story, topics=(("orders", 1),))
+    return run_cluster(story, topics=(("orders", 1),))
+
+
+def test_positions_are_shown_where_configs_may_not_be_described(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (position,) = positions_where_configs_fail(monkeypatch, ErrorCode.group_authorization_failed)
     assert (position.partition, position.waits_at) == (WHERE, None)
+
+
+def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ClientError, match="request_timed_out"):
+        positions_where_configs_fail(monkeypatch, ErrorCode.request_timed_out)
 
 
 def test_no_more_than_ten_are_named() -> None:
