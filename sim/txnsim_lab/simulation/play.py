@@ -67,6 +67,8 @@ HEALING_MS: Final = 60_000
 SETTLING_MS: Final = 30_000
 """Pause before time jumps: replicas catch up, and delayed work is retried."""
 DRAINING_POLLS_MAX: Final = 500
+EMPTY_POLLS: Final = 3
+"""So many in a row end the draining of a share group."""
 BEGINNING: Final = 0
 """The unit of what somebody needs before anything else."""
 ATTEMPTS: Final = 10
@@ -479,20 +481,25 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
 
 
 async def _drain_share_groups(built: Stage, plan: Plan) -> None:
-    """One member of each share group polls and accepts until a poll is empty."""
+    """One member of each share group polls and accepts until polls are empty. The first one may be:
+    it loads the share partition, or finds that its log begins later.
+    """
     first: dict[str, str] = {}
     for track in plan.tracks:
         if track.actor is not None and track.actor["plays"] == "share-member":
             first.setdefault(track.actor["group"], track.name)
     for who in first.values():
         await _called(built, who, "subscribe", topics=[*plan.world.topics])
+        empty = 0
         for _ in range(DRAINING_POLLS_MAX):
             before = len(built.recorder.history)
             await _called(built, who, "poll")
             seen = (built.recorder.history[at] for at in range(before, len(built.recorder.history)))
-            if not any(isinstance(one, ShareFetched) and one.records for one in seen):
+            if any(isinstance(one, ShareFetched) and one.records for one in seen):
+                empty = 0
+                await _called(built, who, "acknowledge")
+            elif (empty := empty + 1) == EMPTY_POLLS:
                 break
-            await _called(built, who, "acknowledge")
 
 
 async def _called(built: Stage, who: str, do: str, **fields: object) -> None:
