@@ -754,14 +754,15 @@ def conformance_doc() -> str:
 def public_api_page() -> str:
     """What other code may import."""
     return _page(
-        "the `__all__` of the modules",
+        "the `__all__` of the modules or the pages that import",
         "What is public",
         public_api.INTRODUCTION,
         *(
             f"## {module}\n\n{_table(public_api.HEAD, public_api.rows(module))}"
-            for module in public_api.MODULES
+            for module in public_api.sections()
         ),
-        "## Besides Python",
+        public_api.SHOWN,
+        _table(public_api.HEAD, public_api.shown_rows()),
         public_api.NOT_PYTHON,
     )
 

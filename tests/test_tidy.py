@@ -18,6 +18,7 @@ from typing import Final
 
 import pytest
 
+from tests.support import public_api
 from tests.support.docstrings import docstrings
 from txnsim.config._kafka_names import known
 from txnsim.extensions import EXTENSIONS
@@ -120,15 +121,6 @@ FOR_OTHERS: Final = {
     "txnsim.testing.testcontainers": "what tests that start the image import",
 }
 """Modules that the product offers and does not import itself."""
-
-PROMISED: Final = (
-    *("txnsim_lab.check.history", "txnsim_lab.check.judge", "txnsim_lab.check.observations"),
-    "txnsim_spark.traces.tables",
-    *("txnsim_spark.streaming.stream", "txnsim_spark.streaming.lag_source"),
-    "txnsim_lab.simulation.guests",
-    "txnsim_spark.forensics.find_hanging",
-)
-"""Modules that pages show imports of."""
 
 # Written in halves, because this file is read by the test that looks for them.
 BANNED: Final = {
@@ -796,7 +788,8 @@ def is_private(module: str) -> bool:
 def doors() -> frozenset[str]:
     """Modules of ours that another package imports, or that somebody outside does by name."""
     names = _module_names()
-    found = {*entry_points(), *PROMISED, *(one for one in FOR_OTHERS if not is_private(one))}
+    found = {*entry_points(), *public_api.sections(), *public_api.shown_modules()}
+    found |= {one for one in FOR_OTHERS if not is_private(one)}
     for name in python_files("sim"):
         own = package_of(module_of(name))
         found |= {one for one in _imports(name) if one in names and package_of(one) != own}

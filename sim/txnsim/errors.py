@@ -26,7 +26,8 @@ stop the run. The world's failures are exceptions, translated once at the edge::
     ├── ClientError                our own wire client could not do what it was asked
     └── MissingExtraError          an optional dependency is not installed
 
-``ErrorCode`` is kio's enumeration, re-exported so that the cores need not know kio.
+``ErrorCode`` is kio's enumeration, re-exported so that the cores need not know kio. The names below
+are public.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""What is public of the Python packages, from their ``__all__``: docs/public-api.md."""
+"""What is public of the Python packages: docs/public-api.md.
+
+A module is public with its ``__all__`` where its docstring says "the names below are public"; else
+by the names that a page shows. Both are doors (``test_tidy.doors``).
+"""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
-MODULES: Final = (
-    "txnsim.testing",
-    "txnsim.client",
-    "txnsim.client.errors",
-    "txnsim_spark",
-    "txnsim.config",
-    "txnsim.errors",
-)
-"""Modules whose names others may import, in the order of the page."""
+ROOT: Final = Path(__file__).parents[2]
 
 INTRODUCTION: Final = """\
 What other code may import, and what else keeps its form. All other modules and names may change in
@@ -28,12 +28,22 @@ files with Spark. `txnsim` works without the others; what it borrows of them say
 missing. Once all of it was `txnsim`: `txnsim.pipeline` (now `txnsim_spark`) and `txnsim.scenario`,
 `.check`, `.simulation`, `.proxy` (now of `txnsim_lab`) still import, as the same modules."""
 
-OF_OTHERS: Final = {"ErrorCode": "Kafka's error codes by name (kio's enumeration)"}
+OF_OTHERS: Final = {
+    "BrokerId": "The id of a broker: an `int` with a type of its own",
+    "ErrorCode": "Kafka's error codes by name (kio's enumeration)",
+}
 """Names whose docstrings are not ours."""
 
 HEAD: Final = ("Name", "What it is")
 
+SHOWN: Final = """\
+## What pages import
+
+Pages of the documentation name these, in an example or a sentence."""
+
 NOT_PYTHON: Final = """\
+## Besides Python
+
 - the Kafka protocol that brokers speak: [apis.md](apis.md); differences from Apache Kafka are in
   [DEVIATIONS.md](../DEVIATIONS.md)
 - commands, options, exit statuses and `--json`: [cli.md](cli.md)
@@ -47,6 +57,70 @@ NOT_PYTHON: Final = """\
 - names and labels of metrics: [metrics.md](metrics.md)"""
 
 
+def sections() -> Iterator[str]:
+    """The modules that say that they are public."""
+    for path in sorted((ROOT / "sim").rglob("*.py")):
+        docstring = path.read_text("utf-8").partition('"""\n\n')[0]
+        if "names below are public" in " ".join(docstring.split()):
+            yield _module_of(path)
+
+
+@cache
+def shown() -> frozenset[tuple[str, str]]:
+    """(module, name) of what pages import, or name with its module; the name may be empty."""
+    modules = {_module_of(path) for path in (ROOT / "sim").rglob("*.py")}
+    found: set[tuple[str, str]] = set()
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        if "contributing" in page.parts or page.name == "public-api.md":
+            continue
+        text = page.read_text("utf-8")
+        for module, names in re.findall(r"^from (txnsim[\w.]*) import ([\w, ]+)$", text, re.M):
+            found |= {(module, name) for name in names.split(", ")}
+        for dotted in re.findall(r"`(txnsim\w*(?:\.\w+)+)`", text):
+            module, _, name = dotted.rpartition(".")
+            found |= {(module, name)} if module in modules else set()
+    return frozenset(
+        (f"{module}.{name}", "") if f"{module}.{name}" in modules else (module, name)
+        for module, name in found
+    )
+
+
+def shown_modules() -> frozenset[str]:
+    """Modules that pages show."""
+    return frozenset(module for module, _ in shown())
+
+
+def shown_rows() -> Iterator[tuple[str, str]]:
+    """What pages show of modules that do not say that they are public."""
+    listed = {(module, name) for module in sections() for name in import_module(module).__all__}
+    for module, name in sorted(shown() - listed):
+        what = OF_OTHERS.get(name) or _sentence(_docstring(module, name))
+        yield f"`{module}.{name}`".replace(".`", "`"), what
+
+
+def _docstring(module: str, name: str) -> str:
+    """Read, not imported: one module wants a library that not everybody has."""
+    path = ROOT / "sim" / module.replace(".", "/")
+    path = path.with_suffix(".py") if not path.is_dir() else path / "__init__.py"
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in (tree, *tree.body) if name else (tree,):
+        match node:
+            case ast.ImportFrom(module=str(origin), names=names):
+                if name in {alias.name for alias in names}:
+                    return _docstring(origin, name)
+            case ast.Module() | ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                if getattr(node, "name", "") == name:
+                    return ast.get_docstring(node) or ""
+            case _:
+                pass
+    return ""
+
+
+def _module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT / "sim").with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
 def rows(module: str) -> Iterator[tuple[str, str]]:
     """Each public name of a module, and the first sentence of its docstring."""
     found = import_module(module)
@@ -56,5 +130,9 @@ def rows(module: str) -> Iterator[tuple[str, str]]:
 
 def first_sentence(value: object) -> str:
     """What an object says of itself, up to the first full stop."""
-    paragraph = (inspect.getdoc(value) or "").partition("\n\n")[0]
-    return " ".join(paragraph.split()).partition(". ")[0].rstrip(".").replace("``", "`")
+    return _sentence(inspect.getdoc(value) or "")
+
+
+def _sentence(docstring: str) -> str:
+    text = " ".join(docstring.partition("\n\n")[0].split())
+    return text.partition(". ")[0].rstrip(".").replace("``", "`")

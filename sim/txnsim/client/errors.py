@@ -14,6 +14,8 @@
         └── AuthenticationError   the broker does not know us, or we don't trust it
 
 ``error`` carries the broker's ``ErrorCode`` where there is one. Kafka's counterpart is KIP-1050.
+
+The names below are public.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ An unknown or wrong setting is an error that names file, line and field. A setti
 broker knows, but that has no use here, is accepted with a warning: a simulator that drops settings
 in silence would hide mistakes.
 
-Kafka's counterpart: KafkaConfig and its ConfigDef.
+Kafka's counterpart: KafkaConfig and its ConfigDef. The names below are public.
 """
 
 from __future__ import annotations

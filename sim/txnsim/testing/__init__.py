@@ -12,8 +12,9 @@
   the same tests.
 - ``container``: what the container image runs; ``testcontainers`` starts it.
 
-The names below are imported when they are first used: pytest loads the plugin in every run where
-txnsim is installed, and most tests don't want a cluster. ``run_scenario`` comes with the lab.
+The names below are public; they are imported when they are first used: pytest loads the plugin in
+every run where txnsim is installed, and most tests don't want a cluster. ``run_scenario`` comes
+with the lab.
 """
 
 from __future__ import annotations
