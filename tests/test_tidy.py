@@ -491,6 +491,19 @@ def _unit_test_of(name: str) -> str:
     return path.with_name(f"test_{path.name}").as_posix()
 
 
+def test_tests_of_the_broker_need_no_tests_of_others() -> None:
+    """They run with the broker's package, their own folder and what supports all."""
+    own = ("tests.broker", "tests.support", "tests.image", "tests.test_tidy")
+    wrong = [
+        f"{name}: {module}"
+        for name in python_files("tests")
+        if name.startswith("tests/broker/")
+        for module in _imported_modules(name)
+        if module.startswith("tests.") and not module.startswith(own)
+    ]
+    assert_none(wrong, "move it to tests/support")
+
+
 def test_no_exception_outlives_its_file() -> None:
     files = tracked()
     gone = [

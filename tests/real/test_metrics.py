@@ -20,8 +20,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.real.conftest import SETTINGS
-from tests.real.hang import make_hanging, produce_without_adding
 from tests.support.apache_kafka import POM, ApacheKafka, ApacheKafkaError, tool
+from tests.support.hang import make_hanging, produce_without_adding
 from tests.support.lived import Lived
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.real.conftest import LASTING_MS, Target
-from tests.real.hang import make_hanging
 from tests.real.test_txns_tool import jvms, kafkas, ours
 from tests.support.clusters import until_state
+from tests.support.hang import make_hanging
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.inspection.repair import Outcome, repair

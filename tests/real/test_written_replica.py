@@ -17,8 +17,8 @@ import msgspec
 import pytest
 
 from tests.real.conftest import SETTINGS
-from tests.real.hang import PATIENCE_MS, make_hanging
 from tests.support.apache_kafka import ApacheKafka, run_kafka_tool
+from tests.support.hang import PATIENCE_MS, make_hanging
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 from txnsim.client import requests

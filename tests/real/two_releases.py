@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.real.hang import produce_without_adding
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.hang import produce_without_adding
 from tests.support.zookeeper_kafka import ZookeeperKafka
 from txnsim.client import requests
 from txnsim.client.admin import TOPIC_RESOURCE, Admin

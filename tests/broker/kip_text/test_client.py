@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from tests.broker.kip_text.rows import shows
-from tests.real.hang import make_hanging
+from tests.support.hang import make_hanging
 from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
 from txnsim.cli.main import main
 from txnsim.client.admin import Admin

@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 import pytest
 
-from tests.real.hang import produce_without_adding
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.hang import produce_without_adding
 from tests.support.log_dirs import write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from txnsim.client.admin import Admin

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import InputPartition
 
-from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.hang import make_hanging
 from tests.support.local_folder import LocalFolder
 from tests.support.within import within
 from txnsim.client.admin import Admin

@@ -13,9 +13,9 @@ import pytest
 
 import txnsim.cli._txns.audit as audit_module
 from tests.broker.client.inspection.test_repair import SOLO, abandoned
-from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
 from tests.support.full_disk import little_room
+from tests.support.hang import make_hanging
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli._txns.aborting import Guarded
 from txnsim.cli._txns.audit import Audit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.hang import make_hanging
 from tests.support.waiting import leaderless
 from txnsim.cli._txns.operator import HANGS, INCOMPLETE, FindAll, Why
 from txnsim.cli._txns.searching import Found, Scope

@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 import pytest
 
-from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from tests.support.hang import make_hanging
 from tests.support.waiting import leaderless
 from tests.support.within import within
 from txnsim.client.admin import Admin

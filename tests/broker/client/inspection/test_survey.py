@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.client.fake_broker import Asked
-from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.hang import make_hanging
 from tests.support.testing_plays import HANGING, aborted, client, committed
 from tests.support.within import within
 from txnsim.client.admin import Admin
