@@ -144,6 +144,7 @@ PLAYS: Final[dict[str, tuple[str, Play]]] = {
             "kafka-coordinator-above-high-watermark",
             "kafka-elr-without-leader",
             "kafka-fence-forgotten",
+            "kafka-share-group-gap",
             "kafka-share-group-stuck",
             "kafka-share-state-made-twice",
             "kafka-streams-refused-member",

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from txnsim.errors import Rejection
 from txnsim.interbroker.share_state import ShareKey, ShareState, StateBatch
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.share.commands import (
     AbortedRange,
     AcknowledgementBatch,
@@ -40,17 +41,19 @@ def read(text: str) -> tuple[ReadBatch, ...]:
     return tuple(ReadBatch(base_offset=first, last_offset=last) for first, last in found)
 
 
-def new_partition() -> SharePartition:
-    return SharePartition(KEY, "orders", 3)
+def new_partition(rules: Rules = LATEST) -> SharePartition:
+    return SharePartition(KEY, "orders", 3, rules=rules)
 
 
-def loaded(*state: str, start: int = 0, settings: ShareSettings = SETTINGS) -> SharePartition:
+def loaded(
+    *state: str, start: int = 0, settings: ShareSettings = SETTINGS, rules: Rules = LATEST
+) -> SharePartition:
     """With the persisted batches ``first-last state count``."""
     batches = []
     for one in state:
         where, delivery_state, count = one.split()
         batches.append(StateBatch(*bounds(where), int(delivery_state), int(count)))
-    partition = new_partition()
+    partition = new_partition(rules)
     partition.start_loading()
     answer = ShareState(key=KEY, state_epoch=7, start_offset=start, batches=tuple(batches))
     assert not isinstance(partition.load(answer, -1, settings), Rejection)

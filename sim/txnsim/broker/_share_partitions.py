@@ -32,6 +32,7 @@ from txnsim.metadata.group_configs import RESET_EARLIEST, RESET_LATEST, share_re
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
 from txnsim.node.crossings import Crossings, error_in
 from txnsim.node.purgatory import Purgatory
+from txnsim.releases.rules import Rules
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.tasks import Pending, settled
@@ -118,10 +119,10 @@ class SharePartitions:
         crossings: Crossings,
         tracer: Tracer,
         node: str,
-        joins_states: bool,
+        rules: Rules,
     ) -> None:
         self._tracer = tracer
-        self._joins_states = joins_states
+        self._rules = rules
         self._node = node
         self._clock = clock
         self._tasks = tasks
@@ -187,7 +188,7 @@ class SharePartitions:
                 place.topic,
                 log.leader_epoch,
                 added=meter.batch_records.observe,
-                joins_states=self._joins_states,
+                rules=self._rules,
             )
             led = LedShare(core, place, meter, self._clock.elapsed_ms())
             self._led[key] = led

@@ -500,7 +500,7 @@ class Broker:
                 crossings=self.crossings,
                 tracer=environment.tracer,
                 node=self.node,
-                joins_states=self.release.rules.share_states_are_swept,
+                rules=self.release.rules,
             ),
             draw=environment.rng.stream(f"share-fetch.b{self.broker_id}").randrange,
         )

@@ -685,6 +685,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         after="a share coordinator tells FENCED_STATE_EPOCH in words of its own",
         before="in those of the error",
     )
+    share_gaps_begin_with_the_log: bool = _switch(
+        "none: no ticket is known to us",
+        after="where the log begins later than a gap in the stored state of a share partition, the "
+        "gap begins there, too",
+        before="the leader reads below the log's start for ever, and the group gets nothing",
+    )
     share_states_are_made_once: bool = _switch(
         "none: no ticket is known to us",
         after="an InitializeShareGroupState that comes again leaves the state as it is",

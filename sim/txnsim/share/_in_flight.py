@@ -229,11 +229,14 @@ class InFlight:
                 is_any = True
         return is_any
 
-    def move_log_start(self, offset: int) -> None:
+    def move_log_start(self, offset: int, *, moves_gap: bool) -> None:
         """The log begins at ``offset`` now. What is acquired below stays so until it is given back.
+        A gap below stays, too, unless it moves: then no read gets behind it any more.
 
         Counterpart: SharePartition.updateCacheAndOffsets.
         """
+        if moves_gap and self.gap is not None and self.gap.start_offset < offset:
+            self.move_gap(offset)
         if offset <= self.start_offset:
             return
         if not self._batches:

@@ -24,6 +24,7 @@ from txnsim.interbroker.share_state import (
     StateBatch,
     WriteShareState,
 )
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.share._acknowledgement import Acknowledgement, Moved
 from txnsim.share._acquisition import acquire
 from txnsim.share._in_flight import Gap, InFlight
@@ -101,9 +102,9 @@ class SharePartition:
     __slots__ = (
         "_dead_letters",
         "_fetch_lock",
-        "_joins_states",
         "_next_token",
         "_records",
+        "_rules",
         "_writes",
         "key",
         "leader_epoch",
@@ -119,7 +120,7 @@ class SharePartition:
         leader_epoch: int,
         added: Callable[[int], object] = abs,
         *,
-        joins_states: bool = True,
+        rules: Rules = LATEST,
     ) -> None:
         """It is not loaded yet.
 
@@ -128,8 +129,8 @@ class SharePartition:
             topic: Its name.
             leader_epoch: That of the leader that has it.
             added: Is told the size of each new batch in flight, for metrics.
-            joins_states: Records in the same state are one in a write. Brokers write each by itself
-                once its batch goes by offset; that shows where a coordinator combines in pairs.
+            rules: Of the release. Where a coordinator combines states in pairs, a leader that
+                writes each record by itself once its batch goes by offset is told apart.
         """
         self.key = key
         self.name = f"{key.group_id}-{key.topic_id}:{topic}-{key.partition}"
@@ -137,7 +138,7 @@ class SharePartition:
         self.state_epoch = 0
         self.phase = Phase.EMPTY
         self._records = InFlight(added)
-        self._joins_states = joins_states
+        self._rules = rules
         self._fetch_lock: object | None = None
         self._next_token = 0
         self._writes: dict[int, _OpenWrite] = {}
@@ -273,7 +274,7 @@ class SharePartition:
 
     def move_log_start(self, offset: int) -> None:
         """A read was out of range: the log begins at this offset."""
-        self._records.move_log_start(offset)
+        self._records.move_log_start(offset, moves_gap=self._rules.share_gaps_begin_with_the_log)
 
     # What moves records
 
@@ -420,7 +421,7 @@ class SharePartition:
             leader_epoch=self.leader_epoch,
             start_offset=self._records.start_offset,
             delivery_complete_count=self._records.delivery_complete_count,
-            batches=batches if self._joins_states else tuple(self._each(batches)),
+            batches=batches if self._rules.share_states_are_swept else tuple(self._each(batches)),
         )
         return Write(token=token, state=state)
 

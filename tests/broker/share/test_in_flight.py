@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.support.share_partitions import (
@@ -16,6 +17,7 @@ from tests.support.share_partitions import (
     shown,
 )
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST, Rules
 from txnsim.share._in_flight import InFlight
 from txnsim.share.commands import ShareSettings
 
@@ -105,6 +107,18 @@ def test_a_log_start_that_is_not_new() -> None:
     assert offsets(partition) == (5, 5, 5, 0)
     partition.move_log_start(9)
     assert offsets(partition) == (9, 9, 9, 0)
+
+
+@pytest.mark.parametrize(
+    ("rules", "offset"),
+    [(LATEST, 0), (msgspec.structs.replace(LATEST, share_gaps_begin_with_the_log=True), 10)],
+)
+def test_only_with_a_switch_a_gap_begins_with_the_log(rules: Rules, offset: int) -> None:
+    partition = loaded("5-9 2 1", rules=rules)
+    assert partition.next_fetch_offset() == 0
+    partition.move_log_start(7)
+    assert partition.next_fetch_offset() == offset
+    assert offsets(partition)[:2] == (7, 9)
 
 
 def test_a_log_start_amid_available_and_acquired_and_complete_records() -> None:

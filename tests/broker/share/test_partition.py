@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.support.share_partitions import (
@@ -19,8 +20,9 @@ from tests.support.share_partitions import (
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ReadShareState, ShareState, StateBatch
+from txnsim.releases.rules import LATEST
 from txnsim.share.commands import Concluded, DeadLetter, DeadLetterReason, ShareSettings
-from txnsim.share.partition import FENCING, Phase, SharePartition, member_error
+from txnsim.share.partition import FENCING, Phase, member_error
 
 NAME = "group-topic-id:orders-0"
 UNKNOWN = ErrorCode.unknown_server_error
@@ -342,10 +344,7 @@ def test_dead_letters_go_on_after_a_load() -> None:
 def test_up_to_4_3_records_of_a_batch_by_offset_are_written_one_by_one(
     last: list[str], *, joins: bool
 ) -> None:
-    partition = SharePartition(KEY, "orders", 3, joins_states=joins)
-    partition.start_loading()
-    read = ShareState(key=KEY, state_epoch=7, start_offset=0)
-    assert not isinstance(partition.load(read, -1, SETTINGS), Rejection)
+    partition = loaded(rules=msgspec.structs.replace(LATEST, share_states_are_swept=joins))
     member = Member(partition)
     assert member.takes("0-3") == "0-3:1"
     assert member.takes("4-9") == "4-9:1"
