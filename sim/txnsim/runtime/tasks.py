@@ -144,7 +144,7 @@ FAILURES_KEPT_MAX: Final = 16
 DUE_PER_TURN_MAX: Final = 10_000
 """Callbacks of ``soon`` in one turn of the loop; more than that, and sockets get their turn first.
 """
-DUE_UNTIMED: Final = 8
+DUE_UNTIMED: Final = 2
 """So many of them are run between two looks at the clock."""
 
 _GONE: Final = object()
