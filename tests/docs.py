@@ -61,7 +61,7 @@ from txnsim_spark.forensics.timeline import Timeline
 from txnsim_spark.questions.application import Application
 from txnsim_spark.questions.growth import Growth
 from txnsim_spark.questions.lost import Losses
-from txnsim_spark.questions.waiting_groups import Waiting
+from txnsim_spark.questions.waiting_groups import WaitingGroups
 from txnsim_spark.schemas import TABLES as LOG_TABLES
 from txnsim_spark.soundness.violations import MEANINGS as SOUNDNESS
 from txnsim_spark.soundness.violations import TOLD_BY, Violation
@@ -420,7 +420,7 @@ def logs_reference_page() -> str:
     """What the commands on log directories print."""
     shown: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
         ("find-hanging", "One object; [as a JSON Schema](find-hanging.schema.json), too.", Report),
-        ("waiting", "One object.", Waiting),
+        ("waiting", "One object.", WaitingGroups),
         ("who", "One object.", Application),
         ("lost", "One object.", Losses),
         ("growth", "One object.", Growth),

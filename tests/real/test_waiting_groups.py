@@ -14,8 +14,8 @@ import pytest
 
 from tests.spark.pipeline.corpus.actors import Actor, Notebook
 from tests.spark.pipeline.corpus.asked import committed_offsets
+from tests.spark.pipeline.corpus.raw_brokers import GROUP, RawBrokers
 from tests.spark.pipeline.corpus.stories import active_producers, commit_offset
-from tests.spark.pipeline.corpus.talk import GROUP, Talk
 from tests.spark.pipeline.corpus.truth import Place, SentBatch
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.no_spark import no_session
@@ -75,13 +75,13 @@ class Played(NamedTuple):
 def played() -> Played:
     kafka = ApacheKafka(transaction_version=2)
     with kafka:
-        with Talk({1: kafka.bootstrap}) as talk:
+        with RawBrokers({1: kafka.bootstrap}) as raw:
             living: dict[str, set[Waits]] = {}
             begun_ms: dict[str, int] = {}
             told_lost: dict[str, list[Lost]] = {}
             for seed in SEEDS:
                 name = f"case-{seed}"
-                living[name], begun_ms[name], told_lost[name] = _play(talk, seed)
+                living[name], begun_ms[name], told_lost[name] = _play(raw, seed)
         kafka.stop_one(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
         found = waiting(search, new_session=no_session, progress=lambda _: None)
@@ -117,14 +117,14 @@ def played() -> Played:
     return Played(living, offline, begun_ms, since, told_lost, found_lost)
 
 
-def _play(talk: Talk, seed: int) -> tuple[set[Waits], int, list[Lost]]:
+def _play(raw: RawBrokers, seed: int) -> tuple[set[Waits], int, list[Lost]]:
     """One case: who waits by the living broker, when the first open transaction was begun, and what
     is lost.
     """
     chance = SeededRng(seed).stream("waiting")
     place = Place(f"case-{seed}", 0)
-    talk.create_topic(place.topic, partitions=[(1,)])
-    book = Notebook(talk, level=2)
+    raw.create_topic(place.topic, partitions=[(1,)])
+    book = Notebook(raw, level=2)
     ended = Actor(book, f"ended-{seed}", timeout_ms=LONG_MS)
     opened: list[Actor] = []
     told: list[Lost] = []
@@ -143,17 +143,17 @@ def _play(talk: Talk, seed: int) -> tuple[set[Waits], int, list[Lost]]:
                 opened[-1].send(place, "open")
             case _:
                 opened[-1].send(place, "still open")
-    end = talk.offset(place, -1)
+    end = raw.offset(place, -1)
     groups = [f"group-{seed}-{number}" for number in range(3)]
     for group in groups:
-        _commit(talk, group, place, chance.randrange(end + 1))
-    commit_offset(talk, ended, groups[0], place, chance.randrange(end + 1))
+        _commit(raw, group, place, chance.randrange(end + 1))
+    commit_offset(raw, ended, groups[0], place, chance.randrange(end + 1))
     ended.finish(committed=True)
     pending = Actor(book, f"pending-{seed}", timeout_ms=LONG_MS)
-    commit_offset(talk, pending, groups[1], place, chance.randrange(end + 1))
+    commit_offset(raw, pending, groups[1], place, chance.randrange(end + 1))
     begun_ms = opened[0].touched[place][0].records[0].timestamp_ms if opened else -1
     told += [_lost(one.transactional_id, "open", one.touched[place]) for one in opened]
-    return set(_waits(talk, place, groups)), begun_ms, told
+    return set(_waits(raw, place, groups)), begun_ms, told
 
 
 def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> Lost:
@@ -169,14 +169,14 @@ def _lost(transactional_id: str, outcome: str, batches: Sequence[SentBatch]) -> 
     )
 
 
-def _commit(talk: Talk, group: str, place: Place, offset: int) -> None:
+def _commit(raw: RawBrokers, group: str, place: Place, offset: int) -> None:
     row = {
         "partition_index": place.partition,
         "committed_offset": offset,
         "committed_leader_epoch": -1,
         "committed_metadata": "",
     }
-    answer = talk.coordinated(
+    answer = raw.coordinated(
         "OffsetCommit",
         8,
         group,
@@ -189,16 +189,16 @@ def _commit(talk: Talk, group: str, place: Place, offset: int) -> None:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.none, answer
 
 
-def _waits(talk: Talk, place: Place, groups: list[str]) -> Iterator[Waits]:
+def _waits(raw: RawBrokers, place: Place, groups: list[str]) -> Iterator[Waits]:
     """ListOffsets, OffsetFetch, DescribeProducers."""
-    watermark, stable = talk.offset(place, -1), talk.offset(place, -1, committed=True)
+    watermark, stable = raw.offset(place, -1), raw.offset(place, -1, committed=True)
     blocking = [
         row
-        for row in active_producers(talk, place)
+        for row in active_producers(raw, place)
         if row.current_txn_start_offset == stable and stable < watermark
     ]
     for group in groups:
-        (position,) = committed_offsets(talk, group, [place])
+        (position,) = committed_offsets(raw, group, [place])
         for row in blocking:
             if position.offset < watermark:
                 yield Waits(

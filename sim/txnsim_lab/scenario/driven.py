@@ -48,7 +48,7 @@ POSTED: Final = "posted.yaml"
 """What messages call a scenario without a file."""
 
 
-class Talk(Protocol):
+class DriverChannel(Protocol):
     """The channel to the driver of the run."""
 
     def send(self, message: bytes) -> None: ...
@@ -79,7 +79,7 @@ class Kept(Protocol):
 class Driver:
     """The pace of a driven run."""
 
-    def __init__(self, channel: Talk, order: Order, checkpoints: Kept) -> None:
+    def __init__(self, channel: DriverChannel, order: Order, checkpoints: Kept) -> None:
         self._channel = channel
         self._given = GivenInputs(order.inputs)
         self._left: int | None = 0 if order.paused else None
@@ -183,7 +183,7 @@ def make(channel: Channel) -> None:
     run_driven(channel, Checkpoints())
 
 
-def run_driven(channel: Talk, checkpoints: Kept) -> None:
+def run_driven(channel: DriverChannel, checkpoints: Kept) -> None:
     """Make one run, to the orders of the other end; its end is not the end of the orders."""
     order = to_order(channel.hear())
     driver = Driver(channel, order, checkpoints)

@@ -47,7 +47,7 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds from ``since_ms`` to ``as_of_ms``."""
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingGroups(msgspec.Struct, frozen=True, kw_only=True):
     """All that wait."""
 
     as_of_ms: int
@@ -59,7 +59,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def waiting(search: Search, *, new_session: NewSession, progress: Progress) -> Waiting:
+def waiting(search: Search, *, new_session: NewSession, progress: Progress) -> WaitingGroups:
     """Look who waits."""
     report = find_hanging(search, new_session=new_session, progress=progress)
     problems: dict[str, None] = {}
@@ -68,7 +68,7 @@ def waiting(search: Search, *, new_session: NewSession, progress: Progress) -> W
     return waiting_by(report, positions, problems)
 
 
-def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = ()) -> Waiting:
+def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = ()) -> WaitingGroups:
     """Who waits, by what was read.
 
     Args:
@@ -110,7 +110,7 @@ def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = (
             )
         )
     read = {(one.topic, one.partition) for one in waiters}
-    return Waiting(
+    return WaitingGroups(
         as_of_ms=report.as_of_ms,
         waiters=tuple(sorted(waiters, key=lambda one: (one.group, one.topic, one.partition))),
         unread=tuple(

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from tests.spark.pipeline.corpus.actors import Actor, Notebook
 from tests.spark.pipeline.corpus.brokers import JVM, copy_tree
+from tests.spark.pipeline.corpus.raw_brokers import GROUP, RawBrokers, wait_for
 from tests.spark.pipeline.corpus.stories import VERIFICATION
-from tests.spark.pipeline.corpus.talk import GROUP, Talk, wait_for
 from tests.spark.pipeline.corpus.truth import Place
 from tests.spark.pipeline.told_page import Desk, hand_over
 from tests.support.apache_kafka import ApacheKafka
@@ -62,12 +62,12 @@ class Story:
     def happen(self) -> None:
         """``billing`` gives up a payment run; one of its batches arrives afterwards."""
         addresses = dict(zip(BROKERS, self._kafka.bootstrap.split(","), strict=True))
-        with Talk(addresses) as talk:
+        with RawBrokers(addresses) as raw:
             for topic in (ORDERS.topic, PAYMENTS.topic):
-                talk.create_topic(topic, partitions=[BROKERS])
+                raw.create_topic(topic, partitions=[BROKERS])
             # As on a cluster whose operator has switched it off, or before Apache Kafka 3.6.
-            talk.configure(4, "", {VERIFICATION: "false"})
-            book = Notebook(talk, level=2)
+            raw.configure(4, "", {VERIFICATION: "false"})
+            book = Notebook(raw, level=2)
             checkout = Actor(book, "checkout")
             billing = Actor(book, CULPRIT)
             for number in range(4):
@@ -76,11 +76,11 @@ class Story:
             billing.send(PAYMENTS, "invoice 17", key="customer-1")
             billing.send(ORDERS, "order 1 is invoiced", key="customer-1")
             billing.finish(committed=False)
-            _stand(talk, talk.offset(ORDERS, -1))
+            _stand(raw, raw.offset(ORDERS, -1))
             late = book.told("order 2 is invoiced", "order 3 is invoiced", key="customer-2")
             wait_for(
-                lambda: talk.offset(ORDERS, -1, committed=True),
-                lambda stable: stable == talk.offset(ORDERS, -1),
+                lambda: raw.offset(ORDERS, -1, committed=True),
+                lambda stable: stable == raw.offset(ORDERS, -1),
                 "the abort to be written",
             )
             sent = billing.send_told(ORDERS, late, unasked=True)
@@ -116,9 +116,9 @@ class Story:
         return {**told, "times": desk.times()}
 
     def _ends(self) -> dict[TopicPartition, int]:
-        with Talk({1: self._first}) as talk:
+        with RawBrokers({1: self._first}) as raw:
             return {
-                TopicPartition(place.topic, place.partition): talk.offset(place, -1)
+                TopicPartition(place.topic, place.partition): raw.offset(place, -1)
                 for place in (ORDERS, PAYMENTS)
             }
 
@@ -161,7 +161,7 @@ class Story:
         )
 
 
-def _stand(talk: Talk, offset: int) -> None:
+def _stand(raw: RawBrokers, offset: int) -> None:
     """The readers have come so far, and commit it."""
     row = {
         "partition_index": ORDERS.partition,
@@ -169,7 +169,7 @@ def _stand(talk: Talk, offset: int) -> None:
         "committed_leader_epoch": -1,
         "committed_metadata": "",
     }
-    answer = talk.coordinated(
+    answer = raw.coordinated(
         "OffsetCommit",
         8,
         READERS,

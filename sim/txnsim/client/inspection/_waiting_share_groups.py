@@ -29,7 +29,7 @@ class WaitingShareGroup(msgspec.Struct, frozen=True, kw_only=True):
     """None where no state was written for the share partition yet."""
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class WaitingShareGroups(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting share groups by name, and errors of those that did not answer."""
 
     groups: tuple[WaitingShareGroup, ...] = ()
@@ -43,14 +43,14 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(told)
 
 
-async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> Waiting:
+async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> WaitingShareGroups:
     """Ask each broker for its share groups, and each group for its start offset and isolation."""
     try:
         listed = await list_groups(admin, types=[SHARE])
     except NotSupportedError:  # a broker that can't list types of groups has no share groups
-        return Waiting()
+        return WaitingShareGroups()
     except ClientError as failure:
-        return Waiting(untold=(str(failure),))
+        return WaitingShareGroups(untold=(str(failure),))
     found, untold = [], []
     for group_id in (one.group_id for one in listed):
         try:
@@ -61,7 +61,7 @@ async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> Waiti
         except ClientError as failure:
             if failure.error != ErrorCode.group_id_not_found:  # else it has gone meanwhile
                 untold.append(str(failure))
-    return Waiting(groups=tuple(found), untold=tuple(untold[:1]))
+    return WaitingShareGroups(groups=tuple(found), untold=tuple(untold[:1]))
 
 
 def _named(groups: Sequence[WaitingShareGroup]) -> str:

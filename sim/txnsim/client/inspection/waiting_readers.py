@@ -17,8 +17,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientTooOldError, NotSupportedError
 from txnsim.client.fetching import fetch
 from txnsim.client.inspection._waiting_share_groups import (
-    Waiting,
     WaitingShareGroup,
+    WaitingShareGroups,
     waiting_share_groups,
 )
 from txnsim.client.inspection.judgement import JudgedTransaction
@@ -90,7 +90,7 @@ async def explain(
         cause = Cause.NOTHING
     else:
         cause = Cause.UNREPLICATED
-    waiting = Waiting()
+    waiting = WaitingShareGroups()
     if cause in _OPEN:
         waiting = await waiting_share_groups(admin, partition)
     done = msgspec.structs.replace(

@@ -25,7 +25,7 @@ class _Return(BaseException):
 
 
 class _Replay:
-    """One run from the beginning: both ends of ``driven.Talk``, and its ``driven.Kept``."""
+    """One run from its start: both ends of ``driven.DriverChannel``, and its ``driven.Kept``."""
 
     def __init__(self, orders: list[bytes]) -> None:
         self._orders = iter(orders)

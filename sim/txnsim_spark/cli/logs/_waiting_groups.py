@@ -12,7 +12,7 @@ from txnsim_spark.cli.logs._searching import add_as_of, answering, find, search_
 from txnsim_spark.cli.logs.spark import add_directories, add_master
 
 if TYPE_CHECKING:
-    from txnsim_spark.questions.waiting_groups import Waiter, Waiting
+    from txnsim_spark.questions.waiting_groups import Waiter, WaitingGroups
 
 DESCRIPTION: Final = (
     "Which consumer groups wait: where each of them stands, how far read_committed consumers still"
@@ -44,19 +44,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON: docs/logs-reference.md")
 
 
-def _status(found: Waiting) -> int:
+def _status(found: WaitingGroups) -> int:
     if found.waiters:
         return HANGS
     return INCOMPLETE if found.problems or not found.offsets_partitions else 0
 
 
-def _read(args: argparse.Namespace) -> Waiting:
+def _read(args: argparse.Namespace) -> WaitingGroups:
     from txnsim_spark.questions.waiting_groups import waiting
 
     return find(args.master, waiting, search_of(args))
 
 
-def _print(found: Waiting) -> None:
+def _print(found: WaitingGroups) -> None:
     TERMINAL.warn(f"{len(found.waiters)} waits; as of {time_text(found.as_of_ms)}.")
     if not found.offsets_partitions:
         TERMINAL.warn(

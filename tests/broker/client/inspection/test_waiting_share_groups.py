@@ -15,8 +15,8 @@ from txnsim.client.errors import ClientError
 from txnsim.client.inspection import groups
 from txnsim.client.inspection._waiting_share_groups import (
     NAMED_MAX,
-    Waiting,
     WaitingShareGroup,
+    WaitingShareGroups,
     waiting_share_groups,
 )
 from txnsim.client.inspection.waiting_readers import Explanation, explain
@@ -117,9 +117,9 @@ def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_no_more_than_ten_are_named() -> None:
     many = [WaitingShareGroup(group_id=f"g{at}", start_offset=None) for at in range(NAMED_MAX + 2)]
-    (sentence,) = Waiting(groups=tuple(many)).sentences()
+    (sentence,) = WaitingShareGroups(groups=tuple(many)).sentences()
     assert sentence.endswith(": g0, g1, g2, g3, g4, g5, g6, g7, g8, g9 and 2 more.")
-    assert Waiting().sentences() == ()
+    assert WaitingShareGroups().sentences() == ()
 
 
 def _listed(error: ErrorCode = ErrorCode.none) -> Any:
@@ -181,4 +181,4 @@ async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none()
         FakeBroker({Api.LIST_GROUPS: _listed()}, ranges={16: (0, 4)}) as broker,
         Cluster(broker.address) as client,
     ):
-        assert await waiting_share_groups(Admin(client), WHERE) == Waiting()
+        assert await waiting_share_groups(Admin(client), WHERE) == WaitingShareGroups()

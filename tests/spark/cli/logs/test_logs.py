@@ -23,7 +23,7 @@ from txnsim_spark.cli.logs import _who as who
 from txnsim_spark.cli.logs._stores import with_local_copies
 from txnsim_spark.cli.logs._waiting_groups import COLUMNS
 from txnsim_spark.cli.logs.spark import add_directories, add_master
-from txnsim_spark.questions.waiting_groups import Waiter, Waiting
+from txnsim_spark.questions.waiting_groups import Waiter, WaitingGroups
 
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
@@ -240,7 +240,7 @@ def test_waiting_groups_json_has_the_documented_fields(
 ) -> None:
     assert main([*words(tmp_path), "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
-    assert tuple(found) == Waiting.__struct_fields__
+    assert tuple(found) == WaitingGroups.__struct_fields__
     assert tuple(found["waiters"][0]) == Waiter.__struct_fields__
     documented = Path("docs/logs-reference.md").read_text()
     assert all(f"`{name}`" in documented for name in (*found, *found["waiters"][0]))

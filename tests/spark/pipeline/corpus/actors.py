@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tests.spark.pipeline.corpus.talk import TRANSACTION, Talk, now_ms, wait_for
+from tests.spark.pipeline.corpus.raw_brokers import TRANSACTION, RawBrokers, now_ms, wait_for
 from tests.spark.pipeline.corpus.truth import (
     FinishedTransaction,
     OpenTransaction,
@@ -30,8 +30,8 @@ CODECS: Final = {name: number for number, name in compression.NAMES.items()}
 class Notebook:
     """What was acknowledged, in order."""
 
-    def __init__(self, talk: Talk, *, level: int) -> None:
-        self.talk = talk
+    def __init__(self, raw: RawBrokers, *, level: int) -> None:
+        self.raw = raw
         self.level = level
         self.began_ms = now_ms()
         self.sent: list[SentBatch] = []
@@ -68,7 +68,7 @@ class Notebook:
             base_sequence=base_sequence,
             transactional=transactional,
         )
-        offset = self.talk.produced(place, data, version=version, transactional_id=transactional_id)
+        offset = self.raw.produced(place, data, version=version, transactional_id=transactional_id)
         sent = SentBatch(
             place=place,
             base_offset=offset,
@@ -150,8 +150,8 @@ class Actor:
 
     def init(self, *, as_myself: bool = False) -> None:
         """InitProducerId: fences whoever had the name before; ``as_myself`` is KIP-360's bump."""
-        talk = self.book.talk
-        answer = talk.coordinated(
+        raw = self.book.raw
+        answer = raw.coordinated(
             "InitProducerId",
             4,
             self.transactional_id,
@@ -171,7 +171,7 @@ class Actor:
 
     def add(self, *places: Place) -> None:
         """AddPartitionsToTxn, as the old flow has it."""
-        answer = self.book.talk.coordinated(
+        answer = self.book.raw.coordinated(
             "AddPartitionsToTxn",
             3,
             self.transactional_id,
@@ -217,7 +217,7 @@ class Actor:
 
     def end(self, *, committed: bool) -> None:
         """EndTxn, as soon as the coordinator will."""
-        answer = self.book.talk.coordinated(
+        answer = self.book.raw.coordinated(
             "EndTxn",
             5 if self.new else 3,
             self.transactional_id,
@@ -243,8 +243,8 @@ class Actor:
         """Wait until the coordinator is done, and note where the markers went: with nobody else
         writing to these partitions in between, to their ends.
         """
-        talk = self.book.talk
-        done = talk.until_state(self.transactional_id, "CompleteCommit", "CompleteAbort", "Empty")
+        raw = self.book.raw
+        done = raw.until_state(self.transactional_id, "CompleteCommit", "CompleteAbort", "Empty")
         told_epoch = int(done.producer_epoch) if done.producer_id == self.producer_id else epoch
         finished = FinishedTransaction(
             transactional_id=self.transactional_id,
@@ -273,10 +273,10 @@ class Actor:
         return self.producer_id
 
     def _marker_offset(self, place: Place, last: SentBatch) -> int:
-        talk = self.book.talk
+        raw = self.book.raw
         behind = last.base_offset + len(last.records)
         end = wait_for(
-            lambda: talk.offset(place, -1), lambda told: told > behind, f"marker on {place}"
+            lambda: raw.offset(place, -1), lambda told: told > behind, f"marker on {place}"
         )
         return int(end) - 1
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from tests.clients.kafka_tools.runner import Tools
 from tests.clients.kafka_tools.transactions_command import FIND_HANGING_COLUMNS
 from tests.spark.pipeline.corpus.clients import read_all
+from tests.spark.pipeline.corpus.raw_brokers import GROUP, RawBrokers, as_ms
 from tests.spark.pipeline.corpus.stories import active_producers
-from tests.spark.pipeline.corpus.talk import GROUP, Talk, as_ms
 from tests.spark.pipeline.corpus.truth import (
     ActiveProducer,
     CommittedOffset,
@@ -31,11 +31,11 @@ SUSPECT_MINUTES: Final = 1
 class Layout:
     """Topics, their ids, leaders and replicas, as Metadata tells them."""
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, raw: RawBrokers) -> None:
         self.ids: dict[str, str] = {}
         self.leaders: dict[Place, int] = {}
         self.replicas: dict[Place, tuple[int, ...]] = {}
-        for topic in talk.metadata().topics:
+        for topic in raw.metadata().topics:
             self.ids[topic.name] = str(topic.topic_id)
             for row in topic.partitions:
                 place = Place(topic.name, row.partition_index)
@@ -53,7 +53,7 @@ class Layout:
 
 
 def read_partitions(
-    talk: Talk, layout: Layout, bootstrap: str, places: Sequence[Place]
+    raw: RawBrokers, layout: Layout, bootstrap: str, places: Sequence[Place]
 ) -> dict[Place, PartitionTruth]:
     """Partitions with all their records; nothing may be on its way to them."""
     read: dict[Place, list[ReadRecord]] = read_all(bootstrap, places)
@@ -62,9 +62,9 @@ def read_partitions(
             place=place,
             leader=layout.leaders[place],
             replicas=layout.replicas[place],
-            start=talk.offset(place, -2),
-            end=talk.offset(place, -1),
-            last_stable=talk.offset(place, -1, committed=True),
+            start=raw.offset(place, -2),
+            end=raw.offset(place, -1),
+            last_stable=raw.offset(place, -1, committed=True),
             records=tuple(read[place]),
         )
         for place in places
@@ -87,14 +87,14 @@ def topic_truths(
     )
 
 
-def listed(talk: Talk) -> tuple[ListedTransaction, ...]:
+def listed(raw: RawBrokers) -> tuple[ListedTransaction, ...]:
     """Every transactional id, by ListTransactions of all coordinators and DescribeTransactions."""
     names: set[str] = set()
-    for broker in talk.brokers:
-        answer = talk.ask("ListTransactions", 1, broker=broker, duration_filter=-1)
+    for broker in raw.brokers:
+        answer = raw.ask("ListTransactions", 1, broker=broker, duration_filter=-1)
         assert answer.error_code == ErrorCode.none, answer
         names.update(row.transactional_id for row in answer.transaction_states)
-    return tuple(_listed(talk.describe_transaction(name)) for name in sorted(names))
+    return tuple(_listed(raw.describe_transaction(name)) for name in sorted(names))
 
 
 def _listed(row: Any) -> ListedTransaction:
@@ -111,7 +111,7 @@ def _listed(row: Any) -> ListedTransaction:
     )
 
 
-def producers(talk: Talk, places: Sequence[Place]) -> list[ActiveProducer]:
+def producers(raw: RawBrokers, places: Sequence[Place]) -> list[ActiveProducer]:
     """DescribeProducers of the leaders."""
     return [
         ActiveProducer(
@@ -124,14 +124,16 @@ def producers(talk: Talk, places: Sequence[Place]) -> list[ActiveProducer]:
             start_offset=row.current_txn_start_offset,
         )
         for place in places
-        for row in active_producers(talk, place)
+        for row in active_producers(raw, place)
     ]
 
 
-def committed_offsets(talk: Talk, group: str, places: Sequence[Place]) -> list[CommittedOffset]:
+def committed_offsets(
+    raw: RawBrokers, group: str, places: Sequence[Place]
+) -> list[CommittedOffset]:
     """A group's positions, by OffsetFetch that does not wait for transactions."""
     topics = [{"name": at.topic, "partition_indexes": [at.partition]} for at in places]
-    answer = talk.coordinated(
+    answer = raw.coordinated(
         "OffsetFetch", 8, group, GROUP, groups=[{"group_id": group, "topics": topics}]
     )
     return [

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 
 from tests.clients.kafka_tools.runner import Tools
 from tests.spark.pipeline.corpus.actors import CODECS, Notebook
-from tests.spark.pipeline.corpus.talk import PATIENCE_S
+from tests.spark.pipeline.corpus.raw_brokers import PATIENCE_S
 from tests.spark.pipeline.corpus.truth import FinishedTransaction, Place, ReadRecord, Span
 
 BATCH: Final = 20
@@ -22,7 +22,7 @@ BATCH: Final = 20
 
 def librdkafka_transactions(book: Notebook, bootstrap: str) -> None:
     """A committed and an aborted transaction per codec, a partition each, batches by librdkafka."""
-    book.talk.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
+    book.raw.create_topic("librdkafka", partitions=[(1, 2)] * len(CODECS))
     for index, codec in enumerate(CODECS):
         name = f"librdkafka-{codec}"
         place = Place("librdkafka", index)
@@ -59,12 +59,12 @@ def _note_offset(into: list[int], _error: object, message: Message) -> None:
 
 def _note(book: Notebook, name: str, place: Place, offsets: list[int], *, committed: bool) -> None:
     assert len(offsets) == BATCH, offsets
-    told = book.talk.until_state(name, "CompleteCommit", "CompleteAbort")
+    told = book.raw.until_state(name, "CompleteCommit", "CompleteAbort")
     span = Span(
         place=place,
         first_offset=min(offsets),
         last_offset=max(offsets),
-        marker_offset=book.talk.offset(place, -1) - 1,
+        marker_offset=book.raw.offset(place, -1) - 1,
     )
     book.finished.append(
         FinishedTransaction(
@@ -83,7 +83,7 @@ def java_batches(book: Notebook, tools: Tools) -> None:
     """Records by Kafka's own producer in each codec."""
     for codec in CODECS:
         topic = f"java-{codec}"
-        book.talk.create_topic(topic, partitions=[(2, 1)])
+        book.raw.create_topic(topic, partitions=[(2, 1)])
         lines = "".join(f"k{n}\t{n} {'java' * 20}\n" for n in range(30))
         done = tools.at(
             "kafka-console-producer",

@@ -21,7 +21,7 @@ from tests.spark.pipeline.corpus import asked, clients, second_life, stories
 from tests.spark.pipeline.corpus.actors import Actor, Notebook
 from tests.spark.pipeline.corpus.brokers import JVM, PROPERTIES, copy_tree, loaded_by_kafka
 from tests.spark.pipeline.corpus.damage import as_torn, tear
-from tests.spark.pipeline.corpus.talk import Talk, now_ms
+from tests.spark.pipeline.corpus.raw_brokers import RawBrokers, now_ms
 from tests.spark.pipeline.corpus.truth import (
     ActiveProducer,
     CommittedOffset,
@@ -61,17 +61,17 @@ class Maker:
         """Make everything; the brokers are stopped afterwards."""
         self.directory.mkdir(parents=True)
         self.kafka.start()
-        with Talk(self._addresses()) as talk:
-            book = Notebook(talk, level=0)
+        with RawBrokers(self._addresses()) as raw:
+            book = Notebook(raw, level=0)
             self.forgotten = stories.forgotten(book)
         self._remember()
-        with Talk(self._addresses()) as talk:
-            book.talk = talk
+        with RawBrokers(self._addresses()) as raw:
+            book.raw = raw
             self._first_life(book)
             self._stop_in_order(book)
         self.kafka.start_again(*BROKERS)
-        with Talk(self._addresses()) as talk:
-            book.talk = talk
+        with RawBrokers(self._addresses()) as raw:
+            book.raw = raw
             self._second_life(book)
         truth = Truth(kafka=KAFKA_VERSION, brokers=BROKERS, stages=self.stages)
         write_truth(self.directory, truth)
@@ -111,22 +111,22 @@ class Maker:
 
     def _stop_in_order(self, book: Notebook) -> None:
         """Ask everything, with a stop of the second broker in the middle; then stop the first."""
-        talk = book.talk
-        talk.create_topic(FORKED.topic, partitions=[stories.BOTH])
-        talk.create_topic(LONELY.topic, partitions=[(2,)])
+        raw = book.raw
+        raw.create_topic(FORKED.topic, partitions=[stories.BOTH])
+        raw.create_topic(LONELY.topic, partitions=[(2,)])
         actors = {place: Actor(book, place.topic) for place in (FORKED, LONELY)}
         for place, actor in actors.items():
             actor.send(place, "begun while both brokers are there")
         with Tools(self.kafka.bootstrap) as tools:
             clients.java_batches(book, tools)
-            layout = asked.Layout(talk)
+            layout = asked.Layout(raw)
             hanging = asked.find_hanging(tools, BROKERS)
-        offsets = _offsets(talk, layout)
+        offsets = _offsets(raw, layout)
         on_second = layout.alone_on(2)
-        partitions = asked.read_partitions(talk, layout, self.kafka.bootstrap, on_second)
-        producers = asked.producers(talk, on_second)
+        partitions = asked.read_partitions(raw, layout, self.kafka.bootstrap, on_second)
+        producers = asked.producers(raw, on_second)
         self.kafka.stop_one(2)
-        talk.lose(2)
+        raw.lose(2)
         actors[FORKED].leave_open("lagging", "ended when the second broker was gone", brokers=(2,))
         actors[FORKED].finish()
         # A partition without a leader is taken for one that was deleted, and its marker is left out
@@ -135,11 +135,11 @@ class Maker:
             "hanging", "it had no leader when it was committed: KAFKA-20734", brokers=(2,)
         )
         actors[LONELY].end(committed=True)
-        talk.until_state(LONELY.topic, "CompleteCommit")
+        raw.until_state(LONELY.topic, "CompleteCommit")
         rest = [place for place in layout.places if place not in partitions]
         address = self._addresses()[1]
-        partitions |= asked.read_partitions(talk, layout, address, rest)
-        producers += asked.producers(talk, rest)
+        partitions |= asked.read_partitions(raw, layout, address, rest)
+        producers += asked.producers(raw, rest)
         self._keep("clean", book, layout, partitions, producers, hanging, offsets)
         self.kafka.stop_one(1)
         self._copy("clean")
@@ -147,19 +147,19 @@ class Maker:
     # The second life
 
     def _second_life(self, book: Notebook) -> None:
-        talk = book.talk
+        raw = book.raw
         book.open = [row for row in book.open if row.place != FORKED]
         second_life.more(book, [self.long])
         last = second_life.to_be_torn(book)
         with Tools(self.kafka.bootstrap) as tools:
-            layout = asked.Layout(talk)
+            layout = asked.Layout(raw)
             hanging = asked.find_hanging(tools, BROKERS)
-        offsets = _offsets(talk, layout)
-        partitions = asked.read_partitions(talk, layout, self.kafka.bootstrap, layout.places)
-        producers = asked.producers(talk, layout.places)
+        offsets = _offsets(raw, layout)
+        partitions = asked.read_partitions(raw, layout, self.kafka.bootstrap, layout.places)
+        producers = asked.producers(raw, layout.places)
         writers = second_life.Writers(self._addresses(), level=book.level)
         self._keep("killed", book, layout, partitions, producers, hanging, offsets)
-        writers.start(talk)
+        writers.start(raw)
         writers.expect_the_end()
         for broker in BROKERS:
             self.kafka.kill(broker)
@@ -198,7 +198,7 @@ class Maker:
             sent=tuple(book.sent),
             finished=tuple(book.finished),
             open=tuple(second_life.still_open(book)),
-            listed=asked.listed(book.talk),
+            listed=asked.listed(book.raw),
             producers=tuple(producers),
             find_hanging=hanging,
             offsets=tuple(offsets),
@@ -220,8 +220,8 @@ class Maker:
         return loaded_by_kafka(homes, data)
 
 
-def _offsets(talk: Talk, layout: asked.Layout) -> list[CommittedOffset]:
-    return [row for group in GROUPS for row in asked.committed_offsets(talk, group, layout.places)]
+def _offsets(raw: RawBrokers, layout: asked.Layout) -> list[CommittedOffset]:
+    return [row for group in GROUPS for row in asked.committed_offsets(raw, group, layout.places)]
 
 
 def make(directory: Path) -> Truth:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.spark.pipeline.corpus.actors import Actor, Notebook
+from tests.spark.pipeline.corpus.raw_brokers import RawBrokers, wait_for
 from tests.spark.pipeline.corpus.stories import BOTH, TINY, VERIFICATION
-from tests.spark.pipeline.corpus.talk import Talk, wait_for
 from tests.spark.pipeline.corpus.truth import OpenTransaction, Place
 
 WRITERS: Final = {"writer-old": False, "writer-new": True}
@@ -39,27 +39,27 @@ def more(book: Notebook, actors: Sequence[Actor]) -> None:
     """
     for actor in actors:
         close(book, actor, committed=True)
-    talk = book.talk
-    talk.create_topic("after", partitions=[BOTH] * 2, configs=TINY)
+    raw = book.raw
+    raw.create_topic("after", partitions=[BOTH] * 2, configs=TINY)
     producer = Actor(book, "after", new=True)
     for turn in range(4):
         producer.send(Place("after", 0), *(f"{turn} {'n' * 60} {n}" for n in range(3)), codec="lz4")
         producer.finish(committed=turn % 2 == 0)
     producer.send(Place("after", 0), "open when the kill comes")
     producer.leave_open("open", "begun after the restart")
-    talk.configure(4, "", {VERIFICATION: "false"})
+    raw.configure(4, "", {VERIFICATION: "false"})
     ghost = Actor(book, "after-ghost")
     told = book.told("hangs when the kill comes")
     ghost.send_told(Place("after", 1), told, codec="zstd", unasked=True)
     ghost.leave_open("hanging", "Produce without AddPartitionsToTxn, after the restart")
-    talk.configure(4, "", {VERIFICATION: None})
+    raw.configure(4, "", {VERIFICATION: None})
 
 
 def to_be_torn(book: Notebook) -> dict[Place, int]:
     """Partitions that end with a batch or a marker whose loss changes what is open: partition →
     offset of that last batch.
     """
-    book.talk.create_topic("torn", partitions=[(1,), (2,)] * (TORN // 2), configs=TINY)
+    book.raw.create_topic("torn", partitions=[(1,), (2,)] * (TORN // 2), configs=TINY)
     last: dict[Place, int] = {}
     for index in range(TORN):
         place = Place("torn", index)
@@ -91,10 +91,10 @@ class Writers:
         ]
         self._end_is_near = False
 
-    def start(self, talk: Talk) -> None:
+    def start(self, raw: RawBrokers) -> None:
         """Begin, and wait until each has written enough to be in full swing."""
         for name in WRITERS:
-            talk.create_topic(name, partitions=[BOTH, (2, 1), BOTH], configs=LARGER)
+            raw.create_topic(name, partitions=[BOTH, (2, 1), BOTH], configs=LARGER)
         for thread in self._threads:
             thread.start()
         wait_for(
@@ -114,8 +114,8 @@ class Writers:
         return list(self._books.values())
 
     def _write(self, name: str, new: bool) -> None:
-        with Talk(self._addresses) as talk:
-            book = self._books[name] = Notebook(talk, level=self._level)
+        with RawBrokers(self._addresses) as raw:
+            book = self._books[name] = Notebook(raw, level=self._level)
             try:
                 self._turns(book, name, new)
             except (OSError, AssertionError):

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from tests.spark.pipeline.corpus.actors import CODECS, Actor, Notebook, batch_of
-from tests.spark.pipeline.corpus.talk import TRANSACTION, Talk, wait_for
+from tests.spark.pipeline.corpus.raw_brokers import TRANSACTION, RawBrokers, wait_for
 from tests.spark.pipeline.corpus.truth import (
     CommittedOffset,
     FinishedTransaction,
@@ -44,11 +44,11 @@ UNKNOWN_PRODUCER: Final = 4_000_000
 
 def levels(book: Notebook) -> None:
     """Transactions at each level of ``transaction.version``, and one left open at each."""
-    talk = book.talk
-    talk.create_topic("levels", partitions=[BOTH] * 3)
+    raw = book.raw
+    raw.create_topic("levels", partitions=[BOTH] * 3)
     for level in (0, 1, 2):
         if level > 0:
-            talk.set_transaction_version(level, up=True)
+            raw.set_transaction_version(level, up=True)
             book.level = level
         place = Place("levels", level)
         producer = Actor(book, f"level-{level}")
@@ -65,18 +65,18 @@ def levels(book: Notebook) -> None:
 
 def down_and_up(book: Notebook) -> None:
     """The level goes back to 1 and to 2 again; a transaction of each kind in between."""
-    talk = book.talk
-    talk.create_topic("down-and-up", partitions=[BOTH])
+    raw = book.raw
+    raw.create_topic("down-and-up", partitions=[BOTH])
     place = Place("down-and-up", 0)
     new = Actor(book, "down-and-up-new", new=True)
     new.send(place, "in transactions v2")
     new.finish()
-    talk.set_transaction_version(1, up=False)
+    raw.set_transaction_version(1, up=False)
     book.level = 1
     old = Actor(book, "down-and-up-old")
     old.send(place, "in the old flow")
     old.finish(committed=False)
-    talk.set_transaction_version(2, up=True)
+    raw.set_transaction_version(2, up=True)
     book.level = 2
     new.send(place, "and again in v2")
     new.finish(committed=False)
@@ -86,7 +86,7 @@ def orders(book: Notebook) -> Actor:
     """Producers of both flows and without transactions, side by side in all codecs, over many
     segments; one transaction stays open from the first segment to the last, and is given back.
     """
-    book.talk.create_topic("orders", partitions=[BOTH] * 3, configs=SMALL)
+    book.raw.create_topic("orders", partitions=[BOTH] * 3, configs=SMALL)
     first, second, third = (Place("orders", index) for index in range(3))
     long = Actor(book, "orders-long")
     long.send(first, "long 0")
@@ -110,7 +110,7 @@ def orders(book: Notebook) -> Actor:
 
 def codecs(book: Notebook) -> None:
     """A partition per codec, on one broker only: a transaction committed, one aborted, one open."""
-    book.talk.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
+    book.raw.create_topic("codecs", partitions=[(1,), (2,)] * 2 + [(1,)])
     for index, codec in enumerate(CODECS):
         place = Place("codecs", index)
         producer = Actor(book, f"codec-{codec}", new=index % 2 == 0)
@@ -125,9 +125,9 @@ def codecs(book: Notebook) -> None:
 
 def plain(book: Notebook) -> None:
     """Everything that a record may be, without transactions."""
-    talk = book.talk
-    talk.create_topic("plain", partitions=[(1,)] * 2)
-    talk.create_topic(
+    raw = book.raw
+    raw.create_topic("plain", partitions=[(1,)] * 2)
+    raw.create_topic(
         "stamped", partitions=[(2,)], configs={"message.timestamp.type": "LogAppendTime"}
     )
     place = Place("plain", 0)
@@ -148,7 +148,7 @@ def plain(book: Notebook) -> None:
 
 def _idempotent(book: Notebook, place: Place) -> None:
     """Sequences that wrap around, an epoch that is bumped, a duplicate that is not appended."""
-    producer_id, epoch = identity(book.talk)
+    producer_id, epoch = identity(book.raw)
     records = book.told("a", "b", "c", "d")
     for sequence in (2**31 - 2, 2):
         batch = book.append(
@@ -164,7 +164,7 @@ def _idempotent(book: Notebook, place: Place) -> None:
         producer_id=producer_id,
         producer_epoch=epoch,
     )
-    book.talk.produced(place, again, version=11)
+    book.raw.produced(place, again, version=11)
     book.append(
         place,
         book.told("e"),
@@ -174,9 +174,9 @@ def _idempotent(book: Notebook, place: Place) -> None:
     )
 
 
-def identity(talk: Talk) -> tuple[int, int]:
+def identity(raw: RawBrokers) -> tuple[int, int]:
     """A producer id without a transactional id."""
-    answer = talk.until(
+    answer = raw.until(
         lambda told: told.error_code == ErrorCode.none,
         "InitProducerId",
         4,
@@ -192,15 +192,15 @@ def forgotten(book: Notebook) -> tuple[str, ...]:
     """Transactional ids that their coordinator forgets: their last record is a tombstone. Only
     while brokers run with ``FORGETFUL``.
     """
-    talk = book.talk
-    talk.create_topic("forgotten", partitions=[BOTH])
+    raw = book.raw
+    raw.create_topic("forgotten", partitions=[BOTH])
     names = tuple(f"forgotten-{number}" for number in range(2))
     for name in names:
         producer = Actor(book, name)
         producer.send(Place("forgotten", 0), "by somebody who is forgotten")
         producer.finish(committed=name == names[0])
     wait_for(
-        lambda: [talk.ask("ListTransactions", 0, broker=at) for at in talk.brokers],
+        lambda: [raw.ask("ListTransactions", 0, broker=at) for at in raw.brokers],
         lambda told: not any(answer.transaction_states for answer in told),
         "transactional ids to expire",
     )
@@ -211,10 +211,10 @@ def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
     """A producer that its partition forgets at once, as its records are two days old; and one whose
     transaction keeps it known.
     """
-    talk = book.talk
-    talk.create_topic("expired", partitions=[BOTH])
+    raw = book.raw
+    raw.create_topic("expired", partitions=[BOTH])
     place = Place("expired", 0)
-    producer_id, epoch = identity(talk)
+    producer_id, epoch = identity(raw)
     old = book.stamp_ms - 2 * DAY_MS
     book.append(
         place,
@@ -227,47 +227,47 @@ def expired(book: Notebook) -> tuple[tuple[Place, int], ...]:
     staying.send_told(place, (Told(timestamp_ms=old, value=b"old, but open"),))
     staying.leave_open("open", "its records are older than a producer is remembered")
     wait_for(
-        lambda: [row.producer_id for row in active_producers(talk, place)],
+        lambda: [row.producer_id for row in active_producers(raw, place)],
         lambda ids: ids == [staying.producer_id],
         "a producer to be forgotten",
     )
     return ((place, producer_id),)
 
 
-def active_producers(talk: Talk, place: Place) -> Any:
+def active_producers(raw: RawBrokers, place: Place) -> Any:
     """DescribeProducers of the leader."""
     topics = [{"name": place.topic, "partition_indexes": [place.partition]}]
-    answer = talk.ask("DescribeProducers", 0, broker=talk.leader(place), topics=topics)
+    answer = raw.ask("DescribeProducers", 0, broker=raw.leader(place), topics=topics)
     return answer.topics[0].partitions[0].active_producers
 
 
 def trimmed(book: Notebook) -> None:
     """The head of the log is deleted, half a segment with it."""
-    talk = book.talk
-    talk.create_topic("trimmed", partitions=[BOTH], configs=TINY)
+    raw = book.raw
+    raw.create_topic("trimmed", partitions=[BOTH], configs=TINY)
     place = Place("trimmed", 0)
     producer = Actor(book, "trimmed")
     for turn in range(6):
         producer.send(place, *(f"{turn} {'y' * 50} {index}" for index in range(3)))
         producer.finish(committed=turn % 2 == 0)
     partitions = [{"partition_index": 0, "offset": 10}]
-    talk.ask(
+    raw.ask(
         "DeleteRecords",
         2,
-        broker=talk.leader(place),
+        broker=raw.leader(place),
         topics=[{"name": place.topic, "partitions": partitions}],
         timeout=30_000,
     )
-    wait_for(lambda: talk.offset(place, -2), lambda start: start == 10, "records to be deleted")
+    wait_for(lambda: raw.offset(place, -2), lambda start: start == 10, "records to be deleted")
 
 
 def compacted(book: Notebook) -> None:
     """Logs that the cleaner has cleaned: with transactions, tombstones, gaps; in one of them, what
     marks deletions goes as well; in a partition with an open transaction it stops before that.
     """
-    talk = book.talk
-    talk.create_topic("compacted", partitions=[BOTH] * 2, configs=CLEANED)
-    talk.create_topic("swept", partitions=[BOTH], configs={**CLEANED, "delete.retention.ms": "0"})
+    raw = book.raw
+    raw.create_topic("compacted", partitions=[BOTH] * 2, configs=CLEANED)
+    raw.create_topic("swept", partitions=[BOTH], configs={**CLEANED, "delete.retention.ms": "0"})
     for place in (Place("compacted", 0), Place("compacted", 1), Place("swept", 0)):
         name = f"{place.topic}-{place.partition}"
         if place.partition == 1:
@@ -285,21 +285,21 @@ def compacted(book: Notebook) -> None:
             book.append(place, book.told(f"last {'z' * 80}", key=f"last-{turn}"))
     for place in (Place("compacted", 0), Place("swept", 0)):
         wait_for(
-            partial(records_left, talk, place),
+            partial(records_left, raw, place),
             lambda left: left <= CLEANED_RECORDS,
             f"{place} to be cleaned",
         )
 
 
-def records_left(talk: Talk, place: Place) -> int:
+def records_left(raw: RawBrokers, place: Place) -> int:
     """How many records and markers the headers of a partition's batches count."""
-    count, offset = 0, talk.offset(place, -2)
+    count, offset = 0, raw.offset(place, -2)
     while True:
         row = {"partition": place.partition, "fetch_offset": offset}
-        answer = talk.ask(
+        answer = raw.ask(
             "Fetch",
             12,
-            broker=talk.leader(place),
+            broker=raw.leader(place),
             replica_id=-1,
             max_wait=0,
             min_bytes=1,
@@ -319,8 +319,8 @@ def records_left(talk: Talk, place: Place) -> int:
 
 def fenced(book: Notebook) -> None:
     """Transactions that their producers did not end: fenced, timed out, bumped."""
-    talk = book.talk
-    talk.create_topic("fenced", partitions=[BOTH])
+    raw = book.raw
+    raw.create_topic("fenced", partitions=[BOTH])
     place = Place("fenced", 0)
     first = Actor(book, "fenced")
     sent = first.send(place, "by the one who is fenced")
@@ -335,7 +335,7 @@ def fenced(book: Notebook) -> None:
         base_sequence=1,
         transactional=True,
     )
-    error, _ = talk.produce(place, late, version=11, transactional_id="fenced")
+    error, _ = raw.produce(place, late, version=11, transactional_id="fenced")
     assert error == ErrorCode.invalid_producer_epoch, error.name
     second.send(place, "by the one who came after")
     second.finish()
@@ -353,11 +353,11 @@ def fenced(book: Notebook) -> None:
 
 def ghosts(book: Notebook) -> None:
     """Hanging transactions, each made in another way, beside healthy ones."""
-    talk = book.talk
+    raw = book.raw
     sides = [BOTH, BOTH, (2, 1), BOTH, (2, 1), BOTH, BOTH, BOTH]
-    talk.create_topic("ghosts", partitions=sides, configs=TINY)
+    raw.create_topic("ghosts", partitions=sides, configs=TINY)
     places = [Place("ghosts", index) for index in range(8)]
-    talk.configure(4, "", {VERIFICATION: "false"})
+    raw.configure(4, "", {VERIFICATION: "false"})
     never = Actor(book, "ghost-never-added")
     _unasked(never, places[0], "nobody was told")
     never.leave_open("hanging", "Produce without AddPartitionsToTxn")
@@ -376,7 +376,7 @@ def ghosts(book: Notebook) -> None:
     _spread(book, places[5])
     _fenced_ghost(book, places[6])
     _repaired(book, places[7])
-    talk.configure(4, "", {VERIFICATION: None})
+    raw.configure(4, "", {VERIFICATION: None})
 
 
 def _unasked(actor: Actor, place: Place, *values: str, codec: str = "none") -> None:
@@ -433,11 +433,13 @@ def _repaired(book: Notebook, place: Place) -> None:
     """Hung, and was aborted by an operator: a marker that no coordinator has sent."""
     ghost = Actor(book, "ghost-repaired")
     _unasked(ghost, place, "was hanging")
-    write_marker(book.talk, ghost, place, epoch=ghost.producer_epoch, committed=False)
+    write_marker(book.raw, ghost, place, epoch=ghost.producer_epoch, committed=False)
     ghost.note_finished(committed=False, epoch=ghost.producer_epoch)
 
 
-def write_marker(talk: Talk, actor: Actor, place: Place, *, epoch: int, committed: bool) -> None:
+def write_marker(
+    raw: RawBrokers, actor: Actor, place: Place, *, epoch: int, committed: bool
+) -> None:
     """WriteTxnMarkers past the coordinator."""
     marker = {
         "producer_id": actor.producer_id,
@@ -446,23 +448,23 @@ def write_marker(talk: Talk, actor: Actor, place: Place, *, epoch: int, committe
         "topics": [{"name": place.topic, "partition_indexes": [place.partition]}],
         "coordinator_epoch": 0,
     }
-    answer = talk.ask("WriteTxnMarkers", 1, broker=talk.leader(place), markers=[marker])
+    answer = raw.ask("WriteTxnMarkers", 1, broker=raw.leader(place), markers=[marker])
     error = ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
     assert error == ErrorCode.none, error.name
 
 
 def undecided(book: Notebook) -> None:
     """PrepareCommit that lasts: the coordinator's marker has an older epoch than the partition."""
-    talk = book.talk
-    talk.create_topic("undecided", partitions=[BOTH] * 2)
+    raw = book.raw
+    raw.create_topic("undecided", partitions=[BOTH] * 2)
     first, second = Place("undecided", 0), Place("undecided", 1)
     producer = Actor(book, "undecided")
     sent = {place: producer.send(place, "sent before") for place in (first, second)}
     epoch = producer.producer_epoch
-    write_marker(talk, producer, first, epoch=epoch + 1, committed=False)
+    write_marker(raw, producer, first, epoch=epoch + 1, committed=False)
     producer.end(committed=True)
-    wait_for(lambda: talk.offset(second, -1), lambda end: end == 2, "the marker that is taken")
-    told = talk.describe_transaction("undecided")
+    wait_for(lambda: raw.offset(second, -1), lambda end: end == 2, "the marker that is taken")
+    told = raw.describe_transaction("undecided")
     assert told.transaction_state == "PrepareCommit", told
     for place, committed, marker_epoch in ((first, False, epoch + 1), (second, True, epoch)):
         offset = sent[place].base_offset
@@ -479,39 +481,39 @@ def undecided(book: Notebook) -> None:
                 ),
             )
         )
-    talk.configure(4, "", {VERIFICATION: "false"})
+    raw.configure(4, "", {VERIFICATION: "false"})
     producer.forget()
     producer.sequences.clear()
     producer.producer_epoch = epoch + 1
     _unasked(producer, first, "sent after")
     producer.leave_open("undecided", "PrepareCommit, and its marker is refused as too old")
-    talk.configure(4, "", {VERIFICATION: None})
+    raw.configure(4, "", {VERIFICATION: None})
 
 
 def positions(book: Notebook) -> CommittedOffset:
     """Offsets of groups in transactions: committed, aborted; and one that is still pending."""
-    talk = book.talk
+    raw = book.raw
     producer = Actor(book, "positions")
     for offset, end in ((5, True), (99, False)):
-        commit_offset(talk, producer, "txn-group", Place("orders", 0), offset)
+        commit_offset(raw, producer, "txn-group", Place("orders", 0), offset)
         producer.end(committed=end)
-        talk.until_state("positions", "CompleteCommit", "CompleteAbort")
+        raw.until_state("positions", "CompleteCommit", "CompleteAbort")
     staying = Actor(book, "positions-open")
     pending = CommittedOffset(
         group="txn-group", place=Place("orders", 1), offset=7, metadata="at 7"
     )
-    commit_offset(talk, staying, pending.group, pending.place, pending.offset)
+    commit_offset(raw, staying, pending.group, pending.place, pending.offset)
     return pending
 
 
-def commit_offset(talk: Talk, actor: Actor, group: str, place: Place, offset: int) -> None:
+def commit_offset(raw: RawBrokers, actor: Actor, group: str, place: Place, offset: int) -> None:
     """AddOffsetsToTxn and TxnOffsetCommit."""
     who = {
         "transactional_id": actor.transactional_id,
         "producer_id": actor.producer_id,
         "producer_epoch": actor.producer_epoch,
     }
-    answer = talk.coordinated(
+    answer = raw.coordinated(
         "AddOffsetsToTxn", 3, actor.transactional_id, TRANSACTION, group_id=group, **who
     )
     assert answer.error_code == ErrorCode.none, answer
@@ -521,7 +523,7 @@ def commit_offset(talk: Talk, actor: Actor, group: str, place: Place, offset: in
         "committed_leader_epoch": -1,
         "committed_metadata": f"at {offset}",
     }
-    answer = talk.coordinated(
+    answer = raw.coordinated(
         "TxnOffsetCommit",
         3,
         group,

@@ -18,8 +18,8 @@ from tests.clients.kafka_tools.runner import Tools
 from tests.spark.pipeline.corpus import asked
 from tests.spark.pipeline.corpus.actors import Actor, Notebook
 from tests.spark.pipeline.corpus.brokers import JVM, copy_tree
+from tests.spark.pipeline.corpus.raw_brokers import RawBrokers
 from tests.spark.pipeline.corpus.stories import UNKNOWN_PRODUCER, VERIFICATION
-from tests.spark.pipeline.corpus.talk import Talk
 from tests.spark.pipeline.corpus.truth import Place
 from tests.support.apache_kafka import ApacheKafka
 
@@ -45,19 +45,19 @@ class Story:
     """What is written, in two parts.
 
     Args:
-        talk: To the broker.
+        raw: To the broker.
     """
 
-    def __init__(self, talk: Talk) -> None:
-        self.book = Notebook(talk, level=2)
+    def __init__(self, raw: RawBrokers) -> None:
+        self.book = Notebook(raw, level=2)
         for topic, partitions in (("orders", 3), ("payments", 3), ("stock", 2)):
-            talk.create_topic(topic, partitions=HERE * partitions, configs=SMALL)
+            raw.create_topic(topic, partitions=HERE * partitions, configs=SMALL)
         self.filler = Actor(self.book, "filler", timeout_ms=LONG_MS)
         self.ghosts: list[Actor] = []
 
     def first(self) -> None:
         """Five transactions hang, two are alive, one partition has nothing open."""
-        talk, book = self.book.talk, self.book
+        raw, book = self.book.raw, self.book
         self.plain("orders-0", 3)
         self.commits("orders-0", 2)
         late = Actor(book, "late", timeout_ms=LONG_MS)
@@ -68,7 +68,7 @@ class Story:
         report = Actor(book, "report", timeout_ms=LONG_MS)
         self.commits("payments-2", 1)
         report.send(place("payments-2"), "alive, too")
-        talk.configure(4, "", {VERIFICATION: "false"})
+        raw.configure(4, "", {VERIFICATION: "false"})
         self.unasked(late, "orders-0")
         self.unasked(Actor(book, "never", timeout_ms=LONG_MS), "orders-2")
         self.stranger("payments-0")
@@ -77,7 +77,7 @@ class Story:
         for turn in range(5):
             self.unasked(spread, "stock-0")
             self.commits("stock-0", 1 + turn % 2)
-        talk.configure(4, "", {VERIFICATION: None})
+        raw.configure(4, "", {VERIFICATION: None})
         for name in ("orders-0", "orders-1", "payments-0"):
             self.commits(name, 2)
             self.plain(name, 3)
@@ -132,15 +132,15 @@ def make(directory: Path) -> None:
     kafka.start()
     try:
         address = {1: kafka.bootstrap}
-        with Talk(address) as talk, Tools(kafka.bootstrap) as tools:
-            story = Story(talk)
+        with RawBrokers(address) as raw, Tools(kafka.bootstrap) as tools:
+            story = Story(raw)
             story.first()
             listed["clean"] = asked.find_hanging(tools, [1])
         kafka.stop_one(1)
         copy_tree(kafka.homes[0] / "data", directory / "clean")
         kafka.start_again(1)
-        with Talk(address) as talk, Tools(kafka.bootstrap) as tools:
-            story.book.talk = talk
+        with RawBrokers(address) as raw, Tools(kafka.bootstrap) as tools:
+            story.book.raw = raw
             story.second()
             listed["killed"] = asked.find_hanging(tools, [1])
         kafka.kill(1)

@@ -39,7 +39,7 @@ TRANSACTION: Final = 1
 """Key types of FindCoordinator."""
 
 
-class Talk:
+class RawBrokers:
     """Connections to the brokers at these addresses, by node id."""
 
     def __init__(self, addresses: Mapping[int, str]) -> None:
@@ -47,7 +47,7 @@ class Talk:
         self._connections: dict[int, RawConnection] = {}
         self._leaders: dict[Place, int] = {}
 
-    def __enter__(self) -> Talk:
+    def __enter__(self) -> RawBrokers:
         return self
 
     def __exit__(
