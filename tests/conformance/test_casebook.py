@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -179,3 +180,16 @@ def test_transcripts_are_small_enough_to_be_read_in_a_review() -> None:
     sizes = {file: answers.path_of(file).stat().st_size for file in answers.recorded_files()}
     assert max(sizes.values()) <= FILE_BYTES_MAX
     assert sum(sizes.values()) <= ALL_BYTES_MAX
+
+
+def test_the_real_broker_refuses_to_keep_a_prepared_transaction() -> None:
+    """On the day when Kafka ships KIP-939 its recorded answer changes, and this test fails: then
+    the rule of ``txn.two_phase`` is to be compared with Kafka's and moved to the ordinary listener.
+    """
+    kept = ROOT / "sim/txnsim_lab/conformance/casebook/answers/coordinator/two_phase.jsonl"
+    lines = [json.loads(line) for line in kept.read_text().splitlines()]
+    (answer,) = (
+        one["says"] for one in lines if one.get("ask") == "InitProducerId v6 keep prepared"
+    )
+    assert answer["error_code"] == "35 unsupported_version"
+    assert answer["ongoing_txn_producer_id"] == -1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -182,10 +181,6 @@ async def test_an_abort_names_a_start_offset_alone(
 
 
 E = ErrorCode
-RECORDED: Final = (
-    Path(__file__).parents[3]
-    / "sim/txnsim_lab/conformance/casebook/answers/coordinator/two_phase.jsonl"
-)
 
 
 async def _init(client: ListenerClient, *, two_phase: bool = True, keep: bool = False) -> Any:
@@ -210,20 +205,6 @@ async def _prepared(client: ListenerClient) -> tuple[int, int]:
     await client.add("t", identity)
     assert await client.produce(10, "t", identity) is E.none
     return identity
-
-
-def test_the_real_broker_refuses_to_keep_a_prepared_transaction() -> None:
-    """On the day when Kafka ships KIP-939 its recorded answer changes, and this test fails: then
-    the rule of ``txn.two_phase`` is to be compared with Kafka's and moved to the ordinary listener.
-    """
-    lines = [json.loads(line) for line in RECORDED.read_text().splitlines()]
-    (answer,) = (
-        one["says"] for one in lines if one.get("ask") == "InitProducerId v6 keep prepared"
-    )
-    assert (answer["error_code"], answer["ongoing_txn_producer_id"]) == (
-        "35 unsupported_version",
-        -1,
-    )
 
 
 @shows("939-keep-prepared")
