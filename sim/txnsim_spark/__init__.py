@@ -8,7 +8,7 @@ the lab; its commands join by ``txnsim.extensions``.
   the compiled walk loaded before workers are forked, ``libraries`` says what is not installed.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
   ``tables`` has a module per table, ``following`` knows how far directories have grown. What a
-  query wants: ``log_query``, ``filters``, ``pushed_filters``; ``empty_reads`` refuses what could
+  query wants: ``log_query``; ``empty_reads`` refuses what could
   only be empty.
 - ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
   to Spark's workers.

@@ -4,8 +4,6 @@ knows nothing else of a query, with Spark and without.
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 import msgspec
 
 from txnsim_spark.options import KafkaLogOptions, Offsets
@@ -15,15 +13,10 @@ from txnsim_spark.scan.segments import Replica, SegmentFile
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions on the rows to read; None for no condition."""
 
-    log_dirs: frozenset[str] | None = None
-    brokers: frozenset[int] | None = None
-    topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
     producer_ids: frozenset[int] | None = None
     offset_min: int | None = None
     offset_max: int | None = None
-    topic_patterns: frozenset[str] = frozenset()
-    """As fnmatch has them: the topic's name fits all of them."""
     time_min_ms: int | None = None
     """No earlier timestamps are asked for."""
     time_max_ms: int | None = None
@@ -45,13 +38,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def has_replica(self, replica: Replica) -> bool:
-        return (
-            (self.log_dirs is None or replica.log_dir in self.log_dirs)
-            and (self.brokers is None or replica.broker in self.brokers)
-            and (self.topics is None or replica.topic in self.topics)
-            and (self.partitions is None or replica.partition in self.partitions)
-            and all(fnmatchcase(replica.topic, pattern) for pattern in self.topic_patterns)
-        )
+        return self.partitions is None or replica.partition in self.partitions
 
     def has_segment(self, segment: SegmentFile) -> bool:
         low, high = self.offsets_of(segment.replica)

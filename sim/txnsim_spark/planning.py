@@ -143,17 +143,8 @@ def shares_of(
             Share(replicas=tuple(replicas[at : at + REPLICAS_PER_TASK]))
             for at in range(0, len(replicas), REPLICAS_PER_TASK)
         ]
-    if (
-        reads.log_dirs
-        and wanted.topics is None
-        and wanted.partitions is None
-        and not options.topics
-    ):
-        shares += [
-            Share(log_dirs=(str(path),))
-            for path in log_dirs_in(options.paths)
-            if wanted.log_dirs is None or str(path) in wanted.log_dirs
-        ]
+    if reads.log_dirs and wanted.partitions is None and not options.topics:
+        shares += [Share(log_dirs=(str(path),)) for path in log_dirs_in(options.paths)]
     return shares
 
 

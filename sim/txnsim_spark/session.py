@@ -96,14 +96,13 @@ def is_running() -> bool:
 
 def register(spark: SparkSession) -> None:
     """Make ``kafka_log`` known to a session of another program, and change nothing else of it.
-    Settings, those of Hadoop, how files are divided and whether filters are handed over, are those
-    that the session has now. Its workers need a Python that has txnsim (PYSPARK_PYTHON).
+    Settings, those of Hadoop and how files are divided, are those that the session has now. Its
+    workers need a Python that has txnsim (PYSPARK_PYTHON).
 
     Raises:
         MissingExtraError: A library of the extra is missing.
     """
     try:
-        from txnsim_spark.pushed_filters import stay_apart
         from txnsim_spark.source import of_session
         from txnsim_spark.stores.settings import settings_of
     except ImportError as error:
@@ -111,8 +110,7 @@ def register(spark: SparkSession) -> None:
 
     settings = settings_of(spark)
     division = Division() if settings is None else _division_of(spark)
-    takes_filters = stay_apart(spark)
-    spark.dataSource.register(of_session(settings, division, takes_filters=takes_filters))
+    spark.dataSource.register(of_session(settings, division))
 
 
 def _division_of(spark: SparkSession) -> Division:

@@ -3,8 +3,8 @@ Data Source API).
 
 The driver plans tasks from names and sizes of files; workers read, and hand over Arrow batches of
 bounded size. Options say what is wanted of the directories, so that a job reads only that, and a
-schema of fewer columns makes only those. A query's filters are taken here only where Spark keeps
-them to that query (``pushed_filters``). Options, tables and examples: docs/kafka-log.md.
+schema of fewer columns makes only those. Filters stay with Spark: up to 4.3 it keeps those
+that a source takes for the next query, too. Options, tables and examples: docs/kafka-log.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -36,7 +35,6 @@ from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim_spark.empty_reads import may_be_missing, refuse_elsewhere
-from txnsim_spark.filters import taken_over
 from txnsim_spark.following import (
     LOGS,
     Ends,
@@ -109,7 +107,6 @@ class KafkaLogDataSource(DataSource):
 
     hadoop: StoreSettings | None = None
     division: Division = Division()
-    takes_filters = False
     is_registered = False
     """All of the session that it is registered with (``of_session``)."""
 
@@ -128,9 +125,8 @@ class KafkaLogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader; a schema with some of the columns reads only these."""
-        reader = FilteredReader if self.takes_filters else KafkaLogReader
         with told():
-            return reader(*self.asked(schema), stores=self._stores(schema))
+            return KafkaLogReader(*self.asked(schema), stores=self._stores(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Reads it as it grows; the same columns. One that refuses where it can't."""
@@ -176,9 +172,7 @@ def _refuse_endless(options: KafkaLogOptions) -> None:
         )
 
 
-def of_session(
-    hadoop: StoreSettings | None, division: Division, *, takes_filters: bool = False
-) -> type[KafkaLogDataSource]:
+def of_session(hadoop: StoreSettings | None, division: Division) -> type[KafkaLogDataSource]:
     """The format, for a session that has these settings: where Spark plans and reads no session is
     at hand, so the class takes them there.
     """
@@ -187,12 +181,11 @@ def of_session(
         is_registered = True
 
     Registered.hadoop, Registered.division = hadoop, division
-    Registered.takes_filters = takes_filters
     return Registered
 
 
 class KafkaLogReader(DataSourceReader):
-    """Plans on the driver, reads on workers. All filters stay with Spark."""
+    """Plans on the driver, reads on workers."""
 
     def __init__(
         self, options: KafkaLogOptions, schema: pa.Schema, *, stores: Stores | None = None
@@ -209,7 +202,7 @@ class KafkaLogReader(DataSourceReader):
         options, wanted = self._options, self._wanted
         with told():
             if self._stores is not None:
-                options, wanted = self._stores.located(options), self._stores.mirrored(wanted)
+                options = self._stores.located(options)
             shares = shares_of(options, wanted, READS[options.table], is_asked=True)
         # Spark takes no tasks for one task of which nothing is said.
         return tasks_of(shares or [Share()], self._stores)
@@ -217,15 +210,6 @@ class KafkaLogReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
         return _read(partition, self._options, self._schema, self._wanted, self._stores)
-
-
-class FilteredReader(KafkaLogReader):
-    """The same, and takes over filters; Spark refuses it unless its session allows that."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Take over conditions on places and producers; Spark keeps the others."""
-        self._wanted, left = taken_over(self._options.table, filters, self._wanted)
-        return left
 
 
 class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -5,22 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import (
-    CaseInsensitiveDict,
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    InputPartition,
-    IsNotNull,
-)
+from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from tests.support.log_tables import (
@@ -52,19 +43,10 @@ from txnsim_spark.options import (
     KafkaLogOptions,
 )
 from txnsim_spark.planning import READS, REPLICAS_PER_TASK, Reads, divided, shared_out, shares_of
-from txnsim_spark.pushed_filters import PUSHDOWN, OneRow, stay_apart
 from txnsim_spark.scan.log_dirs import LogDirectory
 from txnsim_spark.scan.segments import Replica, SegmentFile, replicas_in, segments_of
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.source import (
-    FilteredReader,
-    KafkaLogDataSource,
-    KafkaLogReader,
-    Task,
-    columns_of,
-    of_session,
-    schema_of,
-)
+from txnsim_spark.source import KafkaLogDataSource, KafkaLogReader, Task, columns_of, schema_of
 from txnsim_spark.tables.readings import rows_of
 from txnsim_spark.tables.rows import Job
 from txnsim_spark.targets import refuse_existing, written_by_spark
@@ -292,14 +274,10 @@ def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
             for one in share.segments
         ]
 
-    assert planned(Wanted(topics=frozenset({"orders"}), brokers=frozenset({2}))) == [
-        (2, "orders-0"),
-        (2, "orders-1"),
-    ]
     assert planned(Wanted(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
-    first = str(tmp_path / "broker-1")
     only = Reads(segments=True, topic="__transaction_state")
-    assert planned(Wanted(log_dirs=frozenset({first})), only) == [(1, "__transaction_state-0")]
+    state = "__transaction_state-0"
+    assert planned(Wanted(), only) == [(1, state), (2, state)]
     assert planned(Wanted(), topics="nowhere") == []
 
 
@@ -314,8 +292,6 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
         return [one for share in shares for one in share.log_dirs]
 
     assert planned(Wanted()) == [str(tmp_path)]
-    assert planned(Wanted(log_dirs=frozenset({"/other"}))) == []
-    assert planned(Wanted(topics=frozenset({"orders"}))) == []
     assert planned(Wanted(partitions=frozenset({0}))) == []
     assert planned(Wanted(), topics="orders") == []
 
@@ -368,11 +344,6 @@ def reader(path: Path, table: str, **options: str) -> KafkaLogReader:
     return found
 
 
-def takes_filters(path: Path, **options: str) -> KafkaLogDataSource:
-    registered = of_session(None, Division(), takes_filters=True)
-    return registered(CaseInsensitiveDict({"path": str(path), **options}))
-
-
 def test_the_schema_is_the_table_s() -> None:
     assert KafkaLogDataSource.name() == "kafka_log"
     for name in TABLES:
@@ -408,29 +379,6 @@ def test_a_job_without_work_has_a_task_without_work(tmp_path: Path) -> None:
     (task,) = reader(tmp_path, "batches").partitions()
     assert isinstance(task, Task)
     assert list(reader(tmp_path, "batches").read(task)) == []
-
-
-def test_conditions_that_are_taken_over_are_obeyed(tmp_path: Path) -> None:
-    replica(broker_dir(tmp_path), busy_log())
-    schema = schema_of("batches")
-    found: Any = takes_filters(tmp_path).reader(schema)
-    kept = GreaterThan(("records",), 0)
-    assert list(found.pushFilters([EqualTo(("producer_id",), 7), kept])) == [kept]
-    rows = [row for task in found.partitions() for batch in found.read(task) for row in
-            batch.to_pylist()]  # fmt: skip
-    assert {row["producer_id"] for row in rows} == {7}
-    nowhere: Any = takes_filters(tmp_path, producerIds="8").reader(schema)
-    nowhere.pushFilters([EqualTo(("producer_id",), 7)])
-    assert not sum(batch.num_rows for task in nowhere.partitions() for batch in nowhere.read(task))
-
-
-def test_a_reader_takes_filters_only_where_it_is_told_to(tmp_path: Path) -> None:
-    """PySpark refuses one with ``pushFilters`` where its setting is off."""
-    replica(broker_dir(tmp_path), busy_log())
-    assert not isinstance(reader(tmp_path, "batches"), FilteredReader)
-    plain_reader = type(reader(tmp_path, "batches"))
-    assert plain_reader.pushFilters is DataSourceReader.pushFilters
-    assert isinstance(takes_filters(tmp_path).reader(schema_of("batches")), FilteredReader)
 
 
 def test_a_schema_of_some_columns_is_what_is_read(tmp_path: Path) -> None:
@@ -605,92 +553,6 @@ def test_what_is_wrong_is_refused_by_name(options: dict[str, str], words: str) -
 def test_findings_are_asked_about_a_time(text: str, time_ms: int) -> None:
     found = of(table="findings", asOf=text, maxTransactionTimeoutMs="60000")
     assert (found.as_of_ms, found.max_transaction_timeout_ms) == (time_ms, 60_000)
-
-
-# Whether filters stay apart, by Sparks that do this and that; the real one is asked in
-# tests/spark/pipeline/test_one_frame.py.
-
-
-Count = Callable[[bool, list[bool]], int]
-"""How many rows a scan has: whether it has the condition, and which scans before it had."""
-
-
-class Frame:
-    """Stands for a DataFrame of one or two scans.
-
-    Args:
-        conditions: Whether each scan has the condition.
-        rows: Of a scan.
-        before: Scans of the source that were made.
-    """
-
-    def __init__(self, conditions: list[bool], rows: Count, before: list[bool]) -> None:
-        self._conditions, self._rows, self._before = conditions, rows, before
-
-    def where(self, condition: str) -> Frame:
-        assert condition == "n = 1"
-        return Frame([True], self._rows, self._before)
-
-    def union(self, other: Frame) -> Frame:
-        both = [*self._conditions, *other._conditions]
-        return Frame(both, self._rows, self._before)
-
-    def count(self) -> int:
-        found = 0
-        for has_condition in self._conditions:
-            found += self._rows(has_condition, self._before)
-            self._before.append(has_condition)
-        return found
-
-
-class Session:
-    """Stands for a session."""
-
-    def __init__(self, rows: Count, *, setting: str = "true") -> None:
-        self.conf, self._setting = {PUSHDOWN: setting}, setting
-        self.dataSource = self.read = self
-        self._rows = rows
-
-    def register(self, source: type[OneRow]) -> None:
-        assert source is OneRow
-
-    def format(self, name: str) -> Session:
-        assert name == OneRow.name()
-        return self
-
-    def load(self) -> Frame:
-        return Frame([False], self._rows, [])
-
-
-@pytest.mark.parametrize(
-    ("rows", "is_apart"),
-    [
-        pytest.param(lambda has, _before: int(not has), True, id="apart"),
-        pytest.param(lambda has, before: int(not has and True not in before), False, id="kept"),
-        pytest.param(lambda has, before: int(not has or not before[3:]), False, id="not asked"),
-        pytest.param(lambda _has, _before: 1, False, id="not obeyed"),
-    ],
-)
-def test_filters_stay_apart_where_each_scan_has_its_own(rows: Count, *, is_apart: bool) -> None:
-    session: Any = Session(rows)
-    assert stay_apart(session) is is_apart
-
-
-def test_a_session_that_hands_no_filters_over_is_not_tried() -> None:
-    session: Any = Session(lambda has, _before: int(not has), setting="false")
-    session.load = None
-    assert not stay_apart(session)
-
-
-@pytest.mark.parametrize(("value", "rows"), [(None, [(0,)]), (0, [(0,)]), (1, [])])
-def test_the_row_is_there_unless_a_filter_leaves_it_out(
-    value: int | None, rows: list[tuple[int]]
-) -> None:
-    reader: Any = OneRow({}).reader(None)
-    kept = IsNotNull(("n",))
-    filters: list[Filter] = [kept] if value is None else [kept, EqualTo(("n",), value)]
-    assert list(reader.pushFilters(filters)) == [kept]
-    assert list(reader.read(InputPartition(None))) == rows
 
 
 # Where results are written.

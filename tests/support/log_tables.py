@@ -8,7 +8,6 @@ from pathlib import Path
 from struct import pack
 from typing import Any, Final
 
-from pyspark.sql.datasource import Filter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -21,7 +20,7 @@ from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign, iter_batches, read_batch_header
-from txnsim_spark.filters import taken_over
+from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
@@ -38,7 +37,6 @@ def table(
     path: Path,
     name: str,
     *,
-    where: Iterable[Filter] = (),
     columns: Sequence[str] | None = None,
     options: Mapping[str, str] | None = None,
     has_times: bool = True,
@@ -48,7 +46,6 @@ def table(
     Args:
         path: The directory.
         name: Of the table.
-        where: Filters.
         columns: Which; all unless given.
         options: Of the data source.
         has_times: With the columns of times beside those of milliseconds.
@@ -59,7 +56,7 @@ def table(
     asked = [one for one in columns or spark_schema.names if one not in left_out]
     spark_schema = StructType([spark_schema[one] for one in asked])
     schema = to_arrow_schema(spark_schema, timezone="UTC")
-    wanted, _ = taken_over(name, where)
+    wanted = Wanted.of(chosen)
     job = Job(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
     found: list[Row] = []
     for share in shares_of(chosen, wanted, READS[name]):

@@ -13,12 +13,10 @@ import msgspec
 import pyarrow as pa
 
 from txnsim.errors import BadInputError
-from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import FORMAT, KafkaLogOptions
 from txnsim_spark.planning import Share
 from txnsim_spark.stores.mirror import Mirror, mounted
 from txnsim_spark.stores.settings import StoreSettings, own_root
-from txnsim_spark.stores.uris import is_elsewhere
 
 
 class Stores:
@@ -44,14 +42,6 @@ class Stores:
             options,
             paths=here + mirror.located((*own, *options.uris)),
             uris=(),
-        )
-
-    def mirrored(self, wanted: Wanted) -> Wanted:
-        """With the places of log directories."""
-        if wanted.log_dirs is None:
-            return wanted
-        return msgspec.structs.replace(
-            wanted, log_dirs=frozenset(map(self._place, wanted.log_dirs))
         )
 
     @property
@@ -90,9 +80,6 @@ class Stores:
 
         root = re.escape(self._settings.root)
         return pc.replace_substring_regex(column, rf"{root}/([^/\s]+)/", r"\1://")
-
-    def _place(self, text: str) -> str:
-        return str(self._mirror.place_of(text)) if is_elsewhere(text) else text
 
 
 def stores_of(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.spark.pipeline.test_one_frame import PUSHDOWN
 from tests.support.apache_kafka import free_ports
 from tests.support.log_tables import broker_dir, busy_log, replica
-from txnsim_spark.pushed_filters import PUSHDOWN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
