@@ -10,7 +10,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -18,15 +18,20 @@ from starlette.requests import Request
 from txnsim.client.admin import Admin
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
-from txnsim.client.inspection.complaints import about_exactly_once, about_hanging
-from txnsim.client.inspection.exactly_once import Value
 from txnsim.client.inspection.reading import SETTLE_MS, Reader, committed_records
 from txnsim.client.inspection.survey import hanging_ones
 from txnsim.errors import AnswerTooLargeError
+from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import Body, Listing, RefusedError, WithStatus, number_of, word_of
 from txnsim.http.wire_noun import WireNoun
 from txnsim.runtime.turns import Pace
+
+if TYPE_CHECKING:
+    from txnsim.client.inspection import complaints
+    from txnsim.client.inspection.exactly_once import Value
+else:
+    complaints = OnDemand("txnsim.client.inspection.complaints")
 
 SETTLE_MS_MAX: Final = 300_000
 _CLIENT_ID: Final = "txnsim-assertions"
@@ -111,7 +116,7 @@ class AssertionRoutes(WireNoun):
         reader = Reader(bytes_max=self._answer_max_bytes, beside=self._beside)
         async with self._asking() as admin:
             try:
-                complaint = await about_exactly_once(
+                complaint = await complaints.about_exactly_once(
                     admin, source, target, settle_ms=wanted.settle_ms, reader=reader
                 )
             except AnswerTooLargeError as error:
@@ -126,7 +131,7 @@ class AssertionRoutes(WireNoun):
         now_ms = self._environment.clock.now_ms()
         async with self._asking() as admin:
             found = await hanging_ones(admin, now_ms=now_ms)
-        return _answer(about_hanging(found, bootstrap=self._bootstrap()))
+        return _answer(complaints.about_hanging(found, bootstrap=self._bootstrap()))
 
     async def _beside(self, work: Callable[[], T], /) -> T:
         """Work on many records: beside the loop, for one who asks at a time."""

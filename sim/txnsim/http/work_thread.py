@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import sys
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
 from threading import Lock, Thread
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from txnsim.extensions import OnDemand
 from txnsim.runtime.switch_interval import with_short_switch_interval
+
+if TYPE_CHECKING:
+    import ctypes
+else:
+    ctypes = OnDemand("ctypes")
 
 T = TypeVar("T")
 

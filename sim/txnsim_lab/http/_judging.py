@@ -22,13 +22,14 @@ from txnsim.http.wire_noun import WireNoun
 from txnsim.http.work_thread import WorkThread
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
-from txnsim_lab.scenario.onlooker import ONLOOKER, look
-from txnsim_lab.scenario.recorder import Recorder
 
 if TYPE_CHECKING:
     from txnsim_lab.check import judge as judges
+    from txnsim_lab.scenario import onlooker, recorder
 else:
     judges = OnDemand("txnsim_lab.check.judge")
+    onlooker = OnDemand("txnsim_lab.scenario.onlooker")
+    recorder = OnDemand("txnsim_lab.scenario.recorder")
 
 LOOK_TIMEOUT_MS: Final = 10_000
 JUDGE_S_MAX: Final = 5.0
@@ -75,18 +76,18 @@ class JudgingRoutes(WireNoun):
         """
         wanted = await body.read()
         place = self._place_of(wanted.topic, wanted.partition)
-        recorder = Recorder(self._environment.clock)
-        settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        notes = recorder.Recorder(self._environment.clock)
+        settings = ClientSettings(client_id=onlooker.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             async with self._outside(settings) as outside:
-                await look(outside, place, recorder, offset=wanted.offset)
+                await onlooker.look(outside, place, notes, offset=wanted.offset)
         except ClientError as error:
             raise RefusedError(
                 503,
                 f"the onlooker was not answered: {error}; see GET {PREFIX}/brokers, and whether a "
                 "fault without client_id strikes it",
             ) from error
-        return list(recorder.history)
+        return list(notes.history)
 
     @Operation("post", f"{PREFIX}/verdicts", refusals=("413", "422"))
     async def judge(self, _request: Request, body: Body[list[Seen]]) -> VerdictView:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
+
 from tests.support.group_api import GROUP, GroupApi, group_api
 from tests.support.handlers import batch
 from txnsim.broker._coordinator_host import CoordinatorHost, GroupHost, short_id
@@ -77,6 +79,25 @@ async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> No
     assert host(of_two, leader).refuses_markers(at(home))
     assert not host(of_two, other).refuses_markers(at(home))
     assert not host(of_two, leader).refuses_markers(TopicPartition("orders", 0))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_new_leader_answers_at_once_or_under_the_switch_once_all_is_replicated(
+    waits: bool,
+) -> None:
+    switches = {"loads_wait_for_replication": True} if waits else {}
+    async with group_api(brokers=2, rules=switches) as groups:
+        leader = host(groups).coordinator_of(GROUP)
+        assert leader is not None
+        await GroupApi(groups.api.at(leader)).commit(5)
+        other = BrokerId(3 - leader)
+        groups.api.cluster.move_leader(at(HOME), other)
+        there = groups.api.at(other)
+        asked = {"group_id": GROUP, "topics": None, "require_stable": False}
+        first = await there.ask("OffsetFetch", 7, **asked)
+        assert first.error_code is (E.coordinator_load_in_progress if waits else E.none)
+        await there.until(lambda answer: answer.error_code is E.none, "OffsetFetch", 7, **asked)
+        assert await GroupApi(there).committed(require_stable=True) == (5, E.none)
 
 
 async def test_positions_go_with_their_topic_also_where_it_is_made_anew(groups: GroupApi) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from starlette.requests import Request
@@ -17,6 +17,7 @@ from starlette.requests import Request
 from txnsim.client.admin import Admin
 from txnsim.client.connection import ClientSettings
 from txnsim.errors import BadInputError, ClientError, ErrorCode
+from txnsim.extensions import OnDemand
 from txnsim.http.operation import PREFIX, ClusterNoun, Operation
 from txnsim.http.replies import Body, RefusedError, digits_of
 from txnsim.http.work_thread import WorkThread
@@ -27,11 +28,15 @@ from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import Seen
 from txnsim_lab.http._judging import LOOK_TIMEOUT_MS
 from txnsim_lab.http._runs.lessons import LessonAnswer, lesson_of
-from txnsim_lab.scenario.onlooker import ONLOOKER, look
-from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.teaching.facts import fact, in_words, is_fact
 from txnsim_lab.scenario.teaching.lessons import Lesson, OwnCluster, Part
 from txnsim_lab.scenario.teaching.seen import is_seen, judged, places, seen_fact
+
+if TYPE_CHECKING:
+    from txnsim_lab.scenario import onlooker, recorder
+else:
+    onlooker = OnDemand("txnsim_lab.scenario.onlooker")
+    recorder = OnDemand("txnsim_lab.scenario.recorder")
 
 NOTED_MAX: Final = 10_000
 """Maximum number of observations of a lesson; a runaway client exceeds it."""
@@ -145,7 +150,7 @@ class OwnClusterRoutes(ClusterNoun):
             if self._cluster.injector.get(rule) is not None:
                 with input_event(self._cluster.environment, "disarm-fault", rule=rule):
                     self._cluster.injector.disarm(rule)
-        settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        settings = ClientSettings(client_id=onlooker.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             async with self.outside(settings) as outside:
                 admin = Admin(outside)
@@ -172,15 +177,15 @@ class OwnClusterRoutes(ClusterNoun):
     async def _looked(self, one: Lesson, words: tuple[str, ...]) -> tuple[History, tuple[str, ...]]:
         """What the learner's client has noted, then what an onlooker sees."""
         environment = self._cluster.environment
-        recorder = Recorder(environment.clock)
+        notes = recorder.Recorder(environment.clock)
         wanted = [self.partition(one.topic, one.partition) for one in places(words)]
-        settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        settings = ClientSettings(client_id=onlooker.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             if wanted:
                 async with self.outside(settings) as outside:
                     for place in wanted:
-                        await look(outside, place, recorder)
-            history = History((*self._noted.get(one.id, ()), *recorder.history))
+                        await onlooker.look(outside, place, notes)
+            history = History((*self._noted.get(one.id, ()), *notes.history))
             verdicts = [judged(history, place.topic) for place in wanted]
         except ClientError as error:
             raise RefusedError(503, f"the onlooker was not answered: {error}") from error
