@@ -37,18 +37,20 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every group."""
-    found = [_group(request, group_id, error_code=error) for group_id in request.message.group_ids]
+    found = [
+        group_row(request, group_id, error_code=error) for group_id in request.message.group_ids
+    ]
     return request.answer(groups=tuple(found))
 
 
 async def _describe(request: Request, group_id: str) -> Any:
     if not group_id:
-        return _group(request, "", error_code=ErrorCode.invalid_group_id)
+        return group_row(request, "", error_code=ErrorCode.invalid_group_id)
     group = request.broker.groups.find(group_id)
     if isinstance(group, Rejection):
-        return _group(request, group_id, error_code=group.error, error_message=reason_of(group))
+        return group_row(request, group_id, error_code=group.error, error_message=reason_of(group))
     if not isinstance(group, ConsumerGroup):
-        return _group(
+        return group_row(
             request,
             group_id,
             error_code=ErrorCode.group_id_not_found,
@@ -58,7 +60,7 @@ async def _describe(request: Request, group_id: str) -> Any:
     weigh = partial(_elements, group)
     request.answers(sum(map(weigh, members)))
     described = await request.each(partial(_member, request, group), members, weight=weigh)
-    return _group(
+    return group_row(
         request,
         group_id,
         group_state=group.state_name,
@@ -72,7 +74,8 @@ async def _describe(request: Request, group_id: str) -> Any:
     )
 
 
-def _group(request: Request, group_id: str, **values: object) -> Any:
+def group_row(request: Request, group_id: str, **values: object) -> Any:
+    """Kafka's defaults, and these values."""
     return request.schema.DescribedGroup(
         **{
             "error_code": ErrorCode.none,
@@ -108,19 +111,20 @@ def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> A
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.topic_names)),
         subscribed_topic_regex=member.topic_regex or "",
-        assignment=_assignment(request, owned),
-        target_assignment=_assignment(request, group.target.get(member.member_id, ())),
+        assignment=assignment_of(request, owned),
+        target_assignment=assignment_of(request, group.target.get(member.member_id, ())),
         member_type=CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER,
     )
 
 
-def _assignment(request: Request, partitions: Iterable[TopicIdPartition]) -> Any:
+def assignment_of(request: Request, partitions: Iterable[TopicIdPartition]) -> Any:
+    """Partitions by topic, without those of deleted topics."""
     schema = request.schema
     image = request.broker.image
     topics = []
     for topic_id, each in groupby(sorted(partitions), key=lambda pair: pair[0]):
         name = image.topic_names.get(topic_id)
-        if name is not None:  # a topic that was deleted is left out
+        if name is not None:
             indexes = tuple(index for _, index in each)
             topics.append(
                 schema.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from txnsim.api._error_texts import reason_of
 from txnsim.api.request import NO_THROTTLE, Reply, Request, may_describe
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.group.commands import ConsumerHeartbeat
+from txnsim.group.commands import ConsumerHeartbeat, HeartbeatReply
 from txnsim.group.consumer_records import TopicIdPartition
 from txnsim.metadata.image import GROUP_VERSION
 
@@ -49,25 +49,12 @@ async def handle(request: Request) -> Reply:
         ),
         request.pace_of(len(message.subscribed_topic_names or ())),
     )
-    if isinstance(outcome, Rejection):
-        return _failed(request, outcome.error, reason_of(outcome))
-    schema = request.schema
-    assignment = outcome.assignment
-    return request.answer(
-        error_code=ErrorCode.none,
-        error_message=None,
-        member_id=outcome.member_id,
-        member_epoch=outcome.member_epoch,
-        heartbeat_interval=timedelta(milliseconds=outcome.heartbeat_interval_ms),
-        assignment=None
-        if assignment is None
-        else schema.Assignment(topic_partitions=by_topic(schema, assignment)),
-    )
+    return answered(request, outcome)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
-    return _failed(request, error, None)
+    return failed(request, error, None)
 
 
 def is_enabled(request: Request) -> bool:
@@ -85,7 +72,26 @@ def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any
     )
 
 
-def _failed(request: Request, error: ErrorCode, reason: str | None) -> Reply:
+def answered(request: Request, outcome: HeartbeatReply | Rejection) -> Reply:
+    """Consumer and share groups answer alike."""
+    if isinstance(outcome, Rejection):
+        return failed(request, outcome.error, reason_of(outcome))
+    schema = request.schema
+    assignment = outcome.assignment
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message=None,
+        member_id=outcome.member_id,
+        member_epoch=outcome.member_epoch,
+        heartbeat_interval=timedelta(milliseconds=outcome.heartbeat_interval_ms),
+        assignment=None
+        if assignment is None
+        else schema.Assignment(topic_partitions=by_topic(schema, assignment)),
+    )
+
+
+def failed(request: Request, error: ErrorCode, reason: str | None) -> Reply:
+    """An error alone."""
     return request.answer(
         error_code=error,
         error_message=reason,

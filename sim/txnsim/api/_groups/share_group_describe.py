@@ -7,10 +7,10 @@ KafkaApis.handleShareGroupDescribe.
 from __future__ import annotations
 
 from functools import partial
-from itertools import groupby
 from typing import Any, Final
 
 from txnsim.api._error_texts import reason_of, text_of
+from txnsim.api._groups.consumer_group_describe import assignment_of, group_row
 from txnsim.api._groups.describe_groups import group_operations
 from txnsim.api._groups.share_group_heartbeat import has_share_groups
 from txnsim.api.request import NOT_ASKED, Reply, Request
@@ -31,19 +31,21 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every group."""
-    found = [_group(request, group_id, error_code=error) for group_id in request.message.group_ids]
+    found = [
+        group_row(request, group_id, error_code=error) for group_id in request.message.group_ids
+    ]
     return request.answer(groups=tuple(found))
 
 
 async def _describe(request: Request, group_id: str) -> Any:
     if not group_id:
-        return _group(request, "", error_code=ErrorCode.invalid_group_id)
+        return group_row(request, "", error_code=ErrorCode.invalid_group_id)
     group = request.broker.groups.find(group_id)
     if isinstance(group, Rejection):
         reason = reason_of(group) or text_of(group.error)
-        return _group(request, group_id, error_code=group.error, error_message=reason)
+        return group_row(request, group_id, error_code=group.error, error_message=reason)
     if not isinstance(group, ShareGroup):
-        return _group(
+        return group_row(
             request,
             group_id,
             error_code=ErrorCode.group_id_not_found,
@@ -52,7 +54,7 @@ async def _describe(request: Request, group_id: str) -> Any:
     members = tuple(group.members.values())
     request.answers(sum(map(_elements, members)))
     described = await request.each(partial(_member, request), members, weight=_elements)
-    return _group(
+    return group_row(
         request,
         group_id,
         group_state=group.state_name,
@@ -66,44 +68,17 @@ async def _describe(request: Request, group_id: str) -> Any:
     )
 
 
-def _group(request: Request, group_id: str, **values: object) -> Any:
-    return request.schema.DescribedGroup(
-        **{
-            "error_code": ErrorCode.none,
-            "error_message": None,
-            "group_id": group_id,
-            "group_state": "",
-            "group_epoch": 0,
-            "assignment_epoch": 0,
-            "assignor_name": "",
-            "members": (),
-            "authorized_operations": NOT_ASKED,
-            **values,
-        }
-    )
-
-
 def _elements(member: ShareMember) -> int:
     return 1 + len(member.assigned) + len(member.topic_names)
 
 
 def _member(request: Request, member: ShareMember) -> Any:
-    schema, names = request.schema, request.broker.image.topic_names
-    topics = tuple(
-        schema.TopicPartitions(
-            topic_id=topic_id,
-            topic_name=names[topic_id],
-            partitions=tuple(index for _, index in each),
-        )
-        for topic_id, each in groupby(sorted(member.assigned), key=lambda pair: pair[0])
-        if topic_id in names  # a topic that was deleted is left out
-    )
-    return schema.Member(
+    return request.schema.Member(
         member_id=member.member_id,
         rack_id=member.rack_id,
         member_epoch=member.member_epoch,
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.topic_names)),
-        assignment=schema.Assignment(topic_partitions=topics),
+        assignment=assignment_of(request, member.assigned),
     )

@@ -6,13 +6,11 @@ KafkaApis.handleShareGroupHeartbeat.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Final
 
-from txnsim.api._error_texts import reason_of
-from txnsim.api._groups.consumer_group_heartbeat import by_topic
-from txnsim.api.request import NO_THROTTLE, Reply, Request
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.api._groups.consumer_group_heartbeat import answered, failed
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
 from txnsim.group.sharing.share import ShareHeartbeat
 from txnsim.metadata.image import SHARE_VERSION
 
@@ -38,24 +36,12 @@ async def handle(request: Request) -> Reply:
         ),
         request.pace_of(len(message.subscribed_topic_names or ())),
     )
-    if isinstance(outcome, Rejection):
-        return _failed(request, outcome.error, reason_of(outcome))
-    schema, assignment = request.schema, outcome.assignment
-    return request.answer(
-        error_code=ErrorCode.none,
-        error_message=None,
-        member_id=outcome.member_id,
-        member_epoch=outcome.member_epoch,
-        heartbeat_interval=timedelta(milliseconds=outcome.heartbeat_interval_ms),
-        assignment=None
-        if assignment is None
-        else schema.Assignment(topic_partitions=by_topic(schema, assignment)),
-    )
+    return answered(request, outcome)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
-    return _failed(request, error, None)
+    return failed(request, error, None)
 
 
 def has_share_groups(request: Request) -> bool:
@@ -63,14 +49,3 @@ def has_share_groups(request: Request) -> bool:
     whatever that is.
     """
     return request.broker.image.features.get(SHARE_VERSION, 0) > 0
-
-
-def _failed(request: Request, error: ErrorCode, reason: str | None) -> Reply:
-    return request.answer(
-        error_code=error,
-        error_message=reason,
-        member_id=None,
-        member_epoch=0,
-        heartbeat_interval=NO_THROTTLE,
-        assignment=None,
-    )
