@@ -361,7 +361,6 @@ class Progress:
         """Step that runs -> tests that it has run, of how many."""
 
     def tell_until(self, running: Sequence[Future[Outcome]]) -> None:
-        """Go on until all have ended."""
         started = time.monotonic()
         while wait(running, timeout=PROGRESS_S).not_done:
             shown = ", ".join(" ".join(one) for one in list(self.of.items()))

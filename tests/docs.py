@@ -110,7 +110,6 @@ def expected(name: str) -> str | None:
 
 
 def current(name: str) -> str | None:
-    """What it says."""
     path = ROOT / name
     return path.read_text("utf-8") if path.exists() else None
 

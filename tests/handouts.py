@@ -39,9 +39,7 @@ class Aim(NamedTuple):
     """What a lesson is for."""
 
     goals: tuple[str, ...]
-    """What a learner can do after it."""
     needs: tuple[str, ...]
-    """Lessons, or words, that it takes for granted."""
     picture: str
     """Of the ten, by its file's name."""
 
@@ -222,7 +220,6 @@ def print_pdf(page: Path) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write all of it."""
     from txnsim.cli.event_log import set_up_logs
 
     parser = argparse.ArgumentParser(prog="python -m tests.handouts", description=__doc__)

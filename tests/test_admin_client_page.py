@@ -22,7 +22,6 @@ SAID: Final = (
     "No transaction holds readers back",
     "Could not find any open transactions starting at offset 0 on partition orders-0",
 )
-"""Something that each of them prints."""
 
 
 @pytest.mark.costly

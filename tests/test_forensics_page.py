@@ -30,12 +30,10 @@ class Played(NamedTuple):
     """What was printed."""
 
     shown: str
-    """As the page has it."""
     status: int
     offline: list[tuple[object, ...]]
     """Findings of the directories."""
     living: list[tuple[object, ...]]
-    """Of the cluster, before."""
     without: dict[int, list[str]]
     """Broker that is taken away -> what is said of the replicas, per finding."""
 

@@ -49,7 +49,6 @@ class Played(NamedTuple):
     block: re.Match[str]
     expected: str
     status: int | None
-    """Of the command, where it is one."""
 
 
 def played() -> Iterator[Played]:

@@ -30,7 +30,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 FILE_LINES_MAX: Final = 1_000
 FUNCTION_LINES_MAX: Final = 70
-LITTLE_SHARE_MAX: Final = 0.03
+LITTLE_SHARE_MAX: Final = {"sim": 0.03, "tests": 0.148}
 """Of all docstrings."""
 
 PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
@@ -223,10 +223,11 @@ def test_files_are_short() -> None:
     assert_none(long, f"split them; one noun each, at most {FILE_LINES_MAX} lines")
 
 
-def test_few_docstrings_say_little() -> None:
-    found = list(docstrings(sorted((ROOT / "sim").rglob("*.py"))))
+@pytest.mark.parametrize("folder", LITTLE_SHARE_MAX)
+def test_few_docstrings_say_little(folder: str) -> None:
+    found = list(docstrings(sorted((ROOT / folder).rglob("*.py"))))
     little = sorted(one for one in found if one.says_little)
-    allowed = int(LITTLE_SHARE_MAX * len(found))
+    allowed = int(LITTLE_SHARE_MAX[folder] * len(found))
     worst = "\n".join(
         f"  {one.place}: {one.text}" for one in sorted(little, key=lambda one: one.share)[:20]
     )
@@ -646,7 +647,6 @@ OF_A_KIND: Final = (
 )
 """Packages with a file per API, command, message, situation, table: the names of files say all."""
 FEW_MODULES: Final = 8
-"""So many are looked over without a list."""
 
 
 def test_a_package_names_the_modules_that_are_there() -> None:

@@ -38,7 +38,6 @@ from txnsim.variables import ARRANGED, BOOTSTRAP, HTTP, OPTIONS, unknown_variabl
 
 
 MUCH = b"x" * 2_000
-"""More than there is room for."""
 NO_ROOM = r": File too large; nothing of it is there; make room, or name another place"
 
 

@@ -61,7 +61,6 @@ class Word(Enum):
     PASS = "PASS"
     FAIL = "FAIL"
     OPEN = "OPEN"
-    """It could not be asked."""
 
 
 class Line(NamedTuple):
@@ -205,7 +204,6 @@ def _last(text: str) -> str:
 
 
 def main() -> int:
-    """Ask everything."""
     wanted = requirements()
     found = installed(wanted)
     loose = unbounded(wanted)

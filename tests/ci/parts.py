@@ -31,7 +31,6 @@ class Part(NamedTuple):
     needs_programs: bool = True
     """Whether it waits until the programs of clients are made."""
     makes_programs: bool = False
-    """Whether it makes them."""
 
 
 class Plan(NamedTuple):
@@ -49,7 +48,6 @@ class Plan(NamedTuple):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """All of them."""
         return (*self.first, *self.together)
 
 

@@ -60,7 +60,6 @@ QUESTIONS: Final[Mapping[str, Sequence[str]]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ask until the first failure."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.ci.patience",
         description=__doc__,
@@ -90,7 +89,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def asked(question: str, load: Load) -> dict[str, Any]:
-    """Ask once, and keep what came out."""
     KEPT.mkdir(parents=True, exist_ok=True)
     first_look = load.wait()
     begun = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

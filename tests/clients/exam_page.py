@@ -166,7 +166,6 @@ def _short(reason: str) -> str:
 
 
 def load() -> list[Kept]:
-    """What is kept, by library."""
     return msgspec.json.decode(KEPT.read_bytes(), type=list[Kept]) if KEPT.exists() else []
 
 

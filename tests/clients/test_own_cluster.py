@@ -38,7 +38,6 @@ class Learner:
         return status
 
     def read(self) -> str:
-        """All that the lesson has said so far."""
         self.said += self._capsys.readouterr().out
         return self.said
 

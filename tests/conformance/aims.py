@@ -20,7 +20,6 @@ PRODUCES: Final = ("old", "old, 120 known", "new")
 LOWERED: Final = (EMPTY, ONGOING, "CompleteCommit", "CompleteAbort")
 """States in which the level may be lowered under a transactional id."""
 LAST_EPOCH: Final = 32_766
-"""The last one that a producer is given."""
 _TRIES: Final = 4
 
 

@@ -32,16 +32,13 @@ class Choices:
         return self._data.draw(_integers(low, high)) if high > low else low
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of them."""
         return options[self.between(0, len(options) - 1)]
 
     def sample(self, options: Sequence[T], count: int) -> list[T]:
-        """So many different ones."""
         left = list(options)
         return [left.pop(self.between(0, len(left) - 1)) for _ in range(min(count, len(left)))]
 
     def some(self, *weighted: tuple[Any, float]) -> Any:
-        """One of them, by weight."""
         total = sum(weight for _, weight in weighted)
         number = self.between(0, _FINE - 1) * total / _FINE
         for option, weight in weighted:

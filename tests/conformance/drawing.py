@@ -27,7 +27,6 @@ class Drawn(NamedTuple):
     """An identity to use."""
 
     mode: str
-    """What is wrong with it."""
     identity: Identity
     pid: Pid
     """Its producer id, as it is sent."""

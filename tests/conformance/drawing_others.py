@@ -53,7 +53,6 @@ class OthersDrawer:
         return _markers(version, f"v{version}", "epoch ahead", [marker])
 
     def write_markers(self, producer: Producer) -> Operation:
-        """What an operator should not do."""
         drawn = self._producers.identity(producer)
         version = self._choices.between(1, 2)
         count = self._choices.some((1, 4), (2, 1), (3, 1))
@@ -158,7 +157,6 @@ class OthersDrawer:
         )
 
     def fetch(self, place: Place, offset: int) -> Operation:
-        """From there on."""
         isolation = self._choices.between(0, 1)
         limit = _ALL_BYTES if not self._choices.rarely(5) else self._choices.between(0, 400)
         values = fetch(
@@ -185,7 +183,6 @@ class OthersDrawer:
         return self.fetch(place, offset)
 
     def delete_records(self) -> Operation:
-        """Up to an offset, or all."""
         place = self._place()
         offset = self._choices.some((self._choices.between(0, 30), 4), (-1, 1), (100_000, 1))
         partition = {"partition_index": place[1], "offset": offset}

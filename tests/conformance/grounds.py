@@ -173,7 +173,6 @@ def _config(ground: Ground) -> Iterator[Path]:
 
 
 def _await_brokers(bootstrap: str, ground: Ground) -> None:
-    """Until the first broker knows who is down."""
     port = int(bootstrap.partition(",")[0].rpartition(":")[2])
     deadline_s = time.monotonic() + _PATIENCE_S
     while brokers_listed(port) != ground.brokers - len(ground.down):

@@ -76,7 +76,6 @@ class PlayMachine(RuleBasedStateMachine):
         self._world = self._stage.world
 
     def teardown(self) -> None:
-        """Bring the cluster back to what it was."""
         self._stage.close()
 
     # Producers
@@ -109,7 +108,6 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(producer=producers, data=st.data())
     def init_producer_id(self, producer: Producer, data: st.DataObject) -> None:
-        """An identity, with or without an expected one."""
         self._ask(self._drawer(data).init_producer_id(producer))
 
     # Transactions
@@ -341,7 +339,6 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(target=positions, position=positions, data=st.data())
     def fetch_on(self, position: Position, data: st.DataObject) -> Any:
-        """From where a reader got to."""
         return self._fetch(self._others(data).fetch(position.place, position.offset))
 
     @rule(data=st.data())

@@ -60,11 +60,9 @@ class Producer:
 
     @property
     def identity(self) -> Identity | None:
-        """The one that it should use."""
         return self.history[-1] if self.history else None
 
     def takes(self, identity: Identity) -> None:
-        """Go on with this identity."""
         if not self.history or self.history[-1] != identity:
             self.history.append(identity)
 
@@ -146,7 +144,6 @@ class World:
 
     @property
     def identities(self) -> list[Identity]:
-        """Every identity that anybody has or had."""
         return [one for each in (*self.producers, *self.loose) for one in each.history]
 
     def named(self, name: str | None) -> Producer | None:
@@ -158,7 +155,6 @@ class World:
         return any(place in producer.added for producer in self.producers)
 
     def deletes(self, topic: str) -> None:
-        """A topic is gone."""
         self.deleted.add(topic)
         self.altered.pop(topic, None)
         self.partitions[topic] = PARTITIONS

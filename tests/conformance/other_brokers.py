@@ -80,7 +80,6 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Ask, and keep."""
     wanted = [one for one in BROKERS if not arguments or one.name in arguments]
     rows = {row.broker: row for row in kept()}
     for broker in wanted:
@@ -99,7 +98,6 @@ def _keep(rows: Mapping[str, Row]) -> None:
 
 
 def kept() -> list[Row]:
-    """What was found the last time."""
     return msgspec.json.decode(KEPT.read_bytes(), type=list[Row]) if KEPT.exists() else []
 
 

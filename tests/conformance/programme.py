@@ -91,7 +91,6 @@ SYNONYMS: Final = Ground(
         "log.roll.jitter.hours": "1",
     },
 )
-"""Configs of which several stand for the same."""
 WITH_GROUPS: Final = Ground(name="with groups", properties=PROPERTIES)
 """Other stories begin where ``__consumer_offsets`` does not exist."""
 GROUP_BOUNDS: Final = Ground(

@@ -52,7 +52,6 @@ DIFFERENCES_MAX: Final = 3
 """Of one level; then it ends."""
 
 Missing = Callable[[Result], Iterable[str]]
-"""Places where a play still has to go."""
 
 
 def play(

@@ -43,7 +43,6 @@ from txnsim_lab.conformance._book.recordings import Recording, recording_of, tog
 NAMES: Final = sorted({name_of(story) for story, _ in STORIES})
 
 LINES_MAX: Final = 200
-"""Differences that are told at most."""
 
 Plays = dict[tuple[str, int], Recording]
 """(story, level) -> what was answered."""

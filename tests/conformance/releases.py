@@ -41,7 +41,6 @@ HANDFUL: Final = 24
 """So many cases are played before they are compared."""
 
 Accepted = tuple[tuple[str, str], ...]
-"""(pattern of a difference, why it may be)."""
 
 ALWAYS_ACCEPTED: Final[Accepted] = (
     (
@@ -184,7 +183,6 @@ class Compared:
                 self._told(msgspec.json.decode(line, type=Told))
 
     def add(self, told: Told) -> None:
-        """Tell of a play, and write it down."""
         if self._file is not None:
             with self._file.open("ab") as kept:
                 kept.write(msgspec.json.encode(told) + b"\n")
@@ -261,7 +259,6 @@ def compared_cases(
 def compared_stories(
     sides: Sides, names: Sequence[str], levels: Sequence[int], *, known: Container[str] = ()
 ) -> Iterator[Told]:
-    """The same for stories."""
     config = BrokerConfig(about="stories", properties=programme.PROPERTIES)
     for level in levels:
         stories = {

@@ -13,7 +13,6 @@ from tests.conformance.races import Race
 ACCEPTED: Final = "accepted"
 ACCEPTED_ANEW: Final = "accepted, new producer id"
 ANY: Final = "any"
-"""The state, where it is not looked at."""
 TIME_OUT: Final = "(time-out)"
 """Takes the place of an API where a coordinator acts by itself."""
 _NO_TOPIC: Final = frozenset({"unknown_topic_or_partition", "unknown_topic_id"})
@@ -41,7 +40,6 @@ STATELESS: Final = {
 CHANGES: Final = frozenset(
     {"DeleteTopics", "CreateTopics", "CreatePartitions", "IncrementalAlterConfigs"}
 )
-"""APIs for which it never does."""
 
 
 class Cell(msgspec.Struct, frozen=True, order=True):
@@ -61,9 +59,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Where the two brokers parted, and what led to it."""
 
     command: str
-    """What finds it again."""
     operation: Operation | None
-    """The last one."""
     lines: tuple[str, ...]
     trail: tuple[Operation, ...]
     """All that was asked in the shortest play that parts them."""
@@ -83,7 +79,6 @@ class Result(msgspec.Struct, kw_only=True):
     plays: int = 0
     operations: int = 0
     succeeded: int = 0
-    """Of them without any error."""
     cells: Counter[Cell] = msgspec.field(default_factory=Counter)
     modes: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
     """(API, flow, what was right or wrong)."""
@@ -93,7 +88,6 @@ class Result(msgspec.Struct, kw_only=True):
     seconds: float = 0.0
 
     def count(self, level: int, operation: Operation, state: str, outcomes: set[str]) -> None:
-        """An operation and what came back."""
         self.operations += 1
         errors = outcomes - {"none", ACCEPTED_ANEW}
         self.succeeded += not errors
@@ -105,7 +99,6 @@ class Result(msgspec.Struct, kw_only=True):
         self.modes[operation.api, operation.flow, operation.mode] += 1
 
     def command(self, seed: int, operations: int) -> str:
-        """What plays the same again."""
         return (
             f"python -m tests.conformance.random_play --level {self.level}"
             f" --operations {operations} --seed {seed} --plays {self.plays_per_seed}"

@@ -49,7 +49,6 @@ class Session:
         self._tries = 0
 
     def stage(self) -> Stage:
-        """For the next play."""
         self._tries += 1
         self.result.plays += not self.shrinks
         assume(not self.shrinks or self._tries <= self._last_try)

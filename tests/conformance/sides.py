@@ -181,7 +181,6 @@ class Pair:
         return self.real.ask(operation), self.ours.ask(operation)
 
     def both(self, what: Callable[[Side], object]) -> None:
-        """The same with either of them."""
         what(self.real)
         what(self.ours)
 

@@ -52,7 +52,6 @@ class DrawnPlay:
         return f"{self._chance.getrandbits(64):016x}"
 
     def play(self) -> None:
-        """All of it."""
         plays, chance = self._p, self._chance
         plays.play, plays.own_names, plays.awaits_topics = self._name, self._group, True
         self._clean()
@@ -407,7 +406,6 @@ class DrawnPlay:
                 plays.configs_of(self._group)
 
     def _others(self) -> None:
-        """What is asked of groups of other types."""
         chance, plays, group = self._chance, self._p, self._group
         match chance.choice(
             ("consumer", "share", "classic", "described", "consumers", "sharers", "topology")
@@ -537,7 +535,6 @@ def unlike(real: list[Any], ours: list[Any]) -> str | None:
 
 
 def _parts(one: Any, other: Any, where: str) -> Iterator[str]:
-    """Where they part, and how."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in sorted({*one, *other}):
             yield from _parts(one.get(key), other.get(key), f"{where}.{key}")

@@ -68,7 +68,6 @@ def play_invalid(p: Plays) -> None:
 
 
 def play_missing(p: Plays) -> None:
-    """A group that is not there."""
     p.beat("s02", "m", 3)
     p.beat("s02", "m", -1)
     p.beat("s02", "m", -2, instance_id="i")

@@ -188,7 +188,6 @@ class Plays:
             yield
 
     def ask(self, api: str, version: int, *, quiet: bool = False, **values: Any) -> Any:
-        """Ask, and keep the answer."""
         if api in _OF_STREAMS and version > self.newest:
             version = self.newest
             values.pop("include_topology_description", None)

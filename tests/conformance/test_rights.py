@@ -51,12 +51,10 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that has to be granted."""
 
     any_of: tuple[Right, ...]
-    """Each of these is enough."""
     denied: str
     """Kafka's error without it, or ``LEFT_OUT``."""
 
     def others(self) -> tuple[AclBinding, ...]:
-        """Everything but this, on every resource there is."""
         kept = []
         for kind, operations in _OPERATIONS.items():
             taken = {operation for where, operation in self.any_of if where == kind}

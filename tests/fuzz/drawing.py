@@ -45,11 +45,9 @@ class Draw:
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
         return self._at >= len(self._data)
 
     def byte(self) -> int:
-        """The next one."""
         if self.is_spent:
             return 0
         self._at += 1

@@ -29,7 +29,6 @@ class Target(NamedTuple):
     length_max: int = 4096
     """Longest input that is tried."""
     words: Sequence[bytes] = ()
-    """Words of its language."""
     seeds_a_second: float | None = None
     """With how many inputs per second that a run has it begins, where each of them is costly; with
     all of them unless given.

@@ -46,7 +46,6 @@ class MissingToolError(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.helpers.run", description=__doc__)
     parser.add_argument(
         "language", nargs="*", choices=[*LANGUAGES, []], metavar="LANGUAGE", help="default: all"

@@ -36,7 +36,6 @@ def main(argv: Sequence[str] = ()) -> int:
 
 
 def expected(readme: str) -> str:
-    """The README with the signatures as they are."""
     text = "\n".join(line for name in CLASSES for line in (*_of(name), ""))
     return _BLOCK_RE.sub(lambda _: text.rstrip("\n") + "\n", readme)
 

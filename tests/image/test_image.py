@@ -45,7 +45,6 @@ class Image(NamedTuple):
     root: Path
     """The container's files."""
     config: dict[str, Any]
-    """What the image says of itself."""
 
 
 @pytest.fixture(scope="module")

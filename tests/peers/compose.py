@@ -33,7 +33,6 @@ _TOOLS: Final = {
 """As Kafka calls its scripts → what they run."""
 
 _TOOLS_THERE: Final = re.compile(r"/opt/kafka-[\d.]+/bin\b")
-"""Where they are in the image."""
 
 _JAVA: Final = {"OUT_OF_ORDER_SEQUENCE_NUMBER": "OutOfOrderSequenceException"}
 

@@ -46,7 +46,6 @@ class Module(NamedTuple):
         return Path(json.loads(go(*command, directory=PEERS))["Dir"])
 
     def file_stem(self) -> str:
-        """For names of what is made of it."""
         return f"{self.path.rpartition('/')[2]}-{self.version}"
 
 

@@ -54,7 +54,6 @@ class Suite(NamedTuple):
     source: str
     """Where the tests come from and which of them are meant, in a sentence."""
     cluster: str
-    """What they are pointed at, in a sentence."""
     ask: Callable[[Target, Sequence[str]], Iterable[Outcome]]
     """Runs the tests of these names, all of them if there are none.
 

@@ -20,7 +20,6 @@ def ecosystems() -> list[str]:
 
 
 def suites(ecosystem: str | None = None) -> Sequence[Suite]:
-    """Those of one ecosystem, or all."""
     return [
         suite
         for name in ([ecosystem] if ecosystem else ecosystems())

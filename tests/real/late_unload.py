@@ -108,7 +108,6 @@ class Seen(msgspec.Struct, frozen=True):
     """What clients see."""
 
     answer: ErrorCode
-    """To the first commit."""
     position: int
     """Of its group at the new coordinator; -1 is none."""
 

@@ -147,7 +147,6 @@ def _post(address: str) -> Mapping[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play it at each place."""
     failed = 0
     for place in arguments or sys.argv[1:] or PLACES:
         print(f"{place}:", flush=True)

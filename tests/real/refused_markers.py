@@ -48,7 +48,6 @@ WRITE_TXN_MARKERS: Final = 27
 TIMEOUT_MS: Final = 3_000
 """request.timeout.ms: after it markers that were sent one by one gather, and go out together."""
 _SETTLED_MS: Final = 5_000
-"""So long nothing changes any more."""
 _REQUEST: Final = re.compile(r"Completed request:\s*(\{.*\})")
 _JVM_OPTIONS: Final = (
     *("-Xmx512m", "-XX:TieredStopAtLevel=1"),

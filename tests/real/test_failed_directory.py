@@ -60,7 +60,6 @@ EXPECTED: Final = Told(
 
 
 async def asked(port: int, api_key: int, version: int, **values: Any) -> Any:
-    """One request on a connection of its own."""
     wire = await Wire.open("127.0.0.1", port)
     try:
         message = codec.build(codec.request_class(api_key, version), **values)

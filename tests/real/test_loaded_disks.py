@@ -46,7 +46,6 @@ Read = list[tuple[int, bytes | None, bytes | None]]
 
 @pytest.fixture(scope="module")
 def disks() -> Corpus:
-    """The directories and what was told."""
     return corpus()
 
 

@@ -104,7 +104,6 @@ PROPERTIES: Final = {
     "offsets.topic.num.partitions": "4",
 }
 APART: Final = {table.CONNECTIONS: "a real broker has connections to itself"}
-"""Metrics that can't be the same, and why."""
 KAFKAS: Final = {
     metric.name: metric.kafka
     for metric in METRICS
@@ -115,7 +114,6 @@ COUNTED: Final = frozenset({"EndTxn", "DescribeTransactions", "DescribeProducers
 VERIFIED: Final = frozenset({table.UNVERIFIED, table.VERIFICATION_MS})
 """How often it takes until a real broker has heard that it is not to verify, nobody knows."""
 UNCERTAIN: Final = frozenset({"another one hangs", "it was aborted", "all have ended"})
-"""The moments after that."""
 WAITED_MS: Final = 400
 
 Values = dict[str, Any]

@@ -341,7 +341,6 @@ async def until_ongoing(kafka: ApacheKafka, transactional_id: str) -> None:
 
 
 async def state_of(kafka: ApacheKafka, transactional_id: str) -> str:
-    """What its coordinator says."""
     async with Cluster(kafka.bootstrap) as cluster:
         admin = TransactionAdmin(cluster)
         found = (await admin.describe_transactions((transactional_id,)))[transactional_id]

@@ -66,7 +66,6 @@ class Played(NamedTuple):
     since: dict[str, set[int | None]]
     """When it was begun, by the directory."""
     told_lost: dict[str, list[Lost]]
-    """By what was acknowledged."""
     found_lost: dict[str, list[Lost]]
     """By the directory."""
 

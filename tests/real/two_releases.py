@@ -278,7 +278,6 @@ def asked_of(node_id: int, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def kept() -> dict[str, Told]:
-    """What was kept, by pair."""
     rows = map(json.loads, RECORDED.read_text("utf-8").splitlines())
     return {row["releases"]: row for row in rows}
 

@@ -140,7 +140,6 @@ def until_read(
 
 
 def list_offsets(player: Player, topic: Topic, note: str, stamps: tuple[int, ...]) -> None:
-    """ListOffsets at each of these."""
     for stamp in stamps:
         for isolation in (0, 1):
             player.ask(
@@ -388,7 +387,6 @@ def lies(player: Player) -> None:
 
 
 def packed_lies(codec: int) -> list[tuple[str, bytes]]:
-    """The same in a codec."""
     records = [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + at) for at in (5, 0)]
     good = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
     return [

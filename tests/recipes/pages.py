@@ -37,7 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def current(page: Path) -> str:
-    """What it says."""
     return page.read_text("utf-8")
 
 

@@ -29,7 +29,6 @@ class Recipe(NamedTuple):
     """One framework's."""
 
     name: str
-    """That of its folder and of its page."""
     play: Callable[[Lab], str]
     """Builds, runs and judges; answers with what it saw, in a few words.
 

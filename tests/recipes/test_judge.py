@@ -27,7 +27,6 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture
 def judge(bootstrap: str) -> Iterator[Judge]:
-    """With one topic that is new to it."""
     judge = Judge(bootstrap)
     _do(bootstrap, _create)
     yield judge

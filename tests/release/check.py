@@ -128,7 +128,6 @@ class Place(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try what is asked for; everything unless named."""
     parser = argparse.ArgumentParser(prog="make release-check", description=__doc__)
     parser.add_argument("language", nargs="*", choices=[*LANGUAGES, []], metavar="LANGUAGE")
     chosen = parser.parse_args(argv).language or list(LANGUAGES)
@@ -190,7 +189,6 @@ def placeholders() -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """What the other files say that are published."""
     helpers = REPOSITORY / "helpers"
     found = {"npm": json.loads((helpers / "node" / "package.json").read_text("utf-8"))["version"]}
     for name in ("java", "testcontainers-java"):

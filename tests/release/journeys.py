@@ -92,7 +92,6 @@ class Journey(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play what is asked for; everything unless named."""
     parser = argparse.ArgumentParser(prog="make journeys", description=__doc__)
     parser.add_argument("journey", nargs="*", choices=[*JOURNEYS, []], metavar="JOURNEY")
     chosen = parser.parse_args(argv).journey or list(JOURNEYS)

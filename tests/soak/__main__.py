@@ -15,7 +15,6 @@ from tests.soak.soaking import Plan, Report, Soak
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it and tell what came out."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10.0, help="how long (default 10)")
     parser.add_argument(

@@ -41,7 +41,6 @@ class Crowd:
         self.said: Counter[str] = Counter()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
         async with self._cluster.client("crowd") as client, asyncio.TaskGroup() as group:
             for name in self._members:
                 group.create_task(self._live(client, name))

@@ -29,13 +29,11 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     logs_bytes: int
     """All topics."""
     topics: dict[str, int]
-    """The same by topic."""
     segments: int
     """Of the log that has most of them: what is deleted or cleaned leaves few."""
 
 
 def held(cluster: SimCluster) -> Held:
-    """What is kept now."""
     batches: defaultdict[TopicPartition, int] = defaultdict(int)
     entries: Counter[str] = Counter()
     segments_max = 0

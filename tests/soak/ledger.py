@@ -41,7 +41,6 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Of them, those whose records were read."""
     records_read: int
     findings: tuple[Finding, ...]
-    """The first of those that are wrong."""
     wrong: int
 
 
@@ -89,7 +88,6 @@ class Ledger:
         counts[at] = min(255, counts[at] + 1)
 
     def judge(self) -> Judgement:
-        """Hold one against the other."""
         findings: list[Finding] = []
         wrong = unknown_seen = transactions = 0
         for producer in sorted({*self._outcomes, *self._seen}):

@@ -26,7 +26,6 @@ class Outcome(Enum):
     COMMITTED = "c"
     """The commit was acknowledged."""
     ABORTED = "a"
-    """It was never asked to commit."""
     UNKNOWN = "u"
     """A commit was asked for, and no answer says what became of it."""
 

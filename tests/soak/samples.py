@@ -28,7 +28,6 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """The rest; what was held at most counts, as memory that becomes free stays with the process.
     """
     segments: int = 0
-    """Of the log that has most of them."""
     tasks: int
     files: int
     gap_ms: float
@@ -49,7 +48,6 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
 
     figure: str
     share: float
-    """Of what it was."""
     extra: float
     """On top of that, in its unit."""
     is_peak: bool = False
@@ -155,7 +153,6 @@ def left_behind(rest: Rest) -> list[str]:
 
 
 def is_at_rest(rest: Rest) -> bool:
-    """Whether nothing of the clients is left."""
     return not left_behind(rest)
 
 

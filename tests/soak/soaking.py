@@ -108,7 +108,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_good(self) -> bool:
-        """Whether everything was as it must be."""
         wrong = self.judgement.wrong or self.chain_differences or self.grown
         return not (wrong or self.logged_errors or self.failures)
 
@@ -141,7 +140,6 @@ class Program:
             self.failure = f"{self.name}: {error}"
 
     def is_running(self) -> bool:
-        """Whether it has not ended by itself."""
         return self._process.poll() is None
 
     def is_stuck(self) -> bool:
@@ -149,7 +147,6 @@ class Program:
         return self._process.poll() == STUCK
 
     def end(self) -> None:
-        """Tell it to end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 

@@ -57,7 +57,6 @@ class Trouble(threading.Thread):
         self.failure: Exception | None = None
 
     def run(self) -> None:
-        """One act after the other."""
         begun_s = time.monotonic()
         try:
             while not self._stopped.wait(self._rng.uniform(*self._pause_s)):

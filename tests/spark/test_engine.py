@@ -24,7 +24,6 @@ from txnsim_spark.engine import (
 
 
 def pieces_of(task: int) -> Iterator[tuple[str, int]]:
-    """Numbers below it, odd ones and even ones."""
     for number in range(task):
         yield ("even", "odd")[number % 2], number
 

@@ -123,7 +123,6 @@ class ConsumerDriver:
                 self.group.apply(record)
 
     def look_up(self) -> None:
-        """Do the lookups that were asked for."""
         for effect in self.effects:
             if isinstance(effect, ResolveRegexes):
                 steps = matching_topics(

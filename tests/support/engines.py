@@ -14,10 +14,8 @@ def no_session() -> NoReturn:
 
 
 def here() -> Engine:
-    """Does everything in this process."""
     return Engine(no_session, lambda _: None, is_alone=True)
 
 
 def verify_here(planned: Plan) -> list[Violation]:
-    """All that is wrong, found by this process."""
     return list(verify(here(), planned, Way.HERE))

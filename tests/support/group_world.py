@@ -114,7 +114,6 @@ class ListLog:
         return self.failure
 
     def release(self, failure: ErrorCode = ErrorCode.none) -> None:
-        """Everything is replicated, or will never be."""
         self.held, self.failure = False, failure
         if not failure:
             self.high_watermark = self.end
@@ -325,7 +324,6 @@ class GroupWorld:
         return found if isinstance(found, Rejection) else found[0].offset
 
     def group(self, group_id: str = GROUP) -> Group:
-        """A group that must be there."""
         found = self.groups.find(group_id)
         assert not isinstance(found, Rejection), found
         return found

@@ -138,7 +138,6 @@ class ClassicDriver:
     # The world outside
 
     def take(self, effects: list[Effect]) -> None:
-        """Keep what the rules ask for."""
         for effect in effects:
             match effect:
                 case Answered():

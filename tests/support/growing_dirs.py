@@ -57,7 +57,6 @@ class GrowingDir:
             assert self._log.end(committed=turn % 3 > 0, pid=pid) == 0
 
     def _made(self, path: Path) -> BrokerDir:
-        """All of it as it is now."""
         made = BrokerDir(path)
         made.replica(self._log)
         made.coordinator(

@@ -21,7 +21,6 @@ from typing import Final
 import pytest
 
 IDLE_S: Final = 300.0
-"""So long a test may stand still."""
 IDLE_SHARE: Final = 0.01
 """Of a processor, in that time: less is standing still. A test that waits for its turn beside a
 load of 20 has five times as much.

@@ -183,7 +183,6 @@ class ListenerClient:
         return answer.transaction_states[0]
 
     async def described(self, transactional_id: str, state: str, version: int = 0) -> Any:
-        """The same, once it is in that state."""
         for _ in range(_PATIENCE):
             found = await self.describe(transactional_id, version)
             if found.transaction_state == state:

@@ -132,7 +132,6 @@ class Leader:
 
     @property
     def asked(self) -> list[SentRequest]:
-        """Verifications that have left."""
         return self.network.sent
 
     def answer(self, *errors: ErrorCode, index: int = -1) -> None:

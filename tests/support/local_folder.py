@@ -18,7 +18,6 @@ class LocalFolder(Folder):
         self.root = root
 
     def names(self, path: str) -> list[str]:
-        """What lies in it."""
         try:
             return sorted(os.listdir(self.root / path))
         except FileNotFoundError:
@@ -32,7 +31,6 @@ class LocalFolder(Folder):
             return None
 
     def remove(self, path: str) -> None:
-        """All of a folder."""
         shutil.rmtree(self.root / path, ignore_errors=True)
 
     def write(self, path: str, data: bytes) -> None:

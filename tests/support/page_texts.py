@@ -44,7 +44,6 @@ ELSEWHERE: Final = ("id", "point", "action", "then")
 """Fields of a rule for which the form has a place of its own."""
 ABOUT_SUBJECT: Final = ("transactional_id", "producer_id", "topic", "partition", "committed")
 ONCE: Final = ("nth", "probability")
-"""What has no meaning for what happens once."""
 WITHOUT_SUBJECT: Final = (
     FaultPoint.CONNECTION_OPEN,
     FaultPoint.CLOCK_TIMER,

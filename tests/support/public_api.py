@@ -58,7 +58,6 @@ NOT_PYTHON: Final = """\
 
 
 def sections() -> Iterator[str]:
-    """The modules that say that they are public."""
     for path in sorted((ROOT / "sim").rglob("*.py")):
         docstring = path.read_text("utf-8").partition('"""\n\n')[0]
         if "names below are public" in " ".join(docstring.split()):

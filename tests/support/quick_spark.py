@@ -20,7 +20,6 @@ def quick_environment() -> dict[str, str]:
 
 
 def quick_java() -> dict[str, str]:
-    """The same of JVMs alone."""
     return {"JAVA_TOOL_OPTIONS": f"{_JVM} {reading(shared_classes())}"}
 
 

@@ -25,10 +25,8 @@ class Answer(NamedTuple):
 
     expression: str
     refused: str | None
-    """In its words."""
     matched: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-    """Names that were asked and do not match."""
 
 
 def recorded() -> list[Answer]:

@@ -200,7 +200,6 @@ class ReplicaBench:
         return self.nodes[self.partition.leader]
 
     def publish(self, image: ClusterImage) -> None:
-        """Tell every broker that is not cut off."""
         self.image = image
         for broker_id, node in self.nodes.items():
             if broker_id not in self.cut:

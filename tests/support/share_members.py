@@ -80,7 +80,6 @@ class ShareMember:
         return acquired(await self.fetch(said, max_wait=wait, **values))
 
     def waiting(self, *said: str, wait: int = 20_000, **values: Any) -> asyncio.Task[str]:
-        """A fetch that is on its way."""
         return task(self.get(*said, wait=wait, **values))
 
     async def _ask(

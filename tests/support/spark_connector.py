@@ -15,7 +15,6 @@ from tests.support.apache_kafka import ApacheKafkaError, kept_jars
 
 _POMS: Final = Path(__file__).with_name("java")
 _JARS: Final = {"connector": 4, "delta": 2}
-"""How many each of them is."""
 
 
 def connector_jars() -> Path:

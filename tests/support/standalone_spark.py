@@ -188,7 +188,6 @@ class StandaloneSpark(Lived):
     # Processes
 
     def _start_workers(self) -> None:
-        """Those that are missing."""
         for number in range(1, WORKERS + 1):
             if number not in self._processes:
                 self._processes[number] = self._spawn_worker(number)

@@ -52,7 +52,6 @@ def told(steps: Steps, *, run: str = "V-", take: str = "armed", **head: Any) -> 
 
 
 def seen(result: RunResult, kind: type[Seen]) -> list[Any]:
-    """What was seen of one kind, in order."""
     history = History.from_lines(result.history)
     return [one for _, one in history.all_of(kind)]
 

@@ -30,7 +30,6 @@ class Field(NamedTuple):
 
 
 def fields(struct: type[msgspec.Struct]) -> list[Field]:
-    """In the order in which they are written."""
     hints = get_type_hints(struct, include_extras=True)
     return [
         Field(

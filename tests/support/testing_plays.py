@@ -50,7 +50,6 @@ async def committed(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> Non
 
 
 async def aborted(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
-    """The same in a transaction that is aborted."""
     await _transact(kafka, topic, values, commits=False)
 
 

@@ -195,7 +195,6 @@ def ghost(told: Told) -> None:
 
 
 def hangs(told: Told) -> None:
-    """The ghost as it is seen from outside."""
     ghost(told)
     told.producers((7, 1))
     told.described("CompleteAbort")

@@ -50,7 +50,6 @@ SPELLINGS: Final = {
 
 
 def scenario_runs(scenarios: Iterable[Scenario]) -> Iterator[ScenarioRun]:
-    """Every run of these stories, in every take."""
     for scenario in scenarios:
         for run in scenario.runs:
             for take in scenario.takes:

@@ -210,7 +210,6 @@ class VirtualLine(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Something has come."""
         self._unread += data
         self._wake()
 

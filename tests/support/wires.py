@@ -68,7 +68,6 @@ class Wire:
         return codec.read_response(api_key, api_version, frame)
 
     async def silent_for(self, seconds: float) -> bool:
-        """Whether nothing at all comes for so long."""
         reading = asyncio.get_running_loop().create_task(self.reader.read(1))
         done, _ = await asyncio.wait((reading,), timeout=seconds)
         reading.cancel()

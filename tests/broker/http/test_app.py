@@ -454,7 +454,6 @@ class Letters(Noun):
 class MoreLetters(Letters):
     @Operation("delete", "/letters")
     async def forget(self, _request: Request) -> Response:
-        """None."""
         return Response()
 
 
@@ -476,7 +475,6 @@ class Words(Noun):
 
     @Operation("get", "/words", may_take_longer=True)
     async def known(self, _request: Request) -> WithStatus[list[str]]:
-        """Those that are known so far."""
         return WithStatus(["a"], 202)
 
 

@@ -118,7 +118,6 @@ def events_of(piece: bytes) -> list[tuple[str, Any]]:
 
 
 async def heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]]:
-    """The next events, at least so many."""
     found: list[tuple[str, Any]] = []
     while len(found) < count:
         found += events_of(await anext(stream))
@@ -218,7 +217,6 @@ class Page:
 
 
 def msgpack_values(piece: bytes) -> list[Any]:
-    """Values that stand one behind the other."""
     unpacker = msgpack.Unpacker(strict_map_key=False)
     unpacker.feed(piece)
     return list(unpacker)

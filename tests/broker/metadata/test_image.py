@@ -709,7 +709,6 @@ def changes(names: tuple[str, ...]) -> ClusterImage:
 
 
 def own(name: str, leader: int = 1) -> TopicImage:
-    """A topic with an id of its own."""
     return topic(name, partition(leader), topic_id=uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 

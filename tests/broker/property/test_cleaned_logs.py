@@ -176,7 +176,6 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     # Reading
 
     def read(self, isolation: object) -> list[Written]:
-        """What a consumer gets from the beginning on."""
         found: list[Written] = []
         position = self.log.log_start_offset
         skipped: set[int]

@@ -197,7 +197,6 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
 
 
 def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
-    """It may be emptied and begin anew below."""
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk, 6)
     log.restart_at(9, now_ms=NOW)
@@ -240,7 +239,6 @@ class Disks:
         self.count = 0
 
     def log(self, config: LogConfig = SMALL, *, disk: int = 0) -> LogDriver:
-        """A log of a topic of its own."""
         self.count += 1
         driver = LogDriver(config)
         self.disks[disk].adopt(uuid.UUID(int=self.count), driver.log, high_watermark=0)

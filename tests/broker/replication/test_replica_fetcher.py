@@ -61,7 +61,6 @@ def fetches(made: ReplicaBench, since: int = 0) -> list[ReplicaFetchCommand]:
 
 
 def told(made: ReplicaBench, kind: str) -> list[tuple[str, dict[str, Any]]]:
-    """(where, what) of the events of one kind."""
     tracer = made.tracer
     return [
         (tracer.nodes[event.n], cast(dict[str, Any], event.d))

@@ -458,7 +458,6 @@ Lines = list[Mapping[str, Any]]
 
 
 def logs_of(story: Callable[[VirtualCluster], Awaitable[None]], *, wanted: bool = True) -> Lines:
-    """What is logged while a story is told."""
 
     async def main(cluster: VirtualCluster) -> None:
         for listener in cluster.sim.listeners:

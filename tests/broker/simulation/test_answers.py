@@ -121,7 +121,6 @@ async def _sized(wire: Wire, api_key: int, version: int, values: dict[str, Any])
 
 
 async def _until(wire: Wire, api_key: int, version: int, values: dict[str, Any], ok: Any) -> Any:
-    """Ask until there is a coordinator."""
     for _ in range(200):
         _, found = await _sized(wire, api_key, version, values)
         if ok(found):

@@ -95,7 +95,6 @@ class Broker:
         return (await self.wire.answer())[1]
 
     async def sure(self, api_key: int, version: int, values: Mapping[str, Any]) -> Any:
-        """Ask until nothing is refused any more."""
         for _ in range(300):
             answer = await self.ask(api_key, version, values)
             if not (found := errors(answer)):
@@ -126,7 +125,6 @@ def errors(answer: Any) -> set[ErrorCode]:
 
 
 def _in_parts(elements: list[Any]) -> Iterator[list[Any]]:
-    """As many as a request may have."""
     for start in range(0, len(elements), 2_000):
         yield elements[start : start + 2_000]
 
@@ -212,7 +210,6 @@ def _positions(group_id: str, topic: str = "orders", count: int = 1) -> dict[str
 
 
 async def groups(broker: Broker, count: int) -> None:
-    """Each with a position."""
     for number in range(count):
         await broker.sure(8, 9, _positions(f"g{number}"))
 
@@ -428,7 +425,6 @@ AT_ONCE: Final = tuple(
         subscriptions,
     )
 )
-"""Made by a few requests."""
 
 # What is asked
 

@@ -479,7 +479,6 @@ class Moves:
         metadata.publish(found)
 
     async def until_settled(self) -> None:
-        """Nothing moves any more."""
         for _ in range(600):
             moving = reassigning(self.cluster.sim.metadata.image)
             if not moving:

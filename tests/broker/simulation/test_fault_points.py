@@ -41,7 +41,6 @@ SECOND_MS = 1_000
 
 
 async def coordinated(cluster: VirtualCluster) -> GroupApi:
-    """Ask as a group whose coordinator is there."""
     groups = GroupApi(Api(cluster.sim))
     await groups.api.until(
         lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
@@ -663,7 +662,6 @@ async def test_a_broker_that_is_killed_while_its_stop_is_held_was_not_stopped(
 
 
 async def refused(work: Awaitable[None]) -> str:
-    """What somebody is told who asks in vain."""
     with pytest.raises(ConfigError) as told:
         await work
     return str(told.value)

@@ -321,7 +321,6 @@ BROKERS = {
 
 
 def image(partitions: int = 1) -> ClusterImage:
-    """With something of everything."""
     made = ClusterImage(
         cluster_id="abc",
         offset=700,

@@ -39,7 +39,6 @@ class Driver:
             self.settings |= _secured(login)
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """See ``base.Driver``."""
         run(self._create_topic(name, partitions))
 
     async def _create_topic(self, name: str, partitions: int) -> None:
@@ -56,7 +55,6 @@ class Driver:
                 raise for_code(code)(message)
 
     def leaders(self, topic: str) -> list[int]:
-        """See ``base.Driver``."""
         return run(self._leaders(topic))
 
     async def _leaders(self, topic: str) -> list[int]:
@@ -77,16 +75,13 @@ class Driver:
         compression: str = "none",
         idempotent: bool = True,
     ) -> DriverProducer:
-        """See ``base.Driver``."""
         own = producing(transactional_id, timeout_ms, compression, idempotent=idempotent)
         return DriverProducer({**self.settings, **own})
 
     def member(self, group: str, topic: str) -> DriverMember:
-        """See ``base.Driver``."""
         return DriverMember(topic, {**self.settings, **MEMBER, "group_id": group})
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
-        """See ``base.Driver``."""
         return run(self._positions(group, topic, partitions))
 
     async def _positions(self, group: str, topic: str, partitions: int) -> list[int]:
@@ -100,7 +95,6 @@ class Driver:
         return [by_index.get(index, 0) for index in range(partitions)]
 
     def read(self, topic: str, *, committed: bool) -> list[Seen]:
-        """See ``base.Driver``."""
         return run(self._read(topic, committed=committed))
 
     async def _read(self, topic: str, *, committed: bool) -> list[Seen]:
@@ -118,11 +112,9 @@ class Driver:
             await consumer.stop()
 
     def is_fenced(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return isinstance(error, ProducerFenced)
 
     def is_old_epoch(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return self.is_fenced(error)
 
     def is_left_behind(self, error: Exception) -> bool:
@@ -130,7 +122,6 @@ class Driver:
         return False
 
     def login_error(self) -> Exception | None:
-        """See ``base.Driver``."""
         return run(self._login_error())
 
     async def _login_error(self) -> Exception | None:
@@ -146,11 +137,9 @@ class Driver:
         return None
 
     def is_login_refused(self, error: Exception | None) -> bool:
-        """See ``base.Driver``."""
         return REFUSAL in "".join(getattr(error, "__notes__", ()))
 
     def is_topic_exists(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return isinstance(error, TopicAlreadyExistsError)
 
 
@@ -180,11 +169,9 @@ class DriverProducer(Lived):
         await self._producer.start()
 
     def begin(self) -> None:
-        """See ``base.DriverProducer``."""
         run(self._producer.begin_transaction())
 
     def send(self, topic: str, records: Iterable[Record]) -> list[int]:
-        """See ``base.DriverProducer``."""
         return run(self._send(topic, records))
 
     async def _send(self, topic: str, records: Iterable[Record]) -> list[int]:
@@ -207,11 +194,9 @@ class DriverProducer(Lived):
         run(self._producer.send_offsets_to_transaction(offsets, held))
 
     def commit(self) -> None:
-        """See ``base.DriverProducer``."""
         run(self._producer.commit_transaction())
 
     def abort(self) -> None:
-        """See ``base.DriverProducer``."""
         run(self._producer.abort_transaction())
 
 
@@ -261,7 +246,6 @@ class DriverMember(Lived):
         await self._consumer.stop()
 
     def poll(self, count: int) -> list[Seen]:
-        """See ``base.DriverMember``."""
         return run(self._poll(count))
 
     async def _poll(self, count: int) -> list[Seen]:
@@ -277,23 +261,18 @@ class DriverMember(Lived):
         return seen
 
     def metadata(self) -> Any:
-        """See ``base.DriverMember``."""
         return self._settings["group_id"]
 
     def assigned(self) -> set[int]:
-        """See ``base.DriverMember``."""
         return {each.partition for each in self._consumer.assignment()}
 
     def is_asked_to_yield(self) -> bool:
-        """See ``base.DriverMember``."""
         return self._listener.is_waiting
 
     def end_turn(self) -> None:
-        """See ``base.DriverMember``."""
         run(self._listener.end_turn())
 
     def rewind(self) -> None:
-        """See ``base.DriverMember``."""
         run(self._rewind())
 
     async def _rewind(self) -> None:
@@ -328,7 +307,6 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         self._login = login
 
     async def token(self) -> str:
-        """What the library asks for."""
         return self._login.token()
 
 

@@ -47,14 +47,12 @@ class Driver:
         self._admin = AdminClient(self.settings)
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """See ``base.Driver``."""
         topic = ConfluentNewTopic(
             name, num_partitions=partitions, replication_factor=self._replicas
         )
         self._admin.create_topics([topic])[name].result(PATIENCE_S)
 
     def leaders(self, topic: str) -> list[int]:
-        """See ``base.Driver``."""
         found = self._admin.list_topics(topic, timeout=PATIENCE_S).topics[topic].partitions
         return [found[index].leader for index in sorted(found)]
 
@@ -66,7 +64,6 @@ class Driver:
         compression: str = "none",
         idempotent: bool = True,
     ) -> DriverProducer:
-        """See ``base.Driver``."""
         settings = {
             **self.settings,
             "linger.ms": 0,
@@ -96,7 +93,6 @@ class Driver:
         )
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
-        """See ``base.Driver``."""
         wanted = [TopicPartition(topic, index) for index in range(partitions)]
         asked = ConsumerGroupTopicPartitions(group, wanted)
         found = self._admin.list_consumer_group_offsets([asked])[group].result(PATIENCE_S)
@@ -110,7 +106,6 @@ class Driver:
         self._admin.alter_consumer_group_offsets([asked])[group].result(PATIENCE_S)
 
     def read(self, topic: str, *, committed: bool) -> list[Seen]:
-        """See ``base.Driver``."""
         consumer = self.consumer(committed=committed)
         try:
             # Asked for first: librdkafka looks for offsets only 500 ms after it missed a leader.
@@ -135,15 +130,12 @@ class Driver:
         )
 
     def is_fenced(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return _code(error) == KafkaError._FENCED and bool(error.args[0].fatal())
 
     def is_old_epoch(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return self.is_fenced(error)
 
     def is_left_behind(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         behind = (
             KafkaError.ILLEGAL_GENERATION,
             KafkaError.UNKNOWN_MEMBER_ID,
@@ -161,11 +153,9 @@ class Driver:
         return KafkaException(heard[0]) if heard else None
 
     def is_login_refused(self, error: Exception | None) -> bool:
-        """See ``base.Driver``."""
         return error is not None and _code(error) == KafkaError._AUTHENTICATION
 
     def is_topic_exists(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return _code(error) == KafkaError.TOPIC_ALREADY_EXISTS
 
 
@@ -181,15 +171,12 @@ class DriverProducer(Lived):
         del self._producer
 
     def init(self) -> None:
-        """See ``base.DriverProducer``."""
         self._producer.init_transactions(PATIENCE_S)
 
     def begin(self) -> None:
-        """See ``base.DriverProducer``."""
         self._producer.begin_transaction()
 
     def send(self, topic: str, records: Iterable[Record]) -> list[int]:
-        """See ``base.DriverProducer``."""
         answers: dict[int, KafkaError | int] = {}
         count = 0
         for count, record in enumerate(records, start=1):
@@ -224,16 +211,13 @@ class DriverProducer(Lived):
         return offsets
 
     def send_offsets(self, positions: Mapping[int, int], member: Member, held: Any) -> None:
-        """See ``base.DriverProducer``."""
         offsets = [TopicPartition(member.topic, index, at) for index, at in positions.items()]
         self._producer.send_offsets_to_transaction(offsets, held, PATIENCE_S)
 
     def commit(self) -> None:
-        """See ``base.DriverProducer``."""
         self._producer.commit_transaction(PATIENCE_S)
 
     def abort(self) -> None:
-        """See ``base.DriverProducer``."""
         self._producer.abort_transaction(PATIENCE_S)
 
 
@@ -249,7 +233,6 @@ class DriverMember(Lived):
         self._consumer.close()
 
     def poll(self, count: int) -> list[Seen]:
-        """See ``base.DriverMember``."""
         seen = []
         for message in self._consumer.consume(count, timeout=POLL_MS / 1000):
             if (error := message.error()) is not None:
@@ -258,22 +241,18 @@ class DriverMember(Lived):
         return seen
 
     def metadata(self) -> Any:
-        """See ``base.DriverMember``."""
         return self._consumer.consumer_group_metadata()
 
     def assigned(self) -> set[int]:
-        """See ``base.DriverMember``."""
         return {each.partition for each in self._consumer.assignment()}
 
     def is_asked_to_yield(self) -> bool:
-        """See ``base.DriverMember``."""
         return False
 
     def end_turn(self) -> None:
         """See ``base.DriverMember``."""
 
     def rewind(self) -> None:
-        """See ``base.DriverMember``."""
         for each in self._consumer.committed(self._consumer.assignment(), PATIENCE_S):
             each.offset = max(each.offset, 0)
             self._consumer.seek(each)

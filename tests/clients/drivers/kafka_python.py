@@ -54,7 +54,6 @@ class _Direct(KafkaNetSocket):  # type: ignore[misc]
     SCHEMES = (DIRECT,)
 
     def socket(self, *what: int) -> _Socket:
-        """What the library asks for."""
         return _Socket(*what)
 
 
@@ -73,7 +72,6 @@ class Driver:
             self.settings |= _secured(login)
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """See ``base.Driver``."""
         topic = PythonNewTopic(name, num_partitions=partitions, replication_factor=self._replicas)
         admin = KafkaAdminClient(**self.settings)
         try:
@@ -82,7 +80,6 @@ class Driver:
             admin.close()
 
     def leaders(self, topic: str) -> list[int]:
-        """See ``base.Driver``."""
         admin = KafkaAdminClient(**self.settings)
         try:
             (described,) = admin.describe_topics([topic])
@@ -99,16 +96,13 @@ class Driver:
         compression: str = "none",
         idempotent: bool = True,
     ) -> DriverProducer:
-        """See ``base.Driver``."""
         own = producing(transactional_id, timeout_ms, compression, idempotent=idempotent)
         return DriverProducer({**self.settings, **own})
 
     def member(self, group: str, topic: str) -> DriverMember:
-        """See ``base.Driver``."""
         return DriverMember(topic, {**self.settings, **MEMBER, "group_id": group})
 
     def positions(self, group: str, topic: str, partitions: int) -> list[int]:
-        """See ``base.Driver``."""
         admin = KafkaAdminClient(**self.settings)
         try:
             found = admin.list_group_offsets(group)[group]
@@ -118,7 +112,6 @@ class Driver:
         return [at.get(index, 0) for index in range(partitions)]
 
     def read(self, topic: str, *, committed: bool) -> list[Seen]:
-        """See ``base.Driver``."""
         consumer = KafkaConsumer(
             **self.settings,
             enable_auto_commit=False,
@@ -132,15 +125,12 @@ class Driver:
             consumer.close()
 
     def is_fenced(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return isinstance(error, ProducerFencedError)
 
     def is_old_epoch(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return isinstance(error, InvalidProducerEpochError)
 
     def is_left_behind(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return isinstance(error, CommitFailedError | IllegalGenerationError | UnknownMemberIdError)
 
     def login_error(self) -> Exception | None:
@@ -160,11 +150,9 @@ class Driver:
                     return None
 
     def is_login_refused(self, error: Exception | None) -> bool:
-        """See ``base.Driver``."""
         return REFUSAL in "".join(getattr(error, "__notes__", ()))
 
     def is_topic_exists(self, error: Exception) -> bool:
-        """See ``base.Driver``."""
         return isinstance(error, TopicAlreadyExistsError)
 
 
@@ -178,15 +166,12 @@ class DriverProducer(Lived):
         self._producer.close(timeout=None if error is None else 1)
 
     def init(self) -> None:
-        """See ``base.DriverProducer``."""
         self._producer.init_transactions()
 
     def begin(self) -> None:
-        """See ``base.DriverProducer``."""
         self._producer.begin_transaction()
 
     def send(self, topic: str, records: Iterable[Record]) -> list[int]:
-        """See ``base.DriverProducer``."""
         sent = [
             self._producer.send(
                 topic,
@@ -201,7 +186,6 @@ class DriverProducer(Lived):
         return [future.get(timeout=PATIENCE_S).offset for future in sent]
 
     def send_offsets(self, positions: Mapping[int, int], member: Member, held: Any) -> None:
-        """See ``base.DriverProducer``."""
         offsets = {
             TopicPartition(member.topic, index): OffsetAndMetadata(at, "", -1)
             for index, at in positions.items()
@@ -209,11 +193,9 @@ class DriverProducer(Lived):
         self._producer.send_offsets_to_transaction(offsets, held)
 
     def commit(self) -> None:
-        """See ``base.DriverProducer``."""
         self._producer.commit_transaction()
 
     def abort(self) -> None:
-        """See ``base.DriverProducer``."""
         self._producer.abort_transaction()
 
 
@@ -242,27 +224,22 @@ class DriverMember(Lived):
         self._consumer.close()
 
     def poll(self, count: int) -> list[Seen]:
-        """See ``base.DriverMember``."""
         batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=count)
         return [as_seen(record) for records in batches.values() for record in records]
 
     def metadata(self) -> Any:
-        """See ``base.DriverMember``."""
         return self._consumer.group_metadata()
 
     def assigned(self) -> set[int]:
-        """See ``base.DriverMember``."""
         return {each.partition for each in self._consumer.assignment()}
 
     def is_asked_to_yield(self) -> bool:
-        """See ``base.DriverMember``."""
         return False
 
     def end_turn(self) -> None:
         """See ``base.DriverMember``."""
 
     def rewind(self) -> None:
-        """See ``base.DriverMember``."""
         for each in self._consumer.assignment():
             self._consumer.seek(each, self._consumer.committed(each) or 0)
 
@@ -272,7 +249,6 @@ class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
         self._login = login
 
     def token(self) -> str:
-        """What the library asks for."""
         return self._login.token()
 
 

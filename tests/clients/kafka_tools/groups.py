@@ -144,7 +144,6 @@ def _groups(shop: Shop, group: str, *options: str) -> ToolResult:
 
 
 def _rows_of(group: str, result: ToolResult) -> ToolResult:
-    """Without other groups, which other programs may have."""
     if result.code != 0:
         raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")
     rows = [row for row in result.stdout.splitlines() if row.split(" ")[0] == group]

@@ -48,7 +48,6 @@ _TOOLS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """As the scripts are called → the class that each of them runs."""
 _BEFORE_4_4: Final = {"kafka-configs": "kafka.admin.ConfigCommand"}
-"""Those that were moved."""
 _PATIENCE_S: Final = 60.0
 
 

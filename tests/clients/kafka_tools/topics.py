@@ -220,7 +220,6 @@ def offsets_and_records(shop: Shop) -> None:
 
 
 def log_dirs(shop: Shop) -> None:
-    """Where replicas are and how large they are."""
     topic, tool = shop.new_topic("sized"), "kafka-log-dirs"
     shop.tools.at("kafka-console-producer", "--topic", topic, stdin="one\n")
     described = printed(
@@ -267,7 +266,6 @@ def leader_election(shop: Shop) -> None:
 
 
 def reassignments(shop: Shop) -> None:
-    """Nothing is on the move."""
     listed = shop.tools.at("kafka-reassign-partitions", "--list")
     if listed.code != 0 or "reassignments" not in listed.stdout:
         raise Unexpected(f"exit status {listed.code}: {listed.stdout}{listed.stderr}")

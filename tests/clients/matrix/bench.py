@@ -99,7 +99,6 @@ class TxnsimBench(Bench):
         return self
 
     def complaints(self) -> Mapping[str, str]:
-        """See ``Bench``."""
         printed = {name: server.log_tail() for name, server in self._servers.items()}
         return {name: text for name, text in printed.items() if any(bug in text for bug in BUGS)}
 

@@ -123,7 +123,6 @@ def matrix() -> Table:
 
 
 def demands() -> Table:
-    """What each check asks."""
     return ("Check", "Levels", "What it demands"), [
         (f"`{check}`", _words(_levels(check)), DEMANDS[check]) for check in CHECKS
     ]

@@ -34,7 +34,6 @@ PYTHON: Final = REPOSITORY / ".venv" / "bin" / "python"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Ask them all and tell the verdict."""
     # SIGTERM becomes an exception like SIGINT, so that servers and programs are stopped either way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parser = _parser()

@@ -45,7 +45,6 @@ class Output(NamedTuple):
     lines: Sequence[Line]
     code: int
     stopped: bool = False
-    """Its time was over."""
 
 
 class Result(NamedTuple):

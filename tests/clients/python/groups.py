@@ -40,7 +40,6 @@ class Pipeline:
         self.inputs += INPUTS
 
     def positions(self) -> list[int]:
-        """Those of the group."""
         return self.driver.positions(self.group, self.source, PARTITIONS)
 
     def until_at_least(self, wanted: Mapping[int, int]) -> None:

@@ -52,13 +52,11 @@ class Lab:
 
     @property
     def secured(self) -> Secured:
-        """Where to log in."""
         assert self._secured is not None, "no secured listeners are known"
         return self._secured
 
     @property
     def brokers(self) -> int:
-        """How many the cluster has."""
         return self.bootstrap.count(",") + 1
 
     def topic(self, stem: str, partitions: int = 1) -> str:
@@ -68,7 +66,6 @@ class Lab:
         return name
 
     def until_read(self, topic: str, wanted: Sequence[bytes | None]) -> list[Seen]:
-        """See ``until_read``."""
         return until_read(self.driver, topic, wanted)
 
 
@@ -79,7 +76,6 @@ def create_topic(driver: Driver, name: str, partitions: int) -> None:
 
 
 def until(what: str, is_so: Callable[[], bool]) -> None:
-    """Ask until it is so."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline_s, f"not within {PATIENCE_S:.0f} s: {what}"

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 
 def drawn(seed: int) -> Iterator[str]:
-    """The lines of one."""
     chance = random.Random(seed)
     yield f"story drawn-{seed}"
     yield f"topic t 1{chance.choice(('', ' compression.type=gzip'))}"

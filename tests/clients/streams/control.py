@@ -61,7 +61,6 @@ class ControlPort:
         return True
 
     def rule(self, rule_id: str) -> dict[str, Any]:
-        """What has come of a rule."""
         found: dict[str, Any] = self._ask("GET", f"faults/{rule_id}")
         return found
 
@@ -78,11 +77,9 @@ class ControlPort:
         return int(self._ask("POST", f"faults/{rule_id}/release")["released"])
 
     def disarm(self, rule_id: str) -> None:
-        """Take a rule back."""
         self._ask("DELETE", f"faults/{rule_id}")
 
     def disarm_all(self) -> None:
-        """Take every rule back."""
         for found in self._ask("GET", "faults"):
             self.disarm(found["rule"]["id"])
 
@@ -103,7 +100,6 @@ class ControlPort:
         self._ask("POST", f"brokers/{broker}/isolate")
 
     def heal(self, broker: int) -> None:
-        """Let it reach them again."""
         self._ask("POST", f"brokers/{broker}/heal")
 
     def start(self, broker: int) -> None:

@@ -144,7 +144,6 @@ _MOVED: Final = frozenset(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run it, and tell what came of it."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.clients.streams.exactly_once",
         description="Kafka Streams with a standby, through all that may happen.",

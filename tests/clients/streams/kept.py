@@ -21,7 +21,6 @@ class Kept(NamedTuple):
 
     seed: int
     kills: Mapping[str, int]
-    """How many at each point, by its name."""
 
 
 def load(file: Path = FILE) -> dict[int, Kept]:

@@ -160,11 +160,9 @@ class Lab(Lived):
     # Doing
 
     def feed(self, rounds: int) -> None:
-        """More words, on every partition."""
         self._feeder.feed(rounds)
 
     def feeding(self) -> Feeding:
-        """More and more words while a block runs."""
         return self._feeder.feeding()
 
     def settle(self) -> None:

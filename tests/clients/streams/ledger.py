@@ -43,7 +43,6 @@ class Ledger:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What was not exact."""
         with self._lock:
             return (
                 *self._problems,

@@ -78,7 +78,6 @@ class Point(NamedTuple):
     then: Then = Then.AT_ONCE
     """Of broken brokers' requests nothing is left: only said where an application dies."""
     every: bool = False
-    """All that match wait, not only the first."""
     committed: bool | None = None
     """Markers of commits only, or of aborts only."""
     counts: bool = False
@@ -211,7 +210,6 @@ POINTS: Final = (
     *_RESTART,
     *_LOAD,
 )
-"""All of them."""
 
 
 def points_at(level: int) -> tuple[Point, ...]:

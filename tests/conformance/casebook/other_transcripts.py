@@ -61,7 +61,6 @@ def _shows(rule: Rule, recorded: Recorded, answer: Any) -> bool:
 
 
 def path_of(file: str) -> Path:
-    """Where a transcript is."""
     return FOLDER / f"{file}.jsonl"
 
 

@@ -27,7 +27,6 @@ HEAD: Final = ("Rule", "What is decided", "Answer", "Decided in", "Shown by")
 
 
 def introduction(kafka: str) -> str:
-    """What the page is."""
     rules = [rule for file in rule_files() for rule in file.rules]
     shown = sum(rule.elsewhere is None for rule in rules)
     recorded = sum(rule.elsewhere is not None and bool(rule.elsewhere.recorded) for rule in rules)

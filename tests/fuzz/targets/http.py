@@ -58,7 +58,6 @@ _PARAMETERS: Final = {"id": "1", "topic": "orders", "partition": "0", "name": "z
 class _Loop(VirtualLoop):
     longest_ns = 0
     _beside_ns = 0
-    """What would have been done in a thread."""
 
     def _run_once(self) -> None:
         begun_ns = time.thread_time_ns()
@@ -70,7 +69,6 @@ class _Loop(VirtualLoop):
     def run_in_executor(
         self, _executor: object, function: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Call it at once."""
         begun_ns = time.thread_time_ns()
         done: asyncio.Future[Any] = self.create_future()
         try:

@@ -35,7 +35,6 @@ class _Steps:
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
         return self._at >= len(self._data)
 
     def below(self, bound: int) -> int:
@@ -44,7 +43,6 @@ class _Steps:
         return self._data[self._at - 1] % bound if self._at <= len(self._data) else 0
 
     def some(self, *of: str) -> tuple[str, ...]:
-        """Some of these, in order."""
         bits = self.below(256)
         return tuple(one for bit, one in enumerate(of) if bits >> bit & 1)
 

@@ -44,7 +44,6 @@ def line(**changed: Any) -> str:
 
 
 def glance(page: Page, *lines: str, end: str = "\n") -> list[dict[str, Any] | None]:
-    """What is seen of each of these lines."""
     found = page.evaluate(GLANCE, "\n".join(lines) + end)
     return [None if one is None else json.loads(one) for one in found]
 

@@ -54,12 +54,10 @@ class Newcomer:
         self.clicks = 0
 
     def choose(self, words: str) -> None:
-        """The one button or link with these words."""
         self.page.get_by_role("button", name=words).first.click()
         self.clicks += 1
 
     def sees(self, words: str, where: str = "body") -> None:
-        """The words come to stand on the screen."""
         self.page.locator(where).filter(has_text=words).first.wait_for()
 
 

@@ -222,7 +222,6 @@ class Fake(Driver):
         self._given = list(answers)
 
     async def ask(self, do: str, **_arguments: Any) -> Answer:
-        """The next one; none where it is None."""
         answer = self._given.pop(0)
         if answer is None:
             raise NoAnswerError(f"{do} hangs")
@@ -298,7 +297,6 @@ def ledger(told: Told) -> Ledger:
 
 
 def misses(told: Told, committed: list[str], position: int) -> list[str]:
-    """What the ledger says."""
     return list(ledger(told).misses(committed, {"g": position}))
 
 

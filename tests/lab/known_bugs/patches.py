@@ -40,7 +40,6 @@ def does_nothing(
 
 
 def but_not(when: Callable[..., bool], answer: Any = None) -> Patch:
-    """Nothing is done in some cases."""
 
     def patch(function: Any) -> Any:
         def wrong(*args: Any, **named: Any) -> Any:
@@ -69,7 +68,6 @@ def changes(change: Callable[..., Any]) -> Patch:
 
 
 def with_named(**changed: Any) -> Patch:
-    """It is given other values by these names."""
     return Patch(
         lambda function: lambda *args, **named: function(*args, **{**named, **changed}),
         lambda _found, _args, named: any(named.get(name) != changed[name] for name in changed),

@@ -61,18 +61,15 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """The first seed that is answered otherwise; None where none is."""
     kinds: tuple[str, ...] = ()
     because: str = ""
-    """The first of these findings, in words."""
     shrunk: int | None = None
     """Acts of the smallest run; None where it was not shrunk."""
 
 
 def bugs() -> tuple[str, ...]:
-    """All of them, by name."""
     return (*MUTATIONS, *switches())
 
 
 def switches() -> tuple[str, ...]:
-    """Those that the reference has on."""
     return tuple(name for name in Rules.__struct_fields__ if getattr(LATEST, name))
 
 
@@ -166,7 +163,6 @@ class _Search(msgspec.Struct):
 
     @property
     def answer(self) -> Answer:
-        """What it has come to."""
         findings = () if self.found is None else self.found.findings
         because = next((one.because for one in findings if one.kind in self.kinds), "")
         return Answer(
@@ -267,7 +263,6 @@ def shrunk(answer: Answer) -> Answer:
 
 
 def answers() -> list[Answer]:
-    """What has been asked."""
     paths = sorted(RESULTS.glob("*.json"))
     return [msgspec.json.decode(path.read_bytes(), type=Answer) for path in paths]
 

@@ -64,7 +64,6 @@ DISARMED = Situation(run="V-/before", mode="V-", take="disarmed")
 
 
 def because(steps: Steps, **options: Any) -> str:
-    """Why a story could not be told."""
     result = told(steps, **options)
     assert result.verdict.observed == (FAILED,)
     return failure(result)

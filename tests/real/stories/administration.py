@@ -9,7 +9,6 @@ from typing import Any, Final
 from txnsim_lab.conformance._book.player import Player, Story
 
 ABSENT: Final = 3
-"""The broker that is down."""
 LOGGERS: Final = 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
 SHA_256, SHA_512, NO_MECHANISM, NEW_MECHANISM = 1, 2, 0, 3

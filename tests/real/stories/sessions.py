@@ -43,7 +43,6 @@ class Reader:
         return self._player.ask("Fetch", version, note, **values | merged(*wanted) | more)
 
     def close(self) -> None:
-        """The session is over."""
         self.stray("closes", session_epoch=-1)
 
 

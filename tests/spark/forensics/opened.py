@@ -82,4 +82,3 @@ FACTS = ReplicaFacts(
     start_batch=StartBatch.THIS_PRODUCERS,
     seen=(1, 2),
 )
-"""Nothing is wrong with them."""

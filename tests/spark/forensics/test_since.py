@@ -50,7 +50,6 @@ def encoded(report: Report) -> bytes:
 
 
 def no_spark() -> NoReturn:
-    """There is little."""
     raise AssertionError("no Spark is started")
 
 
@@ -64,7 +63,6 @@ def growing(tmp_path: Path) -> GrowingDir:
 
 @pytest.fixture
 def job(growing: GrowingDir, tmp_path: Path) -> Job:
-    """It has run once."""
     job = Job(growing, tmp_path / "state")
     assert found(growing.path).findings
     read, size = job.run()
@@ -78,13 +76,11 @@ def segments(growing: GrowingDir) -> list[Path]:
 
 
 def segment_of(file: Path) -> SegmentFile:
-    """As it is found."""
     (replica,) = replicas_in([file.parent])
     return next(one for one in segments_of(replica) if one.path == str(file))
 
 
 def size_of(*files: Path) -> int:
-    """Of all of them."""
     return sum(one.stat().st_size for one in files)
 
 

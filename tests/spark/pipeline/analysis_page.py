@@ -117,7 +117,6 @@ def _table(frame: DataFrame) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the tables, or say that they differ."""
     parser = argparse.ArgumentParser(prog="python -m tests.spark.pipeline.analysis_page")
     parser.add_argument("--write", action="store_true", help="write them")
     options = parser.parse_args(arguments)

@@ -29,7 +29,6 @@ def follow(
 
 
 def main(directory: str, out: str) -> None:
-    """Keep the records, for ever."""
     spark = spark_session("local[2]", app_name="following", config=SHORT_LIVED)
     writer = follow(spark, directory, "records", out)
     writer.trigger(processingTime="100 milliseconds").start().awaitTermination()

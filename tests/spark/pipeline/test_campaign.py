@@ -25,7 +25,6 @@ pytestmark = pytest.mark.spark
 SEEDS = range(200, 300)
 """Behind those of ``tests/lab/simulation/test_drawing.py``."""
 ALIKE = range(200, 224)
-"""Those that are played on this machine, too."""
 LIMIT_S = 60.0
 
 CAMPAIGN_WHEN_RELEASED = """

@@ -179,7 +179,6 @@ def test_partitions_and_topics_are_chosen(spark: SparkSession, served: Served) -
 
 
 def run(rows: DataFrame, where: Path, *, format: str = "parquet", **options: str) -> StreamingQuery:
-    """What there is, into a sink."""
     query = (
         rows.writeStream.format(format)
         .option("checkpointLocation", f"{where}/checkpoint")

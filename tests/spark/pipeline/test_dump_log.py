@@ -196,7 +196,6 @@ def stages(
 
 @pytest.fixture(params=["clean", "killed", "written"])
 def stage(request: pytest.FixtureRequest, stages: dict[str, Stage]) -> Stage:
-    """One of them."""
     return stages[request.param]
 
 

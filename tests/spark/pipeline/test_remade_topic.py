@@ -46,7 +46,6 @@ def everything(path: Path) -> Report:
 
 @pytest.fixture(params=[here, everything])
 def ask(request: pytest.FixtureRequest) -> Ask:
-    """A way of reading."""
     return request.param  # type: ignore[no-any-return] # one of the functions above
 
 
@@ -117,7 +116,6 @@ def test_the_exit_status_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.fixture
 def two_clusters(tmp_path: Path) -> Path:
-    """A broker of each."""
     for broker, cluster_id in ((1, "one"), (2, "other")):
         made = BrokerDir(tmp_path / f"b{broker}", broker, cluster_id=cluster_id)
         made.replica(driven_log())

@@ -41,7 +41,6 @@ pytestmark = pytest.mark.spark
 Event = dict[str, Any]
 PIECE: Final = "spark.sql.files.maxPartitionBytes"
 PIECE_BYTES: Final = "1600k"
-"""So much of a file is a task's."""
 TORN = '{"i":99,"t":20,"n":0,"l":9,"p":[],"k":"note","d":{"te'
 DREAM = '{"i":98,"t":20,"n":0,"l":9,"p":[],"k":"txn.dream","d":{"deep":[1,{"a":2}]}}\n'
 

@@ -92,7 +92,6 @@ def test_a_varint_is_passed_over_up_to_the_end(data: bytes, behind: int) -> None
 
 
 def with_bytes(at: int, data: bytes) -> bytes:
-    """A batch in which some bytes are others."""
     made = bytearray(segment_of([act()]))
     made[at : at + len(data)] = data
     return bytes(made)

@@ -27,7 +27,6 @@ class Fake:
         return (self._status(uri, is_folder=True),) if is_there else ()
 
     def below(self, uri: str) -> tuple[Status, ...]:
-        """All of it."""
         self.listings += 1
         return tuple(self._status(one) for one in self.sizes if one.startswith(f"{uri}/"))
 
@@ -36,11 +35,9 @@ class Fake:
         return tuple(one for one in self.below(uri) if "/" not in one.uri[len(uri) + 1 :])
 
     def open(self, file: Status, *, is_sequential: bool) -> RangeFile:
-        """Not asked for here."""
         raise AssertionError(file)
 
     def expect(self, files: Sequence[Status]) -> None:
-        """Not asked for here."""
         raise AssertionError(files)
 
     def _status(self, uri: str, *, is_folder: bool = False) -> Status:

@@ -91,7 +91,6 @@ def test_a_role_is_assumed_with_the_keys_that_are_given(monkeypatch: pytest.Monk
             asked["session"] = given
 
         def client(self, name: str, *, endpoint_url: str | None = None) -> Session:
-            """Who is asked."""
             asked["client"] = (name, endpoint_url)
             return self
 
@@ -190,7 +189,6 @@ def files(count: int, size: int = 1_000) -> list[Status]:
 
 
 def read(opened: ObjectFile, position: int = 0, count: int = 9) -> bytes:
-    """Some of a file."""
     found = bytearray(count)
     filled = opened.read_into(memoryview(found), position)
     opened.close()

@@ -52,7 +52,6 @@ async def until_replicas(api: Api, *replicas: int) -> None:
 
 
 async def alone(api: Api) -> None:
-    """Only the first broker has it."""
     await api.ask("AlterPartitionReassignments", 1, **move([1]))
     await until_replicas(api, 1)
 

@@ -37,7 +37,6 @@ async def told(world: GroupWorld, member_id: str, epoch: int = 0, **fields: Any)
 
 
 def at_once(world: GroupWorld) -> None:
-    """The topics are there, and nothing is delayed."""
     world.image = counting_image()
     world.settings = world.settings.__class__(
         offsets_topic_num_partitions=world.settings.offsets_topic_num_partitions,

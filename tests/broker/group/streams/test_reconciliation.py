@@ -27,7 +27,6 @@ def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsMembe
 
 
 def goal(target: Tasks, *others: StreamsMember, epoch: int = 6, owned: Tasks | None = None) -> Goal:
-    """A target, and other members that hold something."""
     return Goal(assignment_epoch=epoch, tasks=target, owned=owned, holders=holders_of(others))
 
 

@@ -45,7 +45,6 @@ def _client(package: str, limits: Mapping[str, str], more: tuple[str, ...] = ())
 
 
 def _version(package: str) -> str:
-    """The one that is pinned."""
     manifest = json.loads(node_manifest(_library(package)).read_text())
     return str(manifest["dependencies"][package])
 

@@ -27,7 +27,6 @@ def _client(name: str, limits: Mapping[str, str] = NO_LIMITS) -> Client:
 
 
 def _version(name: str) -> str:
-    """The one that is pinned."""
     groups = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["dependency-groups"]
     pins = [pin.partition("==") for pin in groups["clients"]]
     (version,) = [version for package, _, version in pins if package.partition("[")[0] == name]
@@ -35,7 +34,6 @@ def _version(name: str) -> str:
 
 
 def _python() -> str:
-    """The interpreter of an environment that has them."""
     ours = REPOSITORY / ".venv" / "bin" / "python"
     if ours.exists():
         return str(ours)

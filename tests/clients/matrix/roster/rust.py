@@ -31,7 +31,6 @@ def _client(crate: str, limits: Mapping[str, str], more: tuple[str, ...] = ()) -
 
 
 def _version(crate: str) -> str:
-    """The one that is pinned."""
     manifest = tomllib.loads((RUST_SOURCES / crate / "Cargo.toml").read_text())
     return str(manifest["dependencies"][crate]["version"]).removeprefix("=")
 

@@ -82,7 +82,6 @@ def _names_two_records(lines: Lines) -> bool:
 
 
 def by_the_judges(lines: Lines) -> set[str]:
-    """What the judges say of it."""
     try:
         return {str(kind) for kind in judge(History(lines)).kinds}
     except HistoryError:
@@ -90,7 +89,6 @@ def by_the_judges(lines: Lines) -> set[str]:
 
 
 def difference(lines: Lines) -> set[str]:
-    """What only one of both says."""
     return by_definition(lines) ^ by_the_judges(lines)
 
 

@@ -44,7 +44,6 @@ BUSY: Final = "CONCURRENT_TRANSACTIONS"
 
 
 def every(lines: Lines, kind: type[SeenT]) -> list[tuple[int, SeenT]]:
-    """All of one kind, each with its number."""
     return [(at, seen) for at, seen in enumerate(lines) if isinstance(seen, kind)]
 
 

@@ -303,7 +303,6 @@ def _is_skipped(
 
 
 def _may_stand(lines: Lines, one: Wrote | SentOffsets) -> bool:
-    """Whether it was not refused, and not aborted."""
     return one.outcome is not Outcome.FAILED and not _is_aborted(lines, one.transaction)
 
 

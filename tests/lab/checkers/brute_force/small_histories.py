@@ -102,7 +102,6 @@ THEMES: Final[Sequence[dict[str, int]]] = (
 
 
 def small_history(random: Random) -> list[Seen]:
-    """One more."""
     is_drawn = random.random() < 0.5
     return _in_order(_Drawing(random).lines() if is_drawn else _altered(random))
 

@@ -48,7 +48,6 @@ class Layout:
         return sorted(at for at in self.leaders if not at.topic.startswith(INTERNAL))
 
     def alone_on(self, broker: int) -> list[Place]:
-        """Those that have one replica, there."""
         return [place for place in self.places if self.replicas[place] == (broker,)]
 
 
@@ -74,7 +73,6 @@ def read_partitions(
 def topic_truths(
     layout: Layout, partitions: Mapping[Place, PartitionTruth]
 ) -> tuple[TopicTruth, ...]:
-    """The same by topic."""
     return tuple(
         TopicTruth(
             name=name,

@@ -22,7 +22,6 @@ class Corpus(NamedTuple):
     truth: Truth
 
     def stage(self, name: str) -> Stage:
-        """What is known of a stage."""
         return self.truth.stages[name]
 
     def brokers(self, name: str) -> tuple[Path, ...]:

@@ -67,7 +67,6 @@ class RawBrokers:
 
     @property
     def brokers(self) -> tuple[int, ...]:
-        """Whom there is to ask."""
         return tuple(self._addresses)
 
     # Asking
@@ -184,7 +183,6 @@ class RawBrokers:
         return int(told.offset)
 
     def describe_transaction(self, transactional_id: str) -> Any:
-        """What the coordinator has."""
         answer = self.coordinated(
             "DescribeTransactions",
             0,

@@ -124,7 +124,6 @@ def codecs(book: Notebook) -> None:
 
 
 def plain(book: Notebook) -> None:
-    """Everything that a record may be, without transactions."""
     raw = book.raw
     raw.create_topic("plain", partitions=[(1,)] * 2)
     raw.create_topic(

@@ -101,7 +101,6 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     last_offset: int
     """Of its records."""
     marker_offset: int | None
-    """None while it has none."""
 
 
 class FinishedTransaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +127,6 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     last_timestamp_ms: int
     verdict: OpenTxnStatus
     why: str
-    """How it was made, in words."""
     transactional_id: str | None = None
     brokers: tuple[int, ...] = ()
     """Whose replicas have it open."""
@@ -212,7 +210,6 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     listed: tuple[ListedTransaction, ...]
     """Before the second broker stopped."""
     producers: tuple[ActiveProducer, ...]
-    """The same."""
     find_hanging: tuple[HangingRow, ...]
     """The same; asked for transactions older than one minute."""
     offsets: tuple[CommittedOffset, ...]

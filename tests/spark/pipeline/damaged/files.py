@@ -121,7 +121,6 @@ def to_itself(path: Path) -> None:
 
 
 def to_folder(path: Path) -> None:
-    """A folder in the place of a file."""
     path.unlink(missing_ok=True)
     path.mkdir()
 

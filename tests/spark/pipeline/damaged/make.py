@@ -86,7 +86,6 @@ class Story:
             self.plain("stock-1", 1)
 
     def second(self) -> None:
-        """More of what ends."""
         for name in ("orders-0", "orders-1", "payments-0", "stock-0", "stock-1"):
             self.plain(name, 2)
             self.commits(name, 2)
@@ -155,7 +154,6 @@ def make(directory: Path) -> None:
 
 
 def main() -> None:
-    """Make it and pack it."""
     with tempfile.TemporaryDirectory(prefix="txnsim-damaged-") as scratch:
         directory = Path(scratch)
         make(directory)

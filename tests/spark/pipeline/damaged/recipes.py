@@ -45,7 +45,6 @@ class Variant(NamedTuple):
 
 
 def variants() -> list[Variant]:
-    """All of them, by name."""
     made = [
         Variant(f"{stage}/{name}", stage, do)
         for name, do in RECIPES.items()
@@ -171,7 +170,6 @@ def _swap_segments(folder: Path) -> None:
 
 
 def _twice(folder: Path) -> None:
-    """The last batch is there once more."""
     path = [one for one in logs(folder) if one.stat().st_size][-1]
     data = path.read_bytes()
     position, _ = list(iter_batches(data))[-1]
@@ -424,4 +422,3 @@ _ONLY_KILLED: Final = (
     *("segments-swapped", "snapshot-cut", "state-zeros-behind", "time-index-junk"),
 )
 ONLY: Final = dict.fromkeys(_ONLY_CLEAN, "clean") | dict.fromkeys(_ONLY_KILLED, "killed")
-"""Those that make sense in one stage only."""
