@@ -41,7 +41,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """All that is said of it."""
         return f"{self.purpose}; unset: {self.unset}" if self.unset else self.purpose
 
 

@@ -61,7 +61,6 @@ class Column(NamedTuple):
 
     name: str
     type: str
-    """In the words of SQL."""
     meaning: str
 
 

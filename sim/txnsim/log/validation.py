@@ -535,7 +535,6 @@ class Refused(NamedTuple):
     key_size: int
     """Bytes; -1 for null."""
     value_size: int
-    """The same."""
 
 
 class RecordErrors(Sequence[tuple[int, str]]):

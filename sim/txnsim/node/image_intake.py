@@ -33,7 +33,6 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
     """The images of one broker."""
 
     broker_id: BrokerId
-    """Whose."""
     crossings: Crossings
     """Its fault points."""
     current: Callable[[], ClusterImage]

@@ -136,7 +136,6 @@ class RealTargets:
             self._say(f"left behind: {one}")
 
     async def close(self) -> None:
-        """See ``Targets``."""
         self._cluster = None
         await self._closing.aclose()
 

@@ -142,7 +142,6 @@ AMID_FAULTS: Final = 0.16
 """Of seeds: something happens to the cluster before something else is over."""
 AMID_UNITS: Final = ((1, 0.4), (2, 0.4), (3, 0.2))
 AMID: Final = ((1, 0.4), (2, 0.4), (4, 0.2))
-"""How many things, before it is."""
 AMID_TRANSACTIONS: Final = 0.15
 """Of seeds: somebody looks after partitions that an open transaction has written to."""
 LOOKED_AFTER: Final = 0.4

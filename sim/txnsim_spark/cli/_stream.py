@@ -222,7 +222,6 @@ class Teller:
         self._lock = threading.Lock()
 
     def tell(self, event: StreamEvent) -> None:
-        """Tell it."""
         from txnsim_spark.streaming.events import AlertChanged, BatchWritten, NotAsked
 
         with self._lock:

@@ -87,7 +87,6 @@ class Stay(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """Where."""
         return TopicPartition(self.topic, self.partition)
 
 

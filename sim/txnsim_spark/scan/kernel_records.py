@@ -28,7 +28,6 @@ VALUE_AT: Final = 5
 VALUE_SIZE: Final = 6
 HEADERS_AT: Final = 7
 HEADERS: Final = 8
-"""How many."""
 AT: Final = 9
 SIZE: Final = 10
 """The size itself included."""

@@ -33,7 +33,6 @@ a prefix that somebody uses should cover it.
 """
 
 Known = tuple[dict[int, str], dict[str, TransactionDescription | None]]
-"""See ``TransactionAdmin.known_to_coordinators``."""
 
 
 class Asking(Protocol):

@@ -95,7 +95,6 @@ class ClassicMembership(Membership):
 
     @property
     def takes_part(self) -> bool:
-        """See ``Membership``."""
         return self._place != "out"
 
     async def beat(self) -> None:
@@ -128,7 +127,6 @@ class ClassicMembership(Membership):
             self._member_id = ""
 
     async def settle(self) -> None:
-        """See ``Membership``."""
         await self._look_at_topics()
         while self._must_join:
             self._hold(frozenset())  # an eager member gives up all before it joins again
@@ -330,11 +328,9 @@ class ConsumerMembership(Membership):
 
     @property
     def takes_part(self) -> bool:
-        """See ``Membership``."""
         return not self._is_out
 
     async def beat(self) -> None:
-        """See ``Membership``."""
         if self._refused is not None:
             raise self._refused
         if self._is_out:
@@ -345,7 +341,6 @@ class ConsumerMembership(Membership):
             await self._say(self._request())
 
     async def settle(self) -> None:
-        """See ``Membership``."""
         self._is_out = False
         while self._must_join or self._says_topics or self._target != self._confirmed:
             if self._must_join or self._says_topics:

@@ -102,7 +102,6 @@ class Membership(ABC):
     """A member's place in its group."""
 
     def __init__(self, subscriber: Subscriber) -> None:
-        """Take part in nothing yet."""
         self._cluster, self._options = subscriber.cluster, subscriber.options
         self._topics, self._positions = subscriber.topics, subscriber.positions
         self.metadata = GroupMetadata(instance_id=self._options.instance_id)

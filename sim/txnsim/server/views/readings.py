@@ -196,7 +196,6 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
 
 
 def _streams_groups(labels: tuple[str, ...], groups: GroupCoordinator) -> Iterator[Reading]:
-    """Nothing where there never was one."""
     from txnsim.group.state import GroupType  # where groups are, it is imported
 
     states = Counter(

@@ -30,7 +30,6 @@ class ApplicationActor:
         self._has_sent = False
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
-        """See ``base.Actor``."""
         del wanted  # which errors are retried is the library's affair
         sent()
         try:

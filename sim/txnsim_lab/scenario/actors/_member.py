@@ -41,7 +41,6 @@ class MemberActor(ClientActor):
         )
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
-        """See ``base.Actor``."""
         if call.do == "commit-offsets":
             return await self._commit(call, wanted=wanted, sent=sent)
         sent()

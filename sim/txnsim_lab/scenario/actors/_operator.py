@@ -31,7 +31,6 @@ class OperatorActor(ClientActor):
         """What find-hanging named last."""
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
-        """See ``base.Actor``."""
         del wanted  # what an admin client asks again is its own affair
         sent()
         try:

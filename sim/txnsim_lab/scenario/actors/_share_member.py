@@ -42,7 +42,6 @@ class ShareMemberActor(ClientActor):
         self._delivery_limit: int | None = None
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
-        """See ``base.Actor``."""
         del wanted  # leaders are asked once
         sent()
         try:

@@ -55,7 +55,6 @@ class WireActor(ClientActor):
         """Calls neither answered nor given up, by ``id(call)``."""
 
     async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
-        """See ``base.Actor``."""
         if call.do == "begin":
             return self._begin(call)
         asking = Asking(await self._ready(), call, wanted=wanted, sent=sent)
