@@ -20,7 +20,7 @@ from txnsim_lab.conformance._book.recordings import Recording, Recordings, from_
 ANSWERS: Final = BOOK / "answers"
 """Of the reference."""
 
-Book = Mapping[str, Recordings]
+ByCase = Mapping[str, Recordings]
 """The recordings of the cases of a file, by name and level."""
 
 
@@ -56,16 +56,16 @@ class Answers:
 
     def of_case(self, file: str, name: str, level: int) -> Recording | None:
         """What it answered to a case; None where it can't play it."""
-        book, without = self._read(file)
-        return None if name in without else book.get(name, {}).get(level)
+        kept, without = self._read(file)
+        return None if name in without else kept.get(name, {}).get(level)
 
-    def _both(self, file: str) -> tuple[Book, frozenset[str]]:
-        book = read(file)
+    def _both(self, file: str) -> tuple[ByCase, frozenset[str]]:
+        kept = read(file)
         if self._own is None or not path_of(file, self._own).exists():
-            return book, frozenset()
+            return kept, frozenset()
         for name, levels in read(file, self._own).items():
-            book[name] = {**book.get(name, {}), **levels}
-        return book, frozenset(head_of(file, self._own)["without"])
+            kept[name] = {**kept.get(name, {}), **levels}
+        return kept, frozenset(head_of(file, self._own)["without"])
 
 
 def own_of(release: str) -> Path:
@@ -116,13 +116,13 @@ def head_of(file: str, folder: Path = ANSWERS) -> dict[str, Any]:
     return head
 
 
-def text_of(file: str, book: Book, order: Iterable[str], *, kafka: str, **more: Any) -> str:
+def text_of(file: str, kept: ByCase, order: Iterable[str], *, kafka: str, **more: Any) -> str:
     """The transcript of a file of cases, in the order of the file; ``more`` is for its head."""
     lines = [_json({"cases": file, "kafka": kafka, **more})]
     for name in order:
-        if name in book:
-            lines.append(_json({"case": name, "levels": sorted(book[name])}))
-            lines += to_lines(book[name])
+        if name in kept:
+            lines.append(_json({"case": name, "levels": sorted(kept[name])}))
+            lines += to_lines(kept[name])
     return "".join(f"{line}\n" for line in lines)
 
 
