@@ -162,6 +162,17 @@ def streams_killed_at(level: int) -> Ask:
     return ask
 
 
+def streams_groups(deadline: Deadline) -> PartOutcome:
+    """Kafka Streams with groups of its own: killed at named points; and, as with classic groups,
+    ten times in trouble of every kind.
+    """
+    kills = ("tests.clients.streams.kills", "--kills", "6", "--protocol", "streams")
+    exact = ("tests.clients.streams.exactly_once", "--times", "10", "--protocol", "both")
+    where = "streams groups"
+    verdict = checks(f"{where} under kills", *kills, deadline=deadline)
+    return verdict + checks(f"{where} in trouble", *exact, deadline=deadline)
+
+
 def share_consumers(deadline: Deadline) -> PartOutcome:
     """Java's share consumer is told what a real Kafka told it; then it, librdkafka's and franz-go's
     while brokers are killed and leaders and coordinators move.

@@ -138,6 +138,7 @@ NIGHTLY: Final = Plan(
         ),
         Part("soak", 2.5, nightly.soak),
         Part("share consumers", 12, nightly.share_consumers),
+        Part("streams groups", 12, nightly.streams_groups, cores=WAITS),
         Part("random play, Kafka and txnsim", 2.5, nightly.random_play),
         Part("Schemathesis on the control port", 2.5, nightly.schemathesis, needs_programs=False),
         Part(

@@ -102,7 +102,16 @@ def test_where_we_fail_a_real_broker_was_asked(suite: Suite) -> None:
         for name, test in stored.tests.items()
         if test.by_target.get(Target.TXNSIM) is Result.FAILED
     ]
-    assert [name for name in failed if Target.APACHE not in stored.tests[name].by_target] == []
+    unasked = [name for name in failed if Target.APACHE not in stored.tests[name].by_target]
+    assert unasked == UNASKED.get(suite.name, [])
+
+
+UNASKED = {
+    # Tests of 4.3.1 with clients of 4.4.0: a real 4.4.0 does not start with these jars.
+    "kafka-streams-newest": [
+        "RestoreIntegrationTest.shouldRecycleStateFromStandbyTaskPromotedToActiveTaskAndNotRestore"
+    ]
+}
 
 
 @pytest.mark.parametrize("suite", shown(), ids=[suite.name for suite in shown()])

@@ -50,7 +50,6 @@ public final class RunTests implements TestExecutionListener {
             .selectors(Arrays.stream(arguments[0].split(",")).map(each -> selectClass(each)).toList())
             .filters(chosen)
             .configurationParameter("junit.jupiter.execution.timeout.default", "600 s")
-            .configurationParameter("junit.jupiter.extensions.autodetection.enabled", "true")
             .build();
         LauncherFactory.create().execute(request, new RunTests());
         System.out.flush();

@@ -1,6 +1,5 @@
 package shop;
 
-import java.util.Map;
 import java.util.Properties;
 import java.util.function.Consumer;
 import org.apache.kafka.common.serialization.Serdes;
@@ -14,17 +13,17 @@ public final class ReceiptApp {
     private ReceiptApp() {}
 
     public static KafkaStreams of(
-            String bootstrap, String stateDirectory, Map<String, ?> more, Consumer<String> told) {
+            String bootstrap, String stateDirectory, Consumer<String> told) {
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, "receipts");
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
+        settings.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, "streams");
         settings.put(StreamsConfig.STATE_DIR_CONFIG, stateDirectory);
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
         settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.String().getClass());
         settings.put(StreamsConfig.consumerPrefix("auto.offset.reset"), "earliest");
-        settings.putAll(more);
 
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream("orders")

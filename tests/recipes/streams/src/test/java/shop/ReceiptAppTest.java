@@ -22,8 +22,6 @@ import txnsim.junit.TxnsimCluster;
 @Txnsim(topics = {"orders:3", "receipts:3"}, settings = "preset=tests")
 class ReceiptAppTest {
     private static final Duration PATIENCE = Duration.ofSeconds(60);
-    /** A thread that dies does not leave its group. The others wait for this long; by default for 45 s. */
-    private static final Map<String, Integer> QUICK = Map.of("consumer.session.timeout.ms", 6_000);
     private static final List<String> ORDERS =
             IntStream.range(0, 20).mapToObj(number -> "order " + number).toList();
     private static final List<String> RECEIPTS =
@@ -55,12 +53,13 @@ class ReceiptAppTest {
         try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
             ORDERS.forEach(order -> producer.send(new ProducerRecord<>("orders", order, order)));
         }
-        try (var streams = ReceiptApp.of(cluster.bootstrap(), state.toString(), QUICK, told)) {
+        try (var streams = ReceiptApp.of(cluster.bootstrap(), state.toString(), told)) {
             streams.start();
             long giveUp = System.nanoTime() + PATIENCE.toNanos();
             while (cluster.committed("receipts").size() < ORDERS.size()) {
                 assertTrue(System.nanoTime() < giveUp, "not in time");
                 Thread.sleep(50);
+                cluster.advanceClock(Duration.ofMillis(200));
             }
         }
         cluster.assertExactlyOnce(RECEIPTS, "receipts");
