@@ -23,7 +23,10 @@ SETTINGS: Final = {
     "auto.create.topics.enable": "false",
 }
 _KEYS: Final = {name: key for key, (name, _) in APIS.items()}
+ANSWER_TIMEOUT_S: Final = 60.0
 _RANDOM: Final = ("throttle_time", "client_host")
+_UNORDERED: Final = "subscribed_topic_names"
+"""A set, which Java goes through in another order in each process."""
 _OF_STREAMS: Final = ("StreamsGroupHeartbeat", "StreamsGroupDescribe")
 _KEEP: Final = object()
 MISSING: Final = 3
@@ -35,7 +38,9 @@ def plain(value: Any) -> Any:
     """A message as JSON, without what differs from run to run."""
     if dataclasses.is_dataclass(value):
         return {
-            each.name: plain(getattr(value, each.name))
+            each.name: sorted(getattr(value, each.name))
+            if each.name == _UNORDERED
+            else plain(getattr(value, each.name))
             for each in dataclasses.fields(value)
             if each.name not in _RANDOM
             and not (type(value).__name__.startswith("JoinGroup") and each.name == "member_id")
@@ -43,7 +48,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         found = [plain(each) for each in value]
         if found and all(isinstance(each, dict) for each in found):
-            key = next((k for k in ("group_id", "member_id", "topic") if k in found[0]), None)
+            key = next(
+                (k for k in ("group_id", "member_id", "topic", "topic_name") if k in found[0]), None
+            )
             if key is not None:
                 found.sort(key=lambda each: str(each[key]))
         return found
@@ -161,8 +168,9 @@ class Plays:
 
     def __init__(self, address: str, *, pause_s: float, newest: int = 1) -> None:
         self.newest = newest
-        self._connection = RawConnection(address)
-        self._pause_s = pause_s
+        self.address = address
+        self._connection = RawConnection(address, answer_timeout_s=ANSWER_TIMEOUT_S)
+        self.pause_s = pause_s
         self.rows: list[list[Any]] = []
         self.play = ""
         """Number of the play that goes on."""
@@ -198,7 +206,7 @@ class Plays:
 
     def settle_topics(self) -> None:
         """Let the broker hear of new topics."""
-        time.sleep(self._pause_s)
+        time.sleep(self.pause_s)
 
     # Topics and configs
 
@@ -407,7 +415,7 @@ class Plays:
         )
         self.ask("EndTxn", 3, quiet=True, **who, committed=False)
 
-    def configs_of(self, group: str) -> None:
+    def configs_of(self, group: str, prefix: str = "streams.") -> None:
         """DescribeConfigs of a group."""
         resource = {"resource_type": 32, "resource_name": group, "configuration_keys": None}
         answer = self.ask(
@@ -421,7 +429,7 @@ class Plays:
         found = [
             [each.name, each.value, plain(each.config_source), plain(each.synonyms)]
             for each in sorted(answer.results[0].configs, key=lambda one: one.name)
-            if each.name.startswith("streams.")
+            if each.name.startswith(prefix)
         ]
         self.rows.append([self.play, "DescribeConfigs", 4, found])
 

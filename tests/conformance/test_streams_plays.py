@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import streams_drawn, streams_literal
+from tests.conformance import drawn, streams_drawn, streams_literal
 from tests.conformance.streams_literal import PLAYS
 from tests.conformance.streams_plays import SETTINGS, Plays
 from tests.support.txnsim_server import TxnsimServer
 
 ANSWERS_MIN = 450
 CASES_MIN = 80
-SEEDS = streams_drawn.recorded()
+SEEDS = drawn.recorded(streams_drawn.TRANSCRIPT)
 
 
 @pytest.fixture
@@ -40,5 +40,5 @@ def test_drawn_plays_have_a_real_broker_s_answers(address: str) -> None:
     assert len(SEEDS) + len(PLAYS) >= CASES_MIN
     plays = Plays(address, pause_s=0.02)
     with plays.connected():
-        for seed, rows in streams_drawn.answers(plays, sorted(SEEDS)):
-            assert streams_drawn.unlike(SEEDS[seed], rows) is None, seed
+        for seed, rows in drawn.answers(plays, sorted(SEEDS), streams_drawn.play):
+            assert drawn.unlike(SEEDS[seed], rows) is None, seed

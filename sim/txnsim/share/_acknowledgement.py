@@ -20,6 +20,7 @@ from txnsim.share._in_flight import InFlight
 from txnsim.share._in_flight_state import InFlightBatch, InFlightState
 from txnsim.share.commands import (
     TERMINAL,
+    TRIPPED,
     AcknowledgementBatch,
     AcknowledgeType,
     DeadLetterReason,
@@ -81,8 +82,8 @@ class Acknowledgement:
         found = self.records.from_floor(first, last)
         if not found and first < self.records.start_offset:
             found = self.records.from_floor(self.records.start_offset, last)
-            if not found:  # Kafka runs into a null pointer
-                return Rejection(error=ErrorCode.unknown_server_error, reason=_NO_BATCH)
+            if not found:
+                return TRIPPED
         if not found:
             return _invalid_state(_NO_BATCH)
         if found[-1].last_offset < first:

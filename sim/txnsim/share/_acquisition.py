@@ -342,6 +342,8 @@ def _minus(
     at = 0
     for one in ranges:
         first = one.first_offset
+        if first > one.last_offset:  # below a batch size of 1, Kafka's answer begins so
+            yield one
         while at < len(batches) and batches[at].base_offset <= one.last_offset:
             batch = batches[at]
             if batch.base_offset > first:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import Rejection
+from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import WriteShareState
 
 
@@ -36,6 +36,12 @@ class AcknowledgeType(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
+
+
+TRIPPED: Final = Rejection(error=ErrorCode.unknown_server_error, reason="a null pointer in Kafka")
+"""Refuses the acknowledgement of a range that the start offset lies in, while nothing is in flight
+there. It ends the whole request in Kafka.
+"""
 
 
 class AcquireMode(IntEnum):

@@ -471,3 +471,16 @@ def numbers(answer: Any) -> list[int]:
 
 def _key(member: ShareMember) -> SessionKey:
     return SessionKey(member.group, member.name)
+
+
+@within(run_cluster, brokers=1)
+async def test_around_the_start_offset_with_nothing_in_flight_all_of_a_request_fails(
+    cluster: VirtualCluster,
+) -> None:
+    """A null pointer in Kafka; seen on a real 4.4.0."""
+    member = await member_of(cluster)
+    await member.initialize(start=2)
+    assert await member.get(wait=1_000) == ""
+    for answer in (await member.acknowledge("1-3:1"), await member.fetch(["1-3:1"])):
+        assert (answer.error_code, answer.responses) == (ErrorCode.unknown_server_error, ())
+    assert errors(await member.acknowledge("3-4:1")) == {0: "invalid_record_state"}

@@ -37,7 +37,10 @@ async def handle(request: Request) -> Reply:
     rejection = fetching.sessions.acknowledge(member, epoch)
     if rejection is not None:
         return refuse(request, rejection.error)
-    answers = await (await begin_acknowledging(request)).answers()
+    acknowledging = await begin_acknowledging(request)
+    if acknowledging.has_tripped:
+        return refuse(request, ErrorCode.unknown_server_error)
+    answers = await acknowledging.answers()
     if epoch == FINAL_EPOCH:
         fetching.end(member)
     leaders = CurrentLeaders(request)

@@ -63,6 +63,8 @@ async def handle(request: Request) -> Reply:
             await fetching.refuse_late(session.error, duration_ms(message.max_wait))
         return refuse(request, session.error)
     acknowledging = await begin_acknowledging(request) if _has_acknowledgements(request) else None
+    if acknowledging is not None and acknowledging.has_tripped:
+        return refuse(request, ErrorCode.unknown_server_error)
     outcomes: Outcomes | None = {}
     if epoch != FINAL_EPOCH and not is_renewal(request):
         outcomes = await _fetched(request, dict(session.topics))

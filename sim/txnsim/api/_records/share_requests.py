@@ -15,7 +15,7 @@ from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import SHARE_VERSION
 from txnsim.runtime.tasks import Pending
 from txnsim.security.acls import Operation
-from txnsim.share.commands import AcknowledgementBatch, AcknowledgeType
+from txnsim.share.commands import TRIPPED, AcknowledgementBatch, AcknowledgeType
 from txnsim.share.sessions import SessionKey, SharedPartition
 from txnsim.types import TopicPartition, uuid_text
 
@@ -93,11 +93,15 @@ class Acknowledging:
         self._refused: Answers = {}
         self._waiting: dict[SharedPartition, Pending[Rejection | None]] = {}
         self._empty: Answers = {}
+        self.has_tripped = False
+        """Kafka answers none of it: UNKNOWN_SERVER_ERROR."""
 
     def begin(
         self, request: Request, partition: SharedPartition, name: str | None, batches: Iterable[Any]
     ) -> None:
         """Validate acknowledgement batches of one partition and pass them to its leader."""
+        if self.has_tripped:
+            return
         said = tuple(
             AcknowledgementBatch(
                 first_offset=one.first_offset,
@@ -112,7 +116,9 @@ class Acknowledging:
             self._refused[partition] = Rejection(error=error, reason="")
         elif said:
             shares = request.broker.share_fetching
-            self._waiting[partition] = shares.acknowledge(member_of(request), partition, said)
+            outcome = shares.acknowledge(member_of(request), partition, said)
+            self.has_tripped = outcome.is_done and outcome.result() is TRIPPED
+            self._waiting[partition] = outcome
         else:
             self._empty[partition] = None
 

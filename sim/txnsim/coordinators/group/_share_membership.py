@@ -362,6 +362,9 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
                 unknown.append((name, None, nothing))
             else:
                 wanted[topic.topic_id] = partitions
+        is_odd = not group_id or any(min(each, default=-1) < 0 for each in wanted.values())
+        if topics and wanted and is_odd:
+            return Rejection(error=ErrorCode.unknown_server_error, reason="")  # as the persister
         commands = [
             ReadShareState(key=ShareKey(group_id, uuid_text(topic_id), index))
             for topic_id, partitions in wanted.items()

@@ -1,0 +1,679 @@
+"""Drawn plays about share groups (KIP-932): the same seed asks two brokers the same.
+
+``python -m tests.conformance.share_drawn REAL OURS --seeds 100-120`` asks both and tells where
+their answers part. ``--write`` keeps what the first one answered.
+"""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 - a seed, and a broker on the real machine
+import sys
+import time  # noqa: TID251 - a broker on the real machine
+import uuid
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from tests.conformance.drawn import compared
+from tests.conformance.streams_plays import ANSWER_TIMEOUT_S, Plays, plain
+from txnsim.client.raw.connection import RawConnection
+from txnsim.types import uuid_text
+from txnsim.wire.apis import APIS
+from txnsim.wire.batch import Record, build_batch, iter_batches
+
+TRANSCRIPT: Final = Path(__file__).with_suffix(".jsonl")
+SETTINGS: Final = {
+    "share.coordinator.state.topic.num.partitions": "3",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "auto.create.topics.enable": "false",
+}
+_MOVES: Final = 30
+_MEMBERS: Final = ("AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ", "not-a-uuid")
+_UNKNOWN: Final = uuid.UUID(int=77)
+_KEYS: Final = {name: key for key, (name, _) in APIS.items()}
+
+
+class Sharer:
+    """A member with a connection of its own, as a client has one."""
+
+    def __init__(self, address: str, member_id: str) -> None:
+        self.member_id = member_id
+        self.epoch = 0
+        """Of its share session: that of its next request."""
+        self.member_epoch = 0
+        self.held: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        """By topic and partition, what it acquired and has not acknowledged."""
+        self._address = address
+        self._connect()
+
+    def _connect(self) -> None:
+        self._connection = RawConnection(self._address, answer_timeout_s=ANSWER_TIMEOUT_S)
+        self._connection.__enter__()
+
+    def ask(self, api: str, version: int, **values: Any) -> Any:
+        """Ask on its own connection."""
+        return self._connection.ask(_KEYS[api], version, **values)
+
+    def close(self) -> None:
+        """Close its connection."""
+        self._connection.__exit__(None, None, None)
+
+    def reconnect(self) -> None:
+        """Lose the connection; its session ends."""
+        self.close()
+        self._connect()
+        self.epoch, self.held = 0, {}
+
+
+class DrawnShares:
+    """One seed's play.
+
+    Args:
+        plays: The broker.
+        seed: Of the draws, and part of each name.
+    """
+
+    def __init__(self, plays: Plays, seed: int) -> None:
+        self._p = plays
+        self._chance = random.Random(f"shares/{seed}")
+        self._name = f"s{seed}"
+        self._group = f"{self._name}-g"
+        self._ids: dict[str, uuid.UUID] = {}
+        self._partitions: dict[str, int] = {}
+        self._sharers = [Sharer(plays.address, one) for one in _MEMBERS[:2]]
+        self._open: dict[str, Any] | None = None
+        """Whose transaction goes on."""
+        self._written = 0
+
+    def play(self) -> None:
+        """All of it."""
+        plays, chance = self._p, self._chance
+        plays.play, plays.own_names = self._name, self._group
+        if not plays.rows:
+            self._warm_up()
+        self._clean()
+        # Which of several partitions are loaded at a first fetch is chance on a real broker.
+        self._topic("t", 1)
+        reset = chance.choice(("earliest", "earliest", "earliest", "latest", None))
+        isolation = chance.choice(("read_committed", "read_committed", None))
+        wanted = {"share.auto.offset.reset": reset, "share.isolation.level": isolation}
+        plays.configure(self._group, wanted, quiet=True)
+        if chance.random() < 0.3:
+            self._configure()
+        self._append()
+        self._join(self._sharers[0])
+        self._settled()
+        moves: Mapping[Callable[[], None], float] = {
+            self._append: 3,
+            self._transact: 2.5,
+            self._fetch: 9,
+            self._acknowledge: 6,
+            self._session: 3,
+            self._beat: 2,
+            self._describe: 2,
+            self._offsets: 3,
+            self._configure: 1.5,
+            self._delete_records: 1,
+            self._others: 1.5,
+            self._coordinators: 1,
+            self._disconnect: 1,
+            self._leave: 1,
+            self._delete: 0.7,
+        }
+        for _ in range(_MOVES):
+            (move,) = chance.choices(tuple(moves), tuple(moves.values()))
+            move()
+        self._fetched(self._sharers[0])
+        self._described()
+        self._end()
+        self._clean()
+        for one in self._sharers:
+            one.close()
+
+    # Before and after
+
+    def _warm_up(self) -> None:
+        """Have the topic of share states made: the first reads fail meanwhile."""
+        one = self._sharers[0]
+        for _ in range(100):
+            values = {"group_id": "warm-shares", "member_id": one.member_id, "rack_id": None}
+            names = {"subscribed_topic_names": ["src"], "member_epoch": 0}
+            answer = self._p.ask("ShareGroupHeartbeat", 1, quiet=True, **values, **names)
+            if answer.assignment is not None and answer.assignment.topic_partitions:
+                break
+            time.sleep(0.1)
+        time.sleep(self._p.pause_s)
+
+    def _clean(self) -> None:
+        plays, group = self._p, self._group
+        for one in self._sharers:
+            self._beaten(one, -1, quiet=True)
+        for _ in range(40):
+            answer = plays.ask("DeleteGroups", 2, quiet=True, groups_names=[group])
+            if answer.results[0].error_code.name in ("none", "group_id_not_found"):
+                break
+            time.sleep(0.1)
+        names = [name for name, _ in _CONFIGS]
+        plays.configure(group, dict.fromkeys(names), quiet=True)
+        named = [f"{self._name}-{one}" for one in "tu"]
+        plays.ask("DeleteTopics", 5, quiet=True, topic_names=named, timeout=30_000)
+        plays.settle_topics()
+
+    def _topic(self, name: str, partitions: int) -> None:
+        full = f"{self._name}-{name}"
+        self._p.topic(full, partitions)
+        topics = [{"topic_id": uuid.UUID(int=0), "name": full}]
+        for _ in range(100):
+            (found,) = self._p.ask(
+                "Metadata",
+                12,
+                quiet=True,
+                topics=topics,
+                allow_auto_topic_creation=False,
+                include_topic_authorized_operations=False,
+            ).topics
+            if not found.error_code and len(found.partitions) == partitions:
+                break
+            time.sleep(0.05)
+        self._ids[full] = found.topic_id
+        self._partitions[full] = partitions
+
+    def _place(self) -> tuple[str, int]:
+        chance = self._chance
+        name = chance.choice(sorted(self._ids))
+        return name, chance.randrange(self._partitions[name])
+
+    # Members
+
+    def _beaten(
+        self, one: Sharer, epoch: int | None = None, *, quiet: bool = False, **fields: Any
+    ) -> Any:
+        values = {
+            "group_id": self._group,
+            "member_id": one.member_id,
+            "member_epoch": one.member_epoch if epoch is None else epoch,
+            "rack_id": None,
+            "subscribed_topic_names": None,
+            **fields,
+        }
+        answer = self._p.ask("ShareGroupHeartbeat", 1, quiet=quiet, **values)
+        if not quiet:
+            _counted(self._p.rows[-1][3])
+        if not answer.error_code:
+            one.member_epoch = max(0, answer.member_epoch)
+        return answer
+
+    def _join(self, one: Sharer) -> None:
+        topics = self._chance.sample(sorted(self._ids), self._chance.choice((1, len(self._ids))))
+        self._beaten(one, 0, subscribed_topic_names=topics)
+
+    def _settled(self) -> None:
+        """Heartbeats until the share partitions are initialised and nothing changes."""
+        same = 0
+        for _ in range(60):
+            before = [one.member_epoch for one in self._sharers]
+            for one in self._sharers:
+                if one.member_epoch:
+                    self._beaten(one, quiet=True)
+            same = same + 1 if before == [one.member_epoch for one in self._sharers] else 0
+            if same == 4:
+                return
+            time.sleep(self._p.pause_s / 2)
+
+    def _any(self) -> Sharer:
+        return self._chance.choice(self._sharers)
+
+    def _beat(self) -> None:
+        chance, one = self._chance, self._any()
+        match chance.choice(("join", "stay", "epoch", "names", "odd", "stranger")):
+            case "join":
+                self._join(one)
+                self._settled()
+            case "stay":
+                self._beaten(one)
+            case "epoch":
+                self._beaten(one, one.member_epoch + chance.choice((-2, -1, 1, 5)))
+            case "names":
+                names = chance.choice(([f"{self._name}-t"], [f"{self._name}-none"], [*self._ids]))
+                self._beaten(one, subscribed_topic_names=names)
+                self._settled()
+            case "odd":
+                odd: dict[str, Any] = chance.choice(
+                    (
+                        {"member_id": ""},
+                        {"member_id": " "},
+                        {"group_id": ""},
+                        {"group_id": " "},
+                        {"rack_id": ""},
+                        {"rack_id": "r"},
+                        {"member_epoch": -2},
+                        {"member_epoch": 0},
+                        {"member_epoch": 0, "subscribed_topic_names": []},
+                        {"subscribed_topic_names": []},
+                    )
+                )
+                self._beaten(one, odd.pop("member_epoch", None), **odd)
+            case _:
+                stranger: dict[str, Any] = {"member_id": chance.choice((_MEMBERS[2], "x"))}
+                self._beaten(one, chance.choice((1, 3, -1)), **stranger)
+
+    def _leave(self) -> None:
+        one = self._any()
+        self._beaten(one, -1)
+        one.member_epoch = 0
+        self._settled()
+
+    def _disconnect(self) -> None:
+        """A lost connection releases what its member has."""
+        self._any().reconnect()
+        time.sleep(self._p.pause_s)
+
+    # Records
+
+    def _batch(self, count: int, **producer: Any) -> bytes:
+        self._written += 1
+        records = [
+            Record(key=b"k", value=b"v" * self._written + str(at).encode()) for at in range(count)
+        ]
+        return build_batch(records, timestamp_ms=1_700_000_000_000, **producer)
+
+    def _produced(
+        self, place: tuple[str, int], records: bytes, transactional_id: str | None
+    ) -> None:
+        topic, partition = place
+        data = [{"name": topic, "partition_data": [{"index": partition, "records": records}]}]
+        answer = self._p.ask(
+            "Produce",
+            9,
+            quiet=True,
+            transactional_id=transactional_id,
+            acks=-1,
+            timeout=30_000,
+            topic_data=data,
+        )
+        (found,) = answer.responses[0].partition_responses
+        self._p.rows.append([self._name, "appended", found.error_code.name, found.base_offset])
+
+    def _append(self) -> None:
+        place = self._place()
+        for _ in range(self._chance.choice((1, 1, 2, 3))):
+            self._produced(place, self._batch(self._chance.choice((1, 2, 3, 5))), None)
+
+    def _transact(self) -> None:
+        """Begin a transaction with records, or end the open one."""
+        if self._open is not None:
+            self._end()
+            return
+        plays, chance = self._p, self._chance
+        name = {"transactional_id": f"{self._name}-txn"}
+        own = {"transaction_timeout": 60_000, "producer_id": -1, "producer_epoch": -1}
+        while (begun := plays.ask("InitProducerId", 4, quiet=True, **name, **own)).error_code:
+            time.sleep(0.05)
+        who = {**name, "producer_id": begun.producer_id, "producer_epoch": begun.producer_epoch}
+        place = self._place()
+        old = {f"v3_and_below_{key}": value for key, value in who.items()}
+        old["v3_and_below_topics"] = [{"name": place[0], "partitions": [place[1]]}]
+        while self._refuses(plays.ask("AddPartitionsToTxn", 3, quiet=True, **old)):
+            time.sleep(0.05)
+        batch = self._batch(
+            chance.choice((1, 2, 4)),
+            producer_id=begun.producer_id,
+            producer_epoch=begun.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        self._produced(place, batch, f"{self._name}-txn")
+        self._open = who
+        if chance.random() < 0.5:
+            self._end()
+
+    @staticmethod
+    def _refuses(added: Any) -> bool:
+        (topic,) = added.results_by_topic_v3_and_below
+        return bool(topic.results_by_partition[0].partition_error_code)
+
+    def _end(self) -> None:
+        who, self._open = self._open, None
+        if who is None:
+            return
+        committed = self._chance.random() < 0.5
+        while self._p.ask("EndTxn", 3, quiet=True, **who, committed=committed).error_code:
+            time.sleep(0.05)
+        time.sleep(self._p.pause_s)
+        self._p.rows.append([self._name, "ended", committed])
+
+    def _delete_records(self) -> None:
+        topic, partition = self._place()
+        offset = self._chance.choice((1, 2, 3, 5, 8, -1))
+        partitions = [{"partition_index": partition, "offset": offset}]
+        topics = [{"name": topic, "partitions": partitions}]
+        self._p.ask("DeleteRecords", 2, topics=topics, timeout=30_000)
+
+    # Share sessions
+
+    def _fetched(self, one: Sharer, epoch: int | None = None, **fields: Any) -> Any:
+        """ShareFetch, as the member would, but for the fields."""
+        session = one.epoch if epoch is None else epoch
+        topics = fields.pop("topics", None)
+        if topics is None:
+            topics = [
+                {
+                    "topic_id": self._ids[name],
+                    "partitions": [
+                        {"partition_index": index, "acknowledgement_batches": []}
+                        for index in range(self._partitions[name])
+                    ],
+                }
+                for name in (sorted(self._ids) if session == 0 else ())
+            ]
+        values = {
+            "group_id": self._group,
+            "member_id": one.member_id,
+            "share_session_epoch": session,
+            "max_wait": timedelta(seconds=2 * self._p.pause_s),
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "max_records": 500,
+            "batch_size": 500,
+            "share_acquire_mode": 0,
+            "is_renew_ack": False,
+            "topics": topics,
+            "forgotten_topics_data": [],
+            **fields,
+        }
+        answer = one.ask("ShareFetch", 2, **values)
+        self._keep("ShareFetch", values, answer)
+        self._follow(one, answer, session)
+        for topic in answer.responses:
+            name = self._name_of(topic.topic_id)
+            for part in topic.partitions:
+                held = one.held.setdefault((name, part.partition_index), [])
+                held += [(each.first_offset, each.last_offset) for each in part.acquired_records]
+        return answer
+
+    def _follow(self, one: Sharer, answer: Any, session: int) -> None:
+        if answer.error_code:
+            return
+        one.epoch = 0 if session == -1 else session + 1
+        if session == -1:
+            one.held = {}
+
+    def _keep(self, api: str, values: dict[str, Any], answer: Any) -> None:
+        """A request and its answer; records by their batches, as producers' ids differ."""
+        topics = [{**one, "topic_id": self._name_of(one["topic_id"])} for one in values["topics"]]
+        forgotten = len(values.get("forgotten_topics_data", ()))
+        own = {"max_wait": None, "topics": topics, "forgotten_topics_data": forgotten}
+        found = plain(answer)
+        for topic, raw in zip(found["responses"], answer.responses, strict=True):
+            topic["topic_id"] = self._name_of(raw.topic_id)
+            for part, whole in zip(topic["partitions"], raw.partitions, strict=True):
+                if "records" in part:
+                    part["records"] = [
+                        [header.base_offset, header.last_offset, header.records_count]
+                        for _, header in iter_batches(bytes(whole.records or b""))
+                    ]
+            topic["partitions"].sort(key=lambda each: each["partition_index"])
+        found["responses"].sort(key=lambda each: each["topic_id"])
+        found.pop("node_endpoints", None)
+        self._p.rows.append([self._name, api, 2, found, {**values, **own}])
+
+    def _name_of(self, topic_id: uuid.UUID | None) -> str:
+        return next((name for name, known in self._ids.items() if known == topic_id), "?")
+
+    def _fetch(self) -> None:
+        chance, one = self._chance, self._any()
+        fields: dict[str, Any] = {}
+        if chance.random() < 0.4:
+            fields["max_records"] = chance.choice((1, 2, 3))
+        if chance.random() < 0.3:
+            fields["batch_size"] = chance.choice((1, 2, 10))
+        if chance.random() < 0.25:
+            fields["share_acquire_mode"] = chance.choice((1, 1, 1, 2))
+        if chance.random() < 0.35 and one.epoch > 0:
+            fields["topics"] = self._acks(one)
+        if chance.random() < 0.05:
+            fields["max_wait"] = timedelta(milliseconds=0)
+        if chance.random() < 0.05:
+            fields["max_records"] = chance.choice((0, -1))
+        if chance.random() < 0.04:
+            fields["batch_size"] = -1
+        if chance.random() < 0.05:
+            fields["is_renew_ack"] = True
+        if chance.random() < 0.05 and one.epoch > 0:
+            name = chance.choice(sorted(self._ids))
+            fields["forgotten_topics_data"] = [{"topic_id": self._ids[name], "partitions": [0]}]
+        self._fetched(one, **fields)
+
+    def _acks(self, one: Sharer) -> list[dict[str, Any]]:
+        """Acknowledgements of what it has, or of something else."""
+        chance = self._chance
+        held = [(place, span) for place, spans in sorted(one.held.items()) for span in spans]
+        if held and chance.random() < 0.8:
+            place, (first, last) = chance.choice(held)
+            one.held[place].remove((first, last))
+            if chance.random() < 0.3 and first < last:
+                last = chance.randint(first, last)
+        else:
+            place, first = self._place(), chance.choice((0, 1, 4, 90))
+            last = first + chance.choice((0, 1, 3, -1))
+        kinds = (1, 1, 1, 2, 2, 3, 4, 0, 5)
+        count = max(0, last - first + 1)
+        types = chance.choice(
+            (
+                [chance.choice(kinds)],
+                [chance.choice(kinds)],
+                [chance.choice(kinds) for _ in range(count)],
+                [chance.choice(kinds[:6]) for _ in range(count + chance.choice((0, 0, 1)))],
+            )
+        )
+        name, index = place
+        topic_id = self._ids[name] if chance.random() < 0.95 else _UNKNOWN
+        span = {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+        partition = {"partition_index": index, "acknowledgement_batches": [span]}
+        return [{"topic_id": topic_id, "partitions": [partition]}]
+
+    def _acknowledge(self) -> None:
+        one = self._any()
+        self._acknowledged(one, topics=self._acks(one))
+
+    def _acknowledged(self, one: Sharer, epoch: int | None = None, **fields: Any) -> None:
+        session = one.epoch if epoch is None else epoch
+        values = {
+            "group_id": self._group,
+            "member_id": one.member_id,
+            "share_session_epoch": session,
+            "is_renew_ack": self._chance.random() < 0.1,
+            **fields,
+        }
+        answer = one.ask("ShareAcknowledge", 2, **values)
+        self._keep("ShareAcknowledge", values, answer)
+        self._follow(one, answer, session)
+
+    def _session(self) -> None:
+        """A session epoch, a member, a topic or a partition that is not right."""
+        chance, one = self._chance, self._any()
+        match chance.choice(
+            ("epoch", "acks", "close", "begin", "topic", "member", "group", "part")
+        ):
+            case "epoch":
+                self._fetched(one, one.epoch + chance.choice((1, 2, -1)), topics=[])
+            case "acks":
+                epoch = chance.choice((0, one.epoch + 1, -1))
+                self._acknowledged(one, epoch, topics=self._acks(one))
+            case "close":
+                if chance.random() < 0.5:
+                    self._fetched(one, -1, topics=chance.choice(([], self._acks(one))))
+                else:
+                    self._acknowledged(one, -1, topics=chance.choice(([], self._acks(one))))
+            case "begin":
+                self._fetched(one, 0)
+            case "topic":
+                part = {"partition_index": 0, "acknowledgement_batches": []}
+                self._fetched(one, topics=[{"topic_id": _UNKNOWN, "partitions": [part]}])
+            case "part":
+                part = {"partition_index": 9, "acknowledgement_batches": []}
+                name = chance.choice(sorted(self._ids))
+                self._fetched(one, topics=[{"topic_id": self._ids[name], "partitions": [part]}])
+            case "member":
+                member = chance.choice((None, "", _MEMBERS[2]))
+                self._fetched(one, chance.choice((0, 1)), member_id=member)
+            case _:
+                self._fetched(
+                    one,
+                    chance.choice((0, 1)),
+                    group_id=chance.choice((None, "", f"{self._group}-no")),
+                )
+
+    # Looking, changing, deleting
+
+    def _describe(self) -> None:
+        chance, plays = self._chance, self._p
+        match chance.choice(("one", "other", "list", "states", "types", "configs")):
+            case "one":
+                self._described()
+            case "other":
+                groups = chance.choice(([f"{self._group}-no"], [""], [self._group] * 2))
+                self._described(*groups, include_authorized_operations=True)
+            case "list":
+                plays.listed()
+            case "states":
+                states = ("Empty", "Stable", "Dead", "Assigning", "none")
+                plays.listed(states_filter=chance.sample(states, 2))
+            case "types":
+                types = ("streams", "share", "Share", "consumer", "classic", "none")
+                plays.listed(types_filter=chance.sample(types, 2))
+            case _:
+                plays.configs_of(self._group, "share.")
+
+    def _described(self, *groups: str, **fields: Any) -> None:
+        values = {"group_ids": groups or [self._group], "include_authorized_operations": False}
+        self._p.ask("ShareGroupDescribe", 1, **{**values, **fields})
+        for group in self._p.rows[-1][3]["groups"]:
+            for member in group["members"]:
+                _counted(member)
+
+    def _offsets(self) -> None:
+        chance, plays, group = self._chance, self._p, self._group
+        name = chance.choice((*sorted(self._ids), f"{self._name}-none"))
+        match chance.choice(("all", "all", "named", "alter", "alter", "delete", "other")):
+            case "all":
+                self._offsets_of({"group_id": group, "topics": None})
+            case "named":
+                topics = [{"topic_name": name, "partitions": chance.choice(([0], [0, 1], [7], []))}]
+                self._offsets_of({"group_id": group, "topics": topics})
+            case "other":
+                self._offsets_of({"group_id": f"{group}-no", "topics": None})
+            case "alter":
+                offset = chance.choice((0, 1, 3, 99, -1, -5))
+                parts = [{"partition_index": chance.choice((0, 0, 1, 7)), "start_offset": offset}]
+                topics = [{"topic_name": name, "partitions": parts}]
+                where = chance.choice((group, group, group, f"{group}-no", ""))
+                plays.ask("AlterShareGroupOffsets", 0, group_id=where, topics=topics)
+            case _:
+                where = chance.choice((group, group, f"{group}-no", ""))
+                topics = [{"topic_name": name}]
+                plays.ask("DeleteShareGroupOffsets", 0, group_id=where, topics=topics)
+
+    def _offsets_of(self, group: dict[str, Any]) -> None:
+        self._p.ask("DescribeShareGroupOffsets", 1, groups=[group])
+
+    def _coordinators(self) -> None:
+        """FindCoordinator of keys of share partitions."""
+        chance = self._chance
+        topic_id = uuid_text(next(iter(self._ids.values())))
+        key = chance.choice(
+            (
+                f"{self._group}:{topic_id}:0",
+                f"{self._group}:{topic_id}:x",
+                f"{self._group}:{topic_id}",
+                f"{self._group}:no:0",
+                f":{topic_id}:0",
+                f"{self._group}:{topic_id}:-1",
+                f"{self._group}:{topic_id}:0:1",
+                "",
+            )
+        )
+        version = chance.choice((5, 6, 6, 6))
+        answer = self._p.ask(
+            "FindCoordinator", version, quiet=True, key_type=2, coordinator_keys=[key]
+        )
+        rows = [
+            [one.error_code.name, (one.error_message or "").replace(topic_id, "ID"), one.node_id]
+            for one in answer.coordinators
+        ]
+        self._p.rows.append([self._name, "FindCoordinator", version, rows])
+
+    def _others(self) -> None:
+        """What is asked of groups of other types."""
+        chance, plays, group = self._chance, self._p, self._group
+        match chance.choice(("consumer", "classic", "described", "consumers", "commit", "fetch")):
+            case "consumer":
+                plays.consume(group, chance.choice(("a", _MEMBERS[0])), chance.choice((0, 2)))
+            case "classic":
+                plays.joinc(group)
+            case "described":
+                plays.ask("DescribeGroups", 6, groups=[group], include_authorized_operations=False)
+            case "consumers":
+                plays.ask(
+                    "ConsumerGroupDescribe",
+                    1,
+                    group_ids=[group],
+                    include_authorized_operations=False,
+                )
+            case "commit":
+                epoch = chance.choice((-1, 1))
+                plays.commit(group, chance.choice(("", _MEMBERS[0])), epoch, 0, t=f"{self._name}-t")
+            case _:
+                plays.fetch(group, chance.choice((None, _MEMBERS[0])), chance.choice((-1, 1)))
+
+    def _configure(self) -> None:
+        name, values = self._chance.choice(_CONFIGS)
+        self._p.configure(self._group, {name: self._chance.choice(values)})
+
+    def _delete(self) -> None:
+        chance = self._chance
+        if chance.random() < 0.5:
+            for one in self._sharers:
+                self._beaten(one, -1)
+                one.member_epoch = 0
+        self._p.gone(self._group, *chance.choice(((), (f"{self._group}-no",))))
+
+
+def _counted(member: dict[str, Any]) -> None:
+    """Of an assignment the numbers of partitions: which ones a member gets, hashes of random ids
+    say.
+    """
+    for topic in (member.get("assignment") or {}).get("topic_partitions", ()):
+        topic["partitions"] = len(topic["partitions"])
+
+
+_CONFIGS: Final = (
+    ("share.isolation.level", ("read_committed", "read_uncommitted", "none", None)),
+    ("share.auto.offset.reset", ("earliest", "latest", "by_duration:PT1H", "by_duration:", None)),
+    ("share.delivery.count.limit", ("2", "3", "5", "1", "11", None)),
+    ("share.partition.max.record.locks", ("100", "2000", "99", "10001", None)),
+    ("share.record.lock.duration.ms", ("30000", "15000", "60000", "1", None)),
+    ("share.renew.acknowledge.enable", ("true", "false", "maybe", None)),
+    ("share.heartbeat.interval.ms", ("5000", "10000", "1", None)),
+    ("share.session.timeout.ms", ("45000", "60000", "1", None)),
+    ("share.nothing", ("1", None)),
+)
+
+
+def play(plays: Plays, seed: int) -> None:
+    """The play of a seed."""
+    DrawnShares(plays, seed).play()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Ask both."""
+    return compared("share_drawn", play, TRANSCRIPT, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
