@@ -549,6 +549,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULTS: Final = Settings()
 
 
+class WrittenSettings(Settings, frozen=True, kw_only=True):
+    """Settings of which some were set to what is the default anyway."""
+
+    repeated: frozenset[str]
+    """Their fields."""
+
+
+def written(given: Mapping[str, object]) -> Settings:
+    """Settings from those that somebody wrote down, by field; the others are the defaults."""
+    made = msgspec.convert(given, Settings)
+    repeated = frozenset(name for name in given if getattr(made, name) == getattr(DEFAULTS, name))
+    if not repeated:
+        return made
+    return msgspec.convert({**given, "repeated": repeated}, WrittenSettings)
+
+
+def is_written(settings: Settings, field: str) -> bool:
+    """Whether somebody wrote that setting down: Kafka tells it from a default of the same value."""
+    if isinstance(settings, WrittenSettings) and field in settings.repeated:
+        return True
+    is_other: bool = getattr(settings, field) != getattr(DEFAULTS, field)
+    return is_other
+
+
 @cache
 def documentation() -> Mapping[str, Setting]:
     """The ``Setting`` of each field of ``Settings``, in order of declaration."""

@@ -33,7 +33,7 @@ from txnsim.files import read_given
 from txnsim.metadata.config_keys import whole_number
 from txnsim.releases import REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
-from txnsim.settings import DEFAULTS, Settings, documentation
+from txnsim.settings import DEFAULTS, Settings, documentation, written
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -297,7 +297,7 @@ def _named_settings(
     except ValidationError as error:
         problems.add_settings(error, origins)
         return DEFAULTS, warned
-    made = msgspec.convert({**preset, **settings}, Settings)
+    made = written({**preset, **settings})
     problems.add_disagreements(made, origins)
     return made, warned
 
@@ -350,7 +350,7 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     repeated = [entry for entry in entries if last[entry.name] is not entry]
     odd = (*(listeners.odd if node.brokers != 1 else ()), *security.odd)
     return Configuration(
-        settings=msgspec.convert(settings, Settings),
+        settings=written(settings),
         brokers=node.brokers,
         first_broker_id=node.broker_id,
         host=None if first is None else first.host,

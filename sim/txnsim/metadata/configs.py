@@ -463,9 +463,8 @@ def _static(name: str, settings: Settings) -> str | None:
     field = _SETTING_OF.get(name)
     if field is None:
         return None
-    value = getattr(settings, field)
-    # A config that is unset by default differs from it as soon as it is set.
-    return None if value == getattr(settings_module.DEFAULTS, field) else text(value)
+    is_written = settings_module.is_written(settings, field)
+    return text(getattr(settings, field)) if is_written else None
 
 
 def _is_overlaid(name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:

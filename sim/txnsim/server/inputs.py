@@ -78,7 +78,7 @@ def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
     names = documentation()
     given = {
         names[field].kafka or field: value
-        for field in settings.__struct_fields__
+        for field in names
         if (value := getattr(settings, field)) != getattr(DEFAULTS, field)
     }
     return msgspec.structs.replace(

@@ -27,6 +27,7 @@ from txnsim.metadata.configs import (
     TopicLookup,
     broker_complaint,
     broker_configs,
+    broker_synonyms,
     broker_value,
     effective_settings,
     log_config,
@@ -46,7 +47,7 @@ from txnsim.metadata.quotas import (
 )
 from txnsim.releases import RELEASES
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.settings import DEFAULTS, Settings
+from txnsim.settings import DEFAULTS, Settings, written
 from txnsim.types import BrokerId
 
 # Configs: valid values, where an effective value comes from, and what a log is told.
@@ -144,6 +145,19 @@ MINUTES = Settings(log_retention_minutes=90, log_retention_hours=5)
 """Which of several that stand for the same wins."""
 
 
+def test_what_is_written_down_is_told_from_the_same_default() -> None:
+    """As a real 4.4.0 tells group.share.heartbeat.interval.ms=5000 of its file."""
+    name = "log.cleaner.backoff.ms"
+    for settings, sources in (
+        (DEFAULTS, [DEFAULT]),
+        (written({"log_cleaner_backoff_ms": 15_000}), [STATIC, DEFAULT]),
+        (written({"log_cleaner_backoff_ms": 7}), [STATIC, DEFAULT]),
+    ):
+        key = BROKER_CONFIGS[name]
+        found = broker_synonyms(name, key, scopes=("",), image=cluster(), settings=settings)
+        assert [source for _, _, source in found] == sources
+
+
 @pytest.mark.parametrize(
     ("settings", "retention_ms", "source"),
     [
@@ -153,6 +167,7 @@ MINUTES = Settings(log_retention_minutes=90, log_retention_hours=5)
         (Settings(log_retention_ms=7, log_retention_minutes=90), "7", STATIC),
         (Settings(log_retention_ms=604_800_000), "604800000", STATIC),
         (Settings(log_retention_hours=-5), "-1", STATIC),
+        (written({"log_retention_hours": 168}), "604800000", STATIC),
     ],
 )
 def test_ms_win_over_minutes_and_those_over_hours(
