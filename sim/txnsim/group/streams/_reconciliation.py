@@ -10,13 +10,18 @@ Counterpart in Kafka: CurrentAssignmentBuilder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.streams.group import StreamsMember
 from txnsim.group.streams.tasks import NOTHING_HELD, Held, MemberState, Task, Tasks
+
+DEVIATIONS: Final = (
+    "With `--as-version` 4.2 or 4.3 a standby of a streams group becomes the active task in place, "
+    "as from 4.4 on (KAFKA-20665); those releases have it given up first.",
+)
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
