@@ -41,9 +41,10 @@ from txnsim_spark.scan.log_dirs import topic_id_of
 from txnsim_spark.scan.log_seek import end_offset_of
 from txnsim_spark.scan.sections import cut_at, cut_behind
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in
+from txnsim_spark.schemas import DECODED
 from txnsim_spark.stores.mirror import at_once, shown
 
-LOGS: Final = frozenset({"batches", "records", "endings", "transactions", "offsets"})
+LOGS: Final = frozenset({"batches", "endings", *DECODED})
 """Tables whose rows never change, as each is made of what was appended to a log."""
 
 

@@ -29,7 +29,13 @@ Offsets = Mapping[str, Mapping[int, int]]
 """Topic -> partition -> offset."""
 
 FORMAT: Final = "kafka_log"
-COSTS: Final = {"batches": 1.0, "records": 2.0, "transactions": 16.0, "offsets": 16.0}
+COSTS: Final = {
+    "batches": 1.0,
+    "records": 2.0,
+    "transactions": 16.0,
+    "offsets": 16.0,
+    "share_states": 16.0,
+}
 """What a byte of a log costs, in bytes of a file as Spark's own sources read them. With Spark's
 defaults a task is about a second's work.
 """

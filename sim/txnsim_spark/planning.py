@@ -24,7 +24,7 @@ import msgspec
 
 from txnsim.errors import BadInputError
 from txnsim.storage.regular_file import MOUNTS
-from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from txnsim_spark import tasks
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
 from txnsim_spark.log_query import Wanted
@@ -33,6 +33,7 @@ from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
 from txnsim_spark.scan.log_seek import greatest_timestamp_of, position_before
 from txnsim_spark.scan.sections import cut_after, cuts_of, in_sections
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in, replicas_in, segments_of
+from txnsim_spark.schemas import DECODED
 from txnsim_spark.stores.mirror import at_once
 
 _TASKS_PER_CORE: Final = 3
@@ -53,7 +54,7 @@ REPLICAS_PER_TASK: Final = 64
 """A folder's small files are read in a millisecond; a task costs twenty."""
 
 
-_SOUGHT: Final = frozenset({"batches", "records", "transactions", "offsets"})
+_SOUGHT: Final = frozenset({"batches", *DECODED})
 """Tables each of whose rows is made of its own batch alone."""
 
 
@@ -92,6 +93,7 @@ READS: Final[Mapping[str, Reads]] = {
     "segments": _SEGMENTS,
     "transactions": Reads(segments=True, topic=TRANSACTION_STATE_TOPIC),
     "offsets": Reads(segments=True, topic=CONSUMER_OFFSETS_TOPIC),
+    "share_states": Reads(segments=True, topic=SHARE_STATE_TOPIC),
     "producer_state": _REPLICAS,
     "aborted": _REPLICAS,
     "leader_epochs": _REPLICAS,

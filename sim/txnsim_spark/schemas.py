@@ -98,6 +98,14 @@ def arrow_types() -> dict[str, pa.DataType]:
         TEXTS: many(pa.string()),
         HEADERS: many(pa.struct((("key", pa.string()), ("value", pa.binary())))),
         PARTITIONS: many(pa.struct((("topic", pa.string()), ("partition", pa.int32())))),
+        STATE_BATCHES: many(
+            pa.struct(
+                (
+                    *((name, pa.int64()) for name in ("first_offset", "last_offset")),
+                    *((name, pa.int32()) for name in ("delivery_state", "delivery_count")),
+                )
+            )
+        ),
     }
 
 
@@ -131,6 +139,10 @@ Bigint = Annotated[int, "bigint"]
 Boolean = Annotated[bool, "boolean"]
 HEADERS: Final = "array<struct<key: string, value: binary>>"
 PARTITIONS: Final = "array<struct<topic: string, partition: int>>"
+STATE_BATCHES: Final = (
+    "array<struct<first_offset: bigint, last_offset: bigint, delivery_state: int,"
+    " delivery_count: int>>"
+)
 """The types of structs."""
 BROKERS: Final = "array<int>"
 TEXTS: Final = "array<string>"
@@ -233,6 +245,44 @@ class OffsetRow(RecordRow, frozen=True, kw_only=True):
     producer_id: Annotated[Bigint | None, "Null without one."]
     producer_epoch: Annotated[Int | None, "Null without a producer id."]
     is_transactional: Annotated[Boolean, "Committed inside a transaction."]
+    problem: Annotated[
+        String | None,
+        "Why the row has only a place: an unknown kind or version, or bytes that can't be read. "
+        "Null in sound rows.",
+    ] = None
+
+
+class ShareStateRow(RecordRow, frozen=True, kw_only=True):
+    """One record of ``__share_group_state``."""
+
+    kind: Annotated[
+        String, "snapshot: the whole state; update: what has changed since; else unknown."
+    ]
+    key_version: Annotated[Int | None, "What the key begins with: the kind as a number."]
+    value_version: Annotated[Int | None, "Null in a tombstone."]
+    is_tombstone: Annotated[Boolean, "The state is deleted."]
+    group_id: Annotated[String | None, "Of the share group."] = None
+    shared_topic_id: Annotated[String | None, "Whose partition is shared."] = None
+    shared_partition: Annotated[Int | None, "The partition that is shared."] = None
+    snapshot_epoch: Annotated[Int | None, "Of the snapshot that updates build on."] = None
+    state_epoch: Annotated[
+        Int | None, "Rises where offsets are altered; null in an update, which keeps it."
+    ] = None
+    leader_epoch: Annotated[Int | None, "Of the leader that wrote; -1 before the first."] = None
+    start_offset: Annotated[
+        Bigint | None, "Records below are done with; null where the record has none."
+    ] = None
+    delivery_complete_count: Annotated[
+        Int | None, "Records from the start on that are done with; null where the record has none."
+    ] = None
+    state_batches: Annotated[
+        tuple[dict[str, int], ...] | None,
+        STATE_BATCHES,
+        "Ranges with their state (0 available, 2 acknowledged, 4 archived); of an update, those "
+        "that have changed. Null in a tombstone.",
+    ] = None
+    create_timestamp_ms: Annotated[Bigint | None, "Of a snapshot: when its state was new."] = None
+    write_timestamp_ms: Annotated[Bigint | None, "Of a snapshot: when it was written."] = None
     problem: Annotated[
         String | None,
         "Why the row has only a place: an unknown kind or version, or bytes that can't be read. "
@@ -449,6 +499,12 @@ _TABLES: Final = {
         _SEGMENT,
         columns_of(OffsetRow),
     ),
+    "share_states": Table.of(
+        "A row per record of `__share_group_state`: how far the share groups are. The state of a "
+        "share partition is its last snapshot and the updates behind it.",
+        _SEGMENT,
+        columns_of(ShareStateRow),
+    ),
     "segments": Table.of(
         "A row per segment: how large it is and what it spans, by its headers.",
         _SEGMENT,
@@ -529,17 +585,19 @@ TABLES: Final = {
     for name, table in _TABLES.items()
 }
 """Name -> table; each ``timestamp_ms`` column is followed by a ``timestamp`` column."""
+DECODED: Final = ("records", "transactions", "offsets", "share_states")
+"""Tables with a row per record."""
 OFFSET_COLUMNS: Final = {
     "batches": ("base_offset", "last_offset"),
     "fragments": ("first_offset", "last_offset"),
     "endings": ("marker_offset", "marker_offset"),
-    **dict.fromkeys(("records", "transactions", "offsets"), ("offset", "offset")),
+    **dict.fromkeys(DECODED, ("offset", "offset")),
 }
 """Table -> columns of a row's first and last offset, where it has such."""
 TIME_COLUMNS: Final = {
     "batches": "max_timestamp_ms",
     "fragments": "last_timestamp_ms",
-    **dict.fromkeys(("endings", "records", "transactions", "offsets"), "timestamp_ms"),
+    **dict.fromkeys(("endings", *DECODED), "timestamp_ms"),
 }
 """Table -> column of a row's time, where it has one: none is later than the segment's last."""
 BY_PRODUCER: Final = frozenset(

@@ -13,12 +13,16 @@ from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import LogDriver, config_of
 from txnsim.group.log_format import encode_batch
 from txnsim.group.records import ClassicGroupStored, GroupRecord, OffsetCommitted
+from txnsim.interbroker.share_state import ShareKey
+from txnsim.share_state.log_format import encode_batch as encode_share_batch
+from txnsim.share_state.records import ShareUpdate
 from txnsim.storage import names
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import assign
 
 PIDS: Final = (7, 8, 9)
 OFFSETS_FOLDER: Final = "__consumer_offsets-0"
+SHARE_STATES_FOLDER: Final = "__share_group_state-0"
 
 
 class GrowingDir:
@@ -37,7 +41,7 @@ class GrowingDir:
 
     def grow(self, turns: int = 7) -> None:
         """Some transactions more: every third one is aborted, every seventh one stays open for a
-        while, so the last one of each growth by default. Coordinator and group write about each.
+        while, so the last one of each growth by default. The coordinators write about each.
         """
         for _ in range(turns):
             self._turn(self._turns)
@@ -69,10 +73,11 @@ class GrowingDir:
                 )
             )
         )
-        folder = path / OFFSETS_FOLDER
-        folder.mkdir()
-        log = folder / names.Suffix.LOG.at(0)
-        log.write_bytes(b"".join(_committed(turn) for turn in range(self._turns)))
+        for name, written in ((OFFSETS_FOLDER, _committed), (SHARE_STATES_FOLDER, _shared)):
+            folder = path / name
+            folder.mkdir()
+            log = folder / names.Suffix.LOG.at(0)
+            log.write_bytes(b"".join(map(written, range(self._turns))))
         return made
 
 
@@ -87,6 +92,17 @@ def _committed(turn: int) -> bytes:
     return assign(
         encode_batch(records, now_ms=turn), base_offset=turn * len(records), leader_epoch=0
     )
+
+
+def _shared(turn: int) -> bytes:
+    update = ShareUpdate(
+        key=ShareKey("workers", "A" * 22, 0),
+        snapshot_epoch=0,
+        leader_epoch=0,
+        start_offset=turn,
+        delivery_complete_count=0,
+    )
+    return assign(encode_share_batch([update], now_ms=turn), base_offset=turn, leader_epoch=0)
 
 
 def _follow(made: Path, path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,14 +13,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.support.log_dirs import write_partition
-from tests.support.logs import LogDriver
+from tests.support.logs import NOW, LogDriver
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
 from txnsim.types import TopicPartition
-from txnsim.wire.batch import assign, iter_batches, read_batch_header
+from txnsim.wire.batch import Record, assign, build_batch, iter_batches, read_batch_header
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
@@ -30,6 +31,10 @@ from txnsim_spark.tables.rows import Job
 
 Row = dict[str, Any]
 
+SHARE_STATES: Final = (
+    Path(__file__).parents[1] / "broker" / "codec" / "golden" / "share_state.jsonl"
+)
+"""Records of ``__share_group_state`` that Kafka's own classes wrote."""
 ORDERS: Final = TopicPartition("orders", 0)
 
 
@@ -149,3 +154,21 @@ def cut(path: Path, size: int) -> None:
     """Tear off what lies behind so many bytes."""
     with path.open("r+b") as file:
         file.truncate(size)
+
+
+def share_states() -> bytes:
+    """A batch of what Kafka's classes wrote: a new state, an update of it, a snapshot and an update
+    with batches, a tombstone.
+    """
+    lines = map(json.loads, SHARE_STATES.read_text().splitlines())
+    return build_batch(
+        [
+            Record(
+                key=bytes.fromhex(line["key"]),
+                value=None if line["value"] is None else bytes.fromhex(line["value"]),
+            )
+            for line in lines
+            if "record" in line
+        ],
+        timestamp_ms=NOW,
+    )

@@ -15,7 +15,6 @@ from txnsim.broker.broker import Broker
 from txnsim.errors import InvariantViolation
 from txnsim.group.shard import GroupShard
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.producer_state import NO_EPOCH
 from txnsim.log.producer_state_manager import ProducerStateManager
 from txnsim.server.cluster import SimCluster
 from txnsim.txn.log_reader import read_log
@@ -209,7 +208,7 @@ def _epochs(
         entries = log.producers.state.find(producer_id), reloaded.state.find(producer_id)
         # An entry without an epoch is what an emptied marker leaves of a producer.
         lives, again = (
-            None if one is None or one.producer_epoch == NO_EPOCH else one.producer_epoch
+            None if one is None or one.producer_epoch == NO_PRODUCER_EPOCH else one.producer_epoch
             for one in entries
         )
         may_expire = log.config.producer_id_expiration_ms < DAY_MS

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import msgspec
 
-from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, SnapshotEntry
+from txnsim.log.producer_state import NO_OFFSET, SnapshotEntry
 from txnsim.log.txn_index import AbortedTxn
+from txnsim.types import NO_PRODUCER_EPOCH
 from txnsim_spark.soundness.violations import Broken, Invariant
 
 
@@ -109,7 +110,7 @@ def judge_snapshot(
     known = {one.producer_id for one in expected}
     for entry in entries:
         # An entry without an epoch is what an emptied marker leaves of a producer.
-        if entry.producer_id in known or entry.producer_epoch == NO_EPOCH:
+        if entry.producer_id in known or entry.producer_epoch == NO_PRODUCER_EPOCH:
             continue
         newest = max(entry.last_offset, entry.txn_first_offset)
         if newest >= judged_from:

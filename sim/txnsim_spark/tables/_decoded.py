@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from txnsim.errors import CorruptBatchError
+from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.wire.batch import BatchHeader, Record
 from txnsim.wire.compression import DECOMPRESSED_MAX
 from txnsim.wire.records import iter_records
@@ -26,6 +26,7 @@ from txnsim_spark.scan.segments import Damage, SegmentFile
 from txnsim_spark.scan.walk import batch_rows
 from txnsim_spark.tables.rows import Job, in_span
 
+T = TypeVar("T")
 OnDamage = Callable[[Damage], object]
 
 STORED_MAX: Final = DECOMPRESSED_MAX
@@ -92,6 +93,23 @@ def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, In
         if not columns[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
             for record in records:
                 yield record, columns
+
+
+def record_or_problem(
+    record: Record, decode: Callable[[bytes, bytes | None], T], unknown: Callable[[], str]
+) -> tuple[T | None, str | None]:
+    """What a record of a coordinator's log says, or the reason why it can't be told.
+
+    Args:
+        record: The record.
+        decode: Of its key and value; None where Kafka skips it.
+        unknown: The reason for that.
+    """
+    try:
+        found = decode(record.key or b"", record.value)
+    except CorruptLogRecordError as error:
+        return None, str(error)
+    return found, unknown() if found is None else None
 
 
 def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:

@@ -14,17 +14,16 @@ from typing import Final
 
 import msgspec
 
-from txnsim.errors import CorruptLogRecordError
 from txnsim.group.log_format import decode_record
 from txnsim.group.record_kinds import kinds
-from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
+from txnsim.group.records import OffsetCommitted, OffsetDeleted
 from txnsim.types import uuid_text
 from txnsim.wire.batch import BatchHeader, Record
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.schemas import OffsetRow
-from txnsim_spark.tables._decoded import decoded_records
+from txnsim_spark.tables._decoded import decoded_records, record_or_problem
 from txnsim_spark.tables._transactions import version_of
 from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
 
@@ -74,7 +73,9 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
     key = record.key or b""
     version = version_of(key)
     kind = UNKNOWN if version is None else KINDS.get(version, UNKNOWN)
-    decoded, problem = _decoded(key, record.value, kind)
+    decoded, problem = record_or_problem(
+        record, decode_record, partial(_unknown, key, record.value, kind)
+    )
     commit = decoded if isinstance(decoded, OffsetCommitted) else None
     place = decoded if isinstance(decoded, OffsetCommitted | OffsetDeleted) else None
     producer_id = int(batch[kernel.PRODUCER_ID])
@@ -102,19 +103,12 @@ def row_of(record: Record, batch: Ints) -> OffsetRow:
     )
 
 
-def _decoded(key: bytes, value: bytes | None, kind: str) -> tuple[GroupRecord | None, str | None]:
-    """The record, or the reason why it could not be decoded."""
-    try:
-        found = decode_record(key, value)
-    except CorruptLogRecordError as error:
-        return None, str(error)
-    if found is not None:
-        return found, None
+def _unknown(key: bytes, value: bytes | None, kind: str) -> str:
     if kind == UNKNOWN:
-        return None, f"a key of version {version_of(key)}, which is no kind that is known"
+        return f"a key of version {version_of(key)}, which is no kind that is known"
     if version_of(key) in DECODED:
-        return None, f"{kind}: a value of version {version_of(value)}, which is not known"
-    return None, f"{kind}: a kind that is not decoded"
+        return f"{kind}: a value of version {version_of(value)}, which is not known"
+    return f"{kind}: a kind that is not decoded"
 
 
 _NAMES_IN_DETAIL: Final = {
@@ -126,7 +120,7 @@ _NAMES_IN_DETAIL: Final = {
 """Field of a record -> its name in ``detail``, which queries of users have."""
 
 
-def _detail(record: GroupRecord) -> str:
+def _detail(record: msgspec.Struct) -> str:
     """The fields of a record without its group; bytes in base64."""
     fields = {
         _NAMES_IN_DETAIL.get(name, name): getattr(record, name)

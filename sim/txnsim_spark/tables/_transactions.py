@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
-from txnsim.errors import CorruptLogRecordError
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record
 from txnsim.txn.state import Tombstone, TxnTransition
 from txnsim.wire.batch import Record
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.schemas import TransactionRow
-from txnsim_spark.tables._decoded import decoded_records
+from txnsim_spark.tables._decoded import decoded_records, record_or_problem
 from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
 
 _INT16: Final = struct.Struct(">h")
@@ -32,11 +31,9 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
 
 def row_of(record: Record) -> TransactionRow:
     key, value = record.key or b"", record.value
-    try:
-        decoded = decode_record(key, value, rules=LATEST)
-        problem = _unknown(key, value) if decoded is None else None
-    except CorruptLogRecordError as error:
-        decoded, problem = None, str(error)
+    decoded, problem = record_or_problem(
+        record, partial(decode_record, rules=LATEST), partial(_unknown, key, value)
+    )
     match decoded:
         case TxnTransition():
             return _entry(record, decoded)

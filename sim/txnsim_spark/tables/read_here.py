@@ -16,13 +16,12 @@ from txnsim_spark.engine import Engine, Job, Way, cost_of
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import Division, KafkaLogOptions
 from txnsim_spark.planning import READS, Share, shares_of
-from txnsim_spark.schemas import TABLES
+from txnsim_spark.schemas import DECODED, TABLES
 from txnsim_spark.tables.readings import rows_of
 from txnsim_spark.tables.rows import Job as Made
 
 R = TypeVar("R")
 
-DECODED: Final = frozenset({"records", "transactions", "offsets"})
 TASK_BYTES: Final = 16 << 20
 """Bytes of the segments in one task: a cut in one segment ends those behind it."""
 

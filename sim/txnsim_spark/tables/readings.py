@@ -23,6 +23,7 @@ from txnsim_spark.tables import _fragments as fragments
 from txnsim_spark.tables import _offsets as offsets
 from txnsim_spark.tables import _records as records
 from txnsim_spark.tables import _segments as segments
+from txnsim_spark.tables import _share_states as share_states
 from txnsim_spark.tables import _small_files as small_files
 from txnsim_spark.tables import _transactions as transactions
 from txnsim_spark.tables._silent import not_silent
@@ -34,6 +35,7 @@ OF_SEGMENT: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = 
     "records": records.read,
     "transactions": transactions.read,
     "offsets": offsets.read,
+    "share_states": share_states.read,
     "segments": segments.read,
 }
 OF_SEGMENTS: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Ints]]]] = {

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.broker_dirs import move
-from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, segment, table
+from tests.support.log_tables import (
+    broker_dir,
+    busy_log,
+    overwrite,
+    replica,
+    segment,
+    share_states,
+    table,
+)
 from tests.support.logs import NOW, batch, plain
 from txnsim.group.log_format import encode_batch as encode_group_batch
 from txnsim.group.records import ClassicGroupStored, OffsetCommitted
@@ -30,7 +38,15 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 SMALL_TASKS = "1500"
-SMALL = {"producer_state", "aborted", "leader_epochs", "replicas", "transactions", "offsets"}
+SMALL = {
+    "producer_state",
+    "aborted",
+    "leader_epochs",
+    "replicas",
+    "transactions",
+    "offsets",
+    "share_states",
+}
 """Small files of few replicas, or a single segment."""
 IN_ONE_TASK = SMALL | {"findings"}
 """A finding needs all brokers' directories at once."""
@@ -52,6 +68,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         segment(log_dir / "__transaction_state-0", [transactions()])
         segment(log_dir / "__consumer_offsets-0", [offsets()])
+        segment(log_dir / "__share_group_state-0", [share_states()])
     damage(root / "broker-2")
     return root
 

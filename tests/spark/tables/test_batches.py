@@ -33,7 +33,7 @@ from txnsim.releases.rules import LATEST
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
 from txnsim_spark.scan import kernel_fragments as fk
-from txnsim_spark.schemas import OFFSET_COLUMNS, TABLES, TIME_COLUMNS
+from txnsim_spark.schemas import DECODED, OFFSET_COLUMNS, TABLES, TIME_COLUMNS
 from txnsim_spark.source import KafkaLogDataSource, schema_of
 from txnsim_spark.tables import arrays
 
@@ -446,9 +446,10 @@ def of(topic: str) -> Callable[[Row], bool]:
     return lambda row: bool(row["topic"] == topic)
 
 
-@pytest.mark.parametrize(
-    "table", [one for one in OFFSET_COLUMNS if one not in ("transactions", "offsets")]
-)
+COORDINATORS = {*DECODED} - {"records"}
+
+
+@pytest.mark.parametrize("table", [one for one in OFFSET_COLUMNS if one not in COORDINATORS])
 def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> None:
     first, last = OFFSET_COLUMNS[table]
     everything = rows(logs, table)
@@ -469,9 +470,7 @@ def test_offsets_bound_the_partitions_that_they_name(logs: Path, table: str) -> 
     assert len(found) < len(everything)
 
 
-@pytest.mark.parametrize(
-    "table", [one for one in TIME_COLUMNS if one not in ("transactions", "offsets")]
-)
+@pytest.mark.parametrize("table", [one for one in TIME_COLUMNS if one not in COORDINATORS])
 def test_times_bound_all_partitions(logs: Path, table: str) -> None:
     column = TIME_COLUMNS[table]
     everything = rows(logs, table)

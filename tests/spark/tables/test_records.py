@@ -21,6 +21,7 @@ from tests.support.log_tables import (
     overwrite,
     replica,
     segment,
+    share_states,
     table,
 )
 from tests.support.logs import NOW, LogDriver, batch, plain
@@ -277,7 +278,7 @@ def test_a_file_that_vanishes_takes_only_its_own_rows(tmp_path: Path, name: str)
 
 
 @pytest.mark.parametrize(
-    "name", sorted({*TABLES} - {"errors", "findings", "offsets", "transactions"})
+    "name", sorted({*TABLES} - {"errors", "findings", "offsets", "share_states", "transactions"})
 )
 def test_several_brokers_directories_are_read_at_once(tmp_path: Path, name: str) -> None:
     for broker in (1, 2):
@@ -320,6 +321,7 @@ def test_no_damage_of_any_file_ends_a_job(
         replica(log_dir, busy_log())
         segment(log_dir / "__transaction_state-0", [transactions()])
         segment(log_dir / "__consumer_offsets-0", [offsets()])
+        segment(log_dir / "__share_group_state-0", [share_states()])
         files = sorted(path for path in log_dir.rglob("*") if path.is_file())
         for path in data.draw(st.lists(st.sampled_from(files), min_size=1, max_size=4)):
             damage(path, data)

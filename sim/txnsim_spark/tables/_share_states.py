@@ -1,0 +1,72 @@
+"""The table ``share_states``: the decoded log of the share coordinators.
+
+Every record is a row. A record that this release can't read has a ``problem``. Kafka's
+counterparts: ShareCoordinatorRecordSerde, ShareCoordinatorShard.replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim.share_state.log_format import decode_record
+from txnsim.wire.batch import Record
+from txnsim_spark.scan.segments import SegmentFile
+from txnsim_spark.schemas import ShareStateRow
+from txnsim_spark.tables._decoded import decoded_records, record_or_problem
+from txnsim_spark.tables._transactions import version_of
+from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs, or_none
+
+KINDS: Final = {0: "snapshot", 1: "update"}
+"""Key version -> name, as CoordinatorRecordType of the share coordinator has it."""
+UNKNOWN: Final = "unknown"
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment."""
+    found = (row_of(record) for record, _ in decoded_records(segment, job))
+    return of_structs(found, partial(of_segment, segment))
+
+
+def row_of(record: Record) -> ShareStateRow:
+    key, value = record.key or b"", record.value
+    number = version_of(key)
+    kind = UNKNOWN if number is None else KINDS.get(number, UNKNOWN)
+    decoded, problem = record_or_problem(
+        record, decode_record, partial(_unknown, kind, number, value)
+    )
+    place = None if decoded is None else decoded.key
+    fields = {} if decoded is None else msgspec.structs.asdict(decoded)
+    batches = fields.get("batches")
+    return ShareStateRow(
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        kind=kind,
+        key_version=number,
+        value_version=version_of(value),
+        is_tombstone=value is None,
+        group_id=None if place is None else place.group_id,
+        shared_topic_id=None if place is None else place.topic_id,
+        shared_partition=None if place is None else place.partition,
+        snapshot_epoch=fields.get("snapshot_epoch"),
+        state_epoch=fields.get("state_epoch"),
+        leader_epoch=fields.get("leader_epoch"),
+        start_offset=or_none(fields.get("start_offset", -1)),
+        delivery_complete_count=or_none(fields.get("delivery_complete_count", -1)),
+        state_batches=None if batches is None else tuple(map(msgspec.structs.asdict, batches)),
+        create_timestamp_ms=or_none(fields.get("create_timestamp_ms", -1)),
+        write_timestamp_ms=or_none(fields.get("write_timestamp_ms", -1)),
+        problem=problem,
+    )
+
+
+def _unknown(kind: str, number: int | None, value: bytes | None) -> str:
+    """Why a record was skipped that Kafka skips, too."""
+    if kind == UNKNOWN:
+        return f"a key of version {number}, which is no kind that is known"
+    if value is None:
+        return f"{kind}: a tombstone, which only a snapshot has"
+    return f"{kind}: a value of version {version_of(value)}, only 0 is known"

@@ -1,0 +1,133 @@
+"""What a real broker wrote of share groups, by Spark and by ``kafka-dump-log``."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from tests.spark.pipeline import dumped_tables as as_dumped
+from tests.spark.pipeline.test_dump_log import RECORD, dump_log
+from tests.support.apache_kafka import ApacheKafka
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.members.membership import MemberOptions
+from txnsim.client.members.share import ShareMember
+from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode
+from txnsim.runtime.real import run
+from txnsim.types import SHARE_STATE_TOPIC, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.real]
+
+PLACE: Final = TopicPartition("orders", 0)
+UPDATES_PER_SNAPSHOT: Final = 3
+PROPERTIES: Final = {
+    "share.coordinator.snapshot.update.records.per.snapshot": str(UPDATES_PER_SNAPSHOT),
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "share.coordinator.state.topic.replication.factor": "1",
+}
+STATES: Final = ("accept", "release", "reject")
+
+
+def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_path: Path) -> None:
+    with ApacheKafka(directory=tmp_path, properties=PROPERTIES) as kafka:
+        run(_shared(kafka.bootstrap))
+        (home,) = kafka.homes
+    frame = spark.read.format("kafka_log").option("table", "share_states").load(str(home / "data"))
+    rows = [row.asDict(recursive=True) for row in frame.collect()]
+    logs = list((home / "data").rglob(f"{SHARE_STATE_TOPIC}*/*.log"))
+    dump = dump_log(logs, "--share-group-state-decoder", "--deep-iteration").files
+    printed = [
+        _printed(line)
+        for path in sorted(dump)
+        for line in dump[path]
+        if line.startswith(RECORD) and " key: {" in line
+    ]
+    assert sorted(map(repr, map(_values, rows))) == sorted(map(repr, printed))
+    assert all(row["problem"] is None for row in rows)
+    kinds = {(row["kind"], row["is_tombstone"]) for row in rows}
+    assert kinds == {("snapshot", False), ("update", False), ("snapshot", True)}
+    states = {one["delivery_state"] for row in rows for one in row["state_batches"] or ()}
+    assert states == {0, 2, 4}
+
+
+async def _shared(bootstrap: str) -> None:
+    """Two share groups say all that can be said of records; one is deleted."""
+    async with Cluster(bootstrap) as client:
+        admin = Admin(client)
+        await admin.create_topic(PLACE.topic, partitions=1)
+        for group in ("workers", "gone"):
+            await admin.set_group_config(group, "share.auto.offset.reset", "earliest")
+            member = ShareMember(client, MemberOptions(group_id=group, member_id=_id(group)))
+            await member.subscribe([PLACE.topic], until=frozenset({PLACE}))
+            for _ in range(2 * UPDATES_PER_SNAPSHOT):
+                async with Producer(client) as producer:
+                    for value in STATES:
+                        await producer.send(PLACE.topic, PLACE.partition, value.encode())
+                shared = await member.poll(max_wait_ms=2_000)
+                for acquired in shared.acquired:
+                    for record, _ in acquired.records:
+                        member.acknowledge(PLACE, [record.offset], STATES[record.offset % 3])
+                await member.commit()
+            await member.leave()
+        assert await admin.delete_group("gone") is ErrorCode.none
+
+
+def _id(group: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, group))
+
+
+def _values(row: dict[str, Any]) -> dict[str, Any]:
+    """Of a row what the tool prints, too."""
+    place = {
+        "type": row["key_version"],
+        "groupId": row["group_id"],
+        "topicId": row["shared_topic_id"],
+        "partition": row["shared_partition"],
+    }
+    if row["is_tombstone"]:
+        return place
+    return {
+        **place,
+        "version": row["value_version"],
+        "snapshotEpoch": row["snapshot_epoch"],
+        "stateEpoch": row["state_epoch"],
+        "leaderEpoch": row["leader_epoch"],
+        "startOffset": _number(row["start_offset"]),
+        "deliveryCompleteCount": _number(row["delivery_complete_count"]),
+        "createTimestamp": row["create_timestamp_ms"],
+        "writeTimestamp": row["write_timestamp_ms"],
+        "stateBatches": [tuple(one.values()) for one in row["state_batches"]],
+    }
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def _printed(line: str) -> dict[str, Any]:
+    key, value = as_dumped.decoded(line)
+    place = {"type": int(key["type"]), **key["data"]}
+    if value is None:
+        return place
+    # An update has no such fields; a tagged one with its default is not printed.
+    nothing = dict.fromkeys(("stateEpoch", "createTimestamp", "writeTimestamp"))
+    data = {**nothing, "deliveryCompleteCount": -1, **value["data"]}
+    batches = [
+        (one["firstOffset"], one["lastOffset"], one["deliveryState"], one["deliveryCount"])
+        for one in data["stateBatches"]
+    ]
+    names = ("snapshotEpoch", "stateEpoch", "leaderEpoch", "startOffset", "deliveryCompleteCount")
+    return {
+        **place,
+        "version": int(value["version"]),
+        **{name: data[name] for name in (*names, "createTimestamp", "writeTimestamp")},
+        "stateBatches": batches,
+    }
