@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, Final, assert_never
@@ -23,6 +23,8 @@ from txnsim.coordinators.group._writer import (
     TOO_MUCH,
     GroupWriter,
     decided_in_slices,
+    in_one_step,
+    seen_of,
     with_records,
 )
 from txnsim.errors import ErrorCode, Rejection
@@ -510,8 +512,11 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             with_records(self._decided(shard, command))
             if pace is None
             else await decided_in_slices(
-                lambda: self._deciding(shard, command),
-                lambda: self._seen(shard, command.group_id),
+                lambda: in_one_step(
+                    lambda: self._decided(shard, command), len(command.topic_names or ())
+                ),
+                lambda: seen_of(shard, self.image(), command.group_id),
+                lambda: self.is_current(shard),
                 pace,
             )
         )
@@ -536,18 +541,6 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             return refusal
         assert decided.outcome.reply is not None
         return decided.outcome.reply
-
-    def _deciding(
-        self, shard: GroupShard, command: ConsumerHeartbeat
-    ) -> Generator[int, None, _Decided | Rejection]:
-        """The decision, and a break behind it."""
-        decided = self._decided(shard, command)
-        yield len(command.topic_names or ())
-        return decided
-
-    def _seen(self, shard: GroupShard, group_id: str) -> object:
-        """What a decision follows from."""
-        return shard.end_offset, self.image().offset, shard.groups.get(group_id)
 
     def _decided(self, shard: GroupShard, command: ConsumerHeartbeat) -> _Decided | Rejection:
         """The group and the effect of the heartbeat on it."""

@@ -16,7 +16,14 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
-from txnsim.coordinators.group._writer import MOVED, GroupWriter, decided_in_slices, with_records
+from txnsim.coordinators.group._writer import (
+    MOVED,
+    GroupWriter,
+    decided_in_slices,
+    in_one_step,
+    seen_of,
+    with_records,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import HeartbeatReply, TimerSet
 from txnsim.group.consumer_group import LEFT
@@ -120,8 +127,11 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         made: tuple[ShareOutcome, Sequence[GroupRecord]] | Rejection | None = None
         if pace is not None:
             made = await decided_in_slices(
-                lambda: self._deciding(shard, command),
-                lambda: self._seen(shard, command.group_id),
+                lambda: in_one_step(
+                    lambda: self._decided(shard, command), len(command.topic_names or ())
+                ),
+                lambda: seen_of(shard, self.image(), command.group_id),
+                lambda: self.is_current(shard),
                 pace,
             )
         decided = await self._write(shard, lambda: self._decided(shard, command), made)
@@ -131,18 +141,6 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             self.tasks.soon(partial(self._initialize, command.group_id, decided.initialize))
         assert decided.reply is not None
         return decided.reply
-
-    def _deciding(
-        self, shard: GroupShard, command: ShareHeartbeat
-    ) -> Generator[int, None, ShareOutcome | Rejection]:
-        """The decision, and a break behind it."""
-        decided = self._decided(shard, command)
-        yield len(command.topic_names or ())
-        return decided
-
-    def _seen(self, shard: GroupShard, group_id: str) -> object:
-        """What a decision follows from."""
-        return shard.end_offset, self.image().offset, shard.groups.get(group_id)
 
     def _decided(self, shard: GroupShard, command: ShareHeartbeat) -> ShareOutcome | Rejection:
         if command.member_epoch == LEFT:

@@ -15,7 +15,13 @@ from typing import Final
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
-from txnsim.coordinators.group._writer import MOVED, GroupWriter, decided_in_slices, with_records
+from txnsim.coordinators.group._writer import (
+    MOVED,
+    GroupWriter,
+    decided_in_slices,
+    seen_of,
+    with_records,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.commands import TimerKind, TimerSet
@@ -72,12 +78,11 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         made = await decided_in_slices(
             lambda: self._decided(shard, command),
             lambda: self._seen(shard, command.group_id),
+            lambda: self.is_current(shard),
             Pace(self.tasks.turns, self.clock.stopwatch_ns),
         )
         if isinstance(made, Rejection):
             return made
-        if not self.is_current(shard):
-            return MOVED
         decided, records = made
         waiting = self.writer.admit(shard, None) if records else None
         if waiting is not None:
@@ -109,7 +114,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         group = shard.groups.get(group_id)
         memory = group.memory if isinstance(group, StreamsGroup) else None
         is_delayed = self.timers.is_armed(shard, TimerKind.ASSIGNMENT, group_id)
-        return shard.end_offset, self.image().offset, group, memory, is_delayed
+        return seen_of(shard, self.image(), group_id), memory, is_delayed
 
     def _decided(
         self, shard: GroupShard, command: StreamsHeartbeat

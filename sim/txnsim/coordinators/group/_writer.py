@@ -24,6 +24,7 @@ from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.group.shard import GroupShard
+from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock
 from txnsim.runtime.turns import Pace
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
@@ -266,6 +267,7 @@ DecidedT = TypeVar("DecidedT", bound=Decided)
 async def decided_in_slices(
     decide: Callable[[], Generator[int, None, DecidedT | Rejection]],
     seen: Callable[[], object],
+    is_current: Callable[[], bool],
     pace: Pace,
 ) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
     """A decision and its records, with their bytes if they took a slice: the append takes no longer
@@ -274,23 +276,37 @@ async def decided_in_slices(
     Args:
         decide: Makes the decision, in steps of so many elements.
         seen: What it follows from. It is made anew where that has changed in a break.
+        is_current: Whether this broker still coordinates the group, whose log may have got another
+            owner in a break.
         pace: Of the request.
     """
     for _ in range(DECISIONS_MAX):
         before, pace.has_rested = seen(), False
-        decided = await pace.run(decide())
-        if isinstance(decided, Rejection):
-            if pace.has_rested and seen() != before:
-                continue
-            return decided
-        records = decided.records
-        if pace.has_rested:
+        made = with_records(await pace.run(decide()))
+        if pace.has_rested and not isinstance(made, Rejection):
+            decided, records = made
             await pace.rest()
-            records = await pace.run(encoded(records))
+            made = decided, await pace.run(encoded(records))
             await pace.rest()
+        if not is_current():
+            return MOVED
         if not pace.has_rested or seen() == before:
-            return decided, records
+            return made
     return with_records(at_once(decide()))
+
+
+def in_one_step(
+    decide: Callable[[], DecidedT | Rejection], elements: int
+) -> Generator[int, None, DecidedT | Rejection]:
+    """A decision that is made at once, and a break behind it for so many elements."""
+    decided = decide()
+    yield elements
+    return decided
+
+
+def seen_of(shard: GroupShard, image: ClusterImage, group_id: str) -> tuple[object, ...]:
+    """What a decision about a group follows from."""
+    return shard.end_offset, image.offset, shard.groups.get(group_id)
 
 
 def with_records(

@@ -811,3 +811,15 @@ async def test_who_comes_between_the_slices_of_a_heartbeat_is_in_its_group(
     assert (await joins(world, "b")).member_id == "b"
     assert (await waits).member_id == "a"
     assert set(world.group().members) == {"a", "b"}
+
+
+@pytest.mark.parametrize("joins", [consumes, shares])
+@within(run_groups)
+async def test_a_heartbeat_whose_partition_moves_between_its_slices_is_sent_away(
+    world: GroupWorld, joins: Callable[..., Any]
+) -> None:
+    waits = world.later(joins(world, "a", world.pace()))
+    await asyncio.sleep(0)
+    world.unload()
+    assert (await waits).error is E.not_coordinator
+    assert world.log.batches == []
