@@ -110,13 +110,17 @@ class Decision(
 
 _UUID_CHARACTERS: Final = 22
 _NO_UUID: Final = bytes(16)
+_UUIDS_MAX: Final = 4_096
+"""So many are remembered: a request names few topics and many partitions."""
 
 
+@lru_cache(_UUIDS_MAX)
 def uuid_text(value: uuid.UUID | None) -> str:
     """An id as Kafka writes it (Uuid.toString); None is the id of zeroes, as in a message."""
     return urlsafe_b64encode(_NO_UUID if value is None else value.bytes).rstrip(b"=").decode()
 
 
+@lru_cache(_UUIDS_MAX)
 def uuid_from(text: str) -> uuid.UUID:
     """The id that Kafka writes so.
 

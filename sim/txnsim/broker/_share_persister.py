@@ -10,7 +10,7 @@ Counterparts in Kafka: DefaultStatePersister, PersisterStateManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -37,14 +37,22 @@ from txnsim.node.peers import (
     ShareCommand,
 )
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
-from txnsim.runtime.tasks import Pending
+from txnsim.runtime.tasks import Pending, settled
+from txnsim.runtime.turns import Pace
 from txnsim.types import BrokerId
+from txnsim.wire.codec import at_once
 
 ATTEMPTS: Final = 5
 BACKOFF_MS: Final = 1_000
 BACKOFF_MAX_MS: Final = 30_000
 JITTER: Final = 0.2
 """A pause is longer or shorter by up to this part of it (ExponentialBackoff)."""
+
+SHARE_COMMANDS_AT_ONCE: Final = 128
+"""Answers of a request up to which they are taken without a break."""
+_WEIGHT: Final = 4
+"""Elements that an answer counts for."""
+_STOPPED: Final = "The broker has stopped."
 
 _RETRIED: Final = frozenset(
     {
@@ -128,7 +136,7 @@ class SharePersister:
             waiting.append(asked)
         self._pauses.clear()
         for asked in waiting:
-            self._fail(asked, ErrorCode.coordinator_not_available, "The broker has stopped.")
+            self._fail(asked, ErrorCode.coordinator_not_available, _STOPPED)
 
     # Requests: one answer for each command, in their order
 
@@ -191,6 +199,20 @@ class SharePersister:
         self._in_flight[where] -= 1
         if not self._in_flight[where]:
             del self._in_flight[where]
+        taking = self._take_all(where, asked, done)
+        if len(asked) <= SHARE_COMMANDS_AT_ONCE:
+            at_once(taking)
+        else:
+            pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
+            self._tasks.drive(pace.run(taking), settled, name="share.persist")
+
+    def _take_all(
+        self,
+        where: tuple[BrokerId, int],
+        asked: list[_Asked],
+        done: Pending[Sequence[ShareAnswer]],
+    ) -> Generator[int, None, None]:
+        """Take the answer of each command; then what came meanwhile goes."""
         if done.error is None:
             # An answer names topic and partition, and not the group.
             answers = {
@@ -199,9 +221,11 @@ class SharePersister:
             for one in asked:
                 key = one.command.key
                 self._take(one, answers.get((key.topic_id, key.partition)))
+                yield _WEIGHT
         else:
             for one in asked:
                 self._take_failure(one, done.error)
+                yield _WEIGHT
         self._send(where)
 
     def _take(self, asked: _Asked, answer: ShareAnswer | None) -> None:
@@ -245,7 +269,7 @@ class SharePersister:
             self._fail(asked, error, text)
             return
         if self._is_stopped:
-            self._fail(asked, error, "The broker has stopped.")
+            self._fail(asked, error, _STOPPED)
             return
         pause_ms = BACKOFF_MS * 2**tried * self._draw(1 - JITTER, 1 + JITTER)
 

@@ -110,6 +110,19 @@ async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(world
     assert not last[0].done()
 
 
+@pytest.mark.parametrize("error", [E.none, E.fenced_state_epoch])
+@within(run)
+async def test_very_many_answers_are_taken_in_slices(world: World, error: ErrorCode) -> None:
+    asked = world.persister.read([reading(partition=index) for index in range(1_000)])
+    world.answer(error=error, message="no")
+    done = [one.done() for one in asked]
+    assert 0 < sum(done) < 1_000
+    assert sorted(done, reverse=True) == done
+    answers = [await one for one in asked]
+    assert [one.key.partition for one in answers] == list(range(1_000))
+    assert {one.error for one in answers} == {error}
+
+
 @within(run)
 @pytest.mark.parametrize(
     "error", [E.coordinator_load_in_progress, E.not_coordinator, E.unknown_topic_or_partition]

@@ -15,6 +15,7 @@ from txnsim.api._subjects import of_topics
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.sharing.share_topics import Outcome, TopicOutcome
+from txnsim.wire.codec import build
 
 KEY: Final = 91
 
@@ -36,13 +37,10 @@ async def handle(request: Request) -> Reply:
         return _failed(request, outcome.error, reason_of(outcome) or text_of(outcome.error))
     unknown = ErrorCode.unknown_topic_or_partition
     missing = [topic for topic in message.topics if topic.topic_name not in image.topics]
+    refused = await refused_topics(request, missing, unknown)
+    altered = [await _topic(request, topic) for topic in outcome]
     return request.answer(
-        error_code=ErrorCode.none,
-        error_message=None,
-        responses=(
-            *refused_topics(request, missing, unknown),
-            *(_topic(request, topic) for topic in outcome),
-        ),
+        error_code=ErrorCode.none, error_message=None, responses=(*refused, *altered)
     )
 
 
@@ -51,21 +49,22 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     return _failed(request, error, text_of(error))
 
 
-def refused_topics(request: Request, topics: Iterable[Any], error: ErrorCode) -> tuple[Any, ...]:
+async def refused_topics(
+    request: Request, topics: Iterable[Any], error: ErrorCode
+) -> tuple[Any, ...]:
     """Topics of the request, each of their partitions with that error."""
     image = request.broker.image
     outcome = Outcome(error=error, message=text_of(error))
-    return tuple(
-        _topic(
-            request,
-            TopicOutcome(
-                topic_name=topic.topic_name,
-                topic_id=known.topic_id if (known := image.topics.get(topic.topic_name)) else None,
-                partitions=tuple((one.partition_index, outcome) for one in topic.partitions),
-            ),
+    found = []
+    for topic in topics:
+        known = image.topics.get(topic.topic_name)
+        refused = TopicOutcome(
+            topic_name=topic.topic_name,
+            topic_id=None if known is None else known.topic_id,
+            partitions=tuple((one.partition_index, outcome) for one in topic.partitions),
         )
-        for topic in topics
-    )
+        found.append(await _topic(request, refused))
+    return tuple(found)
 
 
 def _offsets(topic: Any) -> list[tuple[int, int]]:
@@ -76,17 +75,20 @@ def _failed(request: Request, error: ErrorCode, message: str | None) -> Reply:
     return request.answer(error_code=error, error_message=message, responses=())
 
 
-def _topic(request: Request, topic: TopicOutcome) -> Any:
+async def _topic(request: Request, topic: TopicOutcome) -> Any:
     schema = request.schema
+
+    def partition(one: tuple[int, Outcome]) -> Any:
+        index, outcome = one
+        return build(
+            schema.AlterShareGroupOffsetsResponsePartition,
+            partition_index=index,
+            error_code=outcome.error,
+            error_message=outcome.message,
+        )
+
     return schema.AlterShareGroupOffsetsResponseTopic(
         topic_name=topic.topic_name,
         topic_id=topic.topic_id,
-        partitions=tuple(
-            schema.AlterShareGroupOffsetsResponsePartition(
-                partition_index=index,
-                error_code=outcome.error,
-                error_message=outcome.message,
-            )
-            for index, outcome in topic.partitions
-        ),
+        partitions=tuple(await request.each(partition, topic.partitions)),
     )

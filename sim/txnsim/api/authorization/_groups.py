@@ -191,7 +191,8 @@ async def alter_share_offsets(request: Request, access: Access, handler: Handler
     answer: Any = await handler.handle(narrowed(request, "topics", allowed))
     if answer.error_code is not ErrorCode.none:
         return answer
-    refused = alter_offsets_api.refused_topics(request, [topic for topic, _ in denied], _FORBIDDEN)
+    topics = [topic for topic, _ in denied]
+    refused = await alter_offsets_api.refused_topics(request, topics, _FORBIDDEN)
     return dataclasses.replace(answer, responses=(*refused, *answer.responses))
 
 

@@ -63,7 +63,7 @@ from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.tasks import Pending, settled
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.types import TopicPartition, uuid_from, uuid_text
 
@@ -71,6 +71,11 @@ _log: Final = Logger("txnsim.group")
 
 FORGOTTEN_AT_ONCE: Final = 32
 """So many groups forget a deleted topic without a break."""
+
+ASKED_AT_ONCE: Final = 128
+"""Share partitions up to which share coordinators are asked without a break."""
+_WEIGHT: Final = 4
+"""Elements that a share partition counts for then."""
 
 LatestOffset = Callable[[TopicPartition], Awaitable[int | Rejection]]
 """Partition -> the end of its log as a consumer sees it, or why its leader does not say."""
@@ -82,6 +87,8 @@ class _Answered(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[ShareRecord, ...] = ()
 
 
+AnswerT = TypeVar("AnswerT")
+CommandT = TypeVar("CommandT")
 DecisionT = TypeVar("DecisionT", ShareOutcome, ShareAlteration, ShareDeletion, _Answered)
 
 
@@ -89,14 +96,14 @@ class ShareCoordinators(Protocol):
     """Asks share coordinators: one answer for each command, in their order."""
 
     def initialize(
-        self, commands: Iterable[InitializeShareState]
+        self, commands: Sequence[InitializeShareState]
     ) -> list[Pending[ShareStateError]]:
         """Share partitions begin at a start offset, under a state epoch."""
 
-    def delete(self, commands: Iterable[DeleteShareState]) -> list[Pending[ShareStateError]]:
+    def delete(self, commands: Sequence[DeleteShareState]) -> list[Pending[ShareStateError]]:
         """The state of share partitions is deleted."""
 
-    def summarize(self, commands: Iterable[ReadShareState]) -> list[Pending[ShareStateSummary]]:
+    def summarize(self, commands: Sequence[ReadShareState]) -> list[Pending[ShareStateSummary]]:
         """The start offset of share partitions, and how many records are done beyond it."""
 
 
@@ -200,17 +207,16 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
     # Initialising
 
     def _initialize(self, group_id: str, commands: Sequence[InitializeShareState]) -> None:
-        self.tasks.drive(
-            self._initialized(group_id, self.coordinators.initialize(commands)),
-            settled,
-            name="group.share-state",
-        )
+        async def asked() -> None:
+            answers = await self._ask(self.coordinators.initialize, commands)
+            await self._initialized(group_id, answers)
 
-    async def _initialized(self, group_id: str, asked: list[Pending[ShareStateError]]) -> None:
+        self.tasks.drive(asked(), settled, name="group.share-state")
+
+    async def _initialized(self, group_id: str, answers: Sequence[ShareStateError]) -> None:
         """Write that all is initialised; where share coordinators refuse one partition, or the log
         refuses that, it is as if nobody had been asked.
         """
-        answers = [await each for each in asked]
         partitions = _partitions(answers)
         error = next((answer.error for answer in answers if answer.error), 0)
         if not error:
@@ -255,16 +261,18 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
                 reason="Initialize share group parameters has invalid partitionId - "
                 f"{negative.group_id} {negative.topic_id} {negative.partition}",
             )
-        asked = self.coordinators.initialize(decided.initialize)
+        answers = await self._ask(self.coordinators.initialize, decided.initialize)
         errors = {
             (answer.key.topic_id, answer.key.partition): Outcome(
                 error=ErrorCode(answer.error), message=answer.message
             )
-            for answer in [await each for each in asked]
+            for answer in answers
             if answer.error
         }
-        if asked and not errors:
-            self.tasks.drive(self._initialized(group_id, asked), settled, name="group.share-state")
+        if answers and not errors:
+            self.tasks.drive(
+                self._initialized(group_id, answers), settled, name="group.share-state"
+            )
         return tuple(_with_errors(topic, errors) for topic in decided.topics)
 
     async def delete_offsets(
@@ -285,7 +293,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(decided, Rejection):
             return decided
         errors: dict[uuid.UUID, int] = {}
-        for answer in [await each for each in self.coordinators.delete(decided.delete)]:
+        for answer in await self._ask(self.coordinators.delete, decided.delete):
             topic_id = uuid_from(answer.key.topic_id)
             errors[topic_id] = errors.get(topic_id) or answer.error
         topics = self.image().topic_names
@@ -327,8 +335,8 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         decided = await self._write(shard, decide)
         if isinstance(decided, Rejection):
             return decided
-        errors = [(await each).error for each in self.coordinators.delete(decided.delete)]
-        error = ErrorCode(next((each for each in errors if each), 0))
+        answers = await self._ask(self.coordinators.delete, decided.delete)
+        error = ErrorCode(next((answer.error for answer in answers if answer.error), 0))
         if not error:
             return None
         return Rejection(error=error, reason="a share coordinator did not delete its state")
@@ -369,10 +377,12 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             for index in partitions
         ]
         found: dict[uuid.UUID, list[ShareOffset]] = {topic_id: [] for topic_id in wanted}
-        for summary in [await each for each in self.coordinators.summarize(commands)]:
+        pace = self._pace(len(commands))
+        for summary in await self._ask(self.coordinators.summarize, commands):
             topic_id = uuid_from(summary.key.topic_id)
             place = TopicPartition(image.topic_names[topic_id], summary.key.partition)
             found[topic_id].append(await self._offset(place, summary))
+            await rest_where_due(pace, 1)
         described = [
             (image.topic_names[topic_id], topic_id, tuple(offsets))
             for topic_id, offsets in found.items()
@@ -427,6 +437,30 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         written = self.writer.append(shard, records) if records else None
         if isinstance(written, Rejection):
             _log.warning("group.write-refused", group="", reason=written.reason)
+
+    # Asking
+
+    async def _ask(
+        self,
+        ask: Callable[[Sequence[CommandT]], list[Pending[AnswerT]]],
+        commands: Sequence[CommandT],
+    ) -> list[AnswerT]:
+        """What share coordinators say of each command, in order; very many with breaks."""
+        pace = self._pace(len(commands))
+        asked: list[Pending[AnswerT]] = []
+        for start in range(0, len(commands), ASKED_AT_ONCE):
+            asked += ask(commands[start : start + ASKED_AT_ONCE])
+            await rest_where_due(pace, _WEIGHT * ASKED_AT_ONCE)
+        found = []
+        for each in asked:
+            found.append(await each)
+            await rest_where_due(pace, 1)
+        return found
+
+    def _pace(self, partitions: int) -> Pace | None:
+        if partitions <= ASKED_AT_ONCE:
+            return None
+        return Pace(self.tasks.turns, self.clock.stopwatch_ns)
 
     # Writing
 

@@ -43,7 +43,7 @@ from txnsim.node.peers import (
 )
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks
-from txnsim.runtime.turns import Pace
+from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share_state.decisions import Deciding, ShareDecision
 from txnsim.share_state.log_format import encode_batch
@@ -221,8 +221,7 @@ class ShareCoordinator:
         begun = []
         for command in commands:
             begun.append(await self._begin(operation, command, pace))
-            if pace is not None and pace.has_done(_WEIGHT):
-                await pace.rest()
+            await rest_where_due(pace, _WEIGHT)
         answers = []
         for command, (shard, answer, waiting) in zip(commands, begun, strict=True):
             error = _NONE if waiting is None else await waiting
@@ -232,6 +231,7 @@ class ShareCoordinator:
                 text = self._timed_out(operation) if error is ErrorCode.request_timed_out else ""
                 answer = operation.fail(command, error, text)
             answers.append(answer)
+            await rest_where_due(pace, 1)
         return tuple(answers)
 
     async def _begin(

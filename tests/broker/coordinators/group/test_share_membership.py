@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -268,6 +270,16 @@ async def test_offsets_are_deleted_when_share_coordinators_say_so(world: GroupWo
     ]
     assert group_of(world).deleting == {}
     assert world.shares.asked[:3] == [DeleteShareState(key=key(index)) for index in range(3)]
+
+
+@within(run_groups)
+async def test_very_many_share_partitions_are_asked_for_in_slices(world: GroupWorld) -> None:
+    waits = world.later(world.groups.describe_share_offsets(GROUP, [("orders", range(1_000))]))
+    await asyncio.sleep(0)
+    assert 0 < len(world.shares.asked) < 1_000
+    ((_, _, offsets),) = await waits
+    assert [one.partition for one in offsets] == list(range(1_000))
+    assert [one.key.partition for one in world.shares.asked] == list(range(1_000))
 
 
 @within(run_groups)
