@@ -408,6 +408,14 @@ def test_records_of_aborted_transactions_are_not_acquired(
     assert (" ".join(ranges), acquired.count) == (got, number)
 
 
+def test_below_a_batch_size_of_1_the_range_of_nothing_stays_beside_aborted_records() -> None:
+    member = Member(loaded())
+    acquired = member.fetch(A_AND_B[:2], batch_size=0, aborted=(AbortedRange(1, 0),))
+    assert isinstance(acquired, Acquired)
+    ranges = [(one.first_offset, one.last_offset) for one in acquired.ranges]
+    assert (ranges, acquired.count) == ([(0, -1), (5, 9)], 5)
+
+
 def test_aborted_records_are_archived_and_hold_locks_until_something_is_acknowledged() -> None:
     """With a limit below what an aborted transaction has written, the group stands still."""
     settings = ShareSettings(max_record_locks=5)
