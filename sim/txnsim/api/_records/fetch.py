@@ -24,6 +24,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.replica.fetch_sessions import FINAL_EPOCH, NO_SESSION, Plan, SessionRequest
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
+from txnsim.runtime.turns import LOOK_ELEMENTS
 from txnsim.security.acls import Operation
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
@@ -180,13 +181,22 @@ def _asked(request: Request) -> dict[PartitionKey, FetchPartition]:
 
 async def _asked_in_slices(request: Request) -> dict[PartitionKey, FetchPartition]:
     """The same of a large message, of which only that is kept: its elements take most of the
-    memory while the request waits.
+    memory while the request waits. Each goes as soon as it is read, as many messages may be read
+    side by side.
     """
     asked: dict[PartitionKey, FetchPartition] = {}
-    for topic in request.message.topics:
-        asked.update(await request.each(_wanted(request, topic), topic.partitions))
-    request.subject = _about(asked.values())
+    topics = list(reversed(request.message.topics))
     request.message = replace(request.message, topics=())
+    while topics:
+        topic = topics.pop()
+        wanted, left = _wanted(request, topic), list(reversed(topic.partitions))
+        del topic
+        while left:
+            some = left[-LOOK_ELEMENTS:]
+            del left[-LOOK_ELEMENTS:]
+            asked.update(map(wanted, reversed(some)))
+            await request.have_done(len(some))
+    request.subject = _about(asked.values())
     await request.have_done(len(asked))
     return asked
 
