@@ -76,7 +76,7 @@ GATE: Final = Plan(
 
 NIGHTLY: Final = Plan(
     "nightly",
-    minutes=180,
+    minutes=120,
     minutes_max=480,
     first=(
         Part("make test, drawn, with coverage", 8, nightly.make_test, cores=CORES),
@@ -84,7 +84,7 @@ NIGHTLY: Final = Plan(
     ),
     together=(
         Part("toolchains", 4, nightly.toolchains, needs_programs=False, makes_programs=True),
-        Part("stage", 100, nightly.stage),
+        Part("stage", 42, nightly.stage),
         Part("suites of Apache Kafka, txnsim", 40, nightly.suites_of_kafka, cores=WAITS),
         Part(
             "pipeline on Spark and Kafka's directories",

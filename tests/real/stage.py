@@ -23,6 +23,7 @@ import msgspec
 from tests.real import verdicts
 from txnsim.cli.event_log import set_up_logs
 from txnsim.runtime import real
+from txnsim.runtime.wall_clock import wall_ms
 from txnsim_lab.scenario.catalog import find, scenarios
 from txnsim_lab.scenario.model import HEALTHY, Scenario
 from txnsim_lab.scenario.on_real.comparison import Cell, beforehand, run_on_apache, why_not
@@ -32,8 +33,19 @@ from txnsim_lab.target.jars import version_of
 
 PLAYED: Final = ("3.1.0", "3.5.2", "3.9.2", "4.0.2", "4.4.0")
 """Of the page's releases one of each generation; others are played by name."""
+NEWEST: Final = PLAYED[-1]
 FAILED: Final = "story-failed"
 """The verdict where a story did not come about."""
+
+
+def tonight(day: int) -> list[str]:
+    """What ``make nightly`` plays: the newest release and one of the others, each in its turn.
+
+    Args:
+        day: Its number; a day later it is the next one's turn.
+    """
+    others = PLAYED[:-1]
+    return [others[day % len(others)], NEWEST]
 
 
 def plan_of(chosen: Sequence[Scenario], version: str) -> list[ScenarioRun]:
@@ -125,14 +137,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--story", action="append", metavar="NAME", help="only this one; may be repeated"
     )
     parser.add_argument(
+        "--tonight", action="store_true", help="the newest release, and another one each day"
+    )
+    parser.add_argument(
         "--missing", action="store_true", help="only what was not kept yet, or did not come about"
     )
     options = parser.parse_args(arguments)
     set_up_logs(level="error")
     chosen = [find(name)[1] for name in options.story or ()] or list(scenarios().values())
     rows: list[dict[str, Any]] = []
-    for place in options.places.split(","):
-        version = version_of(place)
+    versions = [version_of(place) for place in options.places.split(",")]
+    if options.tonight:
+        versions = tonight(wall_ms() // 86_400_000)
+    for version in versions:
         plan = plan_of(chosen, version)
         if options.missing:
             kept = {verdicts.key_of(row) for row in verdicts.rows() if FAILED not in row["real"]}

@@ -43,3 +43,9 @@ def test_what_differs_without_a_cause_is_unexplained() -> None:
     assert not stage.is_explained(_row("duplicate"))
     (story, run, release), *_ = verdicts.DIFFERENCES
     assert stage.is_explained(_row("duplicate", scenario=story, run=run, on=release))
+
+
+def test_each_night_has_the_newest_release_and_four_nights_have_all() -> None:
+    nights = [stage.tonight(day) for day in range(4)]
+    assert {night[-1] for night in nights} == {stage.NEWEST}
+    assert {release for night in nights for release in night} == set(stage.PLAYED)
