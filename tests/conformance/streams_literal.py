@@ -1,7 +1,9 @@
-"""Literal plays about streams groups, and what a real 4.4.0 answered.
+"""Literal plays about streams groups, and what a real 4.4.0 answered, and one of 4.3.1 where that
+answers otherwise.
 
 ``python -m tests.conformance.streams_literal HOST:PORT > tests/conformance/streams_literal.jsonl``
-records them anew, from a fresh broker with the settings of ``SETTINGS``.
+records them anew, from a fresh broker with the settings of ``SETTINGS``; ``--before`` behind the
+address records ``BEFORE``, from a 4.3.1.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time  # noqa: TID251 - a broker on the real machine
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,18 +28,20 @@ from tests.conformance.streams_plays import (
 )
 
 TRANSCRIPT: Final = Path(__file__).with_suffix(".jsonl")
+BEFORE: Final = Path(__file__).with_name("streams_before_4_4.jsonl")
+PLAYED_BEFORE: Final = ("s22",)
 REAL_PAUSE_S: Final = 2.0
 """How long a real broker may take to hear of new topics."""
 
 
-def answers(plays: Plays) -> list[list[Any]]:
-    """Play all of it; the rows."""
+def answers(plays: Plays, names: Iterable[str] | None = None) -> list[list[Any]]:
+    """Play all of it, or what is named; the rows."""
     with plays.connected():
         plays.topic("one", 1)
         plays.topic("three", 3)
-        for name, play in PLAYS.items():
+        for name in names or PLAYS:
             plays.play = plays.own_names = name
-            play(plays)
+            PLAYS[name](plays)
     return plays.rows
 
 
@@ -368,6 +372,23 @@ def play_standbys(p: Plays) -> None:
     p.desc("s13")
 
 
+def play_roles(p: Plays) -> None:
+    """A standby becomes the active task of its member, and an active task a standby."""
+    p.conf("s22", streams__num__standby__replicas="1")
+    a = p.member("s22", "a", stateful("s22"))
+    p.settle_topics()
+    a.beat()
+    b = p.member("s22", "b", stateful("s22"))
+    settle(a, b)
+    p.desc("s22")
+    a.leave()
+    for _ in range(4):
+        b.beat()
+        p.desc("s22")
+    settle(b, p.member("s22", "c", stateful("s22")))
+    p.desc("s22")
+
+
 def play_tags(p: Plays) -> None:
     """Client tags that are missing."""
     p.conf("s14", streams__rack__aware__assignment__tags="zone,cluster")
@@ -575,12 +596,15 @@ PLAYS: Final[dict[str, Callable[[Plays], None]]] = {
     "s19": play_many,
     "s20": play_revocation,
     "s21": play_broker_configs,
+    "s22": play_roles,
 }
 
 
 def main(argv: list[str]) -> int:
     """Print the answers of a broker, one per line."""
-    for row in answers(Plays(argv[0], pause_s=REAL_PAUSE_S)):
+    is_before = "--before" in argv
+    plays = Plays(argv[0], pause_s=REAL_PAUSE_S, newest=0 if is_before else 1)
+    for row in answers(plays, PLAYED_BEFORE if is_before else None):
         sys.stdout.write(json.dumps(row, sort_keys=True, default=str) + "\n")
     return 0
 

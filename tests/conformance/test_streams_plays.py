@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +20,40 @@ CASES_MIN = 80
 SEEDS = drawn.recorded(streams_drawn.TRANSCRIPT)
 
 
-@pytest.fixture
-def address(tmp_path: Path) -> Any:
-    settings = tmp_path / "server.properties"
+@contextmanager
+def streams_broker(directory: Path, *arguments: str) -> Iterator[str]:
+    """A broker with the settings of the plays; its address."""
+    settings = directory / "server.properties"
     settings.write_text("".join(f"{name}={value}\n" for name, value in SETTINGS.items()))
-    with TxnsimServer(brokers=1, arguments=("--config", str(settings))) as server:
+    with TxnsimServer(brokers=1, arguments=("--config", str(settings), *arguments)) as server:
         yield server.bootstrap
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    with streams_broker(tmp_path) as found:
+        yield found
+
+
+def assert_same(rows: list[list[Any]], transcript: Path) -> None:
+    """Our answers are those that were recorded."""
+    recorded = [json.loads(line) for line in transcript.read_text().splitlines()]
+    assert len(rows) == len(recorded)
+    for ours, theirs in zip(rows, recorded, strict=True):
+        assert json.loads(json.dumps(ours, sort_keys=True, default=str)) == theirs
 
 
 def test_a_real_broker_s_answers(address: str) -> None:
     rows = streams_literal.answers(Plays(address, pause_s=0.05))
-    lines = streams_literal.TRANSCRIPT.read_text().splitlines()
-    recorded = [json.loads(line) for line in lines]
-    assert len(recorded) >= ANSWERS_MIN
-    assert len(rows) == len(recorded)
-    for ours, theirs in zip(rows, recorded, strict=True):
-        assert json.loads(json.dumps(ours, sort_keys=True, default=str)) == theirs
+    assert len(rows) >= ANSWERS_MIN
+    assert_same(rows, streams_literal.TRANSCRIPT)
+
+
+def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(tmp_path: Path) -> None:
+    with streams_broker(tmp_path, "--as-version", "4.3") as address:
+        plays = Plays(address, pause_s=0.05, newest=0)
+        rows = streams_literal.answers(plays, streams_literal.PLAYED_BEFORE)
+    assert_same(rows, streams_literal.BEFORE)
 
 
 def test_drawn_plays_have_a_real_broker_s_answers(address: str) -> None:

@@ -60,7 +60,7 @@ STREAMS_REASONS: Final[Mapping[str, str]] = {
     "RestoreIntegrationTest.shouldRecycleStateFromStandbyTaskPromotedToActiveTaskAndNotRestore": (
         "It expects a store to be closed once more as a standby becomes active: Kafka 4.3.1 has "
         "the standby given up first. From 4.4 on a task changes its role in place (KAFKA-20665), "
-        "as in txnsim. No real 4.4.0 could be asked."
+        "as in txnsim unless it runs `--as-version 4.3`."
     ),
 }
 

@@ -720,6 +720,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         after="StreamsGroupHeartbeat takes static members, offsets of tasks and warm-up tasks",
         before="it refuses them with INVALID_REQUEST, and tells no interval of task offsets",
     )
+    streams_tasks_change_in_place: bool = _switch(
+        "KAFKA-20665",
+        "4.4",
+        after="a standby that is to be its member's active task stays until then, and an active "
+        "task becomes a standby at once",
+        before="the member gives the task up first, and gets it in its new role afterwards",
+    )
 
     @staticmethod
     @cache

@@ -10,18 +10,13 @@ Counterpart in Kafka: CurrentAssignmentBuilder.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, assert_never
+from typing import assert_never
 
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.streams.group import StreamsMember
 from txnsim.group.streams.tasks import NOTHING_HELD, Held, MemberState, Task, Tasks
-
-DEVIATIONS: Final = (
-    "With `--as-version` 4.2 or 4.3 a standby of a streams group becomes the active task in place, "
-    "as from 4.4 on (KAFKA-20665); those releases have it given up first.",
-)
 
 
 class Holders(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +50,8 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
     owned: Tasks | None
     """What the member reports to have; None for no change."""
     holders: Holders
+    changes_in_place: bool = True
+    """A task that the member has in another role need not be given up first."""
 
     def still_has(self, revoked: Held) -> bool:
         """Whether the member still reports revoked tasks."""
@@ -119,6 +116,8 @@ class _Step:
     def __init__(self, member: StreamsMember, goal: Goal) -> None:
         self._member, self._goal = member, goal
         mine, tasks = member.assigned, goal.tasks
+        self._changing = mine if goal.changes_in_place else NOTHING_HELD
+        """What may take another role without being given up."""
         self._active = _Way(mine.active, tasks.active, self._is_active_taken)
         self._standby = _Way(mine.standby, tasks.standby, self._is_standby_taken)
         self._warmup = _Way(mine.warmup, tasks.warmup, self._is_warmup_taken)
@@ -128,21 +127,21 @@ class _Step:
     def _is_active_taken(self, task: Task) -> bool:
         return (
             task in self._goal.holders.active
-            or self._has_other_copy(self._goal.holders.standby, self._member.assigned.standby, task)
-            or self._has_other_copy(self._goal.holders.warmup, self._member.assigned.warmup, task)
+            or self._has_other_copy(self._goal.holders.standby, self._changing.standby, task)
+            or self._has_other_copy(self._goal.holders.warmup, self._changing.warmup, task)
         )
 
     def _is_standby_taken(self, task: Task) -> bool:
         return (
-            (self._runs_here(task) and task not in self._member.assigned.active)
+            (self._runs_here(task) and task not in self._changing.active)
             or self._has_copy(self._goal.holders.standby, task)
-            or self._has_other_copy(self._goal.holders.warmup, self._member.assigned.warmup, task)
+            or self._has_other_copy(self._goal.holders.warmup, self._changing.warmup, task)
         )
 
     def _is_warmup_taken(self, task: Task) -> bool:
         return (
             self._runs_here(task)
-            or self._has_other_copy(self._goal.holders.standby, self._member.assigned.standby, task)
+            or self._has_other_copy(self._goal.holders.standby, self._changing.standby, task)
             or self._has_copy(self._goal.holders.warmup, task)
         )
 
@@ -168,18 +167,21 @@ class _Step:
         Args:
             member_epoch: Its epoch where it has to give tasks up first.
         """
-        mine, goal = self._member.assigned, self._goal
+        mine, goal, changing = self._member.assigned, self._goal, self._changing
         active, standby, warmup = self._active, self._standby, self._warmup
-        for task in mine.active:
+        for task in changing.active:
             standby.grant(task)  # who ran it has its state
-        for task in mine.standby:
+        for task in changing.standby:
             if warmup.grant(task):
                 standby.lost.discard(task)
-        for task in mine.warmup:
+        for task in changing.warmup:
             if standby.grant(task):
                 warmup.lost.discard(task)
-        standby.lost -= goal.tasks.active  # a copy that is to run is not given up
-        warmup.lost -= goal.tasks.active
+        # A copy that is to run is not given up.
+        copies_to_run = changing.standby & goal.tasks.active
+        warm_to_run = changing.warmup & goal.tasks.active
+        standby.lost -= copies_to_run
+        warmup.lost -= warm_to_run
         lost = Held(
             active={task: mine.active[task] for task in sorted(active.lost)},
             standby=frozenset(standby.lost),
@@ -187,8 +189,8 @@ class _Step:
         )
         must_revoke = not lost.is_empty and goal.still_has(lost)
         started = frozenset() if must_revoke else frozenset(active.got)
-        standby.kept |= (mine.standby & goal.tasks.active) - started
-        warmup.kept |= (mine.warmup & goal.tasks.active) - started
+        standby.kept |= copies_to_run - started
+        warmup.kept |= warm_to_run - started
         kept = Held(
             active={task: mine.active[task] for task in sorted(active.kept)},
             standby=frozenset(standby.kept),

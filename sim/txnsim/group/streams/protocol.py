@@ -604,6 +604,7 @@ class _Heartbeat:
             tasks=tasks,
             owned=self._command.owned,
             holders=holders_of(self._group.members.values()),
+            changes_in_place=self._protocol.rules.streams_tasks_change_in_place,
         )
         return reconcile(updated, goal)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.streams_groups import tasks
@@ -28,6 +29,11 @@ def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsMembe
 
 def goal(target: Tasks, *others: StreamsMember, epoch: int = 6, owned: Tasks | None = None) -> Goal:
     return Goal(assignment_epoch=epoch, tasks=target, owned=owned, holders=holders_of(others))
+
+
+def before(wanted: Goal) -> Goal:
+    """The same up to 4.3."""
+    return msgspec.structs.replace(wanted, changes_in_place=False)
 
 
 def step(one: StreamsMember, wanted: Goal) -> StreamsMember:
@@ -157,6 +163,31 @@ def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
     assert revoking.assigned == held(standby=("0_0",))
     owned = Tasks(standby=tasks("0_0"))
     assert step(revoking, goal(target, revoking, owned=owned)).assigned == held({"0_0": 6})
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "then"),
+    [
+        (held(standby=("0_0",)), Tasks(active=tasks("0_0")), held({"0_0": 6})),
+        (held(warmup=("0_0",)), Tasks(active=tasks("0_0")), held({"0_0": 6})),
+        (held({"0_0": 2}), Tasks(standby=tasks("0_0")), held(standby=("0_0",))),
+        (held(standby=("0_0",)), Tasks(warmup=tasks("0_0")), held(warmup=("0_0",))),
+        (held(warmup=("0_0",)), Tasks(standby=tasks("0_0")), held(standby=("0_0",))),
+    ],
+)
+def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(
+    has: Held, target: Tasks, then: Held
+) -> None:
+    one = member(assigned=has)
+    revoking = step(one, before(goal(target, one)))
+    assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 5)
+    assert (revoking.assigned.is_empty, revoking.pending_revocation) == (True, has)
+    # Its process still counts as the holder while it has not said that it has given the task up.
+    waiting = step(revoking, before(goal(target, revoking, owned=Tasks())))
+    assert (waiting.state, waiting.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
+    assert waiting.assigned.is_empty
+    found = step(waiting, before(goal(target, waiting)))
+    assert (found.state, found.assigned) == (MemberState.STABLE, then)
 
 
 def test_copies_are_given_up_too() -> None:
