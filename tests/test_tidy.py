@@ -62,6 +62,7 @@ JUDGED_ELSEWHERE: Final = {
         "tests/broker/api/identities/test_identities.py"
     ),
     "sim/txnsim/api/_records/share_*.py": "tests/broker/broker/test_share_fetch.py",
+    "sim/txnsim/broker/_led_share.py": "tests/broker/server/views/test_readings.py",
     "sim/txnsim/broker/_share_meters.py": "tests/broker/server/views/test_readings.py",
     "sim/txnsim/broker/_share_partitions.py": "tests/broker/broker/test_share_fetch.py",
     "sim/txnsim/group/rebalance.py": "tests/broker/group/test_classic.py",

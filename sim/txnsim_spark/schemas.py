@@ -278,8 +278,8 @@ class ShareStateRow(RecordRow, frozen=True, kw_only=True):
     state_batches: Annotated[
         tuple[dict[str, int], ...] | None,
         STATE_BATCHES,
-        "Ranges with their state (0 available, 2 acknowledged, 4 archived); of an update, those "
-        "that have changed. Null in a tombstone.",
+        "Ranges with their state (0 available, 2 acknowledged, 3 archiving, 4 archived); of an "
+        "update, those that have changed. Null in a tombstone.",
     ] = None
     create_timestamp_ms: Annotated[Bigint | None, "Of a snapshot: when its state was new."] = None
     write_timestamp_ms: Annotated[Bigint | None, "Of a snapshot: when it was written."] = None

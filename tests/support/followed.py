@@ -39,6 +39,8 @@ def differences(told: TraceState, now: TraceState, *, level: TraceLevel) -> list
     entries = (_entries(state.transactions, level) for state in (told, now))
     found += _parted("transactions", *entries)
     found += _parted("faults", told.faults, now.faults)
+    shares = [{k: _without(one) for k, one in state.shares.items()} for state in (told, now)]
+    found += _parted("shares", *shares)
     logs = _logs(told, level, is_told=True), _logs(now, level, is_told=False)
     found += _parted("logs", *logs)
     return found

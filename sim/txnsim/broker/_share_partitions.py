@@ -11,24 +11,29 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from operator import attrgetter
 from typing import Final, TypeVar
 
-import msgspec
-
 from txnsim.broker._dead_letters import DeadLetters
-from txnsim.broker._share_meters import GroupMeter
+from txnsim.broker._led_share import LedShare
 from txnsim.broker._share_persister import SharePersister
+from txnsim.broker._share_trace import ShareTrace
 from txnsim.broker.look_ahead import LookAhead
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.crossings import FaultEffect
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, ReadShareState, ShareKey, ShareState
-from txnsim.metadata.group_configs import RESET_EARLIEST, RESET_LATEST, share_reset, share_settings
+from txnsim.metadata.group_configs import (
+    RESET_EARLIEST,
+    RESET_LATEST,
+    share_isolation,
+    share_reset,
+    share_settings,
+)
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
 from txnsim.node.crossings import Crossings, error_in
 from txnsim.node.purgatory import Purgatory
@@ -44,7 +49,6 @@ from txnsim.share.commands import (
     Acquire,
     Acquired,
     DeadLetter,
-    RecordState,
     ShareSettings,
     Write,
 )
@@ -57,50 +61,15 @@ LOCKS_AT_ONCE: Final = 64
 """Share partitions whose locks are looked at without a break."""
 LOADS_AT_ONCE: Final = 64
 """Share partitions that are read from share coordinators at a time; the others wait."""
-TOLD_MAX: Final = 100
-"""Ranges of records that an event of the trace tells."""
 Watched = ShareKey | TopicPartition
 """What a ShareFetch waits for: a change of the share partition, or of the log."""
 Refuse = Callable[[Rejection], object]
 """Is called where a share partition can't be loaded."""
 
-_NO_MORE: Final[Mapping[str, object]] = {}
 _NOT_HERE: Final = Rejection(
     error=ErrorCode.unknown_topic_or_partition,
     reason="This server does not host this topic-partition.",
 )
-
-
-class LedShare(msgspec.Struct, eq=False):
-    """A share partition, and where its records are."""
-
-    core: SharePartition
-    place: TopicPartition
-    meter: GroupMeter
-    made_ms: int
-    """This and all times below are of ``Clock.elapsed_ms``."""
-    due_ms: int | None = None
-    """Deadline of its earliest acquisition lock."""
-    lock_timeouts: int = 0
-    """Records whose lock ran out."""
-    fetch_locked_ms: int = 0
-    fetch_idle_ms: int = 0
-    """Idle time of the fetch lock before it was taken."""
-    fetch_released_ms: int | None = None
-
-    def take_fetch_lock(self, fetch: object, now_ms: int) -> bool:
-        """One fetch at a time reads for a share partition."""
-        if not self.core.take_fetch_lock(fetch):
-            return False
-        released_ms = self.fetch_released_ms
-        self.fetch_locked_ms = now_ms
-        self.fetch_idle_ms = 0 if released_ms is None else now_ms - released_ms
-        return True
-
-    def release_fetch_lock(self, fetch: object, now_ms: int) -> None:
-        self.core.release_fetch_lock(fetch)
-        self.fetch_released_ms = now_ms
-        self.meter.fetch_lock_released(now_ms - self.fetch_locked_ms, self.fetch_idle_ms)
 
 
 class SharePartitions:
@@ -121,9 +90,8 @@ class SharePartitions:
         node: str,
         rules: Rules,
     ) -> None:
-        self._tracer = tracer
+        self.trace: Final = ShareTrace(tracer, node, self.isolation_of)
         self._rules = rules
-        self._node = node
         self._clock = clock
         self._tasks = tasks
         self._settings = settings
@@ -166,6 +134,15 @@ class SharePartitions:
             self._settings(),
             level=image.features.get(SHARE_VERSION, 0),
         )
+
+    def isolation_of(self, group_id: str) -> IsolationLevel:
+        return share_isolation(self._replicas.image.group_configs.get(group_id))
+
+    def told(self) -> Iterator[dict[str, object]]:
+        """Where each share partition stands, as the trace tells it."""
+        for led in self:
+            if led.core.phase is Phase.ACTIVE:
+                yield self.trace.snapshot(led)
 
     # Making and loading
 
@@ -239,15 +216,7 @@ class SharePartitions:
             loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset)
         else:
             loaded = core.load(read, reset, self.settings_of(core.key.group_id))
-        told: dict[str, object] = {
-            "state_epoch": core.state_epoch,
-            "leader_epoch": core.leader_epoch,
-        }
-        if isinstance(loaded, Rejection):
-            told |= _error(loaded)
-        else:
-            told |= {"start": core.start_offset, "end": core.end_offset}
-        self._trace("share.load", led, told)
+        self.trace.loaded(led, loaded if isinstance(loaded, Rejection) else None)
         if isinstance(loaded, Rejection):
             refuse(loaded)
             self._forget(led)
@@ -306,13 +275,7 @@ class SharePartitions:
         rejection = done.result()
         if rejection is None:
             self.meter.has_acknowledged(batches)
-        if self._tracer.on:
-            said = [
-                f"{one.first_offset}-{one.last_offset}:{','.join(map(str, one.types))}"
-                for one in batches[:TOLD_MAX]
-            ]
-            about = {"member": member_id, "batches": said, **_error(rejection)}
-            self._trace("share.acknowledge", led, about)
+        self.trace.acknowledged(led, member_id, batches, rejection)
 
     def release(self, member_id: str, keys: Iterable[ShareKey]) -> None:
         """A member's session has ended: what it holds becomes available."""
@@ -322,21 +285,21 @@ class SharePartitions:
                 continue
             write = led.core.release(member_id, self.settings_of(key.group_id))
             if write is not None:
-                self._trace_release(led, write, reason="session", member=member_id)
+                self.trace.released(led, write.state.batches, reason="session", member=member_id)
                 self._persist(led, write)
             self._purgatory.touch(key)
 
     def acquire(self, led: LedShare, command: Acquire) -> Acquired | Rejection:
         """Lock records that were read for a member."""
         settings = self.settings_of(led.core.key.group_id)
-        acquired = led.core.acquire(command, settings, self._clock.elapsed_ms())
+        core = led.core
+        before = core.end_offset, core.delivery_complete_count
+        acquired = core.acquire(command, settings, self._clock.elapsed_ms())
         self._time_locks(led)
-        if self._tracer.on and isinstance(acquired, Acquired) and acquired.ranges:
-            ranges = [
-                f"{one.first_offset}-{one.last_offset}:{one.delivery_count}"
-                for one in acquired.ranges[:TOLD_MAX]
-            ]
-            self._trace("share.acquire", led, {"member": command.member_id, "ranges": ranges})
+        if isinstance(acquired, Acquired):
+            is_moved = before != (core.end_offset, core.delivery_complete_count)
+            if acquired.ranges or is_moved:  # aborted records are nobody's
+                self.trace.acquired(led, command.member_id, acquired.ranges)
         return acquired
 
     def _answered(self, rejection: Rejection | None) -> Pending[Rejection | None]:
@@ -377,6 +340,7 @@ class SharePartitions:
     ) -> None:
         core = led.core
         done = core.conclude(write.token, error, message, self._clock.elapsed_ms())
+        self.trace.persisted(led, write.state.batches, done.rejection)
         self._archive(led, done.dead_letters)
         if done.rejection is not None and done.rejection.error in FENCING:
             self._forget(led)
@@ -440,14 +404,17 @@ class SharePartitions:
             key = led.core.key
             if self._led.get(key) is not led:
                 continue
-            write = led.core.expire_locks(now_ms, self.settings_of(key.group_id))
+            settings = self.settings_of(key.group_id)
+            write = led.core.expire_locks(now_ms, settings)
             if write is not None:
                 led.lock_timeouts += sum(
                     one.last_offset - one.first_offset + 1 for one in write.state.batches
                 )
-                self._trace_release(led, write, reason="locks")
+                before = self.trace.lock_ran_out(settings.record_lock_duration_ms)
+                self.trace.released(led, write.state.batches, reason="locks")
                 self._persist(led, write)
                 self._purgatory.touch(key)
+                self.trace.caused_by(before)
             self._time_locks(led)
         self._arm()
 
@@ -490,32 +457,12 @@ class SharePartitions:
         if self._led.get(key) is not led:
             return
         del self._led[key]
-        self._trace("share.unload", led)
+        self.trace.unloaded(led)
         _drop(self._groups, key.group_id, key)
         if key.group_id not in self._groups:
             self.meter.groups.pop(key.group_id, None)
         _drop(self._places, led.place, key)
         self._purgatory.touch(key)
-
-    # The trace
-
-    def _trace(self, kind: str, led: LedShare, more: Mapping[str, object] = _NO_MORE) -> None:
-        if self._tracer.on:
-            about = {"group": led.core.key.group_id, "tp": str(led.place), **more}
-            self._tracer.emit(kind, self._node, data=about)
-
-    def _trace_release(self, led: LedShare, write: Write, **more: object) -> None:
-        if self._tracer.on:
-            batches = [
-                f"{one.first_offset}-{one.last_offset}:{RecordState(one.delivery_state).name.lower()}"
-                f":{one.delivery_count}"
-                for one in write.state.batches[:TOLD_MAX]
-            ]
-            self._trace("share.release", led, {"batches": batches, **more})
-
-
-def _error(rejection: Rejection | None) -> dict[str, str]:
-    return {} if rejection is None else {"error": rejection.error.name.upper()}
 
 
 def _drop(index: dict[T, dict[ShareKey, None]], where: T, key: ShareKey) -> None:

@@ -16,11 +16,11 @@ from typing import Final
 
 import msgspec
 
-from txnsim.broker._share_partitions import LedShare, SharePartitions, Watched
+from txnsim.broker._led_share import LedShare
+from txnsim.broker._share_partitions import SharePartitions, Watched
 from txnsim.broker.fetch import FetchCommand, Fetching
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.interbroker.share_state import ShareKey
-from txnsim.metadata.group_configs import share_isolation
 from txnsim.metadata.image import SHARE_VERSION, ClusterImage
 from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition
@@ -39,7 +39,7 @@ from txnsim.share.commands import (
 from txnsim.share.fetching import batches_of_answer, max_bytes_each, rotated
 from txnsim.share.partition import FENCING
 from txnsim.share.sessions import SessionKey, SharedPartition, ShareSessions
-from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.types import TopicPartition
 from txnsim.wire.batch import ABORT, iter_batches, read_control_record
 
 
@@ -107,9 +107,6 @@ class ShareFetching:
         self.sessions: Final = ShareSessions()
         self._closed: deque[Hashable] = deque()
         """Closed connections; the member of the first one is leaving."""
-
-    def isolation_of(self, group_id: str) -> IsolationLevel:
-        return share_isolation(self.replicas.image.group_configs.get(group_id))
 
     # Requests
 
@@ -202,7 +199,7 @@ class _Fetch:
     def __init__(self, owner: ShareFetching, command: ShareFetchCommand) -> None:
         self._owner = owner
         self._command = command
-        self._isolation = owner.isolation_of(command.member.group_id)
+        self._isolation = owner.shares.isolation_of(command.member.group_id)
         self._max_bytes = min(command.max_bytes, owner.settings().fetch_max_bytes)
         self._min_bytes = min(command.min_bytes, self._max_bytes)
         self.shares: dict[SharedPartition, LedShare] = {}
@@ -448,6 +445,7 @@ class _Fetch:
                 self._owner.shares.forget_places((led.place,))
             return ShareOutcome(error=log.error)
         led.core.move_log_start(log.log_start_offset)
+        self._owner.shares.trace.log_start_moved(led)
         return _NOTHING
 
 

@@ -57,7 +57,7 @@ _TXN: Final = "state pending pid epoch last_epoch timeout_ms started_ms partitio
 _RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
 _MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
 _PID: Final = "tp pid epoch first last coordinator_epoch rule"
-_SHARE: Final = "group tp"
+_SHARE: Final = "group tp start next held isolation"
 _FAULT: Final = (
     "rule point action matched struck held delay_ms error api source target limit disarmed about"
 )
@@ -158,14 +158,14 @@ _TABLE: Final = (
     _kind(
         "share.load",
         1,
-        _SHARE + " start end state_epoch leader_epoch error",
+        _SHARE + " end state_epoch leader_epoch error",
         "a leader has read the state of a share partition, or could not",
     ),
     _kind(
         "share.acquire",
         1,
         _SHARE + " member ranges",
-        "a member got records, as `first-last:deliveries`",
+        "a member got records, as `first-last:deliveries`; none where all that was read is aborted",
     ),
     _kind(
         "share.acknowledge",
@@ -180,7 +180,14 @@ _TABLE: Final = (
         "records are taken back from a member whose session or whose locks have ended, as "
         "`first-last:state:deliveries`",
     ),
-    _kind("share.unload", 1, _SHARE, "a leader forgot a share partition"),
+    _kind(
+        "share.persist",
+        1,
+        _SHARE + " batches error",
+        "the share coordinator has a move, or could not take it, and then it is taken back",
+    ),
+    _kind("share.start", 1, _SHARE, "its log begins later, and the share partition with it"),
+    _kind("share.unload", 1, "group tp", "a leader forgot a share partition"),
     _kind("timer.fire", 1, "timer waited_ms", "a timer ran out, and there was something to do"),
     _kind("fault.arm", 2, _FAULT, "a fault rule waits for its crossing"),
     _kind(
@@ -197,7 +204,7 @@ _TABLE: Final = (
     _kind(
         "snapshot",
         2,
-        "trace features brokers faults partitions transactions positions part last",
+        "trace features brokers faults partitions transactions positions shares part last",
         "what a reader needs to begin here; it comes in parts",
     ),
     _kind("note", 1, "text", "a remark for the reader"),

@@ -27,7 +27,9 @@ from txnsim.server.member import Member
 from txnsim.types import BrokerId, TopicPartition
 
 THINGS_PER_PART: Final = 250
-"""Partitions, transactional ids, positions of one part: a millisecond or two."""
+"""Of one part: a millisecond or two."""
+ALWAYS: Final = frozenset({"partitions", "transactions"})
+"""Lists that are there though they are empty."""
 
 
 class TracedCluster(Protocol):
@@ -126,25 +128,28 @@ def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
         ],
         "faults": [_fault(rule) for rule in cluster.injector.rules()],
     }
-    partitions, transactions = _partitions(cluster), _transactions(cluster)
-    positions = (
-        one for broker in cluster.brokers.values() for one in broker.groups.trace.positions()
-    )
+    things: dict[str, Iterator[object]] = {
+        "partitions": _partitions(cluster),
+        "transactions": _transactions(cluster),
+        "positions": (
+            one for broker in cluster.brokers.values() for one in broker.groups.trace.positions()
+        ),
+        "shares": _shares(cluster),
+    }
     number = 0
     is_last = False
     while not is_last:
-        some = list(islice(partitions, THINGS_PER_PART))
-        others = list(islice(transactions, THINGS_PER_PART - len(some)))
-        count = len(some) + len(others)
-        rest = list(islice(positions, THINGS_PER_PART - count))
-        is_last = count + len(rest) < THINGS_PER_PART
+        some: dict[str, list[object]] = {}
+        room = THINGS_PER_PART
+        for name, left in things.items():
+            some[name] = list(islice(left, room))
+            room -= len(some[name])
+        is_last = room > 0
         yield {
             **(first if number == 0 else {}),
             "part": number,
             "last": is_last,
-            "partitions": some,
-            "transactions": others,
-            **({"positions": rest} if rest else {}),
+            **{name: here for name, here in some.items() if here or name in ALWAYS},
         }
         number += 1
 
@@ -205,6 +210,12 @@ def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
                         tx=name_of(tx_of(txn)),
                         d=fields(txn),
                     )
+
+
+def _shares(cluster: TracedCluster) -> Iterator[dict[str, object]]:
+    for broker in cluster.brokers.values():
+        if broker.shares_made is not None:
+            yield from broker.shares_made.shares.told()
 
 
 def _fault(rule: ArmedRule) -> FaultNow:

@@ -137,11 +137,29 @@ class InFlight:
 
     def next_fetch_offset(self) -> int:
         """The first offset to acquire: in flight and available, in a gap, or a new one."""
-        if not self._batches or self.start_offset > self.last.last_offset:
-            self.find_next = False
-            return self.end_offset
-        if not self.find_next:
-            return self.end_offset + 1
+        found = self._to_fetch()
+        self.find_next = found is not None
+        return self._behind if found is None else found
+
+    @property
+    def next_offset(self) -> int:
+        """The same, for who only looks: nothing is noted."""
+        found = self._to_fetch()
+        return self._behind if found is None else found
+
+    @property
+    def _is_empty(self) -> bool:
+        return not self._batches or self.start_offset > self.last.last_offset
+
+    @property
+    def _behind(self) -> int:
+        """The first offset that was never acquired."""
+        return self.end_offset if self._is_empty else self.end_offset + 1
+
+    def _to_fetch(self) -> int | None:
+        """What is in flight and available, or in a gap; None without."""
+        if not self.find_next or self._is_empty:
+            return None
         gap_start = self.gap_start
         for batch in self._batches:
             if gap_start is not None:
@@ -151,8 +169,7 @@ class InFlight:
             for state in batch.states:
                 if state.is_acquirable:
                     return state.first_offset
-        self.find_next = False
-        return self.end_offset + 1
+        return None
 
     # Locks
 

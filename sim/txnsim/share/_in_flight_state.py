@@ -56,6 +56,14 @@ class InFlightState:
         return self.state is RecordState.AVAILABLE and self.transition is None
 
     @property
+    def holder(self) -> str:
+        """The member whose records they are. What it said does not count before it is persisted."""
+        before = self.transition
+        if before is None or self.is_archived:
+            return self.member_id
+        return before.member_id
+
+    @property
     def is_complete(self) -> bool:
         """The delivery is over, and this is persisted."""
         return self.state in TERMINAL and self.transition is None

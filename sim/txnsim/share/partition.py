@@ -469,6 +469,30 @@ class SharePartition:
         """Kafka's InFlightBatchCount."""
         return len(self._records)
 
+    @property
+    def next_offset(self) -> int:
+        """Where the next fetch reads from."""
+        return self._records.next_offset
+
+    def holders(self) -> Iterator[tuple[int, int, str]]:
+        """First and last offset of what a member holds, neighbours together, and the member."""
+        held = (
+            (state.first_offset, state.last_offset, state.holder)
+            for batch in self._records
+            for state in batch.states
+            if state.holder
+        )
+        at = next(held, None)
+        for first, last, member in held:
+            assert at is not None
+            if (at[1] + 1, at[2]) == (first, member):
+                at = (at[0], last, member)
+                continue
+            yield at
+            at = (first, last, member)
+        if at is not None:
+            yield at
+
     def in_flight(self) -> Iterator[InFlightRange]:
         """All records in flight, in the order of their offsets."""
         for batch in self._records:

@@ -35,6 +35,8 @@ from txnsim.txn.state import TIMEOUT_NEVER_MS
 from txnsim.types import TopicPartition
 
 PROGRAM: Final = "txnsim txns"
+NAMED_MAX: Final = 10
+"""Share groups that a sentence names."""
 DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 """Markers are owed to every partition that is still listed."""
 
@@ -195,6 +197,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Transactions that are open behind the holder."""
     not_in_sync: Sequence[int] = ()
     """Replicas."""
+    share_groups: Sequence[tuple[str, int | None]] = ()
+    """Those with read_committed, with their start offsets."""
     program: str = PROGRAM
     """How ``txnsim txns`` is called for this cluster."""
 
@@ -225,7 +229,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
                 *_behind(self),
             )
         tail = (f"Transactions that are open behind it: {self.others}.",) if self.others else ()
-        return first, _open(holder), _advice(self, holder), *tail
+        sharers = (_sharing(self.share_groups),) if self.share_groups else ()
+        return first, _open(holder), _advice(self, holder), *tail, *sharers
 
 
 def is_two_phase(state: str, timeout_ms: int) -> bool:
@@ -241,6 +246,15 @@ def withheld(last_stable_offset: int, high_watermark: int) -> str:
         f"read_committed consumers stop at offset {last_stable_offset}, the last stable"
         f" offset; the high watermark is {high_watermark}, so they do not get the last {last}."
     )
+
+
+def _sharing(groups: Sequence[tuple[str, int | None]]) -> str:
+    names = ", ".join(
+        name if start is None else f"{name} (start offset {start})"
+        for name, start in groups[:NAMED_MAX]
+    )
+    more = f" and {len(groups) - NAMED_MAX} more" if len(groups) > NAMED_MAX else ""
+    return f"Share groups with read_committed get nothing from there on either: {names}{more}."
 
 
 def program_at(bootstrap: str | None, *options: str) -> str:

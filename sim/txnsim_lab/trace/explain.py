@@ -141,6 +141,7 @@ def lso_of(
         high_watermark=end,
         holder=None if holder is None else _holder(state, log, holder),
         others=len(open_ones) - 1,
+        share_groups=sorted(_share_groups(state, partition)),
         program=program,
     )
     said = standing.sentences()
@@ -162,6 +163,14 @@ def lso_of(
         if hanging is None or hanging.decided is None
         else hanging.decided.decision.marker or None,
     )
+
+
+def _share_groups(state: TraceState, partition: str) -> Iterator[tuple[str, int]]:
+    """Those that get nothing of open transactions, with their start offsets there."""
+    for name, share in state.shares.items():
+        group, _, where = name.rpartition(" ")
+        if where == partition and share["isolation"] == "read_committed":
+            yield group, share["start"]
 
 
 def mismatches(

@@ -58,6 +58,11 @@ class TraceState(msgspec.Struct, kw_only=True):
     offsets: dict[str, int] = {}
     """``group partition`` -> the offset that a transaction has added and not ended."""
 
+    shares: dict[str, dict[str, Any]] = {}
+    """``group partition`` -> a share partition as its leader has it: ``node``, ``start``, ``next``
+    (where the next fetch reads), ``held`` (``first-last:member``), ``isolation``, ``i``.
+    """
+
     @property
     def now_ms(self) -> int:
         """What the wall clock shows at the last event."""
@@ -104,6 +109,8 @@ def _up(state: TraceState, _event: Event, node: str, data: Data) -> None:
 def _down(state: TraceState, _event: Event, node: str, data: Data) -> None:
     if data.get("role") == "broker":
         state.brokers[node] = "down"
+        for name in [name for name, one in state.shares.items() if one["node"] == node]:
+            del state.shares[name]
 
 
 def _role(state: TraceState, _event: Event, node: str, data: Data) -> None:
@@ -302,6 +309,34 @@ def _offset_ended(state: TraceState, _event: Event, _node: str, data: Data) -> N
     state.offsets.pop(f"{data['group']} {data['tp']}", None)
 
 
+_SHARE: Final = ("start", "next", "held", "isolation")
+
+
+def _share_loaded(state: TraceState, event: Event, node: str, data: Data) -> None:
+    if "error" not in data:
+        state.shares[_share(data)] = _share_of(data, node, event.i)
+
+
+def _share_moved(state: TraceState, event: Event, node: str, data: Data) -> None:
+    before = state.shares.get(_share(data))
+    if before is not None and before["node"] == node:  # else another broker leads it now
+        state.shares[_share(data)] = _share_of(data, node, event.i)
+
+
+def _share_unloaded(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    before = state.shares.get(_share(data))
+    if before is not None and before["node"] == node:
+        del state.shares[_share(data)]
+
+
+def _share(data: Data) -> str:
+    return f"{data['group']} {data['tp']}"
+
+
+def _share_of(data: Data, node: str, i: int) -> dict[str, Any]:
+    return {name: data[name] for name in _SHARE} | {"node": node, "i": i}
+
+
 _FAULT: Final = ("point", "action", "matched", "struck", "held")
 
 
@@ -332,6 +367,7 @@ def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
         for one in (state.logs, state.transactions, state.owed, state.faults, state.brokers):
             one.clear()
         state.offsets.clear()
+        state.shares.clear()
         for broker in data["brokers"]:
             state.brokers[broker["node"]] = broker["state"]
         for fault in data["faults"]:
@@ -345,6 +381,8 @@ def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
     for position in data.get("positions", ()):
         if "pid" in position:  # a transaction has added it
             state.offsets[f"{position['group']} {position['tp']}"] = position["offset"]
+    for share in data.get("shares", ()):
+        state.shares[_share(share)] = _share_of(share, share["node"], event.i)
 
 
 _ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
@@ -374,6 +412,12 @@ _ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
     "group.offset_pending": _offset_added,
     "group.offset_commit": _offset_ended,
     "group.offset_abort": _offset_ended,
+    "share.load": _share_loaded,
+    "share.acquire": _share_moved,
+    "share.release": _share_moved,
+    "share.persist": _share_moved,
+    "share.start": _share_moved,
+    "share.unload": _share_unloaded,
     "fault.arm": _armed,
     "fault.hit": _struck,
     "fault.release": _released,

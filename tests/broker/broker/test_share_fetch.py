@@ -20,7 +20,6 @@ from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.interbroker.share_state import ReadShareState
 from txnsim.metadata.image import SHARE_VERSION
-from txnsim.runtime.trace import TraceLevel
 from txnsim.share.sessions import SessionKey
 from txnsim.types import BrokerId, TopicPartition
 
@@ -357,49 +356,6 @@ async def test_a_fault_of_the_read_is_the_partitions_answer(cluster: VirtualClus
     cluster.arm(Fail(error="kafka_storage_error"), FaultPoint.LOG_READ, limit=1)
     assert await member.get() == "kafka_storage_error"
     assert await member.get() == "0-0:1"
-
-
-# The trace
-
-
-@within(run_cluster, brokers=1, trace_level=TraceLevel.BRIEF)
-async def test_the_trace_tells_of_a_share_partition(cluster: VirtualCluster) -> None:
-    member = await member_of(cluster, 3)
-    assert await member.get() == "0-2:1"
-    assert errors(await member.acknowledge("0-1:2,1")) == {0: "none"}
-    assert errors(await member.acknowledge("1:1")) == {0: "invalid_record_state"}
-    cluster.advance(LOCK_MS)
-    await asyncio.sleep(0.1)
-    assert await member.get() == "0-0:2 2-2:2"
-    member.link.closed()
-    await asyncio.sleep(0.1)
-    of = {"group": "g", "tp": "orders-0"}
-    assert [
-        (event.k, event.d) for event in cluster.env.tracer.events() if event.k.startswith("share.")
-    ] == [
-        (
-            "share.load",
-            {**of, "start": 0, "end": 0, "state_epoch": 0, "leader_epoch": 0},
-        ),
-        ("share.acquire", {**of, "member": "m1", "ranges": ["0-2:1"]}),
-        ("share.acknowledge", {**of, "member": "m1", "batches": ["0-1:2,1"]}),
-        (
-            "share.acknowledge",
-            {**of, "member": "m1", "batches": ["1-1:1"], "error": "INVALID_RECORD_STATE"},
-        ),
-        ("share.release", {**of, "batches": ["2-2:available:1"], "reason": "locks"}),
-        ("share.acquire", {**of, "member": "m1", "ranges": ["0-0:2", "2-2:2"]}),
-        (
-            "share.release",
-            {
-                **of,
-                "batches": ["0-0:available:2", "2-2:available:2"],
-                "reason": "session",
-                "member": "m1",
-            },
-        ),
-        ("share.unload", of),
-    ]
 
 
 # Many partitions

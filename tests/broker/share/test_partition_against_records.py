@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from hypothesis import given, settings
@@ -142,7 +143,9 @@ class Walk:
         member, mode = self.member(), self.random.choice(list(AcquireMode))
         most, batch_size = self.random.randint(1, 9), self.random.randint(1, 9)
         can_acquire = self.partition.can_acquire(self.settings)
+        seen = self.partition.next_offset
         at = self.partition.next_fetch_offset()
+        assert seen == at
         assert not any(
             record.state is AVAILABLE and record.token is None
             for offset, record in self.records.items()
@@ -377,6 +380,20 @@ class Walk:
         }
         assert {at: (one.state, one.count, one.owner) for at, one in self.shown()} == known
         assert (self.partition.start_offset, self.partition.end_offset) == (self.start, self.end)
+        ranges = [*self.partition.holders()]
+        assert all(
+            (last + 1, member) != (first, other)
+            for (_, last, member), (first, _, other) in pairwise(ranges)
+        )
+        assert {
+            at: member
+            for first, last, member in ranges
+            for at in range(max(first, self.start), last + 1)
+        } == {
+            at: owner
+            for at, one in self.records.items()
+            if at >= self.start and (owner := one.owner if one.token is None else one.before[1])
+        }
         if self.is_count_exact:
             complete = [
                 at for at, one in self.records.items() if at >= self.start and one.state in TERMINAL

@@ -11,6 +11,7 @@ from txnsim.txn import commands
 from txnsim.txn.kip_text import as_loaded, as_logged
 from txnsim.txn.list_filter import Listing, ListTransactions, list_transactions
 from txnsim.txn.open_txn_verdict import (
+    NAMED_MAX,
     Cause,
     Coordinated,
     Holder,
@@ -167,6 +168,17 @@ def test_where_nothing_is_open_replication_may_hold_the_end() -> None:
 
 def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
     assert len(standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)).sentences()) == 3
+
+
+def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
+    alive = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
+    some = [("g", None), *((f"g{at}", at) for at in range(NAMED_MAX + 1))]
+    named = msgspec.structs.replace(alive, share_groups=some)
+    assert named.sentences()[:-1] == alive.sentences()
+    assert named.sentences()[-1] == (
+        "Share groups with read_committed get nothing from there on either: g, g0 (start offset 0),"
+        f" {', '.join(f'g{at} (start offset {at})' for at in range(1, NAMED_MAX - 1))} and 2 more."
+    )
 
 
 def test_what_is_not_on_all_replicas_is_no_transaction() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 TEXTS: Final = "() => [...document.querySelectorAll('.drawn text')].map((one) => one.textContent)"
+OWN_TEXT: Final = "(all) => all.map((one) => one.firstChild.data)"
 SIZES: Final = """() => {
   const svg = document.querySelector("svg.drawn");
   const scale = svg.getScreenCTM().a;
@@ -78,6 +79,31 @@ def test_marker_and_record_are_curves_into_the_log_and_the_reader_stands_at_the_
     assert page.locator(".drawn .flight[marker-end]").count() == 0
     assert page.locator(".drawn .batch").count() == 0
     assert page.locator(".drawn .figure").count() == 0
+
+
+def test_a_share_group_that_a_hanging_transaction_starves_is_in_picture_and_sentence(
+    server: TxnsimServer, new_page: Any
+) -> None:
+    page = new_page(server.http, unfolded=False)
+    opened(page, "z35", "TV2")
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".story .now:has-text('The worker is given nothing more')")
+    page.wait_for_selector("#why:not(.stale) .cause")
+    said = "share group jobs: start offset 1, waits at 1 · no record is held"
+    assert page.locator(".drawn .sharer").evaluate_all(OWN_TEXT) == [said]
+    assert page.inner_text("#agreement").endswith(
+        "No timeout ends it. Behind it share group jobs gets nothing."
+    )
+    assert "nothing from there on either: jobs (start offset 1)" in page.inner_text("#why")
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=PICTURES / "share-group.png")
+    # A record that a member has: at the poll before.
+    while not page.locator(".story .now:has-text('is given a record, and accepts it')").count():
+        page.keyboard.press("ArrowLeft")
+    assert page.locator(".drawn .sharer").evaluate_all(OWN_TEXT) == [
+        "share group jobs: start offset 1, next 1 · no record is held"
+    ]
 
 
 def test_a_transaction_on_two_partitions_is_one_picture_and_a_batch_leads_to_its_event(

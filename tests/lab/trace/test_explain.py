@@ -107,6 +107,25 @@ def test_what_is_held_of_it_is_part_of_the_evidence(
     assert explain_lso(run, "t-0").evidence == evidence
 
 
+def test_share_groups_that_get_nothing_are_named() -> None:
+    def share(group: str, isolation: str, tp: str = "t-0") -> tuple[object, ...]:
+        now = {"start": 0, "next": 0, "held": [], "isolation": isolation}
+        return ("broker/1", "share.load", (), "", {"group": group, "tp": tp, **now})
+
+    run = small(
+        NODES,
+        LEADS,
+        *(APPENDED, OPENED, HW),
+        share("a b", "read_committed"),
+        share("hasty", "read_uncommitted"),
+        share("other", "read_committed", "u-0"),
+    )
+    said = (
+        "Share groups with read_committed get nothing from there on either: a b (start offset 0)."
+    )
+    assert explain_lso(run, "t-0").sentences[-1] == said
+
+
 def test_a_marker_of_an_id_that_begins_alike_is_no_evidence() -> None:
     other = (NODES[2], "marker.owed", (), "app/b/8:0", {"tp": "t-0", "committed": False})
     run = small(NODES, LEADS, moved("PrepareAbort", "t-0"), other, APPENDED, OPENED, HW)

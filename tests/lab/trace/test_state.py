@@ -15,8 +15,11 @@ from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.txn.markers import NoLeader
 from txnsim_lab.trace.state import TraceState, id_of, owed_by, state_at
 
-NODES = ("user", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault", "broker/2/log/t-0")
-USER, COORDINATOR, LOG, BROKER, FAULT, FOLLOWER = range(len(NODES))
+NODES = (
+    *("user", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault", "broker/2/log/t-0"),
+    "broker/2",
+)
+USER, COORDINATOR, LOG, BROKER, FAULT, FOLLOWER, OTHER = range(len(NODES))
 TX = "app/7:0"
 
 
@@ -218,3 +221,32 @@ async def test_a_marker_of_a_topic_that_was_deleted_is_owed_no_more() -> None:
     world.clock.pass_ms(RETRY_PAUSE_MS)
     await world.settle()
     assert state_at(tracer.events(), tracer.nodes, level=TraceLevel.FULL).owed == {}
+
+
+# Share groups
+
+
+def share(node: int, kind: str, start: int, *held: str) -> tuple[int, str, dict[str, Any]]:
+    now = {"start": start, "next": start + 1, "held": list(held), "isolation": "read_committed"}
+    return node, f"share.{kind}", {"group": "a b", "tp": "t-0", **now}
+
+
+GONE = {"group": "a b", "tp": "t-0"}
+
+
+def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
+    loaded = (share(BROKER, "load", 0), share(BROKER, "acquire", 0, "0-0:m"))
+    assert follow(*loaded).shares == {
+        "a b t-0": {
+            "start": 0, "next": 1, "held": ["0-0:m"], "isolation": "read_committed",
+            "node": "broker/1", "i": 1,
+        }
+    }  # fmt: skip
+    late = follow(share(BROKER, "load", 0), share(OTHER, "load", 4), share(BROKER, "persist", 1))
+    assert late.shares["a b t-0"]["start"] == 4, "who led before tells nothing of it any more"
+    unloaded = follow(share(OTHER, "load", 4), (BROKER, "share.unload", GONE))
+    assert list(unloaded.shares) == ["a b t-0"]
+    assert follow(*loaded, (BROKER, "share.unload", GONE)).shares == {}
+    assert follow(*loaded, (BROKER, "node.down", {"role": "broker"})).shares == {}
+    assert list(follow(*loaded, (OTHER, "node.down", {"role": "broker"})).shares) == ["a b t-0"]
+    assert follow((BROKER, "share.load", {**GONE, "error": "NOT_COORDINATOR"})).shares == {}

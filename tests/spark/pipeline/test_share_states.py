@@ -11,8 +11,10 @@ import pytest
 from tests.spark.pipeline import dumped_tables as as_dumped
 from tests.spark.pipeline.test_dump_log import RECORD, dump_log
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.txnsim_server import TxnsimServer
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
+from txnsim.client.inspection.groups import GroupPosition, share_positions
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
 from txnsim.client.producer import Producer
@@ -38,8 +40,10 @@ STATES: Final = ("accept", "release", "reject")
 
 def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_path: Path) -> None:
     with ApacheKafka(directory=tmp_path, properties=PROPERTIES) as kafka:
-        run(_shared(kafka.bootstrap))
+        positions = run(_shared(kafka.bootstrap))
         (home,) = kafka.homes
+    with TxnsimServer(brokers=1, arguments=("--load", str(home / "data"))) as server:
+        assert run(_positions(server.bootstrap)) == positions, "serve --load goes on with it"
     frame = spark.read.format("kafka_log").option("table", "share_states").load(str(home / "data"))
     rows = [row.asDict(recursive=True) for row in frame.collect()]
     logs = list((home / "data").rglob(f"{SHARE_STATE_TOPIC}*/*.log"))
@@ -58,8 +62,15 @@ def test_spark_reads_what_the_share_coordinators_wrote(spark: SparkSession, tmp_
     assert states == {0, 2, 4}
 
 
-async def _shared(bootstrap: str) -> None:
-    """Two share groups say all that can be said of records; one is deleted."""
+async def _positions(bootstrap: str) -> tuple[GroupPosition, ...]:
+    async with Cluster(bootstrap) as client:
+        return await share_positions(Admin(client), "workers")
+
+
+async def _shared(bootstrap: str) -> tuple[GroupPosition, ...]:
+    """Two share groups say all that can be said of records; one is deleted, where the other one
+    stands is answered.
+    """
     async with Cluster(bootstrap) as client:
         admin = Admin(client)
         await admin.create_topic(PLACE.topic, partitions=1)
@@ -78,6 +89,7 @@ async def _shared(bootstrap: str) -> None:
                 await member.commit()
             await member.leave()
         assert await admin.delete_group("gone") is ErrorCode.none
+        return await share_positions(admin, "workers")
 
 
 def _id(group: str) -> str:

@@ -6,9 +6,6 @@ stable offset for a share group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
 import msgspec
 
 from txnsim.client.admin import Admin
@@ -16,9 +13,6 @@ from txnsim.client.errors import ClientError, NotSupportedError
 from txnsim.client.inspection.groups import SHARE, list_groups, reads_committed, share_positions
 from txnsim.errors import ErrorCode
 from txnsim.types import TopicPartition
-
-NAMED_MAX: Final = 10
-"""Groups that a sentence names."""
 
 
 class WaitingShareGroup(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +30,10 @@ class WaitingShareGroups(msgspec.Struct, frozen=True, kw_only=True):
     untold: tuple[str, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
-        """Sentences for ``Explanation``."""
-        told = [f"Whether a share group waits there is not told: {one}." for one in self.untold]
-        if self.groups:
-            told.insert(0, _named(self.groups))
-        return tuple(told)
+        """For ``Explanation``: of those that did not answer."""
+        return tuple(
+            f"Whether a share group waits there is not told: {one}." for one in self.untold
+        )
 
 
 async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> WaitingShareGroups:
@@ -62,14 +55,3 @@ async def waiting_share_groups(admin: Admin, partition: TopicPartition) -> Waiti
             if failure.error != ErrorCode.group_id_not_found:  # else it has gone meanwhile
                 untold.append(str(failure))
     return WaitingShareGroups(groups=tuple(found), untold=tuple(untold[:1]))
-
-
-def _named(groups: Sequence[WaitingShareGroup]) -> str:
-    names = ", ".join(
-        one.group_id
-        if one.start_offset is None
-        else f"{one.group_id} (start offset {one.start_offset})"
-        for one in groups[:NAMED_MAX]
-    )
-    more = f" and {len(groups) - NAMED_MAX} more" if len(groups) > NAMED_MAX else ""
-    return f"Share groups with read_committed get nothing from there on either: {names}{more}."

@@ -185,6 +185,7 @@ def _sentences(
         holder=None if holder is None else _held_by(holder, now_ms),
         others=len(known.findings) - 1,
         not_in_sync=[one for one in known.replicas if one not in known.isr],
+        share_groups=[(one.group_id, one.start_offset) for one in known.share_groups],
         program=program,
     )
     return standing.sentences()

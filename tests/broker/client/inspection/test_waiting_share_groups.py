@@ -13,12 +13,7 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection import groups
-from txnsim.client.inspection._waiting_share_groups import (
-    NAMED_MAX,
-    WaitingShareGroup,
-    WaitingShareGroups,
-    waiting_share_groups,
-)
+from txnsim.client.inspection._waiting_share_groups import WaitingShareGroups, waiting_share_groups
 from txnsim.client.inspection.waiting_readers import Explanation, explain
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
@@ -113,13 +108,6 @@ def test_positions_are_shown_where_configs_may_not_be_described(
 def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ClientError, match="request_timed_out"):
         positions_where_configs_fail(monkeypatch, ErrorCode.request_timed_out)
-
-
-def test_no_more_than_ten_are_named() -> None:
-    many = [WaitingShareGroup(group_id=f"g{at}", start_offset=None) for at in range(NAMED_MAX + 2)]
-    (sentence,) = WaitingShareGroups(groups=tuple(many)).sentences()
-    assert sentence.endswith(": g0, g1, g2, g3, g4, g5, g6, g7, g8, g9 and 2 more.")
-    assert WaitingShareGroups().sentences() == ()
 
 
 def _listed(error: ErrorCode = ErrorCode.none) -> Any:

@@ -2,7 +2,7 @@
 // Whether application, coordinator and partition agree on the transactions that are shown: a sentence for each.
 
 import { application } from "./application.js";
-import { NO_TROUBLE, TROUBLE, belief, coordinated, owedIn, underWay } from "./stage.js";
+import { NO_TROUBLE, TROUBLE, belief, coordinated, owedIn, sharersAt, underWay } from "./stage.js";
 import { begunOf, events, indexOf } from "./store.js";
 import { begunUntil, nameOf, openAt, outcomeOf, tape } from "./tape.js";
 
@@ -10,6 +10,7 @@ import { begunUntil, nameOf, openAt, outcomeOf, tape } from "./tape.js";
 const WAITS_US = 1_000_000;
 /** So many sentences are told; of the others, how many there are. */
 const SENTENCES_MAX = 4;
+const GROUPS_MAX = 3;
 /** So many transactions of an id are compared with what the application knows. */
 const LATEST = 3;
 
@@ -62,16 +63,26 @@ function ofGroup(now, { one, t, id, places }, index) {
   const name = t ? nameOf(t) : `a transaction of producer ${one.producer_id}`;
   const since = joined(places.map(({ tp, first }) => `on ${tp} it is open since offset ${first}`));
   const entry = id !== null && now.transactions[id];
+  const starves = starving(now, places);
   const who = entry ? `The coordinator ${belief(coordinated(now, id, index))}` : `No coordinator knows producer ${one.producer_id}`;
   if (one.verdict === "hanging") {
     const outcome = t && outcomeOf(t, index);
     const knows = outcome && application(t, index);
     const others = !outcome ? who : knows.how === outcome ? `For the application and the coordinator it is ${outcome}` : `For the coordinator it is ${outcome}; the application ${knows.how === "unknown" ? "does not know" : `believes that it ${knows.text}`}`;
-    return { kind: "hanging", title: `They disagree: ${name} hangs.`, text: `${others}; ${since}. No timeout ends it.`, id, t };
+    return { kind: "hanging", title: `They disagree: ${name} hangs.`, text: `${others}; ${since}. No timeout ends it.${starves}`, id, t };
   }
-  if (one.verdict === "decided") return { kind: "decided", title: "They will agree.", text: `${who}; ${since}: its marker is still to come.`, id, t };
-  if (one.verdict === "alive") return { kind: "alive", title: "They agree.", text: `${who}; ${since}. Its producer can end it, or its timeout will.`, id, t };
+  if (one.verdict === "decided") return { kind: "decided", title: "They will agree.", text: `${who}; ${since}: its marker is still to come.${starves}`, id, t };
+  if (one.verdict === "alive") return { kind: "alive", title: "They agree.", text: `${who}; ${since}. Its producer can end it, or its timeout will.${starves}`, id, t };
   return { kind: "unknown", title: "It is not known.", text: `${who}; ${since}. ${one.reason}`, id, t };
+}
+
+/** Which share groups get nothing before it ends. */
+function starving(now, places) {
+  const some = places.filter(({ tp, first }) => now.logs[tp].lso === first).flatMap(({ tp }) => sharersAt(now, tp)).filter(({ waitsAt }) => waitsAt !== null);
+  const groups = [...new Set(some.map(({ group }) => group))];
+  if (!groups.length) return "";
+  const more = groups.length > GROUPS_MAX ? ` and ${groups.length - GROUPS_MAX} more` : "";
+  return ` Behind it share group${groups.length > 1 ? "s" : ""} ${joined(groups.slice(0, GROUPS_MAX))}${more} get${groups.length > 1 ? "" : "s"} nothing.`;
 }
 
 /** What coordinators have open, or owe, on a partition that has no record of it. */

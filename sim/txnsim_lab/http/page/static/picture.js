@@ -3,13 +3,14 @@
 // of one id, and what has gone, or goes, from one to the other. How it looks is the view's.
 
 import { application } from "./application.js";
-import { OUTSIDERS, coordinated, messages, readersAt, stepAt } from "./stage.js";
+import { OUTSIDERS, coordinated, messages, readersAt, sharersAt, sharing, stepAt } from "./stage.js";
 import { events, holds, nearest } from "./store.js";
 import { begunUntil, nameOf, tape } from "./tape.js";
 
-/** Batches that a log shows at most, and logs. */
+/** Batches that a log shows at most, logs, and share groups of a log. */
 const CELLS_MAX = 5;
 export const LOGS_MAX = 2;
+const SHARERS_MAX = 2;
 /** So many events back are new where no story tells steps. */
 const LATELY = 40;
 const SECOND_US = 1_000_000;
@@ -93,6 +94,7 @@ function logOf({ now, index, open }, tp, asks) {
   const wall = [...(far ? [far.cell] : []), ...cells].find(({ first, last: end }) => first <= log.lso && log.lso <= end);
   if (wall && !all.includes(wall)) all.splice(0, 1, wall);
   const isOpen = log.lso < log.end;
+  const sharers = sharersAt(now, tp);
   return {
     tp, where: `broker ${log.leader}`, end: log.end, earlier: earlier + cells.length - all.length,
     cells: all.map((cell) => {
@@ -107,5 +109,6 @@ function logOf({ now, index, open }, tp, asks) {
     isOpen: !asks && isOpen,
     bracket: !isOpen || asks ? "" : hangs.length ? "open from here · no marker will come" : "open from here",
     readers: asks ? [] : readersAt(tp, index, log.lso).map(({ name }) => name).filter((name) => !OUTSIDERS.has(name)),
+    ...(sharers.length && !asks && { sharers: sharers.slice(0, SHARERS_MAX).map(sharing) }),
   };
 }

@@ -11,7 +11,7 @@ const TABLE = Object.freeze({ __proto__: null, [Symbol.toPrimitive]: () => "a ta
 export function newState(level = "full") {
   return {
     at_us: 0, wall_ms: 0, level,
-    brokers: table(), logs: table(), transactions: table(), owed: table(), faults: table(), offsets: table(),
+    brokers: table(), logs: table(), transactions: table(), owed: table(), faults: table(), offsets: table(), shares: table(),
   };
 }
 
@@ -39,7 +39,9 @@ function up(state, event, node, data) {
 }
 
 function down(state, event, node, data) {
-  if (data.role === "broker") state.brokers[node] = "down";
+  if (data.role !== "broker") return;
+  state.brokers[node] = "down";
+  for (const [name, one] of Object.entries(state.shares)) if (one.node === node) delete state.shares[name];
 }
 
 function role(state, event, node, data) {
@@ -262,6 +264,21 @@ function offsetEnded(state, event, node, data) {
   delete state.offsets[`${data.group} ${data.tp}`];
 }
 
+const shareOf = (data) => `${data.group} ${data.tp}`;
+const shared = ({ start, next, held, isolation }, node, i) => ({ start, next, held, isolation, node, i });
+
+function shareLoaded(state, event, node, data) {
+  if (!("error" in data)) state.shares[shareOf(data)] = shared(data, node, event.i);
+}
+
+function shareMoved(state, event, node, data) {
+  if (state.shares[shareOf(data)]?.node === node) state.shares[shareOf(data)] = shared(data, node, event.i);
+}
+
+function shareUnloaded(state, event, node, data) {
+  if (state.shares[shareOf(data)]?.node === node) delete state.shares[shareOf(data)];
+}
+
 const FAULT = ["point", "action", "matched", "struck", "held"];
 const faultOf = (data) => Object.fromEntries(FAULT.filter((n) => n in data).map((n) => [n, data[n]]));
 
@@ -282,7 +299,7 @@ function released(state, event, node, data) {
 
 function snapshot(state, event, node, data) {
   if (data.part === 0) {
-    for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets"]) state[name] = table();
+    for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares"]) state[name] = table();
     for (const broker of data.brokers) state.brokers[broker.node] = broker.state;
     for (const fault of data.faults) state.faults[fault.rule] = faultOf(fault);
     state.level = data.trace;
@@ -294,6 +311,7 @@ function snapshot(state, event, node, data) {
   for (const { pid, group, tp, offset } of data.positions ?? []) {
     if (pid !== undefined) state.offsets[`${group} ${tp}`] = offset; // a transaction has added it
   }
+  for (const one of data.shares ?? []) state.shares[shareOf(one)] = shared(one, one.node, event.i);
 }
 
 const ASSIGN = {
@@ -324,6 +342,12 @@ const ASSIGN = {
   "group.offset_pending": offsetAdded,
   "group.offset_commit": offsetEnded,
   "group.offset_abort": offsetEnded,
+  "share.load": shareLoaded,
+  "share.acquire": shareMoved,
+  "share.release": shareMoved,
+  "share.persist": shareMoved,
+  "share.start": shareMoved,
+  "share.unload": shareUnloaded,
   "fault.arm": armed,
   "fault.hit": struck,
   "fault.release": released,

@@ -253,6 +253,22 @@ export function readersAt(tp, index, lso) {
   return [...found].map(([name, offset]) => ({ name, offset: Math.max(offset ?? 0, lso) }));
 }
 
+/** Share groups of a partition: {group, start, next, held, waitsAt}, the last one where they get nothing more of an
+ *  open transaction. */
+export function sharersAt(now, tp) {
+  const { lso, end } = now.logs[tp];
+  return Object.entries(now.shares).filter(([name]) => name.endsWith(` ${tp}`)).map(([name, { start, next, held, isolation }]) => ({
+    group: name.slice(0, -tp.length - 1), start, next, held, waitsAt: isolation === "read_committed" && lso < end && next >= lso ? lso : null,
+  }));
+}
+
+/** What a share group has of a partition, in words. */
+export function sharing({ group, start, next, held, waitsAt }) {
+  const [first] = held;
+  const holds = first ? ` · held: ${first.replace(":", " by ")}${held.length > 1 ? ` and ${held.length - 1} more` : ""}` : " · no record is held";
+  return `share group ${group}: start offset ${start}, ${waitsAt === null ? `next ${next}` : `waits at ${waitsAt}`}${holds}`;
+}
+
 /** The high watermark of a partition; null where the trace does not tell it. At brief nothing tells that it
  *  has moved, but a single replica's is its log end, and none is below the last stable offset. */
 export const highWatermark = ({ level }, { hw, lso, end, replicas }) => (level === "full" ? hw : replicas === 1 || lso >= end ? end : null);

@@ -18,7 +18,7 @@ const isNarrow = () => isSmall.value || isBeside();
 const pillsMax = () => (isNarrow() ? 2 : 4);
 const LEFT = 34; // room for the reader's figure left of a wall at the first batch
 const TOP = { app: 14, coordinator: 92, log: 236 };
-const BOX = 34, PILL = 30, CELL = 70, LOG = 106, READERS = 56;
+const BOX = 34, PILL = 30, CELL = 70, LOG = 106, READERS = 56, SHARER = 22;
 const GAP = 8, SPACE = 12;
 const FONT = '14px system-ui, "DejaVu Sans", sans-serif';
 const TEXT_MAX = 34, CELL_TEXT_MAX = 18;
@@ -43,6 +43,7 @@ export function Picture({ it, label = "The picture", isStill = false }) {
   const logs = it.logs.map((log) => {
     const found = laidOut(log, height);
     height += LOG + (log.isOpen || it.logs.length === 1 ? READERS : 0); // one log stands still when a reader comes
+    height += SHARER * found.sharers.length;
     return found;
   });
   const leaves = ({ kind }) => (kind === "record" ? [appWidth, TOP.app + 27] : [out, TOP.coordinator + 10 + PILL]);
@@ -95,7 +96,7 @@ function laidOut(log, top) {
     x += one.width + GAP;
     return at;
   });
-  return { ...log, top, cells, isCut, endX: x, dropped: from };
+  return { sharers: [], ...log, top, cells, isCut, endX: x, dropped: from };
 }
 
 const cellAt = (log, number) => log?.cells.find(({ cell }) => cell === log.all[number]);
@@ -117,7 +118,8 @@ function Log({ log, arrows, isStill }) {
     <text class="dim" x=${log.endX + 4} y=${y + 20}>${log.end}${log.cells.length === 0 && ": nothing is written yet"}</text>
     ${wall && html`<path class=${`open-from ${log.bracket.includes("no marker") ? "hangs" : ""}`} d=${`M${wall.x},${y + CELL + 6} v10 H${Math.min(width_(), Math.max(log.endX + 40, wall.x + 270))}`} /><text class=${`bracket-of ${log.bracket.includes("no marker") ? "hangs" : ""}`} x=${Math.min(wall.x + 8, width_() - widthOf(log.bracket, true))} y=${y + CELL + 34}>${log.bracket}</text>`}
     ${(names || log.isOpen) && html`<g class="figure" transform=${`translate(${stand},${wall ? y + CELL + 18 : y + 10})`}><circle cx="0" cy="0" r="7" /><path d="M0,7 v20 M-11,14 h22 M0,27 l-8,15 M0,27 l8,15" /></g>
-      <text class="reader" x=${wall ? wall.x + 8 : stand + 16} y=${wall ? y + CELL + 56 : y + 36}>${names || "a reader"} ${wall ? "waits" : "reads on"}</text>`}</g>`;
+      <text class="reader" x=${wall ? wall.x + 8 : stand + 16} y=${wall ? y + CELL + 56 : y + 36}>${names || "a reader"} ${wall ? "waits" : "reads on"}</text>`}
+    ${log.sharers.map((said, n) => html`<text class="sharer" x=${LEFT} y=${y + CELL + (log.isOpen ? 80 : 24) + SHARER * n}>${short(said, isNarrow() ? 50 : 84)}<title>${said}</title></text>`)}</g>`;
 }
 
 /** Where a curve ends: at its batch, or before the log, where it has not arrived. */

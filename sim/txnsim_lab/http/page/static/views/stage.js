@@ -9,7 +9,7 @@ import { isStill, playing, readMs, toStep } from "../player.js";
 import { html } from "../html.js";
 import { READING, agreements, headline, unread } from "../agreement.js";
 import { application } from "../application.js";
-import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, stepAt } from "../stage.js";
+import { SHOWN_MAX, clientsAt, coordinated, highWatermark, idsOf, isBusy, messages, partitionsOf, readersAt, sharersAt, sharing, stepAt } from "../stage.js";
 import { asking, begunOf, canAct, choose, compared, count, driven, events, explained, go, hangsOnly, indexOf, lesson, link, moment, notes, partition, source, transaction, writes } from "../store.js";
 import { begunUntil, nameOf, outcomeOf, tape } from "../tape.js";
 import { LOGS_MAX, pictureOf } from "../picture.js";
@@ -223,7 +223,7 @@ function Partition({ tp, it, isFocus }) {
       ${hw !== null && html`<dt>high watermark</dt><dd>${hw}</dd>`}
       <dt title=${hw === null ? "The high watermark is not shown: recorded at brief, the trace does not tell how far the followers are." : undefined}>log end</dt><dd>${log.end}</dd></dl>
     <${Tape} tp=${tp} log=${log} hw=${hw} of=${tape(tp, index, log.lso)} open=${open.filter((one) => one.partition === tp)} onChoose=${(cell) => go(indexOf(cell.i))} />
-    <p class="readers">${readers.map(({ name, offset }) => html`<span class="end-of">▲ ${name} waits at ${offset}</span> `)}${gets(log)}</p></div>`;
+    <p class="readers">${readers.map(({ name, offset }) => html`<span class="end-of">▲ ${name} waits at ${offset}</span> `)}${sharersAt(now, tp).map((one) => html`<span class="end-of">▲ ${sharing(one)}</span> `)}${gets(log)}</p></div>`;
 }
 
 // Nothing yet

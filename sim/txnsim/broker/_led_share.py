@@ -1,0 +1,41 @@
+"""A share partition on its leader, with what its broker keeps beside the core."""
+
+from __future__ import annotations
+
+import msgspec
+
+from txnsim.broker._share_meters import GroupMeter
+from txnsim.share.partition import SharePartition
+from txnsim.types import TopicPartition
+
+
+class LedShare(msgspec.Struct, eq=False):
+    """A share partition, and where its records are."""
+
+    core: SharePartition
+    place: TopicPartition
+    meter: GroupMeter
+    made_ms: int
+    """This and all times below are of ``Clock.elapsed_ms``."""
+    due_ms: int | None = None
+    """Deadline of its earliest acquisition lock."""
+    lock_timeouts: int = 0
+    """Records whose lock ran out."""
+    fetch_locked_ms: int = 0
+    fetch_idle_ms: int = 0
+    """Idle time of the fetch lock before it was taken."""
+    fetch_released_ms: int | None = None
+
+    def take_fetch_lock(self, fetch: object, now_ms: int) -> bool:
+        """One fetch at a time reads for a share partition."""
+        if not self.core.take_fetch_lock(fetch):
+            return False
+        released_ms = self.fetch_released_ms
+        self.fetch_locked_ms = now_ms
+        self.fetch_idle_ms = 0 if released_ms is None else now_ms - released_ms
+        return True
+
+    def release_fetch_lock(self, fetch: object, now_ms: int) -> None:
+        self.core.release_fetch_lock(fetch)
+        self.fetch_released_ms = now_ms
+        self.meter.fetch_lock_released(now_ms - self.fetch_locked_ms, self.fetch_idle_ms)

@@ -1,0 +1,156 @@
+"""What share partitions do, as events of the trace.
+
+Each event tells where its share partition stands afterwards, so that a reader only assigns: the
+start offset, the offset that the next fetch reads from, and which member holds which records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from txnsim.broker._led_share import LedShare
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.interbroker.share_state import StateBatch
+from txnsim.runtime.trace import NO_CAUSE, Tracer
+from txnsim.share.commands import AcknowledgementBatch, AcquiredRange, RecordState
+from txnsim.types import IsolationLevel
+
+TOLD_MAX: Final = 100
+"""Ranges of records that an event tells of a kind."""
+Data = dict[str, object]
+
+
+class ShareTrace:
+    """The events of one broker's share partitions."""
+
+    def __init__(
+        self, tracer: Tracer, node: str, isolation_of: Callable[[str], IsolationLevel]
+    ) -> None:
+        self._tracer = tracer
+        self._node = node
+        self._isolation_of = isolation_of
+
+    def told(self, led: LedShare) -> Data:
+        """Where a share partition stands.
+
+        ``next`` is where the next fetch reads, ``held`` has ``first-last:member`` of what members
+        hold, the first ones. What a member said does not count before it is persisted.
+        """
+        core = led.core
+        holders = islice(core.holders(), TOLD_MAX)
+        return {
+            "start": core.start_offset,
+            "next": core.next_offset,
+            "held": [f"{first}-{last}:{member}" for first, last, member in holders],
+            "isolation": self._isolation_of(core.key.group_id).name.lower(),
+        }
+
+    def snapshot(self, led: LedShare) -> Data:
+        """The same, and which one it is."""
+        return {**_names(led), **self.told(led), "node": self._node}
+
+    def loaded(self, led: LedShare, refused: Rejection | None) -> None:
+        core = led.core
+        data: Data = {"state_epoch": core.state_epoch, "leader_epoch": core.leader_epoch}
+        if refused is None:
+            data["end"] = core.end_offset
+        self._tell("share.load", led, {**data, **_error(refused)}, is_here=refused is None)
+
+    def acquired(
+        self,
+        led: LedShare,
+        member_id: str,
+        ranges: Sequence[AcquiredRange],
+    ) -> None:
+        """Also where a member was given nothing: aborted records are passed over."""
+        told = [
+            f"{one.first_offset}-{one.last_offset}:{one.delivery_count}"
+            for one in ranges[:TOLD_MAX]
+        ]
+        self._tell("share.acquire", led, {"member": member_id, "ranges": told})
+
+    def acknowledged(
+        self,
+        led: LedShare,
+        member_id: str,
+        batches: Sequence[AcknowledgementBatch],
+        refused: Rejection | None,
+    ) -> None:
+        if not self._tracer.on:
+            return
+        said = [
+            f"{one.first_offset}-{one.last_offset}:{','.join(map(str, one.types))}"
+            for one in batches[:TOLD_MAX]
+        ]
+        data = {"member": member_id, "batches": said, **_error(refused)}
+        self._tell("share.acknowledge", led, data, is_here=False)
+
+    def lock_ran_out(self, lock_ms: int) -> int:
+        """A lock ends, and there is something to take back: the current cause from now on; the one
+        before.
+        """
+        tracer, data = self._tracer, {"timer": "share.record.lock", "waited_ms": lock_ms}
+        fired = tracer.emit("timer.fire", self._node, parents=(NO_CAUSE,), data=data)
+        return tracer.caused_by(fired)
+
+    def caused_by(self, event: int) -> None:
+        """What happens now is due to that again."""
+        self._tracer.caused_by(event)
+
+    def released(
+        self,
+        led: LedShare,
+        batches: Iterable[StateBatch],
+        **why: str,
+    ) -> None:
+        if self._tracer.on:
+            self._tell("share.release", led, {"batches": _told(batches), **why})
+
+    def persisted(
+        self,
+        led: LedShare,
+        batches: Iterable[StateBatch],
+        refused: Rejection | None,
+    ) -> None:
+        if self._tracer.on:
+            data = {"batches": _told(batches), **_error(refused)}
+            self._tell("share.persist", led, data)
+
+    def log_start_moved(self, led: LedShare) -> None:
+        self._tell("share.start", led, {})
+
+    def unloaded(self, led: LedShare) -> None:
+        self._tell("share.unload", led, {}, is_here=False)
+
+    def _tell(
+        self,
+        kind: str,
+        led: LedShare,
+        data: Data,
+        *,
+        is_here: bool = True,
+    ) -> None:
+        """``is_here``: with where it stands."""
+        if self._tracer.on:
+            about = {**_names(led), **data}
+            if is_here:
+                about |= self.told(led)
+            self._tracer.emit(kind, self._node, data=about)
+
+
+def _names(led: LedShare) -> Data:
+    return {"group": led.core.key.group_id, "tp": str(led.place)}
+
+
+def _told(batches: Iterable[StateBatch]) -> list[str]:
+    return [
+        f"{one.first_offset}-{one.last_offset}:{RecordState(one.delivery_state).name.lower()}"
+        f":{one.delivery_count}"
+        for one in islice(batches, TOLD_MAX)
+    ]
+
+
+def _error(refused: Rejection | None) -> dict[str, object]:
+    return {} if refused is None else {"error": ErrorCode(refused.error).name.upper()}

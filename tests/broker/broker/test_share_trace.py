@@ -1,0 +1,116 @@
+"""What the trace tells of share partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tests.broker.broker.test_share_fetch import LOCK_MS, configured, member_of, other
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.share_members import errors, fill, task
+from tests.support.within import within
+from txnsim.faults.actions import Fail, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.server._trace_snapshot import parts
+
+traced = within(run_cluster, brokers=1, trace_level=TraceLevel.BRIEF)
+NOW = ("start", "next", "held", "isolation")
+
+
+def told(cluster: VirtualCluster) -> list[Event]:
+    return [one for one in cluster.env.tracer.events() if one.k.startswith("share.")]
+
+
+def brief(event: Event) -> tuple[Any, ...]:
+    """Kind, start offset, next offset, who holds what, and the rest without names."""
+    data = dict(event.d)
+    rest = {name: value for name, value in data.items() if name not in (*NOW, "group", "tp")}
+    return (
+        event.k.removeprefix("share."),
+        data.get("start"),
+        data.get("next"),
+        data.get("held"),
+        rest,
+    )
+
+
+@traced
+async def test_each_move_is_told_with_where_the_share_partition_stands_then(
+    cluster: VirtualCluster,
+) -> None:
+    member = await member_of(cluster, 3)
+    assert await member.get() == "0-2:1"
+    assert errors(await member.acknowledge("0-1:2,1")) == {0: "none"}
+    assert errors(await member.acknowledge("1:1")) == {0: "invalid_record_state"}
+    cluster.advance(LOCK_MS)
+    await asyncio.sleep(0.1)
+    assert await member.get() == "0-0:2 2-2:2"
+    member.link.closed()
+    await asyncio.sleep(0.1)
+    m1 = {"member": "m1"}
+    back = {"batches": ["2-2:available:1"]}
+    both = {"batches": ["0-0:available:2", "2-2:available:2"]}
+    assert list(map(brief, told(cluster))) == [
+        ("load", 0, 0, [], {"end": 0, "state_epoch": 0, "leader_epoch": 0}),
+        ("acquire", 0, 3, ["0-2:m1"], {**m1, "ranges": ["0-2:1"]}),
+        ("persist", 0, 0, ["2-2:m1"], {"batches": ["0-0:available:1", "1-1:acknowledged:1"]}),
+        ("acknowledge", None, None, None, {**m1, "batches": ["0-1:2,1"]}),
+        (
+            "acknowledge", None, None, None,
+            {**m1, "batches": ["1-1:1"], "error": "INVALID_RECORD_STATE"},
+        ),
+        ("release", 0, 0, [], {**back, "reason": "locks"}),
+        ("persist", 0, 0, [], back),
+        ("acquire", 0, 3, ["0-0:m1", "2-2:m1"], {**m1, "ranges": ["0-0:2", "2-2:2"]}),
+        ("release", 0, 3, ["0-0:m1", "2-2:m1"], {**m1, **both, "reason": "session"}),
+        ("unload", None, None, None, {}),
+        ("persist", 0, 0, [], both),
+    ]  # fmt: skip
+
+
+@traced
+async def test_a_lock_that_ran_out_is_due_to_its_timer(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    await member.get()
+    cluster.advance(LOCK_MS)
+    await asyncio.sleep(0.1)
+    (timer,) = [one for one in cluster.env.tracer.events() if one.k == "timer.fire"]
+    assert timer.d == {"timer": "share.record.lock", "waited_ms": LOCK_MS}
+    assert timer.p == ()
+    (release,) = [one for one in told(cluster) if one.k == "share.release"]
+    assert release.p == (timer.i,)
+
+
+@traced
+async def test_what_is_not_persisted_stays_with_its_member(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 2)
+    await member.get()
+    cluster.arm(Fail(error="coordinator_not_available"), FaultPoint.SHARE_PERSIST, limit=1)
+    assert errors(await member.acknowledge("0:1")) == {0: "coordinator_not_available"}
+    (refused,) = [brief(one) for one in told(cluster) if one.k == "share.persist"]
+    assert refused == (
+        "persist", 0, 2, ["0-1:m1"],
+        {"batches": ["0-0:acknowledged:1"], "error": "COORDINATOR_NOT_AVAILABLE"},
+    )  # fmt: skip
+
+
+@traced
+async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: VirtualCluster) -> None:
+    configured(cluster, isolation_level="read_committed")
+    member = await member_of(cluster, 2)
+    await member.get()
+    await fill(member.api, 1)
+    await other(member).get()
+    cluster.arm(Hold(), FaultPoint.SHARE_PERSIST)
+    said = task(member.acknowledge("0:1"))
+    await asyncio.sleep(0.1)
+    (part,) = parts(cluster.sim)
+    assert part["shares"] == [
+        {
+            "group": "g", "tp": "orders-0", "node": "broker/1", "start": 0, "next": 3,
+            "held": ["0-1:m1", "2-2:m2"], "isolation": "read_committed",
+        }
+    ]  # fmt: skip
+    cluster.sim.injector.release("f")
+    assert errors(await said) == {0: "none"}
