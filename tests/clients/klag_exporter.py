@@ -84,9 +84,9 @@ async def exporting(program: Path, bootstrap: str, folder: Path) -> AsyncIterato
         await process.wait()
 
 
-async def lags(address: str, *, topics: int, within_s: float = 60) -> dict[str, int]:
+async def lags(address: str, *, topics: int) -> dict[str, int]:
     """Topic to lag, once so many topics are told of."""
-    async with asyncio.timeout(within_s), httpx.AsyncClient() as client:
+    async with asyncio.timeout(60), httpx.AsyncClient() as client:
         while True:
             try:
                 told = (await client.get(address)).text

@@ -221,12 +221,10 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         """These markers are to be routed, or routed again, in the next round."""
         self._waiting.append((debt, partitions))
 
-    def is_owed(self, debt: Debt) -> bool:
-        """False once paid, given up, or replaced by a later one (KAFKA-16352)."""
-        return self._owing.get(debt.transactional_id) is debt
-
     def forget(self, debt: Debt) -> bool:
-        """Drop this debt, never a later one of the same id; True where it was still owed."""
+        """Drop this debt, never a later one of the same id (KAFKA-16352); True where it was still
+        owed.
+        """
         if self._owing.get(debt.transactional_id) is not debt:
             return False
         del self._owing[debt.transactional_id]

@@ -116,7 +116,7 @@ class Driver:
         assert process.stdout is not None
         return cls(process.stdout, process.stdin, process, errors)
 
-    async def ask(self, do: str, *, within_s: float = HANGS_S, **arguments: Any) -> Answer:
+    async def ask(self, do: str, **arguments: Any) -> Answer:
         """Give one command and wait for its answer.
 
         Raises:
@@ -127,10 +127,10 @@ class Driver:
         try:
             self._commands.write(line)
             await self._commands.drain()
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(HANGS_S):
                 told = await self._answers.readline()
         except TimeoutError:
-            raise NoAnswerError(f"{do} gave no answer in {within_s:g} s: it hangs") from None
+            raise NoAnswerError(f"{do} gave no answer in {HANGS_S:g} s: it hangs") from None
         except ConnectionError:
             told = b""
         except ValueError as error:

@@ -284,8 +284,6 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     """Markers sent, repeats included."""
     refused_total: int = 0
     """Transactions given up because a leader refused a marker with 47 or 52."""
-    broken_total: int = 0
-    """Answers that no leader gives; their transactions wait until the coordinator moves."""
 
     @property
     def completions_waiting(self) -> int:
@@ -517,7 +515,6 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self.flush_soon()
 
     def _note_broken(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> None:
-        self.broken_total += 1
         _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
 
     def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int, now_ms: int) -> None:

@@ -110,8 +110,8 @@ def resource(
     }
 
 
-async def alter(api: Api, *resources: dict[str, Any], version: int = 2, dry: bool = False) -> Any:
-    return await api.ask("AlterConfigs", version, resources=list(resources), validate_only=dry)
+async def alter(api: Api, *resources: dict[str, Any], version: int = 2) -> Any:
+    return await api.ask("AlterConfigs", version, resources=list(resources), validate_only=False)
 
 
 async def test_configs_of_a_broker_take_effect(api: Api) -> None:

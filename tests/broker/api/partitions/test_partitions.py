@@ -328,9 +328,9 @@ async def test_refusing_names_every_topic_and_nothing_of_the_cluster(
 # transcripts.
 
 
-def grow(count: int, name: str = "orders", *, dry: bool = False, **more: Any) -> dict[str, Any]:
+def grow(count: int, name: str = "orders", **more: Any) -> dict[str, Any]:
     topic = {"name": name, "count": count, "assignments": None, **more}
-    return {"topics": [topic], "timeout": 1_000, "validate_only": dry}
+    return {"topics": [topic], "timeout": 1_000, "validate_only": False}
 
 
 @pytest.mark.parametrize("version", range(4))
