@@ -45,7 +45,6 @@ KINDS: Final = {
     15: "share_group_state_partition_metadata",
     16: "consumer_group_regular_expression",
     17: "streams_group_metadata",
-    18: "streams_group_partition_metadata",
     19: "streams_group_member_metadata",
     20: "streams_group_target_assignment_metadata",
     21: "streams_group_target_assignment_member",
