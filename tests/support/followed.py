@@ -41,6 +41,8 @@ def differences(told: TraceState, now: TraceState, *, level: TraceLevel) -> list
     found += _parted("faults", told.faults, now.faults)
     shares = [{k: _without(one) for k, one in state.shares.items()} for state in (told, now)]
     found += _parted("shares", *shares)
+    streams = [{k: _without(one) for k, one in state.streams.items()} for state in (told, now)]
+    found += _parted("streams", *streams)
     logs = _logs(told, level, is_told=True), _logs(now, level, is_told=False)
     found += _parted("logs", *logs)
     return found

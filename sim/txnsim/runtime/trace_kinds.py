@@ -188,6 +188,14 @@ _TABLE: Final = (
     ),
     _kind("share.start", 1, _SHARE, "its log begins later, and the share partition with it"),
     _kind("share.unload", 1, "group tp", "a leader forgot a share partition"),
+    _kind(
+        "streams.member",
+        1,
+        "group member epoch state process active standby warmup revoked",
+        "a member of a streams group has other tasks, or another epoch",
+    ),
+    _kind("streams.left", 1, "group member", "a member of a streams group is gone"),
+    _kind("streams.unload", 1, "group", "a coordinator let a streams group go"),
     _kind("timer.fire", 1, "timer waited_ms", "a timer ran out, and there was something to do"),
     _kind("fault.arm", 2, _FAULT, "a fault rule waits for its crossing"),
     _kind(
@@ -204,7 +212,7 @@ _TABLE: Final = (
     _kind(
         "snapshot",
         2,
-        "trace features brokers faults partitions transactions positions shares part last",
+        "trace features brokers faults partitions transactions positions shares streams part last",
         "what a reader needs to begin here; it comes in parts",
     ),
     _kind("note", 1, "text", "a remark for the reader"),

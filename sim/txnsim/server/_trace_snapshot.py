@@ -135,6 +135,7 @@ def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
             one for broker in cluster.brokers.values() for one in broker.groups.trace.positions()
         ),
         "shares": _shares(cluster),
+        "streams": _streams(cluster),
     }
     number = 0
     is_last = False
@@ -216,6 +217,11 @@ def _shares(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     for broker in cluster.brokers.values():
         if broker.shares_made is not None:
             yield from broker.shares_made.shares.told()
+
+
+def _streams(cluster: TracedCluster) -> Iterator[dict[str, object]]:
+    for broker in cluster.brokers.values():
+        yield from broker.groups.streams.trace.members()
 
 
 def _fault(rule: ArmedRule) -> FaultNow:

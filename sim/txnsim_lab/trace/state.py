@@ -63,6 +63,12 @@ class TraceState(msgspec.Struct, kw_only=True):
     (where the next fetch reads), ``held`` (``first-last:member``), ``isolation``, ``i``.
     """
 
+    streams: dict[str, dict[str, Any]] = {}
+    """``group member`` -> a member of a streams group: ``group``, ``member``, ``epoch``, ``state``,
+    ``process``, ``active``, ``standby``, ``warmup`` and ``revoked`` (tasks), ``node`` of its
+    coordinator, ``i``.
+    """
+
     @property
     def now_ms(self) -> int:
         """What the wall clock shows at the last event."""
@@ -111,6 +117,12 @@ def _down(state: TraceState, _event: Event, node: str, data: Data) -> None:
         state.brokers[node] = "down"
         for name in [name for name, one in state.shares.items() if one["node"] == node]:
             del state.shares[name]
+        for name in [name for name, one in state.streams.items() if _is_at(one, node)]:
+            del state.streams[name]
+
+
+def _is_at(member: Mapping[str, Any], broker: str) -> bool:
+    return str(member["node"]).startswith(f"{broker}/")
 
 
 def _role(state: TraceState, _event: Event, node: str, data: Data) -> None:
@@ -337,6 +349,24 @@ def _share_of(data: Data, node: str, i: int) -> dict[str, Any]:
     return {name: data[name] for name in _SHARE} | {"node": node, "i": i}
 
 
+def _member_moved(state: TraceState, event: Event, node: str, data: Data) -> None:
+    state.streams[_member(data)] = {**data, "node": node, "i": event.i}
+
+
+def _member_left(state: TraceState, _event: Event, _node: str, data: Data) -> None:
+    state.streams.pop(_member(data), None)
+
+
+def _streams_unloaded(state: TraceState, _event: Event, node: str, data: Data) -> None:
+    for name, one in tuple(state.streams.items()):
+        if (one["group"], one["node"]) == (data["group"], node):
+            del state.streams[name]
+
+
+def _member(data: Data) -> str:
+    return f"{data['group']} {data['member']}"
+
+
 _FAULT: Final = ("point", "action", "matched", "struck", "held")
 
 
@@ -368,6 +398,7 @@ def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
             one.clear()
         state.offsets.clear()
         state.shares.clear()
+        state.streams.clear()
         for broker in data["brokers"]:
             state.brokers[broker["node"]] = broker["state"]
         for fault in data["faults"]:
@@ -383,6 +414,8 @@ def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
             state.offsets[f"{position['group']} {position['tp']}"] = position["offset"]
     for share in data.get("shares", ()):
         state.shares[_share(share)] = _share_of(share, share["node"], event.i)
+    for member in data.get("streams", ()):
+        _member_moved(state, event, member["node"], member)
 
 
 _ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
@@ -418,6 +451,9 @@ _ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
     "share.persist": _share_moved,
     "share.start": _share_moved,
     "share.unload": _share_unloaded,
+    "streams.member": _member_moved,
+    "streams.left": _member_left,
+    "streams.unload": _streams_unloaded,
     "fault.arm": _armed,
     "fault.hit": _struck,
     "fault.release": _released,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.conformance.streams_plays import Plays, settle, simple
 from tests.lab.browser.test_stage import opened
 from tests.support.txnsim_server import TxnsimServer
 
@@ -120,4 +121,27 @@ def test_hundreds_of_partitions_are_on_one_screen_and_are_found(
         page.wait_for_selector(".box-of.short")  # once its session has ended
         page.get_by_role("button", name="Start broker/3").click()
         page.wait_for_selector(".box-of:not(.short)")
+        page.close()
+
+
+def test_members_of_a_streams_group_are_shown_with_their_tasks(
+    browser: object, new_page: Any, tmp_path: Path
+) -> None:
+    assert browser
+    config = tmp_path / "soon.properties"
+    config.write_text("group.streams.initial.rebalance.delay.ms=0\n")
+    asked = ("--ui", "--http", "0", "--config", str(config))
+    with TxnsimServer(brokers=1, arguments=asked) as one:
+        plays = Plays(one.bootstrap, pause_s=0.05)
+        with plays.connected():
+            member = plays.member("app", "m", simple())
+            page = new_page(one.http, expects=("503", "net::ERR_"))
+            page.get_by_role("button", name="Cluster").click()
+            row = page.locator("#streams tr", has_text="app")
+            row.wait_for()
+            settle(member)
+            row.locator("td", has_text="0_0, 0_1").wait_for()
+            assert row.locator("td").all_inner_texts()[1:4] == ["m", str(member.e), "stable"]
+            member.leave()
+            row.wait_for(state="detached")
         page.close()

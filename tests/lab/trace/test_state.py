@@ -6,20 +6,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.coordinator import FOO_0, World
+from tests.support.group_world import GroupWorld, run_groups
+from tests.support.streams_groups import counting_image, heartbeat, tasks
+from tests.support.within import within
 from txnsim.coordinators.txn._moves import RETRY_PAUSE_MS
 from txnsim.errors import ErrorCode
-from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.group.consumer_group import LEFT
+from txnsim.group.streams.commands import StreamsReply
+from txnsim.group.streams.tasks import Tasks
+from txnsim.runtime.trace import Event, TraceLevel, Tracer
 from txnsim.txn.markers import NoLeader
 from txnsim_lab.trace.state import TraceState, id_of, owed_by, state_at
 
 NODES = (
     *("user", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault", "broker/2/log/t-0"),
-    "broker/2",
+    *("broker/2", "broker/3"),
 )
-USER, COORDINATOR, LOG, BROKER, FAULT, FOLLOWER, OTHER = range(len(NODES))
+USER, COORDINATOR, LOG, BROKER, FAULT, FOLLOWER, OTHER, THIRD = range(len(NODES))
 TX = "app/7:0"
 
 
@@ -250,3 +257,63 @@ def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
     assert follow(*loaded, (BROKER, "node.down", {"role": "broker"})).shares == {}
     assert list(follow(*loaded, (OTHER, "node.down", {"role": "broker"})).shares) == ["a b t-0"]
     assert follow((BROKER, "share.load", {**GONE, "error": "NOT_COORDINATOR"})).shares == {}
+
+
+# Streams groups
+
+
+async def _beat(world: GroupWorld, member_id: str, epoch: int, *owned: str) -> int:
+    """A heartbeat of a member with such active tasks; its epoch afterwards."""
+    has = Tasks(active=tasks(*owned)) if owned or not epoch else None
+    reply = await world.groups.streams_heartbeat(heartbeat(member_id, epoch, owned=has))
+    assert isinstance(reply, StreamsReply), reply
+    return reply.member_epoch
+
+
+@within(run_groups)
+async def test_members_of_streams_groups_are_as_their_coordinator_tells(world: GroupWorld) -> None:
+    world.image = counting_image()
+    world.settings = msgspec.structs.replace(
+        world.settings,
+        group_streams_initial_rebalance_delay_ms=0,
+        group_streams_assignment_interval_ms=0,
+    )
+    trace = world.groups.streams.trace
+    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    seen: list[tuple[str, list[str]]] = []
+
+    def look() -> None:
+        """What a reader knows is what there is."""
+        told = state_at(tracer.events(), tracer.nodes).streams
+        for one in told.values():
+            del one["i"]
+        assert told == {f"{one['group']} {one['member']}": one for one in trace.members()}
+        seen.extend((f"{one['member']} {one['state']}", one["active"]) for one in told.values())
+
+    a = await _beat(world, "a", 0)
+    look()
+    b = await _beat(world, "b", 0)
+    look()
+    a = await _beat(world, "a", a)
+    look()
+    a = await _beat(world, "a", a, "0_0", "1_0")
+    b = await _beat(world, "b", b)
+    look()
+    world.unload()
+    assert state_at(tracer.events(), tracer.nodes).streams == {}
+    world.load()
+    look()
+    await _beat(world, "a", LEFT)
+    look()
+    assert ("a unrevoked_tasks", ["0_0", "1_0"]) in seen
+    assert ("b stable", ["0_1", "1_1"]) in seen
+    assert seen[-1][0].startswith("b ")
+
+
+def test_members_of_streams_groups_go_with_the_broker_of_their_coordinator() -> None:
+    member = {"group": "g h", "member": "m n", "active": ["0_0"]}
+    at_three = (COORDINATOR, "streams.member", member)
+    assert list(follow(at_three).streams) == ["g h m n"]
+    for node, left in ((BROKER, ["g h m n"]), (THIRD, [])):
+        gone = (node, "node.down", {"role": "broker"})
+        assert list(follow(at_three, gone).streams) == left

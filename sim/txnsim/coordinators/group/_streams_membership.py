@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from txnsim.coordinators.group._membership import GroupTimers
+from txnsim.coordinators.group._streams_trace import StreamsTrace
 from txnsim.coordinators.group._writer import (
     MOVED,
     GroupWriter,
@@ -64,6 +65,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
     timers: GroupTimers
     image: Callable[[], ClusterImage]
     is_current: Callable[[GroupShard], bool]
+    trace: StreamsTrace
     _topic_problems: dict[str, tuple[str, int]] = {}
     """Internal topic -> the controller's error, and when heartbeats stop repeating it."""
     rebalances: int = 0
@@ -173,9 +175,11 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             # A group that is made now begins with what the log has alone, as in Kafka.
             group.memory = outcome.memory
         if records:
+            seen = self.trace.seen(shard, group.group_id)
             written = self.writer.append(shard, records)
             if isinstance(written, Rejection):
                 return written
+            self.trace.moved(shard, group.group_id, seen)
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
                 self.timers.arm(shard, effect, self._fire)
@@ -210,6 +214,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         """
         for group in tuple(shard.groups.values()):
             if isinstance(group, StreamsGroup):
+                self.trace.loaded(shard, group.group_id)
                 for timer in tuple(self.protocol.resumed(group)):
                     if timer.member_id in group.members:
                         self.timers.arm(shard, timer, self._fire)

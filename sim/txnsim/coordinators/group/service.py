@@ -29,6 +29,7 @@ from txnsim.coordinators.group._share_membership import (
     share_settings,
 )
 from txnsim.coordinators.group._streams_membership import StreamsMembership
+from txnsim.coordinators.group._streams_trace import StreamsTrace
 from txnsim.coordinators.group._writer import DecideCommit, GroupWriter, coordinator_error, prepared
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
@@ -223,6 +224,7 @@ class GroupCoordinator:
             timers=self._group_timers,
             image=image,
             is_current=self._ownership.is_current,
+            trace=StreamsTrace(self.trace.tracer, self._ownership),
         )
 
     def _consumers(
@@ -605,6 +607,7 @@ class GroupCoordinator:
         if shard is not None:
             self._group_timers.unloaded(shard)
             self.members.unloaded(shard)
+            self.streams.trace.unloaded(shard)
 
     def _shard_of(self, group_id: str) -> GroupShard | Rejection:
         if not self.is_running:

@@ -9,6 +9,7 @@ from tests.support.consumer_groups import GROUP
 from tests.support.group_world import HOME, GroupWorld, run_groups
 from tests.support.streams_groups import codes, counting_image, heartbeat, tasks
 from tests.support.within import within
+from txnsim.coordinators.group._streams_trace import TOLD_MAX
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
@@ -16,6 +17,7 @@ from txnsim.group.streams.commands import StreamsReply
 from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.tasks import Tasks
 from txnsim.group.streams.topology import Status
+from txnsim.runtime.trace import TraceLevel, Tracer
 
 E = ErrorCode
 ALL = Tasks(active=tasks("0_0", "0_1", "1_0", "1_1"))
@@ -298,3 +300,39 @@ async def test_a_large_decision_about_a_group_that_moves_is_sent_away(world: Gro
     assert isinstance(refused, Rejection)
     assert refused.error is E.not_coordinator
     assert world.log.batches == []
+
+
+@within(run_groups)
+async def test_the_trace_tells_what_members_have_where_somebody_is_told(world: GroupWorld) -> None:
+    at_once(world)
+    await told(world, "a")
+    trace = world.groups.streams.trace
+    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    await told(world, "b")
+    await told(world, "a", 2)
+    await told(world, "a", 2, owned=Tasks(active=tasks("0_0", "1_0")))
+    await told(world, "b", LEFT)
+    world.unload()
+    world.load()
+    kinds = [(event.k, event.d.get("member", "")) for event in tracer.events()]
+    assert kinds == [
+        ("streams.member", "b"),
+        ("streams.member", "a"),
+        ("streams.member", "a"),
+        ("streams.left", "b"),
+        ("streams.unload", ""),
+        ("streams.member", "a"),
+    ]
+    assert [one["active"] for one in trace.members()] == [["0_0", "1_0"]]
+    assert {tracer.nodes[event.n] for event in tracer.events()} == {f"broker/1/group/{HOME}"}
+
+
+@within(run_groups)
+async def test_of_very_many_tasks_the_trace_tells_the_first_ones(world: GroupWorld) -> None:
+    many(world)
+    trace = world.groups.streams.trace
+    tracer = trace.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    await told(world, "a")
+    (event,) = tracer.events()
+    assert event.d["active"][:2] == ["0_0", "0_1"]
+    assert len(event.d["active"]) == TOLD_MAX

@@ -11,7 +11,7 @@ const TABLE = Object.freeze({ __proto__: null, [Symbol.toPrimitive]: () => "a ta
 export function newState(level = "full") {
   return {
     at_us: 0, wall_ms: 0, level,
-    brokers: table(), logs: table(), transactions: table(), owed: table(), faults: table(), offsets: table(), shares: table(),
+    brokers: table(), logs: table(), transactions: table(), owed: table(), faults: table(), offsets: table(), shares: table(), streams: table(),
   };
 }
 
@@ -42,6 +42,7 @@ function down(state, event, node, data) {
   if (data.role !== "broker") return;
   state.brokers[node] = "down";
   for (const [name, one] of Object.entries(state.shares)) if (one.node === node) delete state.shares[name];
+  for (const [name, one] of Object.entries(state.streams)) if (one.node.startsWith(`${node}/`)) delete state.streams[name];
 }
 
 function role(state, event, node, data) {
@@ -279,6 +280,22 @@ function shareUnloaded(state, event, node, data) {
   if (state.shares[shareOf(data)]?.node === node) delete state.shares[shareOf(data)];
 }
 
+const memberOf = (data) => `${data.group} ${data.member}`;
+
+function memberMoved(state, event, node, data) {
+  state.streams[memberOf(data)] = { ...data, node, i: event.i };
+}
+
+function memberLeft(state, event, node, data) {
+  delete state.streams[memberOf(data)];
+}
+
+function streamsUnloaded(state, event, node, data) {
+  for (const [name, one] of Object.entries(state.streams)) {
+    if (one.group === data.group && one.node === node) delete state.streams[name];
+  }
+}
+
 const FAULT = ["point", "action", "matched", "struck", "held"];
 const faultOf = (data) => Object.fromEntries(FAULT.filter((n) => n in data).map((n) => [n, data[n]]));
 
@@ -299,7 +316,7 @@ function released(state, event, node, data) {
 
 function snapshot(state, event, node, data) {
   if (data.part === 0) {
-    for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares"]) state[name] = table();
+    for (const name of ["logs", "transactions", "owed", "faults", "brokers", "offsets", "shares", "streams"]) state[name] = table();
     for (const broker of data.brokers) state.brokers[broker.node] = broker.state;
     for (const fault of data.faults) state.faults[fault.rule] = faultOf(fault);
     state.level = data.trace;
@@ -312,6 +329,7 @@ function snapshot(state, event, node, data) {
     if (pid !== undefined) state.offsets[`${group} ${tp}`] = offset; // a transaction has added it
   }
   for (const one of data.shares ?? []) state.shares[shareOf(one)] = shared(one, one.node, event.i);
+  for (const one of data.streams ?? []) memberMoved(state, event, one.node, one);
 }
 
 const ASSIGN = {
@@ -348,6 +366,9 @@ const ASSIGN = {
   "share.persist": shareMoved,
   "share.start": shareMoved,
   "share.unload": shareUnloaded,
+  "streams.member": memberMoved,
+  "streams.left": memberLeft,
+  "streams.unload": streamsUnloaded,
   "fault.arm": armed,
   "fault.hit": struck,
   "fault.release": released,

@@ -56,8 +56,16 @@ export function Cluster() {
           : "-"}</td></tr>`;
       })}</tbody></table>
     ${!isLive && html`<p class="hint">A recording does not tell replicas.</p>`}
+    <${Streams} members=${now.streams} />
     ${!canAct.value && html`<p class="hint">This is a recorded run: brokers can be stopped in a live cluster, and in a run that waits at a step.</p>`}`;
 }
+
+/** Who has which tasks of Kafka Streams, as the coordinators of their groups have it. */
+const Streams = ({ members }) => Object.keys(members).length > 0 && html`
+  <table class="wide" id="streams"><caption>Members of streams groups</caption><thead><tr><th>group</th><th>member</th><th>epoch</th><th>state</th><th>active</th><th>standby</th><th>warm-up</th><th>to be revoked</th></tr></thead><tbody>
+    ${Object.keys(members).sort().map((name) => members[name]).map(({ group, member, epoch, state: how, active, standby, warmup, revoked }) => html`
+      <tr><td>${group}</td><td>${member}</td><td>${epoch}</td><td>${how.replaceAll("_", " ")}</td>
+        ${[active, standby, warmup, revoked].map((tasks) => html`<td>${tasks.join(", ") || "-"}</td>`)}</tr>`)}</tbody></table>`;
 
 /** Hundreds of partitions on one screen: its number, its leader, and a sign where a replica is not in sync. */
 const Boxes = ({ logs, replicas }) => html`<div class="boxes" role="group" aria-label="All partitions">${logs.map(([tp, log]) => {

@@ -1,0 +1,101 @@
+"""What members of streams groups have, as events of the trace.
+
+Each event has all that a member has by then, so that a reader only assigns. A coordinator that has
+read its log tells of every member, and one that lets its log go says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from txnsim.coordinators._ownership import Ownership
+from txnsim.group.shard import GroupShard
+from txnsim.group.streams.group import StreamsGroup, StreamsMember
+from txnsim.group.streams.tasks import Held, Task
+from txnsim.runtime.trace import Tracer
+
+TOLD_MAX: Final = 100
+"""Tasks that an event tells of a kind."""
+Data = dict[str, object]
+Seen = Mapping[str, StreamsMember]
+"""The members of a group, by id."""
+
+
+class StreamsTrace(msgspec.Struct, eq=False):
+    """The events of the streams groups of one broker."""
+
+    tracer: Tracer
+    ownership: Ownership[GroupShard]
+
+    def seen(self, shard: GroupShard, group_id: str) -> Seen:
+        """Its members now, for ``moved``; none where nobody is told."""
+        return dict(_members(shard, group_id)) if self.tracer.on else {}
+
+    def moved(self, shard: GroupShard, group_id: str, seen: Seen) -> None:
+        """Tell what members have now that had something else."""
+        if not self.tracer.on:
+            return
+        now = _members(shard, group_id)
+        for member_id, member in now.items():
+            before = seen.get(member_id)
+            if before is None or _tells(before) != _tells(member):
+                self._emit("streams.member", shard, _told(group_id, member))
+        for member_id in sorted(seen.keys() - now.keys()):
+            self._emit("streams.left", shard, {"group": group_id, "member": member_id})
+
+    def loaded(self, shard: GroupShard, group_id: str) -> None:
+        """The coordinator has read its log, and coordinates the group."""
+        self.moved(shard, group_id, {})
+
+    def unloaded(self, shard: GroupShard) -> None:
+        """The coordinator lets its log go."""
+        if self.tracer.on:
+            for group in shard.groups.values():
+                if isinstance(group, StreamsGroup):
+                    self._emit("streams.unload", shard, {"group": group.group_id})
+
+    def members(self) -> Iterator[Data]:
+        """Every member as it is, for who begins to read in the middle."""
+        for shard in self.ownership:
+            node = self.ownership.node(shard.partition)
+            for group_id in tuple(shard.groups):
+                for member in tuple(_members(shard, group_id).values()):
+                    yield {"node": node, **_told(group_id, member)}
+
+    def _emit(self, kind: str, shard: GroupShard, data: Data) -> None:
+        self.tracer.emit(kind, self.ownership.node(shard.partition), data=data)
+
+
+def _members(shard: GroupShard, group_id: str) -> Seen:
+    """None of a group of another type."""
+    group = shard.groups.get(group_id)
+    return group.members if isinstance(group, StreamsGroup) else {}
+
+
+def _tells(member: StreamsMember) -> tuple[object, ...]:
+    return member.member_epoch, member.state, member.assigned, member.pending_revocation
+
+
+def _told(group_id: str, member: StreamsMember) -> Data:
+    return {
+        "group": group_id,
+        "member": member.member_id,
+        "epoch": member.member_epoch,
+        "state": member.state.name.lower(),
+        "process": member.process_id,
+        **_tasks(member.assigned),
+        "revoked": [task for each in _tasks(member.pending_revocation).values() for task in each],
+    }
+
+
+def _tasks(held: Held) -> dict[str, list[str]]:
+    kinds = {"active": held.active, "standby": held.standby, "warmup": held.warmup}
+    return {kind: _names(tasks) for kind, tasks in kinds.items()}
+
+
+def _names(tasks: Iterable[Task]) -> list[str]:
+    return [f"{subtopology}_{index}" for subtopology, index in islice(sorted(tasks), TOLD_MAX)]
