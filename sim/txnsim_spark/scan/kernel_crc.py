@@ -128,22 +128,10 @@ def check_by_tables(
         end = at + sizes[number]
         crc = np.uint32(0xFFFFFFFF)
         while at + 8 <= end:
-            crc ^= (
-                np.uint32(buffer[at])
-                | (np.uint32(buffer[at + 1]) << np.uint32(8))
-                | (np.uint32(buffer[at + 2]) << np.uint32(16))
-                | (np.uint32(buffer[at + 3]) << np.uint32(24))
-            )
-            crc = (
-                tables[7, crc & np.uint32(0xFF)]
-                ^ tables[6, (crc >> np.uint32(8)) & np.uint32(0xFF)]
-                ^ tables[5, (crc >> np.uint32(16)) & np.uint32(0xFF)]
-                ^ tables[4, crc >> np.uint32(24)]
-                ^ tables[3, buffer[at + 4]]
-                ^ tables[2, buffer[at + 5]]
-                ^ tables[1, buffer[at + 6]]
-                ^ tables[0, buffer[at + 7]]
-            )
+            before, crc = crc, np.uint32(0)
+            for lane in range(4):
+                first = buffer[at + lane] ^ np.uint8(before >> np.uint32(8 * lane))
+                crc ^= tables[7 - lane, first] ^ tables[3 - lane, buffer[at + 4 + lane]]
             at += 8
         while at < end:
             crc = tables[0, (crc ^ np.uint32(buffer[at])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
