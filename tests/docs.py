@@ -55,12 +55,8 @@ from txnsim.settings import DEFAULTS, Setting, documentation
 from txnsim.wire.apis import APIS, api_name
 from txnsim_lab.campaigns import COLUMNS as CAMPAIGN_COLUMNS
 from txnsim_lab.check.observations import Observation, Seen
-from txnsim_spark.extract import Extracted
 from txnsim_spark.forensics.findings import Report, json_schema
 from txnsim_spark.forensics.timeline import Timeline
-from txnsim_spark.questions.application import Application
-from txnsim_spark.questions.growth import Growth
-from txnsim_spark.questions.lost import Losses
 from txnsim_spark.questions.waiting_groups import WaitingGroups
 from txnsim_spark.schemas import TABLES as LOG_TABLES
 from txnsim_spark.soundness.violations import MEANINGS as SOUNDNESS
@@ -420,11 +416,7 @@ def logs_reference_page() -> str:
     shown: Sequence[tuple[str, str, type[msgspec.Struct]]] = (
         ("find-hanging", "One object; [as a JSON Schema](find-hanging.schema.json), too.", Report),
         ("waiting", "One object.", WaitingGroups),
-        ("who", "One object.", Application),
-        ("lost", "One object.", Losses),
-        ("growth", "One object.", Growth),
         ("timeline", "One object.", Timeline),
-        ("extract", "One object.", Extracted),
         (
             "verify",
             "One object: `replicas`, `segments` and `bytes` say how much was read, and `findings`"

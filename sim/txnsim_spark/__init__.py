@@ -12,15 +12,14 @@ the lab; its commands join by ``txnsim.extensions``.
   only be empty.
 - ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
   to Spark's workers.
-- ``views``: SQL over these tables, each record once among them; ``written`` asks them in DuckDB.
+- ``views``: SQL over these tables, each record once among them; ``log_database`` has them in
+  DuckDB.
 - ``embedded``: DuckDB, which runs the same SQL where input is small.
 - ``stores``: directories in an object store.
 - ``scan``: from files to columns, the compiled walk over batch headers.
 - ``forensics``: what is open and what becomes of it; the life of a transactional id.
-- ``questions``: who waits, which application it was, what was lost, why the log grows.
+- ``questions``: who waits.
 - ``soundness``: every rule that a log must keep; ``describe``: what lies there.
-- ``extract``: all records of one transactional id; ``targets``:
-  where results go, never over a file that exists.
 - ``streaming``: records out of Kafka, each once, and alerts on what holds them back.
 - ``traces``: event traces as tables, and analyses.
 - ``cli``: its commands; ``campaign_engine``: a campaign of the lab on Spark's workers.

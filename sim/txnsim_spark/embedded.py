@@ -6,9 +6,7 @@ functions that have another name there are macros.
 
 from __future__ import annotations
 
-import errno
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim_spark.libraries import require_libraries
@@ -68,22 +66,11 @@ class Embedded:
         kind = "TABLE" if is_kept else "VIEW"
         self.connection.execute(f"CREATE {kind} {name} AS {for_duckdb(query)}")
 
-    def copy(self, query: str, folder: Path, *, by: str) -> None:
-        """Write what a query of Spark's finds as Parquet, a folder for each value of a column.
-
-        Raises:
-            OSError: It can't be written.
-        """
-        import duckdb
-
-        place = str(folder).replace("'", "''")
-        try:
-            self.connection.execute(
-                f"COPY ({for_duckdb(query)}) TO '{place}' (FORMAT parquet, PARTITION_BY ({by}),"
-                " OVERWRITE_OR_IGNORE)"
-            )
-        except duckdb.IOException as error:
-            raise OSError(errno.EIO, str(error).partition("\n")[0], str(folder)) from error
+    def keep(self, name: str, rows: pa.RecordBatchReader) -> None:
+        """Make a table of Arrow rows."""
+        self.connection.register("_incoming", rows)
+        self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _incoming")
+        self.connection.unregister("_incoming")
 
     def register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
         """Name Arrow rows for queries; a reader is consumed by the first query."""

@@ -65,7 +65,7 @@ from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from txnsim_spark.tables.rows import Job
+    pass
 
 LOST_MAX: Final = 5
 """So many logs of which something is lost are named."""
@@ -352,6 +352,7 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     share, listed_ms = cast("Task", task).told
     # Imported here: planning needs neither numba nor the compiled walks.
+    from txnsim_spark.tables.readings import batches_of
     from txnsim_spark.tables.rows import Job
 
     job = Job(
@@ -363,28 +364,13 @@ def _read(
     with told():
         if stores is None:
             refuse_elsewhere(share.places)
-            yield from _rows_of(share, job, schema)
+            yield from batches_of(share, job, schema)
             return
         stores.fill(share, listed_ms)
         if READS[options.table].is_whole:
             job = msgspec.structs.replace(job, options=stores.located(options))
-        for batch in _rows_of(share, job, schema):
+        for batch in batches_of(share, job, schema):
             yield stores.shown(batch)
-
-
-def _rows_of(share: Share, job: Job, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    from txnsim_spark.tables.bounds import Bounds
-    from txnsim_spark.tables.readings import rows_of
-    from txnsim_spark.tables.rows import joined
-
-    if not Bounds.are_in(job.options):
-        return joined(rows.in_schema(schema) for rows in rows_of(share, job))
-    bounds = Bounds(job.options)
-    whole = bounds.schema(schema)
-    job = msgspec.structs.replace(
-        job, columns=tuple(whole.names), by_replica=bounds.are_by_partition
-    )
-    return joined(bounds.within(rows.in_schema(whole), schema) for rows in rows_of(share, job))
 
 
 def schema_of(table: str) -> StructType:

@@ -23,8 +23,7 @@ def test_the_story_leads_from_a_lag_to_one_command_that_ends_it() -> None:
     evidence = json.loads(told["evidence"])
     assert (evidence["status"], evidence["start_batch"]) == ("sound", "this_producers")
     assert evidence["replicas"]["seen"] == evidence["replicas"]["exist"] == [1, 2, 3]
-    assert f"transactional id {CULPRIT}" in told["who"]
-    assert [line.split()[:2] for line in told["records"].splitlines()] == [
-        [str(start_offset + number), "open"] for number in range(2)
+    assert [line.split()[:3] for line in told["lost"].splitlines() if "open" in line] == [
+        ["orders", str(start_offset + number), "open"] for number in range(2)
     ]
     assert READERS not in told["after"]

@@ -23,7 +23,7 @@ from txnsim.errors import ErrorCode
 from txnsim.runtime.rng import SeededRng
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.forensics.find_hanging import Search
-from txnsim_spark.questions.lost import lost
+from txnsim_spark.log_database import LogDatabase
 from txnsim_spark.questions.waiting_groups import waiting
 
 pytestmark = pytest.mark.real
@@ -31,6 +31,20 @@ pytestmark = pytest.mark.real
 SEEDS: Final = range(20)
 LONG_MS: Final = 600_000
 """No coordinator ends what is left open while the broker runs."""
+
+
+LOSSES: Final = """
+WITH ids AS (SELECT DISTINCT producer_id, transactional_id FROM kafka_transactions)
+SELECT
+  topic, transactional_id, outcome,
+  min(`offset`) AS first_offset, max(`offset`) AS last_offset, count(*) AS records,
+  sum(coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0)) AS bytes,
+  count(DISTINCT key) AS keys
+FROM kafka_outcomes LEFT JOIN ids USING (producer_id)
+WHERE outcome IN ('aborted', 'open')
+GROUP BY topic, transactional_id, outcome, transaction_offset
+ORDER BY first_offset
+"""
 
 
 class Waits(NamedTuple):
@@ -84,7 +98,7 @@ def played() -> Played:
         kafka.stop_one(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
         found = waiting(search, new_session=no_session, progress=lambda _: None)
-        losses = lost(search, None, new_session=no_session, progress=lambda _: None)
+        losses = LogDatabase(search.paths).rows(LOSSES)
     offline: dict[str, set[Waits]] = {name: set() for name in living}
     since: dict[str, set[int | None]] = {name: set() for name in living}
     for one in found.waiters:
@@ -100,19 +114,9 @@ def played() -> Played:
         )
         since[one.topic].add(one.since_ms)
     found_lost: dict[str, list[Lost]] = {name: [] for name in living}
-    for lot in losses.transactions:
-        if lot.topic in found_lost:
-            found_lost[lot.topic].append(
-                Lost(
-                    lot.transactional_id,
-                    lot.outcome,
-                    lot.first_offset,
-                    lot.last_offset,
-                    lot.records,
-                    lot.bytes,
-                    lot.keys,
-                )
-            )
+    for row in losses:
+        if (topic := row.pop("topic")) in found_lost:
+            found_lost[topic].append(Lost(**row))
     return Played(living, offline, begun_ms, since, told_lost, found_lost)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import pickle
 import re
@@ -50,7 +49,6 @@ from txnsim_spark.schemas import DECODED, TABLES
 from txnsim_spark.source import KafkaLogDataSource, KafkaLogReader, Task, columns_of, schema_of
 from txnsim_spark.tables.readings import rows_of
 from txnsim_spark.tables.rows import Job
-from txnsim_spark.targets import refuse_existing, written_by_spark
 
 # How files are shared out.
 
@@ -552,21 +550,3 @@ def test_findings_are_asked_about_a_time(text: str, time_ms: int) -> None:
 
 
 # Where results are written.
-
-
-def test_a_place_that_is_taken_is_refused(tmp_path: Path) -> None:
-    refuse_existing(tmp_path / "new", "folder")
-    with pytest.raises(BadInputError, match=r"is there already; name another folder$"):
-        refuse_existing(tmp_path, "folder")
-
-
-def test_a_disk_that_is_full_for_spark_is_named_as_for_python() -> None:
-    said = "Job aborted.\nCaused by: java.io.IOException: No space left on device"
-    with (
-        pytest.raises(OSError, match=r"device: .out, or a temporary") as caught,
-        written_by_spark("out"),
-    ):
-        raise RuntimeError(said)
-    assert caught.value.errno == errno.ENOSPC
-    with pytest.raises(RuntimeError, match="another"), written_by_spark("out"):
-        raise RuntimeError("another")

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import PID, LogDriver
+from txnsim_spark.log_database import LogDatabase
 from txnsim_spark.options import tables_with
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.written import Written
 
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
@@ -28,6 +28,7 @@ def disks(tmp_path: Path) -> Path:
         if is_whole:
             driver.end(committed=False)
             driver.txn(3, count=3)
+            driver.txn(0, pid=99)
         made = BrokerDir(tmp_path / f"broker-{broker}", broker)
         made.coordinator(move("Empty"))
         made.replica(driver)
@@ -36,12 +37,29 @@ def disks(tmp_path: Path) -> Path:
 
 
 def test_the_longest_replica_of_the_newest_epoch_leads(disks: Path) -> None:
-    written = Written([disks], [PID])
-    (leader,) = written.rows("SELECT topic, partition, broker FROM kafka_leaders")
+    database = LogDatabase([disks], {"topics": "orders"})
+    (leader,) = database.rows("SELECT topic, partition, broker FROM kafka_leaders")
     assert leader == {"topic": "orders", "partition": 0, "broker": 1}
-    records = written.rows("SELECT broker, `offset` FROM leader ORDER BY `offset`")
-    assert {row["broker"] for row in records} == {1}
-    assert [row["offset"] for row in records] == [0, 1, 2, 3, 4, 5, 6, 7]
+    records = database.rows("SELECT broker, `offset` FROM leader ORDER BY `offset`")
+    assert [(row["broker"], row["offset"]) for row in records] == [(1, one) for one in range(9)]
+
+
+def test_each_record_has_the_outcome_of_its_transaction(disks: Path) -> None:
+    query = "SELECT `offset`, outcome, transaction_offset AS at FROM kafka_outcomes ORDER BY 1"
+    found = LogDatabase([disks], {"producerIds": str(PID)}).rows(query)
+    assert [(row["offset"], row["outcome"], row["at"]) for row in found] == [
+        *((0, "committed", 0), (1, "committed", 0), (3, "aborted", 3)),
+        *((5, "open", 5), (6, "open", 5), (7, "open", 5)),
+    ]
+
+
+def test_a_record_without_a_transaction_has_none(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.data(0)
+    made = BrokerDir(tmp_path / "broker-1")
+    made.replica(driver)
+    (row,) = LogDatabase([made.stop()]).rows("SELECT outcome FROM kafka_outcomes")
+    assert row == {"outcome": "none"}
 
 
 def test_an_option_holds_for_the_tables_that_have_what_it_goes_by() -> None:

@@ -24,10 +24,6 @@ _EXAMPLES: Final = {
         "txnsim logs verify copies/broker-1",
         "txnsim logs verify copies/broker-1 copies/broker-2 --json",
     ),
-    "logs extract": (
-        "txnsim logs extract --transactional-id payments-7 --to records copies/broker-1",
-        "txnsim logs extract --transactional-id payments-7 --topic orders --to records copies/*",
-    ),
     "logs waiting": (
         "txnsim logs waiting copies/broker-1 copies/broker-2",
         "txnsim logs waiting copies/* --json",
@@ -36,17 +32,9 @@ _EXAMPLES: Final = {
         "txnsim logs dumped orders-0.txt transaction-state.txt",
         "txnsim logs dumped - --json",
     ),
-    "logs who": (
-        "txnsim logs who 4001 copies/broker-1 copies/broker-2",
-        "txnsim logs who 4001 copies/* --json",
-    ),
-    "logs lost": (
-        "txnsim logs lost copies/broker-1",
-        "txnsim logs lost copies/* --topic orders --to records",
-    ),
-    "logs growth": (
-        "txnsim logs growth copies/broker-1",
-        "txnsim logs growth copies/* --top 50 --json",
+    "logs sql": (
+        "txnsim logs sql 'SELECT topic, sum(records) FROM kafka_batches GROUP BY ALL' copies/*",
+        "txnsim logs sql - copies/broker-1 --option topics=orders --json",
     ),
     "logs timeline": (
         "txnsim logs timeline payments-7 copies/broker-1",

@@ -63,7 +63,7 @@ class CoordinatorRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stay(msgspec.Struct, frozen=True, kw_only=True):
-    """One transaction on one partition: from its first record to its marker, if there is one."""
+    """One transaction on one partition: first record, last record, marker."""
 
     brokers: tuple[int, ...]
     """Brokers whose replicas agree; other replicas may be behind."""

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
-from txnsim_spark.engine import Engine, alone
+from txnsim_spark.embedded import Embedded
+from txnsim_spark.engine import Engine
 from txnsim_spark.forensics.identity import identities_in
 from txnsim_spark.forensics.timeline import (
     CoordinatorRecord,
@@ -26,9 +27,11 @@ from txnsim_spark.forensics.timeline import (
     producer_ids_of,
     timeline_of,
 )
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.arrays import of_values
 from txnsim_spark.tables.read_here import Asked, read_by_replica
-from txnsim_spark.written import Written
+from txnsim_spark.views import PARTITION_TRANSACTIONS
 
 
 def read_timeline(
@@ -48,7 +51,7 @@ def read_timeline(
     producer_ids = producer_ids_of(records)
     if not producer_ids:
         return timeline_of(transactional_id, records, ())
-    rows = Written(paths, producer_ids, topics, engine=engine).transactions()
+    rows = transactions_of(engine, paths, producer_ids, topics)
     stays, behind = merged_stays(identities.living(rows))
     timeline = timeline_of(transactional_id, records, stays)
     doubts = identities.undecided.values()
@@ -57,12 +60,6 @@ def read_timeline(
         disagreements=(*doubts, *apart, *behind, *timeline.disagreements),
         stale=identities.stale,
     )
-
-
-def producer_ids_here(paths: Sequence[Path], transactional_id: str) -> tuple[int, ...]:
-    """Every producer id that coordinators ever gave to a transactional id."""
-    records, _ = merged_records(_coordinator_rows(alone(), paths, transactional_id))
-    return producer_ids_of(records)
 
 
 def _coordinator_rows(
@@ -75,6 +72,37 @@ def _coordinator_rows(
         _listed,
     )
     return chain.from_iterable(found.values())
+
+
+def transactions_of(
+    engine: Engine,
+    paths: Sequence[Path],
+    producer_ids: Sequence[int],
+    topics: frozenset[str] = frozenset(),
+) -> list[dict[str, Any]]:
+    """A row per transaction of some producers, on each replica, by the headers of batches."""
+    wanted = Wanted(producer_ids=frozenset(producer_ids))
+    asked = Asked.of("batches", paths, topics=topics, wanted=wanted)
+    found = read_by_replica(engine, asked, _all_of, _all_of_replica)
+    batches = pa.Table.from_batches(chain.from_iterable(found.values()), TABLES["batches"].arrow())
+    database = Embedded()
+    database.register("kafka_batches", batches)
+    database.create("kafka_partition_transactions", PARTITION_TRANSACTIONS)
+    return database.rows(_TRANSACTIONS)
+
+
+_TRANSACTIONS: Final = """
+SELECT * FROM kafka_partition_transactions
+ORDER BY log_dir, topic, partition, producer_id, coalesce(first_offset, marker_offset)
+"""
+
+
+def _all_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch
+
+
+def _all_of_replica(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    return [*batches]
 
 
 def _of_id(transactional_id: str, batch: pa.RecordBatch) -> pa.RecordBatch:

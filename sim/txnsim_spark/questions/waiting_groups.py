@@ -25,7 +25,6 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     committed_offset: int
-    """Where the group stands."""
     committed_at_ms: int
     last_stable_offset: int
     """Of the replica whose word counts, as the high watermark."""

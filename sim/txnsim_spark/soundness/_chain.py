@@ -176,7 +176,7 @@ class _Chain:
         return part.base_offset > before.end_offset and part.base_offset in self._snapshots
 
     def _begin(self, offset: int) -> None:
-        """Restart at the offset, with the snapshot there if there is one."""
+        """Restart producers' state at a snapshot, or empty without one."""
         entries = self._snapshots.get(offset)
         self._first_offset = offset
         # Without a snapshot it is not known which transactions were open here.

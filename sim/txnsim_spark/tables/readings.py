@@ -8,6 +8,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
+import pyarrow as pa
+
 from txnsim.storage.regular_file import MOUNTS
 from txnsim_spark.empty_reads import may_be_missing
 from txnsim_spark.options import Check
@@ -26,8 +29,9 @@ from txnsim_spark.tables import _segments as segments
 from txnsim_spark.tables import _share_states as share_states
 from txnsim_spark.tables import _small_files as small_files
 from txnsim_spark.tables import _transactions as transactions
+from txnsim_spark.tables._bounds import Bounds
 from txnsim_spark.tables._silent import not_silent
-from txnsim_spark.tables.rows import Held, Job, Make, Rows, together
+from txnsim_spark.tables.rows import Held, Job, Make, Rows, joined, together
 
 T = TypeVar("T")
 
@@ -70,6 +74,18 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
             return _of_segments(name, share, job)
         case name:
             return _of_replicas(name, share, job)
+
+
+def batches_of(share: Share, job: Job, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of one task within the bounds that its options name, small batches together."""
+    if not Bounds.are_in(job.options):
+        return joined(rows.in_schema(schema) for rows in rows_of(share, job))
+    bounds = Bounds(job.options)
+    whole = bounds.schema(schema)
+    job = msgspec.structs.replace(
+        job, columns=tuple(whole.names), by_replica=bounds.are_by_partition
+    )
+    return joined(bounds.within(rows.in_schema(whole), schema) for rows in rows_of(share, job))
 
 
 def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:

@@ -35,12 +35,11 @@ JOINED_BYTES_MAX: Final = 4 << 20
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """The request for a table: everything that is the same in all tasks."""
+    """Options and columns of a table, which all tasks share."""
 
     options: KafkaLogOptions
     columns: tuple[str, ...]
     producer_ids: frozenset[int] | None = None
-    """None for all producers."""
     by_replica: bool = False
     """No rows of two replicas at once."""
     refuses_loss: bool = False

@@ -8,7 +8,9 @@ mean: ``schemas``; how they follow from the lines: ``queries``.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from txnsim.errors import BadInputError
 from txnsim_spark.embedded import Embedded
-from txnsim_spark.targets import written_by_spark
 from txnsim_spark.traces._files import DATA_PREFIX, SILENT_LINE, path_of, run_names
 from txnsim_spark.traces._queries import LINE_DDL, OF_EVENTS, OF_LINES, OTHERS, RUNS
 from txnsim_spark.traces._small_traces import register_export, register_traces, small_files
@@ -63,7 +64,7 @@ def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> 
     for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
         path = f"{directory.rstrip('/')}/{name}"
         frame = _shaped(name, spark.sql(query)).write.mode("overwrite").partitionBy("run")
-        with written_by_spark(path):
+        with _told_if_full(path):
             frame.option("partitionOverwriteMode", "dynamic").parquet(path)
         # What follows is made of what was written: nothing is computed twice.
         written = _read(spark, name, directory)
@@ -190,6 +191,18 @@ def _refuse_others(spark: SparkSession) -> None:
     found = spark.sql(OTHERS).first()
     if found is not None:
         raise TraceError(f"{found.file}: {EXPECTED}")
+
+
+@contextmanager
+def _told_if_full(place: str) -> Iterator[None]:
+    """Have Spark write somewhere; an OSError says that a disk is full."""
+    try:
+        yield
+    except Exception as error:
+        if "No space left on device" not in str(error):
+            raise
+        where = f"{place}, or a temporary file of Spark's (spark.local.dir)"
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), where) from error
 
 
 def _read(spark: SparkSession, name: str, directory: str) -> DataFrame:

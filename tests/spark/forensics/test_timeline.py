@@ -12,9 +12,9 @@ import pytest
 from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import NOW, PID, LogDriver
 from txnsim.types import TopicPartition
+from txnsim_spark.engine import alone
 from txnsim_spark.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
-from txnsim_spark.forensics.timeline_reading import merged_records, merged_stays
-from txnsim_spark.written import Written
+from txnsim_spark.forensics.timeline_reading import merged_records, merged_stays, transactions_of
 
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
@@ -259,7 +259,7 @@ def test_a_row_per_transaction_of_each_replica(tmp_path: Path) -> None:
         made = BrokerDir(tmp_path / f"broker-{broker}", broker)
         made.replica(driver)
         made.stop()
-    rows = Written([tmp_path], [PID]).transactions()
+    rows = transactions_of(alone(), [tmp_path], [PID])
     assert [tuple(row[name] for name in PLACE) for row in rows] == [
         (str(tmp_path / f"broker-{broker}"), broker, "orders", 0, PID)
         for broker in (1, 2)
@@ -283,7 +283,7 @@ def test_nothing_of_a_producer_that_is_not_there(tmp_path: Path) -> None:
     made = BrokerDir(tmp_path / "broker-1", 1)
     made.replica(LogDriver())
     made.stop()
-    assert Written([tmp_path], [12345]).transactions() == []
+    assert transactions_of(alone(), [tmp_path], [12345]) == []
 
 
 def transaction(broker: int, offset: int, **changes: Any) -> dict[str, Any]:

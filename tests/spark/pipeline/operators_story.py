@@ -15,8 +15,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-import pyarrow.parquet as pq
-
 from tests.spark.pipeline.corpus.actors import Actor, Notebook
 from tests.spark.pipeline.corpus.brokers import JVM, copy_tree
 from tests.spark.pipeline.corpus.raw_brokers import GROUP, RawBrokers, wait_for
@@ -43,6 +41,10 @@ ORDERS: Final = Place("orders", 0)
 PAYMENTS: Final = Place("payments", 0)
 READERS: Final = "shippers"
 CULPRIT: Final = "billing"
+LOST: Final = (
+    "SELECT topic, `offset`, outcome, key, value FROM kafka_outcomes"
+    " WHERE producer_id = {} ORDER BY topic, `offset`"
+)
 
 
 class Story:
@@ -99,14 +101,11 @@ class Story:
         told["find-hanging"] = desk.told(*search, *COPIES, title="logs find-hanging", status=3)
         (finding,) = json.loads(desk.run(*search, "--json", *COPIES, status=3).stdout)["findings"]
         told["evidence"] = _pretty(finding["evidence"])
-        producer = str(finding["producer_id"])
-        told["who"] = desk.told("logs", "who", producer, *COPIES, title="logs who")
         told["timeline"] = desk.told(
             "logs", "timeline", CULPRIT, *COPIES, title="logs timeline", status=1
         )
-        lost = ("logs", "lost", *COPIES, "--topic", ORDERS.topic, "--to", "lost")
-        told["lost"] = desk.told(*lost, title="logs lost")
-        told["records"] = self._records(self.start_offset)
+        query = LOST.format(finding["producer_id"])
+        told["lost"] = desk.told("logs", "sql", query, *COPIES, title="logs sql")
         command = finding["command"].replace(SHOWN_SERVER, self._first).split()
         told["repair"] = desk.told(*command[1:], title="txns repair")
         whole = ("txns", "--bootstrap-server", self._first, "find-hanging", "--all")
@@ -149,16 +148,6 @@ class Story:
         shutil.rmtree(self._desk.scratch / "copies", ignore_errors=True)
         for home, copy in zip(self._kafka.homes, COPIES, strict=True):
             copy_tree(home / "data", self._desk.scratch / copy)
-
-    def _records(self, offset: int) -> str:
-        table = pq.read_table(
-            self._desk.scratch / "lost", columns=["offset", "outcome", "key", "value"]
-        )
-        rows = [row for row in table.to_pylist() if row["offset"] >= offset]
-        return "".join(
-            f"{row['offset']} {row['outcome']} {row['key'].decode()}: {row['value'].decode()}\n"
-            for row in sorted(rows, key=lambda row: row["offset"])
-        )
 
 
 def _stand(raw: RawBrokers, offset: int) -> None:

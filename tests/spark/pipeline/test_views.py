@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.growing_dirs import PIDS, GrowingDir
 from txnsim_spark import register_log_views
-from txnsim_spark.written import Written
+from txnsim_spark.log_database import LogDatabase
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,9 +22,11 @@ def test_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
     growing = GrowingDir(tmp_path / "broker-1")
     growing.grow(20)
     growing.stop()
-    register_log_views(spark, str(growing.path), producerIds=",".join(map(str, PIDS)))
+    options = {"producerIds": ",".join(map(str, PIDS))}
+    register_log_views(spark, str(growing.path), **options)
+    database = LogDatabase([growing.path], options)
     for view in ("kafka_leaders", "kafka_partition_transactions", "leader", "kafka_outcomes"):
-        here = Written([growing.path], PIDS).rows(f"SELECT * FROM {view}")
+        here = database.rows(f"SELECT * FROM {view}")
         there = [row.asDict(recursive=True) for row in spark.table(view).collect()]
         assert here, view
         assert sorted(map(told, here)) == sorted(map(told, there)), view

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import shlex
 import subprocess
 import sys
 import time  # noqa: TID251 - processes on the real machine
@@ -37,7 +38,7 @@ class Desk:
     def told(self, *words: str, title: str = "", status: int = 0) -> str:
         """A command as one sees it: what it says on both streams."""
         done = self.run(*words, title=title, status=status)
-        return self.shown(f"$ txnsim {' '.join(words)}\n{done.stderr}{done.stdout}")
+        return self.shown(f"$ txnsim {shlex.join(words)}\n{done.stderr}{done.stdout}")
 
     def run(
         self, *words: str, title: str = "", status: int = 0

@@ -17,15 +17,12 @@ from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim_spark.cli.logs import _describe as logs_describe
 from txnsim_spark.cli.logs import _dumped as logs_dumped
-from txnsim_spark.cli.logs import _extract as logs_extract
 from txnsim_spark.cli.logs import _find_hanging as logs_find_hanging
-from txnsim_spark.cli.logs import _growth as logs_growth
-from txnsim_spark.cli.logs import _lost as logs_lost
+from txnsim_spark.cli.logs import _sql as logs_sql
 from txnsim_spark.cli.logs import _stores as stores
 from txnsim_spark.cli.logs import _timeline as logs_timeline
 from txnsim_spark.cli.logs import _verify as logs_verify
 from txnsim_spark.cli.logs import _waiting_groups as logs_waiting
-from txnsim_spark.cli.logs import _who as logs_who
 from txnsim_spark.cli.logs import _write as logs_write
 
 ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
@@ -49,12 +46,9 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
         logs_timeline,
         "the life of a transactional id: what its coordinator wrote, what lies in the partitions",
     ),
-    "extract": (logs_extract, "every record of a transactional id as Parquet, with its outcome"),
     "waiting": (logs_waiting, "which consumer groups wait, behind whose transaction, since when"),
-    "who": (logs_who, "which application a producer id belonged to"),
-    "lost": (logs_lost, "what aborted and open transactions wrote, and no reader gets"),
     "dumped": (logs_dumped, "the same from the text of kafka-dump-log, as people post it"),
-    "growth": (logs_growth, "why __transaction_state grows: bytes per id, what of it is dead"),
+    "sql": (logs_sql, "a question of your own in SQL: whose producer it was, what was lost"),
 }
 """Name -> module, and its line of help."""
 

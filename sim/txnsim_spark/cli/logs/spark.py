@@ -38,7 +38,7 @@ def add_directories(parser: argparse.ArgumentParser, *, of_topics: bool = True) 
         "--spark-conf",
         action="append",
         default=[],
-        type=_setting,
+        type=setting,
         metavar="NAME=VALUE",
         help="a setting of Spark, such as spark.jars.packages or spark.hadoop.fs.s3a.endpoint;"
         " may be repeated",
@@ -59,7 +59,7 @@ def place(text: str) -> Path | str:
     return Path(unquote(text.removeprefix("file://"))) if text.startswith("file:/") else Path(text)
 
 
-def _setting(text: str) -> tuple[str, str]:
+def setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: expected NAME=VALUE")

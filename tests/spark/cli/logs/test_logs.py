@@ -19,7 +19,7 @@ from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
 from txnsim.errors import BadInputError
 from txnsim_spark.cli.logs import _command as logs
-from txnsim_spark.cli.logs import _who as who
+from txnsim_spark.cli.logs import _describe as describe
 from txnsim_spark.cli.logs._stores import with_local_copies
 from txnsim_spark.cli.logs._waiting_groups import COLUMNS
 from txnsim_spark.cli.logs.spark import add_directories, add_master
@@ -283,8 +283,8 @@ def test_what_can_not_be_read_is_said(
     def run(_args: argparse.Namespace) -> int:
         raise error
 
-    monkeypatch.setattr(who, "run", run)
-    assert main(["logs", "who", "4001", "d"]) == 2
+    monkeypatch.setattr(describe, "run", run)
+    assert main(["logs", "describe", "d"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert ("no log" in captured.err) or ("x: gone" in captured.err)
@@ -294,9 +294,9 @@ def test_a_reader_that_goes_away_is_no_misuse(monkeypatch: pytest.MonkeyPatch) -
     def run(_args: argparse.Namespace) -> int:
         raise BrokenPipeError
 
-    monkeypatch.setattr(who, "run", run)
+    monkeypatch.setattr(describe, "run", run)
     with pytest.raises(BrokenPipeError):
-        logs.run(argparse.Namespace(action="who"))
+        logs.run(argparse.Namespace(action="describe"))
 
 
 # Arguments that name no store are left as they are; stores: tests/spark/pipeline/test_stores.

@@ -32,7 +32,7 @@ class Bounds:
         return bool(options.starting_offsets or options.ending_offsets) or times != (None, None)
 
     def schema(self, asked: pa.Schema) -> pa.Schema:
-        """The asked columns, and behind them those that the bounds go by."""
+        """The schema, then columns of offset and time that bounds compare."""
         table, names = self._options.table, [*asked.names]
         if self.are_by_partition:
             names += ["topic", "partition", *OFFSET_COLUMNS[table]]
@@ -43,7 +43,7 @@ class Bounds:
         return pa.schema([*asked, *more])
 
     def within(self, batch: pa.RecordBatch, asked: pa.Schema) -> pa.RecordBatch:
-        """The rows that are left, with the columns that are asked for."""
+        """Rows within offsets and times, without the columns added for that."""
         import pyarrow.compute as pc  # takes longer to load than most tasks take
 
         conditions = [*self._of_offsets(batch, pc), *self._of_times(batch, pc)]

@@ -1,0 +1,63 @@
+"""``txnsim logs sql``: a question of one's own, in SQL."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any, Final
+
+from txnsim.cli.output import TERMINAL, Table
+from txnsim_spark.cli.logs._searching import answering
+from txnsim_spark.cli.logs.spark import add_directories, setting
+
+DESCRIPTION: Final = (
+    "Answer a query in SQL over log directories of stopped brokers, or copies of them: kafka_NAME"
+    " is the table NAME of kafka_log; leader, kafka_outcomes and kafka_partition_transactions are"
+    " views over them. DuckDB does it in this process, without Spark, and knows COPY … TO for"
+    " Parquet."
+    " Exit status 0: answered; 2: a misuse."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs sql`` takes."""
+    parser.add_argument("query", metavar="QUERY", help="in SQL; - reads it from the input")
+    add_directories(parser, of_topics=False)
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="NAME=VALUE",
+        help="an option of kafka_log for the tables that have it, such as topics, producerIds or"
+        " startTimestamp; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON: a list of rows")
+
+
+def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
+    from txnsim_spark.libraries import require_libraries
+
+    require_libraries()
+    from txnsim_spark.log_database import LogDatabase
+
+    query = sys.stdin.read() if args.query == "-" else args.query
+    return LogDatabase(args.directory, dict(args.option)).rows(query)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    if rows:
+        lines = [[_text(cell) for cell in row.values()] for row in rows]
+        TERMINAL.text(Table(Table.formatted([*rows[0]], lines).rstrip("\n")))
+
+
+def _text(cell: object) -> str:
+    match cell:
+        case None:
+            return ""
+        case bytes():
+            return cell.decode(errors="replace")
+    return str(cell)
+
+
+run = answering(_read, _print)

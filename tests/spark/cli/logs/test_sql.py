@@ -1,0 +1,103 @@
+"""``txnsim logs sql``."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import LogDriver
+from txnsim.cli.main import main
+from txnsim.types import TopicPartition
+
+pytest.importorskip("duckdb", reason="the extra spark is not installed")
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """``app`` has committed, aborted, and left something open."""
+    here = TopicPartition("orders", 0)
+    driver = LogDriver()
+    driver.txn(0, count=2)
+    driver.end(committed=True)
+    driver.txn(2)
+    driver.end(committed=False)
+    driver.txn(3)
+    made = BrokerDir(tmp_path / "broker-1")
+    made.coordinator(move("Empty"), move("Ongoing", here), move("Empty", name="near", pid=8))
+    made.replica(driver)
+    return str(made.stop())
+
+
+@pytest.fixture
+def pages() -> dict[str, str]:
+    """The queries of the page, by what is said to be asked."""
+    text = Path("docs/forensics.md").read_text()
+    return dict(re.findall(r"^-- (.+)\n((?:[^`\n].*\n)+)", text, re.MULTILINE))
+
+
+def test_rows_for_people_and_as_json(log_dir: str, capsys: pytest.CaptureFixture[str]) -> None:
+    query = "SELECT `offset`, key, NULL AS nothing FROM leader WHERE topic = 'orders' LIMIT 1"
+    assert main(["logs", "sql", query, log_dir]) == 0
+    headers, row = capsys.readouterr().out.splitlines()
+    assert (headers.split(), row.split()) == (["offset", "key", "nothing"], ["0", "k"])
+    assert main(["logs", "sql", query, log_dir, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == [{"offset": 0, "key": "aw==", "nothing": None}]
+
+
+def test_every_query_of_the_page_answers(
+    log_dir: str,
+    pages: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, list[dict[str, object]]] = {}
+    for question, query in pages.items():
+        monkeypatch.setattr(sys, "stdin", io.StringIO(query.replace("app-1", "app")))
+        assert main(["logs", "sql", "-", log_dir, "--json"]) == 0, question
+        found[question] = json.loads(capsys.readouterr().out)
+    assert [row["transactional_id"] for row in found["Whose producer id it was"]] == ["app"]
+    assert found["Which ids got theirs at about the same time"] == [
+        {"producer_id": 7, "transactional_id": "app"},
+        {"producer_id": 8, "transactional_id": "near"},
+    ]
+    (wrote,) = found["Where it wrote"]
+    assert (wrote["topic"], wrote["first"], wrote["last"], wrote["open"]) == ("orders", 0, 5, 1)
+    lost = found["What was lost, or would be"]
+    assert [(row["outcome"], row["verdict"], row["records"]) for row in lost] == [
+        ("aborted", None, 1),
+        ("open", "alive", 1),
+    ]
+    kept = ds.dataset(tmp_path / "app", partitioning="hive").to_table().to_pylist()
+    outcomes = [row["outcome"] for row in sorted(kept, key=lambda row: row["offset"])]
+    assert outcomes == ["committed", "committed", "aborted", "open"]
+    grown = found["Which ids fill __transaction_state"]
+    assert [(row["transactional_id"], row["records"], row["dead"]) for row in grown] == [
+        ("app", 2, 1),
+        ("near", 1, 0),
+    ]
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["SELECT"], "Parser Error"),
+        (["FROM kafka_batches", "--option", "topics=none"], "no topic 'none'"),
+    ],
+)
+def test_a_misuse_has_its_status(
+    log_dir: str, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query, *more = arguments
+    assert main(["logs", "sql", query, log_dir, *more]) == 2
+    assert told in capsys.readouterr().err
