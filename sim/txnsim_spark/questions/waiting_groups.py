@@ -25,6 +25,7 @@ class Waiter(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     committed_offset: int
+    """Position of the group, next to be consumed."""
     committed_at_ms: int
     last_stable_offset: int
     """Of the replica whose word counts, as the high watermark."""
