@@ -22,6 +22,14 @@ PRESETS: Final[Mapping[str, Mapping[str, int]]] = {
     "tests": {
         # A group's first member would wait 3 s for others.
         "group_initial_rebalance_delay_ms": 0,
+        "group_streams_initial_rebalance_delay_ms": 0,
+        # Members of the newer protocols would hear every 5 s of what is theirs.
+        "group_consumer_min_heartbeat_interval_ms": 500,
+        "group_consumer_heartbeat_interval_ms": 500,
+        "group_share_min_heartbeat_interval_ms": 500,
+        "group_share_heartbeat_interval_ms": 500,
+        "group_streams_min_heartbeat_interval_ms": 500,
+        "group_streams_heartbeat_interval_ms": 500,
         # A dead broker would keep its partitions for 9 s.
         "broker_session_timeout_ms": 1_500,
         "broker_heartbeat_interval_ms": 150,
