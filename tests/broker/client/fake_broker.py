@@ -10,6 +10,7 @@ from typing import Any
 from txnsim.client.versions import Api
 from txnsim.wire import codec
 from txnsim.wire.codec import FrameReader
+from txnsim.wire.plain_values import message_from
 
 CLOSE = "close"
 """Answer of a handler that cuts the connection instead."""
@@ -28,16 +29,8 @@ class Asked:
         self.message = message
 
     def answer(self, **values: Any) -> Any:
-        """The response of that API and version."""
-        cls = codec.response_class(self.api_key, self.version)
-        if "throttle_time" in cls.__dataclass_fields__:
-            values.setdefault("throttle_time", 0)
-        return codec.build(cls, **values)
-
-    def part(self, name: str, /, **values: Any) -> Any:
-        """A part of the response."""
-        schema = codec.response_schema(self.api_key, self.version)
-        return codec.build(getattr(schema, name), **values)
+        """The response of that API and version; what is not said is zero or empty."""
+        return message_from(codec.response_class(self.api_key, self.version), values)
 
 
 def in_turn(*handlers: Handler) -> Handler:
@@ -115,19 +108,18 @@ class FakeBroker:
     def api_versions(self, asked: Asked) -> Any:
         features: tuple[Any, ...] = ()
         if asked.version >= 3 and self.level:
-            row = asked.part(
-                "FinalizedFeatureKey",
-                name="transaction.version",
-                max_version_level=self.level,
-                min_version_level=self.level,
-            )
+            row = {
+                "name": "transaction.version",
+                "max_version_level": self.level,
+                "min_version_level": self.level,
+            }
             features = (row,)
         return asked.answer(
             error_code=0,
-            api_keys=tuple(
-                asked.part("ApiVersion", api_key=key, min_version=low, max_version=high)
+            api_keys=[
+                {"api_key": key, "min_version": low, "max_version": high}
                 for key, (low, high) in self.ranges.items()
-            ),
+            ],
             finalized_features_epoch=self.features_epoch,
             finalized_features=features,
         )
@@ -135,37 +127,29 @@ class FakeBroker:
     def metadata(self, asked: Asked, leader_id: int = 1, error: int = 0) -> Any:
         wanted = asked.message.topics
         names = self.topics if wanted is None else [row.name for row in wanted]
-        broker = asked.part(
-            "MetadataResponseBroker", node_id=1, host="127.0.0.1", port=self.port, rack=None
-        )
+        broker = {"node_id": 1, "host": "127.0.0.1", "port": self.port}
         return asked.answer(
             brokers=(broker,),
             cluster_id="fake",
             controller_id=1,
             error_code=0,
-            topics=tuple(
-                asked.part(
-                    "MetadataResponseTopic",
-                    error_code=error if name in self.topics else 3,
-                    name=name,
-                    topic_id=None,
-                    is_internal=False,
-                    partitions=tuple(
-                        asked.part(
-                            "MetadataResponsePartition",
-                            error_code=0,
-                            partition_index=index,
-                            leader_id=leader_id,
-                            leader_epoch=0,
-                            replica_nodes=(1,),
-                            isr_nodes=(1,),
-                            offline_replicas=(),
-                        )
+            topics=[
+                {
+                    "error_code": error if name in self.topics else 3,
+                    "name": name,
+                    "partitions": [
+                        {
+                            "partition_index": index,
+                            "leader_id": leader_id,
+                            "leader_epoch": 0,
+                            "replica_nodes": (1,),
+                            "isr_nodes": (1,),
+                        }
                         for index in range(self.topics.get(name, 0))
-                    ),
-                )
+                    ],
+                }
                 for name in names
-            ),
+            ],
         )
 
     def find_coordinator(self, asked: Asked, error: int = 0) -> Any:
@@ -179,10 +163,7 @@ def coordinator(asked: Asked, port: int = 1, *, error: int = 0) -> Any:
     if asked.version < 4:
         return asked.answer(error_message=None, **common)
     return asked.answer(
-        coordinators=tuple(
-            asked.part("Coordinator", key=key, error_message=None, **common)
-            for key in asked.message.coordinator_keys
-        )
+        coordinators=[{"key": key, **common} for key in asked.message.coordinator_keys]
     )
 
 
@@ -193,23 +174,20 @@ def produced(error: int = 0, offset: int = 0) -> Handler:
         if asked.message.acks == 0:
             return SILENCE
         return asked.answer(
-            responses=tuple(
-                asked.part(
-                    "TopicProduceResponse",
-                    name=topic.name,
-                    partition_responses=tuple(
-                        asked.part(
-                            "PartitionProduceResponse",
-                            index=row.index,
-                            error_code=error,
-                            base_offset=-1 if error else offset,
-                            record_errors=(),
-                        )
+            responses=[
+                {
+                    "name": topic.name,
+                    "partition_responses": [
+                        {
+                            "index": row.index,
+                            "error_code": error,
+                            "base_offset": -1 if error else offset,
+                        }
                         for row in topic.partition_data
-                    ),
-                )
+                    ],
+                }
                 for topic in asked.message.topic_data
-            )
+            ]
         )
 
     return handle
@@ -232,21 +210,19 @@ def added(*errors: int) -> Handler:
     def handle(asked: Asked) -> Any:
         left: list[int] = list(errors or (0,))
         return asked.answer(
-            results_by_topic_v3_and_below=tuple(
-                asked.part(
-                    "AddPartitionsToTxnTopicResult",
-                    name=topic.name,
-                    results_by_partition=tuple(
-                        asked.part(
-                            "AddPartitionsToTxnPartitionResult",
-                            partition_index=index,
-                            partition_error_code=left.pop(0) if len(left) > 1 else left[0],
-                        )
+            results_by_topic_v3_and_below=[
+                {
+                    "name": topic.name,
+                    "results_by_partition": [
+                        {
+                            "partition_index": index,
+                            "partition_error_code": left.pop(0) if len(left) > 1 else left[0],
+                        }
                         for index in topic.partitions
-                    ),
-                )
+                    ],
+                }
                 for topic in asked.message.v3_and_below_topics
-            )
+            ]
         )
 
     return handle
@@ -317,21 +293,14 @@ __all__: Sequence[str] = (
 def producers_of(asked: Asked, *states: Any, error: int = 0) -> Any:
     """The answer to DescribeProducers: the same for each partition."""
     return asked.answer(
-        topics=tuple(
-            asked.part(
-                "TopicResponse",
-                name=topic.name,
-                partitions=tuple(
-                    asked.part(
-                        "PartitionResponse",
-                        partition_index=index,
-                        error_code=error,
-                        error_message=None,
-                        active_producers=states,
-                    )
+        topics=[
+            {
+                "name": topic.name,
+                "partitions": [
+                    {"partition_index": index, "error_code": error, "active_producers": states}
                     for index in topic.partition_indexes
-                ),
-            )
+                ],
+            }
             for topic in asked.message.topics
-        )
+        ]
     )

@@ -21,19 +21,16 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 def created(error: int = 0, message: str | None = None) -> Any:
     return lambda asked: asked.answer(
-        topics=tuple(
-            asked.part(
-                "CreatableTopicResult",
-                name=topic.name,
-                topic_id=None,
-                error_code=error,
-                error_message=message,
-                num_partitions=2,
-                replication_factor=1,
-                configs=(),
-            )
+        topics=[
+            {
+                "name": topic.name,
+                "error_code": error,
+                "error_message": message,
+                "num_partitions": 2,
+                "replication_factor": 1,
+            }
             for topic in asked.message.topics
-        )
+        ]
     )
 
 
@@ -41,34 +38,21 @@ def deleted(error: int = 0) -> Any:
     def handle(asked: Asked) -> Any:
         names = [t.name for t in asked.message.topics] if asked.version >= 6 else []
         names = names or list(asked.message.topic_names)
-        return asked.answer(
-            responses=tuple(
-                asked.part(
-                    "DeletableTopicResult",
-                    name=name,
-                    topic_id=None,
-                    error_code=error,
-                    error_message=None,
-                )
-                for name in names
-            )
-        )
+        return asked.answer(responses=[{"name": name, "error_code": error} for name in names])
 
     return handle
 
 
 def altered(error: int = 0) -> Any:
     return lambda asked: asked.answer(
-        responses=tuple(
-            asked.part(
-                "AlterConfigsResourceResponse",
-                error_code=error,
-                error_message=None,
-                resource_type=row.resource_type,
-                resource_name=row.resource_name,
-            )
+        responses=[
+            {
+                "error_code": error,
+                "resource_type": row.resource_type,
+                "resource_name": row.resource_name,
+            }
             for row in asked.message.resources
-        )
+        ]
     )
 
 

@@ -445,7 +445,7 @@ async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settl
         def refuse(asked: Asked) -> Any:
             # As a broker does: version 0, its own range inside (KIP-511).
             old = Asked(18, 0, None)
-            row = old.part("ApiVersion", api_key=18, min_version=0, max_version=highest)
+            row = {"api_key": 18, "max_version": highest}
             return old.answer(error_code=35, api_keys=(row,))
 
         broker.handlers[Api.API_VERSIONS] = in_turn(refuse, broker.api_versions)

@@ -22,23 +22,21 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 def offsets(error: int = 0, offset: int = 0) -> Any:
     def handle(asked: Asked) -> Any:
         return asked.answer(
-            topics=tuple(
-                asked.part(
-                    "ListOffsetsTopicResponse",
-                    name=topic.name,
-                    partitions=tuple(
-                        asked.part(
-                            "ListOffsetsPartitionResponse",
-                            partition_index=row.partition_index,
-                            error_code=error,
-                            offset=offset,
-                            timestamp=-1,
-                        )
+            topics=[
+                {
+                    "name": topic.name,
+                    "partitions": [
+                        {
+                            "partition_index": row.partition_index,
+                            "error_code": error,
+                            "offset": offset,
+                            "timestamp": -1,
+                        }
                         for row in topic.partitions
-                    ),
-                )
+                    ],
+                }
                 for topic in asked.message.topics
-            )
+            ]
         )
 
     return handle

@@ -31,26 +31,24 @@ def fetched(
         return asked.answer(
             error_code=0,
             session_id=0,
-            responses=tuple(
-                asked.part(
-                    "FetchableTopicResponse",
-                    topic=topic.topic,
-                    partitions=tuple(
-                        asked.part(
-                            "PartitionData",
-                            partition_index=row.partition,
-                            error_code=error,
-                            high_watermark=-1 if error else 9,
-                            last_stable_offset=-1 if error else 8,
-                            log_start_offset=-1 if error else 0,
-                            aborted_transactions=aborted,
-                            records=data,
-                        )
+            responses=[
+                {
+                    "topic": topic.topic,
+                    "partitions": [
+                        {
+                            "partition_index": row.partition,
+                            "error_code": error,
+                            "high_watermark": -1 if error else 9,
+                            "last_stable_offset": -1 if error else 8,
+                            "log_start_offset": -1 if error else 0,
+                            "aborted_transactions": aborted,
+                            "records": data,
+                        }
                         for row in topic.partitions
-                    ),
-                )
+                    ],
+                }
                 for topic in asked.message.topics
-            ),
+            ],
         )
 
     return handle

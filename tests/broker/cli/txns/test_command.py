@@ -69,37 +69,29 @@ def listed(error: int = 0) -> Handler:
     return lambda asked: asked.answer(
         error_code=error,
         transaction_states=(
-            asked.part(
-                "TransactionState",
-                transactional_id="pay",
-                producer_id=7,
-                transaction_state="Ongoing",
-            ),
-            asked.part(
-                "TransactionState", transactional_id="x", producer_id=8, transaction_state="New"
-            ),
+            {"transactional_id": "pay", "producer_id": 7, "transaction_state": "Ongoing"},
+            {"transactional_id": "x", "producer_id": 8, "transaction_state": "New"},
         ),
     )
 
 
 def described(error: int = 0, *, start_ms: int | None = 5, topics: bool = True) -> Handler:
     def handle(asked: Asked) -> Any:
-        data = (asked.part("TopicData", topic="t", partitions=(0, 1)),) if topics else ()
+        data = ({"topic": "t", "partitions": (0, 1)},) if topics else ()
         return asked.answer(
-            transaction_states=tuple(
-                asked.part(
-                    "TransactionState",
-                    error_code=error,
-                    transactional_id=key,
-                    transaction_state="Ongoing",
-                    transaction_timeout=60_000,
-                    transaction_start_time=start_ms,
-                    producer_id=7,
-                    producer_epoch=3,
-                    topics=data,
-                )
+            transaction_states=[
+                {
+                    "error_code": error,
+                    "transactional_id": key,
+                    "transaction_state": "Ongoing",
+                    "transaction_timeout": 60_000,
+                    "transaction_start_time": start_ms,
+                    "producer_id": 7,
+                    "producer_epoch": 3,
+                    "topics": data,
+                }
                 for key in asked.message.transactional_ids
-            )
+            ]
         )
 
     return handle
@@ -107,15 +99,14 @@ def described(error: int = 0, *, start_ms: int | None = 5, topics: bool = True) 
 
 def producers(error: int = 0, *, start: int = 4, coordinator_epoch: int = -1) -> Handler:
     def handle(asked: Asked) -> Any:
-        state = asked.part(
-            "ProducerState",
-            producer_id=7,
-            producer_epoch=3,
-            last_sequence=2,
-            last_timestamp=60_000,
-            coordinator_epoch=coordinator_epoch,
-            current_txn_start_offset=start,
-        )
+        state = {
+            "producer_id": 7,
+            "producer_epoch": 3,
+            "last_sequence": 2,
+            "last_timestamp": 60_000,
+            "coordinator_epoch": coordinator_epoch,
+            "current_txn_start_offset": start,
+        }
         return producers_of(asked, *(() if error else (state,)), error=error)
 
     return handle
@@ -123,28 +114,22 @@ def producers(error: int = 0, *, start: int = 4, coordinator_epoch: int = -1) ->
 
 def marked(error: int = 0) -> Handler:
     return lambda asked: asked.answer(
-        markers=tuple(
-            asked.part(
-                "WritableTxnMarkerResult",
-                producer_id=marker.producer_id,
-                topics=tuple(
-                    asked.part(
-                        "WritableTxnMarkerTopicResult",
-                        name=topic.name,
-                        partitions=tuple(
-                            asked.part(
-                                "WritableTxnMarkerPartitionResult",
-                                partition_index=index,
-                                error_code=error,
-                            )
+        markers=[
+            {
+                "producer_id": marker.producer_id,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [
+                            {"partition_index": index, "error_code": error}
                             for index in topic.partition_indexes
-                        ),
-                    )
+                        ],
+                    }
                     for topic in marker.topics
-                ),
-            )
+                ],
+            }
             for marker in asked.message.markers
-        )
+        ]
     )
 
 

@@ -164,13 +164,7 @@ async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
 
 def listed(kind: str, error: int = 0) -> Handler:
     def handle(asked: Asked) -> Any:
-        row = asked.part(
-            "ListedGroup",
-            group_id="g",
-            protocol_type="p",
-            group_state="Stable",
-            group_type=kind,
-        )
+        row = {"group_id": "g", "protocol_type": "p", "group_state": "Stable", "group_type": kind}
         return asked.answer(error_code=error, groups=() if error else (row,))
 
     return handle
@@ -178,60 +172,34 @@ def listed(kind: str, error: int = 0) -> Handler:
 
 def streams(asked: Asked) -> Any:
     none: dict[str, Any] = {"active_tasks": (), "standby_tasks": (), "warmup_tasks": ()}
-    tasks = asked.part("TaskIds", subtopology_id="0", partitions=(0, 1))
-    member = asked.part(
-        "Member",
-        member_id="m",
-        member_epoch=4,
-        instance_id=None,
-        rack_id=None,
-        client_id="c",
-        client_host="/h",
-        topology_epoch=0,
-        process_id="p",
-        user_endpoint=None,
-        client_tags=(),
-        task_offsets=(),
-        task_end_offsets=(),
-        assignment=asked.part("Assignment", **none | {"active_tasks": (tasks,)}),
-        target_assignment=asked.part("Assignment", **none),
-        is_classic=False,
-    )
-    group = asked.part(
-        "DescribedGroup",
-        error_code=0,
-        error_message=None,
-        group_id="g",
-        group_state="Stable",
-        group_epoch=4,
-        assignment_epoch=4,
-        topology=None,
-        members=(member,),
-        assignor_name="sticky",
-    )
+    tasks = {"subtopology_id": "0", "partitions": (0, 1)}
+    member = {
+        "member_id": "m",
+        "member_epoch": 4,
+        "client_id": "c",
+        "client_host": "/h",
+        "process_id": "p",
+        "assignment": {**none | {"active_tasks": (tasks,)}},
+        "target_assignment": {**none},
+    }
+    group = {
+        "group_id": "g",
+        "group_state": "Stable",
+        "group_epoch": 4,
+        "assignment_epoch": 4,
+        "members": (member,),
+        "assignor_name": "sticky",
+    }
     return asked.answer(groups=(group,))
 
 
 def committed(*topics: str) -> Handler:
     return lambda asked: asked.answer(
         error_code=0,
-        topics=tuple(
-            asked.part(
-                "OffsetFetchResponseTopic",
-                name=topic,
-                partitions=(
-                    asked.part(
-                        "OffsetFetchResponsePartition",
-                        partition_index=0,
-                        committed_offset=5,
-                        committed_leader_epoch=-1,
-                        metadata=None,
-                        error_code=0,
-                    ),
-                ),
-            )
+        topics=[
+            {"name": topic, "partitions": ({"committed_offset": 5, "committed_leader_epoch": -1},)}
             for topic in topics
-        ),
+        ],
     )
 
 

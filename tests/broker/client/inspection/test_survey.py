@@ -404,9 +404,8 @@ def test_only_what_hangs_comes_with_a_command() -> None:
 
 @pytest.mark.parametrize(("name", "shown"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")])
 def test_states_never_heard_of_are_unknown(name: str, shown: str) -> None:
-    row = Asked(66, 2, None).part(
-        "TransactionState", transactional_id="a", producer_id=1, transaction_state=name
-    )
+    state = {"transactional_id": "a", "producer_id": 1, "transaction_state": name}
+    (row,) = Asked(66, 2, None).answer(transaction_states=[state]).transaction_states
     listing = parse_listing(3, row)
     assert (listing.coordinator_id, listing.state) == (3, shown)
 
@@ -415,18 +414,16 @@ def test_states_never_heard_of_are_unknown(name: str, shown: str) -> None:
 def test_times_keep_their_milliseconds_and_none_is_none(
     start: int | None, shown: int | None
 ) -> None:
-    asked = Asked(65, 0, None)
-    row = asked.part(
-        "TransactionState",
-        error_code=0,
-        transactional_id="a",
-        transaction_state="Empty",
-        transaction_timeout=1_234,
-        transaction_start_time=start,
-        producer_id=1,
-        producer_epoch=2,
-        topics=(asked.part("TopicData", topic="t", partitions=(0, 2)),),
-    )
+    state = {
+        "transactional_id": "a",
+        "transaction_state": "Empty",
+        "transaction_timeout": 1_234,
+        "transaction_start_time": start,
+        "producer_id": 1,
+        "producer_epoch": 2,
+        "topics": [{"topic": "t", "partitions": (0, 2)}],
+    }
+    (row,) = Asked(65, 0, None).answer(transaction_states=[state]).transaction_states
     description = parse_description(1, row)
     assert (description.timeout_ms, description.start_time_ms) == (1_234, shown)
     assert description.partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
@@ -434,14 +431,13 @@ def test_times_keep_their_milliseconds_and_none_is_none(
 
 def test_minus_one_means_none_in_a_producers_state() -> None:
     values = {"producer_id": 1, "producer_epoch": 2, "last_sequence": 3, "last_timestamp": 4}
-    asked = Asked(61, 0, None)
-    none = parse_producer(
-        asked.part("ProducerState", coordinator_epoch=-1, current_txn_start_offset=-1, **values)
-    )
+    states = [
+        {**values, "coordinator_epoch": number, "current_txn_start_offset": number}
+        for number in (-1, 0)
+    ]
+    answer = Asked(61, 0, None).answer(topics=[{"partitions": [{"active_producers": states}]}])
+    none, some = map(parse_producer, answer.topics[0].partitions[0].active_producers)
     assert (none.coordinator_epoch, none.txn_start_offset) == (None, None)
-    some = parse_producer(
-        asked.part("ProducerState", coordinator_epoch=0, current_txn_start_offset=0, **values)
-    )
     assert (some.coordinator_epoch, some.txn_start_offset) == (0, 0)
 
 

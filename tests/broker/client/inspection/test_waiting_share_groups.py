@@ -112,13 +112,12 @@ def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 def _listed(error: ErrorCode = ErrorCode.none) -> Any:
     def handle(asked: Asked) -> Any:
-        row = asked.part(
-            "ListedGroup",
-            group_id="g",
-            protocol_type="share",
-            group_state="Empty",
-            group_type="share",
-        )
+        row = {
+            "group_id": "g",
+            "protocol_type": "share",
+            "group_state": "Empty",
+            "group_type": "share",
+        }
         return asked.answer(error_code=error, groups=() if error else (row,))
 
     return handle
@@ -126,13 +125,7 @@ def _listed(error: ErrorCode = ErrorCode.none) -> Any:
 
 def _offsets(error: ErrorCode) -> Any:
     def handle(asked: Asked) -> Any:
-        row = asked.part(
-            "DescribeShareGroupOffsetsResponseGroup",
-            group_id="g",
-            topics=(),
-            error_code=error,
-            error_message=None,
-        )
+        row = {"group_id": "g", "error_code": error}
         return asked.answer(groups=(row,))
 
     return handle
