@@ -41,9 +41,9 @@ class Told:
     arguments are fields of it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now_ms: int = 0) -> None:
         self.history = History()
-        self._now_ms = 0
+        self._now_ms = now_ms
 
     def wait(self, minutes: float) -> None:
         self._now_ms += int(minutes * MINUTE_MS)
@@ -81,16 +81,9 @@ class Told:
         )
 
     def sent(self, label: str | None, offset: int, *, who: str = "p", **more: Any) -> int:
+        given: dict[str, Any] = {"group": "g", "topic": "in", "partition": 0}
         return self._note(
-            SentOffsets(
-                **self._at(who),
-                transaction=label,
-                group="g",
-                topic="in",
-                partition=0,
-                position=offset,
-                **more,
-            )
+            SentOffsets(**self._at(who), transaction=label, position=offset, **(given | more))
         )
 
     def committed(self, label: str = "T1", who: str = "p", **more: Any) -> int:

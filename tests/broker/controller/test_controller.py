@@ -20,7 +20,6 @@ from txnsim.controller.controller import (
     name_complaint,
     still_holds,
 )
-from txnsim.controller.placing import new_partition
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -189,11 +188,6 @@ def test_a_bad_assignment_is_refused(
         replication_factor=options.get("replication_factor", -1),
     )
     assert error_of(create(wanted)) is error
-
-
-def test_the_first_active_replica_leads_a_new_partition() -> None:
-    made = new_partition((B1, B2), cluster(broker(1, alive=False), broker(2)))
-    assert (made.leader, made.isr) == (B2, (B2,))
 
 
 def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers() -> None:

@@ -166,6 +166,7 @@ async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
 
 RESET = "/api/v1/reset"
 SNAPSHOTS = "/api/v1/snapshots"
+TOPICS = "/api/v1/topics"
 HOLD = {"id": "held", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
 
 
@@ -224,12 +225,19 @@ async def test_a_reset_goes_to_the_snapshot_that_is_named(
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "advice"),
+    ("method", "path", "body", "status", "advice"),
     [
-        (SNAPSHOTS, {"name": ""}, 422, "give it one"),
-        (SNAPSHOTS, {"name": "start"}, 422, "other than 'start'"),
-        (RESET, {"to": "nowhere"}, 404, "only start"),
-        (RESET, {"two": "start"}, 422, "two"),
+        ("POST", SNAPSHOTS, {"name": ""}, 422, "give it one"),
+        ("POST", SNAPSHOTS, {"name": "start"}, 422, "other than 'start'"),
+        ("POST", RESET, {"to": "nowhere"}, 404, "only start"),
+        ("POST", RESET, {"two": "start"}, 422, "two"),
+        ("POST", TOPICS, {"name": "orders"}, 409, "TOPIC_ALREADY_EXISTS"),
+        ("POST", TOPICS, {"name": "a b"}, 422, "INVALID_TOPIC_EXCEPTION"),
+        ("POST", TOPICS, {"name": "a", "replication_factor": 9}, 422, "REPLICATION_FACTOR"),
+        ("POST", TOPICS, {"name": "a", "configs": {"x": "y"}}, 422, "INVALID_CONFIG"),
+        ("POST", TOPICS, {"name": "a", "partition": 9}, 422, "partition"),
+        ("GET", f"{TOPICS}/nope", None, 404, "GET /api/v1/topics lists them"),
+        ("DELETE", f"{TOPICS}/nope", None, 404, "GET /api/v1/topics lists them"),
     ],
 )
 @within(run_story)
@@ -237,12 +245,13 @@ async def test_what_can_not_be_done_is_refused_with_the_reason(
     cluster: VirtualCluster,
     client: httpx.AsyncClient,
     /,
+    method: str,
     path: str,
-    body: dict[str, str],
+    body: Any,
     status: int,
     advice: str,
 ) -> None:
-    answer = await client.post(path, json=body)
+    answer = await client.request(method, path, json=body)
     assert answer.status_code == status
     assert advice in answer.json()["error"]
 
@@ -283,9 +292,6 @@ async def test_what_faults_have_done_to_the_cluster_is_mended(
 
 
 # ``topics``: Topics through the control port, over a cluster in virtual time.
-
-
-TOPICS = "/api/v1/topics"
 
 
 @within(run_story)
@@ -335,34 +341,6 @@ async def test_the_offsets_of_every_replica_are_shown(
     (first, *_) = (await client.get(f"{TOPICS}/orders")).json()["partitions"]
     gone = next(one for one in first["replicas"] if one["broker"] == 3)
     assert (gone["is_running"], gone["log_end_offset"]) == (False, None)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "advice"),
-    [
-        ("POST", TOPICS, {"name": "orders"}, 409, "TOPIC_ALREADY_EXISTS"),
-        ("POST", TOPICS, {"name": "a b"}, 422, "INVALID_TOPIC_EXCEPTION"),
-        ("POST", TOPICS, {"name": "a", "replication_factor": 9}, 422, "REPLICATION_FACTOR"),
-        ("POST", TOPICS, {"name": "a", "configs": {"x": "y"}}, 422, "INVALID_CONFIG"),
-        ("POST", TOPICS, {"name": "a", "partition": 9}, 422, "partition"),
-        ("GET", f"{TOPICS}/nope", None, 404, "GET /api/v1/topics lists them"),
-        ("DELETE", f"{TOPICS}/nope", None, 404, "GET /api/v1/topics lists them"),
-    ],
-)
-@within(run_story)
-async def test_topics_what_can_not_be_done_is_refused_with_the_reason(
-    cluster: VirtualCluster,
-    client: httpx.AsyncClient,
-    /,
-    method: str,
-    path: str,
-    body: Any,
-    status: int,
-    advice: str,
-) -> None:
-    answer = await client.request(method, path, json=body)
-    assert answer.status_code == status
-    assert advice in answer.json()["error"]
 
 
 # ``report``: What happened, told for the report of a failed test.

@@ -743,15 +743,6 @@ def test_what_was_not_flushed_may_be_lost() -> None:
     assert fetched(driver.log, 9) == []
 
 
-def test_a_batch_below_the_end_is_a_bug() -> None:
-    driver = leader(1)
-    log = follower_of(driver)
-    with pytest.raises(InvariantViolation, match="below the log end 2"):
-        log.append(
-            driver.log.local.batches_for_follower(0, max_bytes=1, max_batches=100)[0], now_ms=NOW
-        )
-
-
 def test_an_epoch_that_wrote_nothing_is_cut_off_with_nothing_else() -> None:
     log = follower_of(leader(1))
     log.become_leader(3)

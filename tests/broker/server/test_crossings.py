@@ -33,6 +33,7 @@ from txnsim.faults.crossings import DamagedPart
 from txnsim.faults.points import FaultPoint
 from txnsim.types import TopicPartition
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 
 E = ErrorCode
 OPEN = FaultPoint.CONNECTION_OPEN
@@ -64,19 +65,10 @@ def error_of(message: Any) -> ErrorCode:
 
 def fetch(wire: Wire, tp: TopicPartition, version: int = FETCH_VERSION) -> bytes:
     """A Fetch of everything, with a new session."""
-    schema = codec.request_schema(FETCH, version)
-    partition = codec.build(
-        schema.FetchPartition, partition=tp.partition, current_leader_epoch=-1, fetch_offset=0,
-        log_start_offset=-1, partition_max_bytes=1_000_000,
-    )  # fmt: skip
-    message = codec.build(
-        schema.FetchRequest,
-        replica_id=-1, max_wait=0, min_bytes=0, max_bytes=1_000_000, isolation_level=0,
-        session_id=0, session_epoch=0,
-        topics=(schema.FetchTopic(topic=tp.topic, partitions=(partition,)),),
-        forgotten_topics_data=(), rack_id="",
-    )  # fmt: skip
-    return wire.frame(FETCH, version, message)
+    partition = {"partition": tp.partition, "partition_max_bytes": 1_000_000}
+    topic = {"topic": tp.topic, "partitions": [partition]}
+    values = {"replica_id": -1, "max_bytes": 1_000_000, "session_epoch": 0, "topics": [topic]}
+    return wire.frame(FETCH, version, message_from(codec.request_class(FETCH, version), values))
 
 
 # Duplicates
@@ -144,15 +136,8 @@ async def test_an_answer_that_was_prepared_is_given_its_throttle_time(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
     cluster.arm(Throttle(throttle_ms=70), REQUEST, client_id="wire", api="EndTxn")
-    schema = codec.request_schema(26, 3)
-    wire.send(
-        wire.frame(
-            26, 3,
-            schema.EndTxnRequest(
-                transactional_id="nobody", producer_id=1, producer_epoch=0, committed=True
-            ),
-        )
-    )  # fmt: skip
+    values = {"transactional_id": "nobody", "producer_id": 1, "committed": True}
+    wire.send(wire.frame(26, 3, message_from(codec.request_class(26, 3), values)))
     _, message = await wire.answer()
     assert message.throttle_time.total_seconds() == 0.07
     assert message.error_code != E.none

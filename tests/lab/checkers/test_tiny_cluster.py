@@ -13,13 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lab.checkers.healthy_cluster import HealthyCluster
+from tests.support.told import Told
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import (
-    Began,
     Described,
     Ended,
-    Initialised,
     Outcome,
     Position,
     PositionsRead,
@@ -28,7 +27,6 @@ from txnsim_lab.check.observations import (
     Read,
     Record,
     Seen,
-    SentOffsets,
     Wrote,
 )
 
@@ -96,62 +94,19 @@ def test_healthy_histories_are_not_empty_talk() -> None:
 
 def told(*, commit: bool) -> list[Seen]:
     """A transaction of two records in a topic of its own, and a reader that has read it all."""
-    seen: list[Seen] = [
-        Initialised(
-            at_ms=LATER_MS,
-            who="z",
-            transactional_id="z",
-            producer_id=99,
-            producer_epoch=0,
-            timeout_ms=60_000,
-        ),
-        Began(at_ms=LATER_MS + 1, who="z", transaction="Z", transactional_id="z"),
-    ]
+    told = Told(LATER_MS)
+    told.initialised("z", "z", producer_id=99)
+    told.began("Z", "z", "z")
     for partition in (0, 1):
-        seen.append(
-            Wrote(
-                at_ms=LATER_MS + 2,
-                who="z",
-                transaction="Z",
-                topic="z",
-                partition=partition,
-                value=f"z{partition}",
-                item=f"item {partition}",
-                offset=0,
-                producer_id=99,
-                producer_epoch=0,
-                sequence=0,
-            )
-        )
-    seen.append(
-        SentOffsets(
-            at_ms=LATER_MS + 3,
-            who="z",
-            transaction="Z",
-            group="z",
-            topic="in",
-            partition=0,
-            position=5,
-        )
-    )
-    seen.append(Ended(at_ms=LATER_MS + 4, who="z", transaction="Z", commit=commit))
+        where = {"topic": "z", "partition": partition}
+        whose = {"producer_id": 99, "producer_epoch": 0, "sequence": 0}
+        told.wrote("Z", f"z{partition}", 0, who="z", item=f"item {partition}", **where, **whose)
+    told.sent("Z", 5, who="z", group="z")
+    (told.committed if commit else told.aborted)("Z", "z")
     for partition in (0, 1):
-        record = Record(offset=0, value=f"z{partition}")
-        seen.append(
-            Read(
-                at_ms=LATER_MS + 5,
-                who="last",
-                topic="z",
-                partition=partition,
-                asked=0,
-                records=(record,) if commit else (),
-                next_offset=2,
-                last_stable_offset=2,
-                high_watermark=2,
-                log_start_offset=0,
-            )
-        )
-    return seen
+        records: dict[int, str | None] = {0: f"z{partition}"} if commit else {}
+        told.read(0, records, 2, who="last", topic="z", partition=partition)
+    return list(told.history)
 
 
 def read_of(seen: list[Seen], partition: int) -> tuple[int, Read]:
@@ -191,12 +146,12 @@ def with_a_lower_stable_offset(seen: list[Seen]) -> None:
 
 def with_positions_of_an_abort(seen: list[Seen]) -> None:
     position = Position(topic="in", partition=0, offset=5)
-    seen.append(PositionsRead(at_ms=LATER_MS + 9, who="y", group="z", positions=(position,)))
+    seen.append(PositionsRead(at_ms=LATER_MS + 9_000, who="y", group="z", positions=(position,)))
 
 
 def with_a_ghost(seen: list[Seen]) -> None:
     open_there = Producers(
-        at_ms=LATER_MS + 6,
+        at_ms=LATER_MS + 9_000,
         who="o",
         topic="z",
         partition=0,
@@ -205,7 +160,7 @@ def with_a_ghost(seen: list[Seen]) -> None:
     seen.append(open_there)
     seen.append(
         Described(
-            at_ms=LATER_MS + 7,
+            at_ms=LATER_MS + 10_000,
             who="o",
             transactional_id="z",
             state="CompleteCommit",
@@ -220,7 +175,7 @@ def with_a_ghost(seen: list[Seen]) -> None:
 
 
 def with_a_decision_that_lasts(seen: list[Seen]) -> None:
-    for at_ms in (LATER_MS + 10, LATER_MS + 100_000):
+    for at_ms in (LATER_MS + 10_000, LATER_MS + 110_000):
         seen.append(
             Described(
                 at_ms=at_ms,

@@ -39,6 +39,7 @@ from txnsim.testing.options import wanted
 from txnsim.types import TopicPartition
 from txnsim.wire import codec, registry
 from txnsim.wire.apis import APIS, api_name
+from txnsim.wire.plain_values import message_from
 from txnsim_lab.proxy import _relay as peek
 from txnsim_lab.proxy import addresses
 from txnsim_lab.proxy._listeners import LISTENERS_MAX, NodeListeners
@@ -97,7 +98,7 @@ def test_every_answer_with_a_host_is_rewritten_or_left_for_a_reason() -> None:
 
 
 def built(key: int, version: int, **values: Any) -> bytes:
-    message = codec.build(codec.response_class(key, version), **values)
+    message = message_from(codec.response_class(key, version), values)
     return codec.frame_response(key, version, 5, codec.encode_body(message))
 
 
@@ -111,15 +112,8 @@ def rewrite(key: int, version: int, frame: bytes) -> tuple[bytes, Any]:
 
 @pytest.mark.parametrize("version", registry.versions(METADATA))
 def test_metadata_leads_to_the_proxy(version: int) -> None:
-    row = codec.response_schema(METADATA, version).MetadataResponseBroker
-    brokers = tuple(
-        codec.build(row, node_id=node, host=f"kafka-{node}", port=9092, rack=None)
-        for node in (1, 2)
-    )
-    frame = built(
-        METADATA, version, throttle_time=0, brokers=brokers, cluster_id="c", controller_id=1,
-        topics=(), error_code=0,
-    )  # fmt: skip
+    brokers = [{"node_id": node, "host": f"kafka-{node}", "port": 9092} for node in (1, 2)]
+    frame = built(METADATA, version, brokers=brokers, cluster_id="c", controller_id=1)
     _, message = rewrite(METADATA, version, frame)
     assert [(row.host, row.port) for row in message.brokers] == [
         ("proxy-1", 19091), ("proxy-2", 19092),
@@ -131,11 +125,8 @@ def test_a_coordinator_that_was_found_is_at_the_proxy_and_none_stays_none(versio
     at = {"node_id": 2, "host": "kafka-2", "port": 9092, "error_code": 0, "error_message": None}
     nowhere = {"node_id": -1, "host": "", "port": -1, "error_code": 15, "error_message": "no"}
     for values, expected in ((at, ("proxy-2", 19092)), (nowhere, ("", -1))):
-        rows: dict[str, Any] = {"throttle_time": 0, **values}
-        if version >= 4:
-            row = codec.response_schema(FIND_COORDINATOR, version).Coordinator
-            rows = {"throttle_time": 0, "coordinators": (codec.build(row, key="id", **values),)}
-        frame = built(FIND_COORDINATOR, version, **rows)
+        rows: dict[str, Any] = {"coordinators": [{"key": "id", **values}]}
+        frame = built(FIND_COORDINATOR, version, **(values if version < 4 else rows))
         changed, message = rewrite(FIND_COORDINATOR, version, frame)
         found = message.coordinators[0] if version >= 4 else message
         assert (found.host, found.port) == expected
@@ -144,23 +135,17 @@ def test_a_coordinator_that_was_found_is_at_the_proxy_and_none_stays_none(versio
 
 def test_a_list_of_controllers_stays_as_it_is() -> None:
     for endpoint_type, host in ((1, "proxy-1"), (2, "kafka-1")):
-        row = codec.response_schema(CLUSTER, 2).DescribeClusterBroker
-        frame = built(
-            CLUSTER, 2, throttle_time=0, error_code=0, error_message=None, cluster_id="c",
-            endpoint_type=endpoint_type, controller_id=1, cluster_authorized_operations=0,
-            brokers=(codec.build(row, broker_id=1, host="kafka-1", port=9, rack=None,
-                                 is_fenced=False),),
-        )  # fmt: skip
+        brokers = [{"broker_id": 1, "host": "kafka-1", "port": 9}]
+        frame = built(CLUSTER, 2, cluster_id="c", endpoint_type=endpoint_type, brokers=brokers)
         _, message = rewrite(CLUSTER, 2, frame)
         assert message.brokers[0].host == host
 
 
-def endpoints(key: int, version: int, *nodes: int) -> tuple[Any, ...]:
-    row = codec.response_schema(key, version).NodeEndpoint
-    return tuple(
-        codec.build(row, node_id=node, host=f"kafka-{node}", port=0, rack=rack)
+def endpoints(*nodes: int) -> list[dict[str, Any]]:
+    return [
+        {"node_id": node, "host": f"kafka-{node}", "rack": rack}
         for node, rack in zip(nodes, (None, "rack-a", ""), strict=False)
-    )
+    ]
 
 
 @pytest.mark.parametrize(
@@ -168,9 +153,7 @@ def endpoints(key: int, version: int, *nodes: int) -> tuple[Any, ...]:
 )
 def test_endpoints_at_the_end_are_found_and_nothing_else_changes(key: int, version: int) -> None:
     for nodes in ((), (1,), (1, 2, 3)):
-        values = {"error_code": 0, "session_id": 0} if key == FETCH else {}
-        found = endpoints(key, version, *nodes)
-        frame = built(key, version, responses=(), throttle_time=0, node_endpoints=found, **values)
+        frame = built(key, version, node_endpoints=endpoints(*nodes))
         tail = addresses.tail_of([frame[:9], frame[9:]])
         assert addresses.ends_with_endpoints(tail) is bool(nodes)
         changed, message = rewrite(key, version, frame)
@@ -183,10 +166,7 @@ def test_endpoints_at_the_end_are_found_and_nothing_else_changes(key: int, versi
 
 
 def test_endpoints_of_share_groups_are_rewritten() -> None:
-    frame = built(
-        SHARE_FETCH, 1, throttle_time=0, error_code=0, error_message=None,
-        acquisition_lock_timeout=0, responses=(), node_endpoints=endpoints(SHARE_FETCH, 1, 4),
-    )  # fmt: skip
+    frame = built(SHARE_FETCH, 1, node_endpoints=endpoints(4))
     _, message = rewrite(SHARE_FETCH, 1, frame)
     assert message.node_endpoints[0].host == "proxy-4"
 
@@ -208,23 +188,18 @@ def test_the_tail_of_a_large_answer_is_not_all_of_it() -> None:
 
 @pytest.mark.parametrize("version", [0, 2, 3, 4])
 def test_versions_are_bounded_by_what_the_proxy_can_read(version: int) -> None:
-    row = codec.response_schema(18, version).ApiVersion
-    rows = tuple(
-        codec.build(row, api_key=key, min_version=0, max_version=40) for key in (FETCH, 8, METADATA)
-    )
-    frame = built(18, version, error_code=0, api_keys=rows, throttle_time=0)
+    rows = [{"api_key": key, "max_version": 40} for key in (FETCH, 8, METADATA)]
+    frame = built(18, version, api_keys=rows)
     changed = addresses.bounded(version, frame)
     assert len(changed) == len(frame)
     _, message = codec.read_response(18, version, changed[4:])
     assert [one.max_version for one in message.api_keys] == [18, 40, 13]
-    known = built(18, version, error_code=0, throttle_time=0, api_keys=(replace(rows[1]),))
+    known = built(18, version, api_keys=rows[1:2])
     assert addresses.bounded(version, known) is known
 
 
 def test_a_version_nobody_knows_is_answered_in_the_oldest_layout() -> None:
-    row = codec.response_schema(18, 0).ApiVersion
-    rows = (codec.build(row, api_key=FETCH, min_version=0, max_version=40),)
-    frame = built(18, 0, error_code=35, api_keys=rows)
+    frame = built(18, 0, error_code=35, api_keys=[{"api_key": FETCH, "max_version": 40}])
     _, message = codec.read_response(18, 0, addresses.bounded(5, frame)[4:])
     assert message.api_keys[0].max_version == 18
     assert addresses.bounded(0, frame[:-1]) == frame[:-1], "a row that is cut off is left alone"

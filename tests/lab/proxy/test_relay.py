@@ -21,6 +21,7 @@ from txnsim.faults.crossings import RewriteHow
 from txnsim.faults.points import FaultPoint
 from txnsim.types import IsolationLevel
 from txnsim.wire import codec
+from txnsim.wire.plain_values import message_from
 from txnsim_lab.proxy import _relay as relay
 
 REQUEST, RESPONSE = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
@@ -163,13 +164,9 @@ async def test_a_request_is_about_a_topic_that_it_tells_by_id(cluster: ProxiedCl
     cluster.arm(Fail(error="NOT_LEADER_OR_FOLLOWER"), REQUEST, api="Produce", topic="orders")
     topic_id = cluster.sim.metadata.image.topics["orders"].topic_id
     wire = await open_wire(cluster)
-    schema = codec.request_schema(0, 13)
-    data = codec.build(schema.PartitionProduceData, index=0, records=b"")
-    topic = codec.build(schema.TopicProduceData, topic_id=topic_id, partition_data=(data,))
-    message = codec.build(
-        schema.ProduceRequest, transactional_id=None, acks=1, timeout=1_000,
-        topic_data=(topic,),
-    )  # fmt: skip
+    topic = {"topic_id": topic_id, "partition_data": [{"records": b""}]}
+    values = {"acks": 1, "timeout": 1_000, "topic_data": [topic]}
+    message = message_from(codec.request_class(0, 13), values)
     wire.send(wire.frame(0, 13, message))
     _, answer = await wire.answer()
     assert answer.responses[0].partition_responses[0].error_code == 6

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.testing_plays import committed
 from tests.support.within import within
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim_lab.check.history import HistoryError
 from txnsim_lab.check.observations import Ended, Outcome, Wrote
 
 
@@ -61,13 +58,3 @@ async def test_a_topic_that_the_test_deletes_takes_its_records_with_it(
     await committed(kafka, "orders", "b")
     await kafka.history.look("orders")
     assert (await kafka.history.verdict()).kinds == ()
-
-
-@within(run_virtual, topics=["orders"])
-async def test_a_value_of_two_records_is_refused(kafka: AsyncSimulatedKafka) -> None:
-    for offset in (0, 1):
-        await kafka.history.note(
-            Wrote(at_ms=1, who="app", topic="orders", partition=0, value="a", offset=offset)
-        )
-    with pytest.raises(HistoryError, match="observations 1 and 2: the value 'a' names two records"):
-        await kafka.history.verdict()

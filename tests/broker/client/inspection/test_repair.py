@@ -28,7 +28,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
 from txnsim.txn.past_decision import Decision
 from txnsim.types import BrokerId, TopicPartition
-from txnsim.wire.codec import build
+from txnsim.wire.plain_values import message_from
 
 # Repairs on a simulated cluster: what hangs is ended, what does not is left alone.
 
@@ -425,24 +425,12 @@ def test_a_log_without_an_answer_names_no_transaction() -> None:
 
 
 async def delete_records(admin: Admin, where: TopicPartition, before: int) -> None:
+    partition = {"partition_index": where.partition, "offset": before}
+    topic = {"name": where.topic, "partitions": [partition]}
     request = Request(
         api=Api.DELETE_RECORDS,
-        build=lambda schema: build(
-            schema.DeleteRecordsRequest,
-            topics=(
-                build(
-                    schema.DeleteRecordsTopic,
-                    name=where.topic,
-                    partitions=(
-                        build(
-                            schema.DeleteRecordsPartition,
-                            partition_index=where.partition,
-                            offset=before,
-                        ),
-                    ),
-                ),
-            ),
-            timeout=1_000,
+        build=lambda schema: message_from(
+            schema.DeleteRecordsRequest, {"topics": [topic], "timeout": 1_000}
         ),
     )
     leader = await admin.cluster.leader(where)
