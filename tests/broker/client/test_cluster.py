@@ -20,6 +20,7 @@ from tests.broker.client.fake_broker import (
     ended,
     in_turn,
 )
+from tests.support.coordinator import ManualClock, ManualTimer
 from txnsim.client import requests
 from txnsim.client.backoff import Backoff, Deadline, pause
 from txnsim.client.cluster import Cluster, parse_bootstrap
@@ -717,73 +718,43 @@ def test_only_a_higher_epoch_replaces_what_is_known() -> None:
     assert newer_features(old, unknown) is old
 
 
-class Handle:
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class HandClock:
-    """A clock whose monotonic time is moved by its own timers, at once."""
+class HandClock(ManualClock):
+    """Its monotonic time is moved by its own timers, at once."""
 
     def __init__(self) -> None:
-        self.time_ms = 1_000
+        super().__init__()
         self.delays: list[float] = []
-        self.handles: list[Handle] = []
 
-    def now_ms(self) -> int:
-        raise AssertionError("waiting is monotonic")
-
-    @property
-    def advanced_ms(self) -> int:
-        raise AssertionError("waiting is monotonic")
-
-    def monotonic_ms(self) -> int:
-        return self.time_ms
-
-    def monotonic_us(self) -> int:
-        return self.time_ms * 1_000
-
-    def stopwatch_ns(self) -> int:
-        return self.time_ms * 1_000_000
-
-    def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> Handle:
-        raise AssertionError("waiting is monotonic")
-
-    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Handle:
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> ManualTimer:
         self.delays.append(delay_ms)
-        self.time_ms += int(delay_ms)
-        asyncio.get_running_loop().call_soon(callback)
-        self.handles.append(Handle())
-        return self.handles[-1]
-
-    def advance(self, ms: int) -> None:
-        raise AssertionError("waiting is monotonic")
-
-    def shift(self, ms: int) -> None:
-        raise AssertionError("waiting is monotonic")
+        timer = super().call_later(delay_ms, callback)
+        asyncio.get_running_loop().call_soon(self.pass_ms, int(delay_ms))
+        return timer
 
 
 async def test_a_pause_ends_with_its_timer_and_a_cancelled_one_disarms_it() -> None:
-    clock = HandClock()
-    await pause(clock, 5)
-    assert clock.delays == [5]
+    clock = ManualClock()
+    waiting = asyncio.gather(pause(clock, 5))
+    await asyncio.sleep(0)
+    clock.pass_ms(4)
+    assert clock.armed == 1
+    clock.pass_ms(1)
+    await waiting
     waiting = asyncio.gather(pause(clock, 9))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    assert clock.handles[-1].cancelled
+    assert clock.armed == 0
 
 
 def test_a_deadline_counts_down_to_0() -> None:
-    clock = HandClock()
+    clock = ManualClock()
     deadline = Deadline(clock, 10)
+    clock.advance(5)
     assert (deadline.left_ms, deadline.passed) == (10, False)
-    clock.time_ms += 10
+    clock.pass_ms(10)
     assert (deadline.left_ms, deadline.passed) == (0, True)
-    clock.time_ms += 10
+    clock.pass_ms(10)
     assert deadline.left_ms == 0
 
 
