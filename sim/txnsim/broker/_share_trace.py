@@ -19,6 +19,8 @@ from txnsim.types import IsolationLevel
 
 TOLD_MAX: Final = 100
 """Ranges of records that an event tells of a kind."""
+LOOKED_AT_MAX: Final = 1_000
+"""Ranges of records that are looked at for who holds them."""
 Data = dict[str, object]
 
 
@@ -39,7 +41,7 @@ class ShareTrace:
         hold, the first ones. What a member said does not count before it is persisted.
         """
         core = led.core
-        holders = islice(core.holders(), TOLD_MAX)
+        holders = islice(core.holders(LOOKED_AT_MAX), TOLD_MAX)
         return {
             "start": core.start_offset,
             "next": core.next_offset,

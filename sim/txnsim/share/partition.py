@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -474,12 +475,14 @@ class SharePartition:
         """Where the next fetch reads from."""
         return self._records.next_offset
 
-    def holders(self) -> Iterator[tuple[int, int, str]]:
-        """First and last offset of what a member holds, neighbours together, and the member."""
+    def holders(self, looked_at: int | None = None) -> Iterator[tuple[int, int, str]]:
+        """First and last offset of what a member holds, neighbours together, and the member; of so
+        many ranges of records, if any is given.
+        """
+        states = (state for batch in self._records for state in batch.states)
         held = (
             (state.first_offset, state.last_offset, state.holder)
-            for batch in self._records
-            for state in batch.states
+            for state in islice(states, looked_at)
             if state.holder
         )
         at = next(held, None)

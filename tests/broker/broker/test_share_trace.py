@@ -9,6 +9,7 @@ from tests.broker.broker.test_share_fetch import LOCK_MS, configured, member_of,
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.share_members import errors, fill, task
 from tests.support.within import within
+from txnsim.broker._share_trace import TOLD_MAX
 from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import Event, TraceLevel
@@ -80,6 +81,15 @@ async def test_a_lock_that_ran_out_is_due_to_its_timer(cluster: VirtualCluster) 
     assert timer.p == ()
     (release,) = [one for one in told(cluster) if one.k == "share.release"]
     assert release.p == (timer.i,)
+
+
+@traced
+async def test_of_very_many_ranges_the_first_are_told(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, *[1] * 1_200)
+    assert await member.get() == "0-499:1"
+    await member.acknowledge(*(f"{at}:1" for at in range(1, 500, 2)))
+    assert brief(told(cluster)[-2])[3] == [f"{at}-{at}:m1" for at in range(0, 200, 2)]
+    assert len(told(cluster)[-2].d["batches"]) == TOLD_MAX
 
 
 @traced

@@ -132,6 +132,16 @@ def test_one_fetch_at_a_time() -> None:
         partition.release_fetch_lock("one")
 
 
+def test_who_holds_what_is_told_of_as_many_ranges_as_are_asked_for() -> None:
+    partition = loaded()
+    Member(partition, "a").takes("0-9")
+    Member(partition, "a").takes("10-19")
+    Member(partition, "b").takes("20-29")
+    assert list(partition.holders()) == [(0, 19, "a"), (20, 29, "b")]
+    assert list(partition.holders(2)) == [(0, 19, "a")]
+    assert list(partition.holders(0)) == []
+
+
 # Answers of writes
 
 
