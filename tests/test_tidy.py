@@ -52,6 +52,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim_lab/exam/situations/*.py": "tests/lab/exam/test_exam.py",
     "sim/txnsim/api/kip_text/*.py": "tests/broker/kip_text/test_differences.py",
     "sim/txnsim/api/_configs/describe_client_quotas.py": "tests/broker/api/test_api.py",
+    "sim/txnsim/api/_groups/groups_of_type.py": "tests/broker/api/groups/test_streams_groups.py",
     "sim/txnsim/api/_groups/heartbeat.py": "tests/broker/api/test_api.py",
     "sim/txnsim/api/_groups/leave_group.py": "tests/broker/api/test_api.py",
     "sim/txnsim/api/_groups/offset_commit.py": "tests/broker/api/test_api.py",

@@ -7,15 +7,13 @@ Kafka's counterpart: KafkaApis.handleConsumerGroupDescribe.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
 from txnsim.api._error_texts import reason_of
 from txnsim.api._groups.consumer_group_heartbeat import is_enabled
-from txnsim.api._groups.describe_groups import group_operations
-from txnsim.api.request import NOT_ASKED, Reply, Request
-from txnsim.errors import ErrorCode, Rejection
+from txnsim.api._groups.groups_of_type import GroupsOfType
+from txnsim.api.request import Request
 from txnsim.group.assignors import UNIFORM
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import TopicIdPartition
@@ -25,71 +23,6 @@ KEY: Final = 69
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
-
-
-async def handle(request: Request) -> Reply:
-    """Describe each group."""
-    if not is_enabled(request):
-        return refuse(request, ErrorCode.unsupported_version)
-    found = await request.each_heavy(partial(_describe, request), request.message.group_ids)
-    return request.answer(groups=tuple(found))
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error for every group."""
-    found = [
-        group_row(request, group_id, error_code=error) for group_id in request.message.group_ids
-    ]
-    return request.answer(groups=tuple(found))
-
-
-async def _describe(request: Request, group_id: str) -> Any:
-    if not group_id:
-        return group_row(request, "", error_code=ErrorCode.invalid_group_id)
-    group = request.broker.groups.find(group_id)
-    if isinstance(group, Rejection):
-        return group_row(request, group_id, error_code=group.error, error_message=reason_of(group))
-    if not isinstance(group, ConsumerGroup):
-        return group_row(
-            request,
-            group_id,
-            error_code=ErrorCode.group_id_not_found,
-            error_message=f"Group {group_id} is not a consumer group.",
-        )
-    members = tuple(group.members.values())
-    weigh = partial(_elements, group)
-    request.answers(sum(map(weigh, members)))
-    described = await request.each(partial(_member, request, group), members, weight=weigh)
-    return group_row(
-        request,
-        group_id,
-        group_state=group.state_name,
-        group_epoch=group.epoch,
-        assignment_epoch=group.assignment_epoch,
-        assignor_name=group.preferred_assignor() or UNIFORM,
-        members=tuple(described),
-        authorized_operations=group_operations(request)
-        if request.message.include_authorized_operations
-        else NOT_ASKED,
-    )
-
-
-def group_row(request: Request, group_id: str, **values: object) -> Any:
-    """Kafka's defaults, and these values."""
-    return request.schema.DescribedGroup(
-        **{
-            "error_code": ErrorCode.none,
-            "error_message": None,
-            "group_id": group_id,
-            "group_state": "",
-            "group_epoch": 0,
-            "assignment_epoch": 0,
-            "assignor_name": "",
-            "members": (),
-            "authorized_operations": NOT_ASKED,
-            **values,
-        }
-    )
 
 
 def _elements(group: ConsumerGroup, member: ConsumerMember) -> int:
@@ -130,3 +63,20 @@ def assignment_of(request: Request, partitions: Iterable[TopicIdPartition]) -> A
                 schema.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
             )
     return schema.Assignment(topic_partitions=tuple(topics))
+
+
+def _more(_request: Request, group: ConsumerGroup) -> dict[str, object]:
+    return {"assignor_name": group.preferred_assignor() or UNIFORM}
+
+
+_GROUPS: Final = GroupsOfType(
+    kind=ConsumerGroup,
+    called="consumer",
+    is_enabled=is_enabled,
+    reason=reason_of,
+    members=lambda group: tuple(group.members.values()),
+    member=_member,
+    elements=_elements,
+    more=_more,
+)
+handle, refuse = _GROUPS.handle, _GROUPS.refuse

@@ -7,100 +7,21 @@ protocol does not exist here. Kafka's counterpart: KafkaApis.handleStreamsGroupD
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, Final
 
-from txnsim.api._groups.describe_groups import group_operations
+from txnsim.api._groups.groups_of_type import GroupsOfType
 from txnsim.api._groups.streams_group_heartbeat import has_streams_groups
-from txnsim.api.request import NOT_ASKED, Reply, Request
+from txnsim.api.request import Request
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.streams.assignor import STICKY
 from txnsim.group.streams.group import NO_OFFSETS, StreamsGroup, StreamsMember
 from txnsim.group.streams.tasks import NO_TASKS, Task, Tasks, by_subtopology
 from txnsim.group.streams.topology import Subtopology, TopicInfo
-from txnsim.wire.codec import build
 
 KEY: Final = 89
 
 _NOT_STORED: Final = 1
 """Status code: no plugin keeps descriptions of topologies."""
-
-
-async def handle(request: Request) -> Reply:
-    """Describe each group."""
-    if not has_streams_groups(request):
-        return refuse(request, ErrorCode.unsupported_version)
-    found = await request.each_heavy(partial(_describe, request), request.message.group_ids)
-    return request.answer(groups=tuple(found))
-
-
-def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error for every group."""
-    found = [failed(request, group_id, error) for group_id in request.message.group_ids]
-    return request.answer(groups=tuple(found))
-
-
-def failed(request: Request, group_id: str, error: ErrorCode) -> Any:
-    """A described group with an error alone."""
-    return _group(request, group_id, error_code=error)
-
-
-async def _describe(request: Request, group_id: str) -> Any:
-    if not group_id:
-        return _group(request, "", error_code=ErrorCode.invalid_group_id)
-    group = request.broker.groups.find(group_id)
-    if isinstance(group, Rejection):
-        is_missing = group.error is ErrorCode.group_id_not_found
-        reason = group.reason if is_missing else None
-        return _group(request, group_id, error_code=group.error, error_message=reason)
-    if not isinstance(group, StreamsGroup):
-        return _group(
-            request,
-            group_id,
-            error_code=ErrorCode.group_id_not_found,
-            error_message=f"Group {group_id} is not a streams group.",
-        )
-    members = group.members_in_order()
-    weigh = partial(_elements, group)
-    request.answers(sum(map(weigh, members)))
-    described = await request.each(partial(_member, request, group), members, weight=weigh)
-    message = request.message
-    is_asked = getattr(message, "include_topology_description", False)
-    return _group(
-        request,
-        group_id,
-        group_state=group.state_name,
-        group_epoch=group.epoch,
-        assignment_epoch=group.assignment_epoch,
-        assignor_name=STICKY,
-        topology=_topology(request, group),
-        topology_description_status=_NOT_STORED if is_asked else 0,
-        members=tuple(described),
-        authorized_operations=group_operations(request)
-        if message.include_authorized_operations
-        else NOT_ASKED,
-    )
-
-
-def _group(request: Request, group_id: str, **values: object) -> Any:
-    return build(
-        request.schema.DescribedGroup,
-        **{
-            "error_code": ErrorCode.none,
-            "error_message": None,
-            "group_id": group_id,
-            "group_state": "",
-            "group_epoch": 0,
-            "assignment_epoch": 0,
-            "topology": None,
-            "members": (),
-            "authorized_operations": NOT_ASKED,
-            "topology_description": None,
-            "topology_description_status": 0,
-            "assignor_name": None,
-            **values,
-        },
-    )
 
 
 # Topology
@@ -198,3 +119,36 @@ def _assignment(request: Request, tasks: Tasks) -> Any:
         standby_tasks=ids(tasks.standby),
         warmup_tasks=ids(tasks.warmup),
     )
+
+
+# Groups
+
+
+def _reason(refused: Rejection) -> str | None:
+    return refused.reason if refused.error is ErrorCode.group_id_not_found else None
+
+
+def _more(request: Request, group: StreamsGroup) -> dict[str, object]:
+    is_asked = getattr(request.message, "include_topology_description", False)
+    return {
+        "assignor_name": STICKY,
+        "topology": _topology(request, group),
+        "topology_description_status": _NOT_STORED if is_asked else 0,
+    }
+
+
+_GROUPS: Final = GroupsOfType(
+    kind=StreamsGroup,
+    called="streams",
+    is_enabled=has_streams_groups,
+    reason=_reason,
+    members=StreamsGroup.members_in_order,
+    member=_member,
+    elements=_elements,
+    more=_more,
+    blank=(
+        *(("assignor_name", None), ("topology", None)),
+        *(("topology_description", None), ("topology_description_status", 0)),
+    ),
+)
+handle, refuse, failed = _GROUPS.handle, _GROUPS.refuse, _GROUPS.failed

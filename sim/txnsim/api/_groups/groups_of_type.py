@@ -1,0 +1,101 @@
+"""What the requests have in common that describe groups of one type, each with its own key.
+
+A group of another type does not exist for them. Kafka's counterparts: the describe methods of
+GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from txnsim.api._groups.describe_groups import group_operations
+from txnsim.api.request import NOT_ASKED, Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.wire.codec import build
+
+
+class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
+    """Handles the requests about one type."""
+
+    kind: type[Any]
+    called: str
+    """As in Kafka's text of an error."""
+    is_enabled: Callable[[Request], bool]
+    reason: Callable[[Rejection], str | None]
+    """The text of an error that its coordinator answers."""
+    members: Callable[[Any], Collection[Any]]
+    member: Callable[[Request, Any, Any], Any]
+    """The row of a member of a group."""
+    elements: Callable[[Any, Any], int]
+    """How much that row holds."""
+    more: Callable[[Request, Any], dict[str, object]]
+    """Fields of a group that only this type has, or has in its own way."""
+    blank: tuple[tuple[str, object], ...] = (("assignor_name", ""),)
+    """The same where there is no such group, by name."""
+
+    async def handle(self, request: Request) -> Reply:
+        """Describe each group."""
+        if not self.is_enabled(request):
+            return self.refuse(request, ErrorCode.unsupported_version)
+        found = await request.each_heavy(
+            partial(self._described, request), request.message.group_ids
+        )
+        return request.answer(groups=tuple(found))
+
+    def refuse(self, request: Request, error: ErrorCode) -> Reply:
+        """The error for every group."""
+        found = [self.failed(request, one, error) for one in request.message.group_ids]
+        return request.answer(groups=tuple(found))
+
+    async def _described(self, request: Request, group_id: str) -> Any:
+        if not group_id:
+            return self.failed(request, "", ErrorCode.invalid_group_id)
+        group = request.broker.groups.find(group_id)
+        if isinstance(group, Rejection):
+            reason = self.reason(group)
+            return self._row(request, group_id, error_code=group.error, error_message=reason)
+        if not isinstance(group, self.kind):
+            error = ErrorCode.group_id_not_found
+            reason = f"Group {group_id} is not a {self.called} group."
+            return self._row(request, group_id, error_code=error, error_message=reason)
+        members = self.members(group)
+        weigh = partial(self.elements, group)
+        request.answers(sum(map(weigh, members)))
+        described = await request.each(partial(self.member, request, group), members, weight=weigh)
+        is_asked = request.message.include_authorized_operations
+        return self._row(
+            request,
+            group_id,
+            group_state=group.state_name,
+            group_epoch=group.epoch,
+            assignment_epoch=group.assignment_epoch,
+            members=tuple(described),
+            authorized_operations=group_operations(request) if is_asked else NOT_ASKED,
+            **self.more(request, group),
+        )
+
+    def failed(self, request: Request, group_id: str, error: ErrorCode) -> Any:
+        """A described group with an error alone."""
+        return self._row(request, group_id, error_code=error)
+
+    def _row(self, request: Request, group_id: str, **values: object) -> Any:
+        """Kafka's defaults, and these values."""
+        return build(
+            request.schema.DescribedGroup,
+            **{
+                "error_code": ErrorCode.none,
+                "error_message": None,
+                "group_id": group_id,
+                "group_state": "",
+                "group_epoch": 0,
+                "assignment_epoch": 0,
+                "members": (),
+                "authorized_operations": NOT_ASKED,
+                **dict(self.blank),
+                **values,
+            },
+        )
