@@ -20,7 +20,7 @@ from txnsim.types import IsolationLevel
 TOLD_MAX: Final = 100
 """Ranges of records that an event tells of a kind."""
 LOOKED_AT_MAX: Final = 1_000
-"""Ranges of records that are looked at for who holds them."""
+"""Ranges of records that are searched for holders."""
 Data = dict[str, object]
 
 
@@ -50,7 +50,6 @@ class ShareTrace:
         }
 
     def snapshot(self, led: LedShare) -> Data:
-        """The same, and which one it is."""
         return {**_names(led), **self.told(led), "node": self._node}
 
     def loaded(self, led: LedShare, refused: Rejection | None) -> None:
@@ -134,7 +133,6 @@ class ShareTrace:
         *,
         is_here: bool = True,
     ) -> None:
-        """``is_here``: with where it stands."""
         if self._tracer.on:
             about = {**_names(led), **data}
             if is_here:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 UNKNOWN_OFFSET = -1
-"""A start offset that is not given, or not known yet."""
+"""No start offset is given, or the share partition has none before its first write."""
 
 
 class ShareKey(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):

@@ -31,11 +31,10 @@ class GroupsOfType(msgspec.Struct, frozen=True, kw_only=True):
     member: Callable[[Request, Any, Any], Any]
     """The row of a member of a group."""
     elements: Callable[[Any, Any], int]
-    """How much that row holds."""
     more: Callable[[Request, Any], dict[str, object]]
-    """Fields of a group that only this type has, or has in its own way."""
+    """Fields of a described group, by name."""
     blank: tuple[tuple[str, object], ...] = (("assignor_name", ""),)
-    """The same where there is no such group, by name."""
+    """These fields of a group that can't be described."""
 
     async def handle(self, request: Request) -> Reply:
         """Describe each group."""

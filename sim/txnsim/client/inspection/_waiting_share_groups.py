@@ -30,7 +30,7 @@ class WaitingShareGroups(msgspec.Struct, frozen=True, kw_only=True):
     untold: tuple[str, ...] = ()
 
     def sentences(self) -> tuple[str, ...]:
-        """For ``Explanation``: of those that did not answer."""
+        """Groups without an answer, in words for ``Explanation``."""
         return tuple(
             f"Whether a share group waits there is not told: {one}." for one in self.untold
         )
