@@ -31,6 +31,7 @@ from tests.support.logs import NOW, PID, LogDriver, plain
 from tests.support.old_messages import old_message
 from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
 from txnsim.group.log_format import encode_batch, encode_record
+from txnsim.group.record_kinds import kinds
 from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
@@ -39,6 +40,12 @@ from txnsim.group.records import (
     OffsetDeleted,
     StoredMember,
 )
+from txnsim.group.streams._records import (
+    StreamsCurrentStored,
+    StreamsMemberDeleted,
+    StreamsTopologyStored,
+)
+from txnsim.group.streams.topology import Subtopology
 from txnsim.storage import names
 from txnsim.storage.txn_index import ENTRY_BYTES
 from txnsim.types import TopicPartition
@@ -49,7 +56,7 @@ from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import replicas_in
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables._errors import read_replica
-from txnsim_spark.tables._offsets import row_of
+from txnsim_spark.tables._offsets import KINDS, row_of
 from txnsim_spark.tables.findings import read
 from txnsim_spark.tables.read_here import read_here
 from txnsim_spark.tables.rows import Job
@@ -185,6 +192,33 @@ def test_groups_have_their_fields_as_json(tmp_path: Path) -> None:
     assert detail["members"][0]["subscription"] == "AAE="
     assert newer["kind"] == "consumer_group_metadata"
     assert json.loads(newer["detail"]) == {"epoch": 6, "metadata_hash": 1}
+
+
+def test_streams_groups_have_their_tasks_and_topology_as_json(tmp_path: Path) -> None:
+    current = StreamsCurrentStored(
+        group_id="g", member_id="m", member_epoch=5, previous_member_epoch=4, state=1,
+        active=(("0", 2, 5),), standby_revoked=(("1", 3),),
+    )  # fmt: skip
+    topology = StreamsTopologyStored(
+        group_id="g",
+        topology_epoch=2,
+        subtopologies=(Subtopology(subtopology_id="0", source_topics=("orders",)),),
+    )
+    gone = StreamsMemberDeleted(group_id="g", member_id="m")
+    has, reads, left = rows_of(tmp_path, written(current, topology, gone))
+    assert {(row["group_id"], row["problem"]) for row in (has, reads, left)} == {("g", None)}
+    assert (has["key_version"], has["kind"]) == (22, "streams_group_current_member_assignment")
+    tasks = json.loads(has["detail"])
+    assert (tasks["member_id"], tasks["epoch"], tasks["previous_epoch"]) == ("m", 5, 4)
+    assert (tasks["active"], tasks["standby_revoked"]) == ([["0", 2, 5]], [["1", 3]])
+    assert (reads["key_version"], reads["kind"]) == (23, "streams_group_topology")
+    (subtopology,) = json.loads(reads["detail"])["subtopologies"]
+    assert subtopology["source_topics"] == ["orders"]
+    assert (left["kind"], left["is_tombstone"]) == ("streams_group_member_metadata", True)
+
+
+def test_each_kind_that_a_coordinator_writes_has_a_name() -> None:
+    assert set(KINDS) == {0, 1, *kinds()}
 
 
 def text(value: str) -> bytes:
