@@ -325,7 +325,7 @@ _SHARE: Final = ("start", "next", "held", "isolation")
 
 
 def _share_loaded(state: TraceState, event: Event, node: str, data: Data) -> None:
-    if "error" not in data:
+    if "next" in data:  # it could be loaded, and no older txnsim wrote the trace
         state.shares[_share(data)] = _share_of(data, node, event.i)
 
 

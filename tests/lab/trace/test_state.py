@@ -257,6 +257,10 @@ def test_a_share_partition_is_as_its_leader_tells_and_ends_with_it() -> None:
     assert follow(*loaded, (BROKER, "node.down", {"role": "broker"})).shares == {}
     assert list(follow(*loaded, (OTHER, "node.down", {"role": "broker"})).shares) == ["a b t-0"]
     assert follow((BROKER, "share.load", {**GONE, "error": "NOT_COORDINATOR"})).shares == {}
+    older = (BROKER, "share.load", {**GONE, "start": 0, "end": 0})
+    assert (
+        follow(older, (BROKER, "share.acquire", {**GONE, "member": "m", "ranges": []})).shares == {}
+    )
 
 
 # Streams groups

@@ -269,7 +269,7 @@ const shareOf = (data) => `${data.group} ${data.tp}`;
 const shared = ({ start, next, held, isolation }, node, i) => ({ start, next, held, isolation, node, i });
 
 function shareLoaded(state, event, node, data) {
-  if (!("error" in data)) state.shares[shareOf(data)] = shared(data, node, event.i);
+  if ("next" in data) state.shares[shareOf(data)] = shared(data, node, event.i);
 }
 
 function shareMoved(state, event, node, data) {
