@@ -21,10 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, timedelta
-from functools import partial
 from importlib.util import find_spec
 from ipaddress import ip_address
-from itertools import chain
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -38,7 +37,8 @@ if TYPE_CHECKING:
 BLOCK_BYTES: Final = 8 << 20
 AHEAD_BYTES: Final = 64 << 20
 """Upper bound of the bytes read ahead."""
-RECENT_BYTES: Final = 32 << 20
+HELD_BYTES: Final = AHEAD_BYTES + (32 << 20)
+"""The same of all blocks: small files are opened several times, one after the other."""
 SMALL_BYTES: Final = 1 << 20
 """A file of so much is read at once, wherever somebody looks."""
 THREADS: Final = 32
@@ -48,9 +48,6 @@ _NAMES_AT_ONCE: Final = 1_000
 """Keys in one page of a store's listing."""
 _RETRY: Final[RetryConfig] = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
 _PROFILES: Final = ("AWS_PROFILE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE")
-
-ReadRange = Callable[[int, int], Any]
-"""Reads bytes of a file; arguments are position and length."""
 
 
 class NativeStore:
@@ -64,10 +61,11 @@ class NativeStore:
         self._stores: dict[str, S3Store | GCSStore] = {}
         self._pool = ThreadPoolExecutor(THREADS)
         self._lock = threading.Lock()
-        self._ahead = _Ahead(lambda file: self._recent.get(file) or self._file(file))
-        self._recent: OrderedDict[Status, ObjectFile] = OrderedDict()
-        """Files of one block: many are opened several times, one after the other."""
-        self._recent_bytes = 0
+        self._expected: dict[Status, None] = {}
+        """Files that nobody has read from yet, in order."""
+        self._blocks: OrderedDict[tuple[Status, int], Future[memoryview]] = OrderedDict()
+        """By file and number, the last one that somebody asked for last: read, or on the way."""
+        self._held_bytes = 0
 
     # Names
 
@@ -138,32 +136,62 @@ class NativeStore:
     # Bytes
 
     def open(self, file: Status, *, is_sequential: bool) -> ObjectFile:
-        """A file; the first read asks for it.
-
-        Raises:
-            BadInputError: The settings make no sense.
-        """
-        with self._lock:
-            is_known = file in self._recent
-            found = self._recent.pop(file, None) or self._ahead.taken(file)
-            if found is None:
-                found = self._file(file, is_sequential=is_sequential)
-            if file.size <= BLOCK_BYTES and found.is_held:
-                self._recent[file] = found
-                self._recent_bytes += 0 if is_known else file.size
-                while self._recent_bytes > RECENT_BYTES:
-                    self._recent_bytes -= self._recent.popitem(last=False)[0].size
-        return found
+        """A file; the first read asks for it."""
+        return ObjectFile(self, file, in_blocks=is_sequential or file.size <= SMALL_BYTES)
 
     def expect(self, files: Sequence[Status]) -> None:
         """Some files are going to be read, from beginning to end and in this order."""
         with self._lock:
-            self._ahead.begin(files)
+            if not all(one in self._expected for one in files):
+                self._expected = dict.fromkeys(files)
+                self._ask_ahead()
 
-    def _file(self, file: Status, *, is_sequential: bool = True) -> ObjectFile:
-        is_held = is_sequential or file.size <= SMALL_BYTES
-        pool = self._pool if is_held else None
-        return ObjectFile(partial(self._range, file.uri), pool, file.size)
+    def block(self, file: Status, number: int) -> memoryview:
+        """A block of a file. The next one is asked for, and the files behind it.
+
+        Raises:
+            OSError: It can't be read.
+        """
+        with self._lock:
+            if file in self._expected:
+                before = takewhile(lambda one: one != file, self._expected)
+                for passed in (*before, file):
+                    del self._expected[passed]
+            found = self._asked(file, number)
+            if (number + 1) * BLOCK_BYTES < file.size:
+                self._asked(file, number + 1)
+            self._ask_ahead()
+        return found.result()
+
+    def part(self, file: Status, position: int, count: int) -> memoryview:
+        """Bytes of a file, asked for now.
+
+        Raises:
+            OSError: They can't be read.
+        """
+        return memoryview(self._range(file.uri, position, count))
+
+    def _asked(self, file: Status, number: int) -> Future[memoryview]:
+        key = file, number
+        if key not in self._blocks:
+            start = number * BLOCK_BYTES
+            count = min(BLOCK_BYTES, file.size - start)
+            self._blocks[key] = self._pool.submit(self.part, file, start, count)
+            self._held_bytes += count
+        self._blocks.move_to_end(key)
+        while self._held_bytes > HELD_BYTES:
+            (oldest, its_number), _ = self._blocks.popitem(last=False)
+            self._held_bytes -= min(BLOCK_BYTES, oldest.size - its_number * BLOCK_BYTES)
+        return self._blocks[key]
+
+    def _ask_ahead(self) -> None:
+        ahead = 0
+        for file in islice(self._expected, THREADS):
+            ahead += min(file.size, BLOCK_BYTES)
+            if ahead > AHEAD_BYTES:
+                return
+            if file.size:
+                self._asked(file, 0)
 
     def _range(self, uri: str, position: int, count: int) -> Any:
         import obstore
@@ -185,115 +213,30 @@ class ObjectFile:
     """An open file of a store (``storage.regular_file.RangeFile``).
 
     Args:
-        read: A range of it; an OSError says why not.
-        pool: Reads its blocks, one ahead; None: each range is read when it is asked for.
-        size: How large it is.
+        store: Reads it.
+        file: Which one.
+        in_blocks: Reads take whole blocks, which are kept for the next reader.
     """
 
-    def __init__(self, read: ReadRange, pool: ThreadPoolExecutor | None, size: int) -> None:
-        self._read = read
-        self._pool = pool
-        self.size = size
-        self._blocks: dict[int, Future[memoryview]] = {}
+    def __init__(self, store: NativeStore, file: Status, *, in_blocks: bool) -> None:
+        self._store = store
+        self._file = file
+        self._in_blocks = in_blocks
+        self.size = file.size
 
     def read_into(self, view: memoryview, position: int) -> int:
         count = max(0, min(len(view), self.size - position))
         if not count:
             return 0
-        if self._pool is None:
-            found = self._range(position, count)
-        else:
+        if self._in_blocks:
             number, at = divmod(position, BLOCK_BYTES)
-            found = self._block(number)[at : at + count]
+            found = self._store.block(self._file, number)[at : at + count]
+        else:
+            found = self._store.part(self._file, position, count)
         view[: len(found)] = found
         return len(found)
 
-    @property
-    def is_held(self) -> bool:
-        """Whether the bytes read are kept for the next reader."""
-        return self._pool is not None
-
-    def begin(self) -> None:
-        """It is going to be read."""
-        if self.size:
-            self._ask(0)
-
-    def close(self) -> None:
-        if self.size > BLOCK_BYTES:
-            self.forget()
-
-    def forget(self) -> None:
-        """Nobody is going to read it."""
-        for block in self._blocks.values():
-            block.cancel()
-        self._blocks.clear()
-
-    def _block(self, number: int) -> memoryview:
-        for passed in [one for one in self._blocks if one < number]:
-            self._blocks.pop(passed).cancel()
-        self._ask(number)
-        if (number + 1) * BLOCK_BYTES < self.size:
-            self._ask(number + 1)
-        return self._blocks[number].result()
-
-    def _ask(self, number: int) -> None:
-        if number not in self._blocks:
-            assert self._pool is not None
-            start = number * BLOCK_BYTES
-            count = min(BLOCK_BYTES, self.size - start)
-            self._blocks[number] = self._pool.submit(self._range, start, count)
-
-    def _range(self, position: int, count: int) -> memoryview:
-        return memoryview(self._read(position, count))
-
-
-class _Ahead:
-    """Files to be read in order; the next ones are requested ahead."""
-
-    def __init__(self, open_one: Callable[[Status], ObjectFile]) -> None:
-        self._open = open_one
-        self._files: Sequence[Status] = ()
-        self._numbers: dict[Status, int] = {}
-        self._next = 0
-        """Number of the first file not requested yet."""
-        self._asked: dict[int, ObjectFile] = {}
-
-    def begin(self, files: Sequence[Status]) -> None:
-        """Set the files that are read next; ignored where they are among the current ones."""
-        if files and all(self._numbers.get(one, -1) >= self._done for one in files):
-            return
-        self._pass(self._next)
-        self._files = files
-        self._numbers = {one: number for number, one in enumerate(files)}
-        self._next = 0
-        self._ask()
-
-    def taken(self, file: Status) -> ObjectFile | None:
-        """The file, if it was requested ahead; earlier files are dropped."""
-        number = self._numbers.get(file)
-        if number is None:
-            return None
-        found = self._asked.pop(number, None)
-        self._pass(number)
-        self._next = max(self._next, number + 1)
-        self._ask()
-        return found
-
-    @property
-    def _done(self) -> int:
-        return self._next - len(self._asked)
-
-    def _pass(self, number: int) -> None:
-        for passed in [one for one in self._asked if one < number]:
-            self._asked.pop(passed).forget()
-
-    def _ask(self) -> None:
-        held = sum(min(one.size, BLOCK_BYTES) for one in self._asked.values())
-        while self._next < len(self._files) and held < AHEAD_BYTES and len(self._asked) < THREADS:
-            file = self._asked[self._next] = self._open(self._files[self._next])
-            file.begin()
-            held += min(file.size, BLOCK_BYTES)
-            self._next += 1
+    def close(self) -> None: ...
 
 
 # Settings
