@@ -16,7 +16,7 @@ from typing import Final
 
 from benchmarks.log_data import Scale, small_batches
 from benchmarks.whole_command import timed
-from txnsim_spark.tables.read_here import read_here
+from txnsim_spark.log_database import LogDatabase
 
 SCALE: Final = Scale(partitions=2, segment_bytes=5_000_000, transactions=500, hanging=5, alive=8)
 
@@ -27,7 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args(arguments).rounds
     directory = Path(small_batches(SCALE).directory)
-    name = next(read_here("transactions", [directory]))["transactional_id"][0].as_py()
+    query = "SELECT transactional_id AS name FROM kafka_transactions LIMIT 1"
+    (name,) = (row["name"] for row in LogDatabase([directory]).rows(query))
     for command in ("find-hanging --read-all", "describe", "verify", f"timeline {name}"):
         words = ["logs", *command.split(), str(directory)]
         timed(words)  # the walk is compiled once, and kept

@@ -7,6 +7,7 @@ functions that have another name there are macros.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim_spark.libraries import require_libraries
@@ -66,14 +67,17 @@ class Embedded:
         kind = "TABLE" if is_kept else "VIEW"
         self.connection.execute(f"CREATE {kind} {name} AS {for_duckdb(query)}")
 
-    def keep(self, name: str, rows: pa.RecordBatchReader) -> None:
+    def keep(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Make a table of Arrow rows."""
+        import pyarrow as pa
+
+        rows = pa.RecordBatchReader.from_batches(schema, iter(batches))
         self.connection.register("_incoming", rows)
         self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _incoming")
         self.connection.unregister("_incoming")
 
-    def register(self, name: str, rows: pa.Table | pa.RecordBatchReader) -> None:
-        """Name Arrow rows for queries; a reader is consumed by the first query."""
+    def register(self, name: str, rows: pa.Table) -> None:
+        """Name Arrow rows for queries."""
         self.connection.register(name, rows)
 
 

@@ -20,7 +20,7 @@ from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.mirror import carried
 from txnsim_spark.stores.reading import Stores
-from txnsim_spark.tables.read_here import TASK_BYTES, reader_of
+from txnsim_spark.tables.by_replica import TASK_BYTES
 from txnsim_spark.tables.readings import batches_of
 from txnsim_spark.tables.rows import Job
 from txnsim_spark.views import TABLE_PREFIX, VIEWS
@@ -76,13 +76,12 @@ class LogDatabase:
                 self._database.create(name, VIEWS[name])
             elif name != table and table in TABLES:
                 self._there.add(name)
-                self._database.keep(name, reader_of(table, self._read(table)))
+                self._database.keep(name, TABLES[table].arrow(), self._read(table))
 
     def _read(self, table: str) -> Iterator[pa.RecordBatch]:
         given = {name: text for name, text in self._options.items() if table in tables_with(name)}
         paths = msgspec.json.encode([*map(str, self._paths)]).decode()
         options = KafkaLogOptions.of({**given, "table": table, "paths": paths})
-        # By size alone, so that no segment comes in parts.
         options = msgspec.structs.replace(options, task_bytes=TASK_BYTES)
         shares = shares_of(options, Wanted.of(options), READS[table], is_asked=bool(given))
         schema = TABLES[table].arrow()

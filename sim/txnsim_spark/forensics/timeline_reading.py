@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +29,7 @@ from txnsim_spark.forensics.timeline import (
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.arrays import of_values
-from txnsim_spark.tables.read_here import Asked, read_by_replica
+from txnsim_spark.tables.by_replica import kept_rows
 from txnsim_spark.views import PARTITION_TRANSACTIONS
 
 
@@ -65,13 +64,10 @@ def read_timeline(
 def _coordinator_rows(
     engine: Engine, paths: Sequence[Path], transactional_id: str
 ) -> Iterator[dict[str, Any]]:
-    found = read_by_replica(
-        engine,
-        Asked.of("transactions", paths, topics=frozenset({TRANSACTION_STATE_TOPIC})),
-        partial(_of_id, transactional_id),
-        _listed,
-    )
-    return chain.from_iterable(found.values())
+    topics = frozenset({TRANSACTION_STATE_TOPIC})
+    keep = partial(_of_id, transactional_id)
+    for batch in kept_rows(engine, "transactions", paths, keep, topics=topics):
+        yield from batch.to_pylist()
 
 
 def transactions_of(
@@ -82,9 +78,8 @@ def transactions_of(
 ) -> list[dict[str, Any]]:
     """A row per transaction of some producers, on each replica, by the headers of batches."""
     wanted = Wanted(producer_ids=frozenset(producer_ids))
-    asked = Asked.of("batches", paths, topics=topics, wanted=wanted)
-    found = read_by_replica(engine, asked, _all_of, _all_of_replica)
-    batches = pa.Table.from_batches(chain.from_iterable(found.values()), TABLES["batches"].arrow())
+    found = kept_rows(engine, "batches", paths, _all_of, topics=topics, wanted=wanted)
+    batches = pa.Table.from_batches(found, TABLES["batches"].arrow())
     database = Embedded()
     database.register("kafka_batches", batches)
     database.create("kafka_partition_transactions", PARTITION_TRANSACTIONS)
@@ -101,18 +96,10 @@ def _all_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _all_of_replica(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    return [*batches]
-
-
 def _of_id(transactional_id: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     own = of_values([transactional_id], pa.string())[0]
     is_its = pc.equal(batch["transactional_id"], own)
     return batch.filter(pc.and_(is_its, pc.is_null(batch["problem"])))
-
-
-def _listed(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
-    return [row for batch in batches for row in batch.to_pylist()]
 
 
 # Replicas

@@ -32,7 +32,7 @@ from pyspark.sql import SparkSession
 from txnsim_spark import find_hanging, register_log_views, spark_session, traces_as_views
 from txnsim_spark.campaign_engine import SparkEngine
 from txnsim_spark.engine import Engine
-from txnsim_spark.tables.read_here import Asked, read_by_replica
+from txnsim_spark.tables.by_replica import kept_rows
 from txnsim_spark.traces.schemas import view_of
 
 logs, trace, out = sys.argv[1:]
@@ -47,11 +47,8 @@ found["leader"] = spark.table("leader").count()
 spark.sql(f"create temporary view some using kafka_log options (path '{logs}', table 'endings')")
 found["endings"] = spark.table("some").count()
 engine = Engine(lambda: spark, with_spark=True)
-asked = Asked.of("batches", [Path(logs)])
-by_replica = read_by_replica(
-    engine, asked, lambda batch: batch, lambda _, many: sum(map(len, many))
-)
-found["by_spark"] = [sum(by_replica.values()), engine.has_used_spark]
+kept = kept_rows(engine, "batches", [Path(logs)], lambda batch: batch)
+found["by_spark"] = [sum(map(len, kept)), engine.has_used_spark]
 found["each"] = list(SparkEngine(spark).each(lambda number: number * 2, [1, 2, 3]))
 rows = spark.readStream.format("kafka_log").option("table", "records").load(logs)
 query = (

@@ -17,7 +17,7 @@ import pytest
 import txnsim_spark.cli.submit
 from benchmarks.log_data import TOPIC, Scale, small_batches
 from tests.support.standalone_spark import WORKERS, StandaloneSpark, Task
-from txnsim_spark.tables.read_here import read_here
+from txnsim_spark.log_database import LogDatabase
 
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
@@ -106,10 +106,8 @@ def test_a_worker_that_is_killed_in_the_middle_changes_no_answer(
     made = small_batches(LITTLE)
     command = (sys.executable, "-c", READ_WHEN_RELEASED, cluster.url, made.directory)
     printed, ends = with_a_worker_killed(cluster, tmp_path / "marks", command)
-    rows = [one for batch in read_here("batches", [Path(made.directory)],
-            columns=["base_offset", "records"]) for one in batch.to_pylist()]  # fmt: skip
-    columns = ("records", "base_offset")
-    expected = (len(rows), *(sum(one[name] for one in rows) for name in columns))
+    sums = "SELECT count(*) AS a, sum(records) AS b, sum(base_offset) AS c FROM kafka_batches"
+    (expected,) = (tuple(one.values()) for one in LogDatabase([Path(made.directory)]).rows(sums))
     assert tuple(map(int, printed.split())) == expected
     assert ends > {"Success"}, "the task of the worker that was killed has failed"
 

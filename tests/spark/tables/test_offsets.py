@@ -58,7 +58,6 @@ from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables._errors import read_replica
 from txnsim_spark.tables._offsets import KINDS, row_of
 from txnsim_spark.tables.findings import read
-from txnsim_spark.tables.read_here import read_here
 from txnsim_spark.tables.rows import Job
 
 # The group coordinators' log, as rows.
@@ -476,9 +475,11 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def test_a_row_per_open_transaction_topic_by_topic(log_dir: Path) -> None:
-    batches = list(read_here("findings", [log_dir]))
+    schema = TABLES["findings"].arrow()
+    options = KafkaLogOptions(paths=(log_dir,), table="findings")
+    job = Job(options=options, columns=tuple(schema.names))
+    batches = [rows.in_schema(schema) for rows in read(job)]
     assert [batch["topic"].to_pylist() for batch in batches] == [["orders"], ["payments"]]
-    assert all(batch.schema == TABLES["findings"].arrow() for batch in batches)
     (row,) = batches[0].to_pylist()
     assert (row["log_dir"], row["broker"], row["producer_id"]) == (str(log_dir), 1, PID)
     assert (row["verdict"], row["rule"], row["transactional_id"]) == (

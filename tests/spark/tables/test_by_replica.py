@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -22,7 +21,7 @@ from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.source import schema_of
-from txnsim_spark.tables.read_here import Asked, read_by_replica, read_here
+from txnsim_spark.tables.by_replica import kept_rows
 
 
 @pytest.fixture
@@ -46,46 +45,37 @@ def test_columns_are_those_of_spark(table: str) -> None:
     assert plain(TABLES[table].arrow()) == plain(to_arrow_schema(schema_of(table), timezone="UTC"))
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("table", TABLES)
-def test_every_table_is_read(log_dir: Path, table: str) -> None:
-    found = list(read_here(table, [log_dir]))
-    assert all(batch.schema == TABLES[table].arrow() for batch in found)
-    assert bool(found) is (table not in ("aborted", "offsets", "share_states", "errors"))
-
-
-def test_columns_topics_and_producers_are_chosen(log_dir: Path) -> None:
-    (batch,) = read_here(
-        "batches",
-        [log_dir],
-        columns=("base_offset", "producer_id"),
-        topics=frozenset({"orders"}),
-        wanted=Wanted(producer_ids=frozenset({PID})),
-    )
-    assert batch.to_pydict() == {"base_offset": [0, 3], "producer_id": [PID, PID]}
-
-
-def rows_of(_replica: str, batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
-    return sorted((row for one in batches for row in one.to_pylist()), key=repr)
-
-
 def all_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
+def test_topics_and_producers_are_chosen_and_rows_are_kept(log_dir: Path) -> None:
+    found = kept_rows(
+        alone(),
+        "batches",
+        [log_dir],
+        lambda batch: batch.filter(pc.equal(batch["base_offset"], 3)),
+        topics=frozenset({"orders"}),
+        wanted=Wanted(producer_ids=frozenset({PID})),
+    )
+    (row,) = [row for batch in found for row in batch.to_pylist()]
+    assert (row["topic"], row["base_offset"], row["producer_id"]) == ("orders", 3, PID)
+
+
 @pytest.mark.parametrize("table", ["batches", "transactions"])
-def test_a_job_has_the_rows_of_each_replica(
+def test_processes_have_the_rows_of_each_replica(
     log_dir: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = Asked.of(table, [log_dir])
-    here = read_by_replica(alone(), asked, all_of, rows_of)
-    assert {row["topic"] for rows in here.values() for row in rows} == (
+    def rows() -> list[dict[str, Any]]:
+        found = kept_rows(alone(), table, [log_dir], all_of)
+        return sorted((row for batch in found for row in batch.to_pylist()), key=repr)
+
+    here = rows()
+    assert {row["topic"] for row in here} == (
         {"orders", "__transaction_state"} if table == "batches" else {"__transaction_state"}
     )
-    rows = [row for batch in read_here(table, [log_dir]) for row in batch.to_pylist()]
-    assert sorted(chain.from_iterable(here.values()), key=repr) == sorted(rows, key=repr)
     monkeypatch.setattr(Engine, "way", lambda _self, _cost: Way.PROCESSES)
-    assert read_by_replica(alone(), asked, all_of, rows_of) == here
+    assert rows() == here
 
 
 def test_a_segment_that_several_tasks_decode_counts_once(
@@ -101,5 +91,5 @@ def test_a_segment_that_several_tasks_decode_counts_once(
         KafkaLogOptions(paths=(tmp_path,), table="records"), Wanted(), READS["records"]
     )
     assert sum(len(share.segments) for share in shares) > 1
-    (share,) = Asked.of("records", [tmp_path]).shares()
-    assert [one.size for one in share.segments] == [path.stat().st_size]
+    found = kept_rows(alone(), "records", [tmp_path], all_of)
+    assert sum(batch.num_rows for batch in found) == 40

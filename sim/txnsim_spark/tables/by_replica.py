@@ -1,0 +1,88 @@
+"""Tables of segments read as a job of an ``engine``: the plan, the walks and the rows of the data
+source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from txnsim_spark.engine import Engine, Way, cost_of
+from txnsim_spark.engine import Job as Reading
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import Division, KafkaLogOptions
+from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.schemas import TABLES
+from txnsim_spark.tables.readings import rows_of
+from txnsim_spark.tables.rows import Job
+
+Keep = Callable[[pa.RecordBatch], pa.RecordBatch]
+"""Chooses rows where they are read."""
+
+DECODED: Final = frozenset({"records", "transactions", "offsets"})
+TASK_BYTES: Final = 16 << 20
+"""Tasks by size alone, so that no segment comes in parts."""
+
+
+def kept_rows(
+    engine: Engine,
+    table: str,
+    paths: Sequence[Path],
+    keep: Keep,
+    *,
+    topics: frozenset[str] = frozenset(),
+    wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+) -> Iterator[pa.RecordBatch]:
+    """The rows that are kept, those of a replica together, in any order.
+
+    Args:
+        engine: Reads them.
+        table: Which one; its rows come of segments.
+        paths: Log directories, folders of them, or replicas' folders.
+        keep: Leaves a batch with the columns of the table.
+        topics: Only these; all where empty.
+        wanted: Of the rest.
+    """
+    options = KafkaLogOptions(
+        paths=tuple(path.absolute() for path in paths),
+        table=table,
+        topics=topics,
+        task_bytes=TASK_BYTES,
+    )
+    shares = shares_of(options, wanted, READS[table])
+    sizes = (segment.size for share in shares for segment in share.segments)
+    way = engine.way(cost_of(sizes, is_decoded=table in DECODED))
+    if way is not Way.HERE:
+        division = Division(parallelism=engine.cores(way))
+        options = msgspec.structs.replace(options, task_bytes=None, division=division)
+        shares = shares_of(options, wanted, READS[table])
+    job = Job(
+        options=options,
+        columns=TABLES[table].names,
+        producer_ids=wanted.producer_ids,
+        by_replica=True,
+    )
+    read = Reading(tasks=shares, read=partial(_kept, job, keep), join=_together)
+    return chain.from_iterable(engine.done(read, way).values())
+
+
+def _kept(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, pa.RecordBatch]]:
+    schema = TABLES[job.options.table].arrow()
+    for rows in rows_of(share, job):
+        kept = keep(rows.in_schema(schema))
+        if kept.num_rows:
+            log_dir, topic, partition = (kept[name][0] for name in _REPLICA)
+            yield f"{log_dir}/{topic}-{partition}", kept
+
+
+def _together(_replica: str, batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    return batches
+
+
+_REPLICA: Final = ("log_dir", "topic", "partition")
