@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 import pyarrow as pa
@@ -63,9 +63,6 @@ from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.reading import Stores, stores_of
 from txnsim_spark.stores.settings import StoreSettings
-
-if TYPE_CHECKING:
-    pass
 
 LOST_MAX: Final = 5
 """So many logs of which something is lost are named."""

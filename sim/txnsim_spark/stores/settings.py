@@ -11,12 +11,9 @@ import atexit
 import os
 import shutil
 import tempfile
-import zlib
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
-from xml.etree.ElementTree import fromstring
-from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -24,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MEMORY: Final = "/dev/shm"
+_PREFIX: Final = "fs."
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,18 +29,10 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     root: str
     """The folder: the same path on every machine, made where it is needed."""
-    xml: bytes = b""
-    """Hadoop's configuration, packed; empty where nothing is told."""
+    conf: Mapping[str, str] = {}
+    """Hadoop's settings of file systems (``fs.…``)."""
     listed_ms: int = 0
     """When the process that planned has asked the store for names."""
-
-    @property
-    def conf(self) -> Mapping[str, str]:
-        """Hadoop's settings by name; a later property counts, as in Hadoop's files."""
-        if not self.xml:
-            return {}
-        found = fromstring(zlib.decompress(self.xml)).iter("property")
-        return {one.findtext("name", ""): one.findtext("value", "") for one in found}
 
     def reaches_as(self, other: StoreSettings) -> bool:
         """Whether both reach the same stores; the listing time does not count."""
@@ -50,15 +40,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_conf(self, given: Mapping[str, str]) -> StoreSettings:
         """A copy with further Hadoop settings, which override the present ones."""
-        if not given:
-            return self
-        properties = "".join(
-            f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>"
-            for name, value in sorted(given.items())
-        )
-        xml = zlib.decompress(self.xml).decode() if self.xml else "<configuration></configuration>"
-        changed = xml.replace("</configuration>", f"{properties}</configuration>")
-        return msgspec.structs.replace(self, xml=zlib.compress(changed.encode(), level=1))
+        return msgspec.structs.replace(self, conf={**self.conf, **given})
 
 
 @cache
@@ -81,9 +63,13 @@ def settings_of(spark: SparkSession) -> StoreSettings | None:
             raise
         return None
     assert jvm is not None
-    writer = jvm.java.io.StringWriter()
-    java_session.sessionState().newHadoopConf().writeXml(writer)
-    return StoreSettings(root=own_root(), xml=zlib.compress(writer.toString().encode(), level=1))
+    told = java_session.sessionState().newHadoopConf().getPropsWithPrefix(_PREFIX)
+    # As text: an entry of a map of Java's costs three calls.
+    text = jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(told)
+    named = msgspec.json.decode(text, type=dict[str, str])
+    return StoreSettings(
+        root=own_root(), conf={f"{_PREFIX}{name}": value for name, value in named.items()}
+    )
 
 
 def _remove(root: str, process: int) -> None:

@@ -16,7 +16,7 @@ from txnsim_spark.stores.settings import StoreSettings
 
 
 def test_directories_of_this_machine_ask_for_nothing(tmp_path: Path) -> None:
-    settings = StoreSettings(root=str(tmp_path / "root"), xml=b"")
+    settings = StoreSettings(root=str(tmp_path / "root"))
     assert stores_of(None, {"path": str(tmp_path)}) is None
     assert stores_of(settings, {"path": str(tmp_path)}) is None
     assert stores_of(settings, {"path": "s3a://b/x"}) is not None
