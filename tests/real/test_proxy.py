@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from tests.support.apache_kafka import ApacheKafka, free_ports
+from tests.support.clusters import begun
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.cluster import Cluster
@@ -66,9 +67,7 @@ class Front:
         await self.proxy.injector.wait_until_struck("f", count=count, timeout_ms=WAIT_MS)
 
     async def commit(self, transactional_id: str, value: bytes) -> None:
-        async with Producer(self.client, transactional_id=transactional_id) as producer:
-            await producer.init_transactions()
-            producer.begin()
+        async with await begun(self.client, transactional_id) as producer:
             await producer.send(self.topic, 0, value)
             await producer.commit()
 

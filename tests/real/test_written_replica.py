@@ -18,6 +18,7 @@ import pytest
 
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import ApacheKafka, run_kafka_tool
+from tests.support.clusters import begun
 from tests.support.hang import PATIENCE_MS, make_hanging
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
@@ -132,9 +133,7 @@ async def fill(bootstrap: str) -> ProducerIdAndEpoch:
                 await producer.flush()
                 await (producer.abort() if number % 3 == 1 else producer.commit())
         await make_hanging(admin, HANGING, "ghost")
-        async with Producer(cluster, transactional_id="behind") as producer:
-            await producer.init_transactions()
-            producer.begin()
+        async with await begun(cluster, "behind") as producer:
             producer.send(*place(HANGING), b"behind")
             await producer.commit()
     return idempotent

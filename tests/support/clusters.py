@@ -15,6 +15,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector
@@ -160,6 +161,14 @@ async def real_cluster(
         yield sim
     finally:
         await sim.stop()
+
+
+async def begun(cluster: Cluster, transactional_id: str, **options: Any) -> Producer:
+    """A producer whose transaction has begun."""
+    producer = Producer(cluster, transactional_id=transactional_id, **options)
+    await producer.init_transactions()
+    producer.begin()
+    return producer
 
 
 @asynccontextmanager

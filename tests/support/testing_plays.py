@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.support.clusters import client_of
+from tests.support.clusters import begun, client_of
 from txnsim.client.cluster import Cluster
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.txn_views import ProducerState
-from txnsim.client.producer import Producer
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 from txnsim.txn.past_decision import Decided, Decision
@@ -56,9 +55,7 @@ async def aborted(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
 async def _transact(
     kafka: AsyncSimulatedKafka, topic: str, values: tuple[str, ...], *, commits: bool
 ) -> None:
-    async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with client(kafka) as cluster, await begun(cluster, "app") as producer:
         for value in values:
             await producer.send(topic, 0, value.encode())
         if commits:

@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from tests.support.clusters import VirtualCluster, until_state
+from tests.support.clusters import VirtualCluster, begun, until_state
 from tests.support.control_port import run_story
 from tests.support.within import within
 from txnsim.client.errors import ClientError
@@ -470,9 +470,7 @@ OPEN = "/api/v1/open-transactions"
 async def test_an_open_transaction_is_shown_by_coordinator_and_partition(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app, Producer(app, transactional_id="a/b") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with cluster.client() as app, await begun(app, "a/b") as producer:
         await producer.send("orders", 1, b"v")
         cluster.advance(5_000)
         (listed,) = (await client.get(TRANSACTIONS)).json()
@@ -497,9 +495,7 @@ async def test_markers_that_are_owed_are_counted(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-    async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with cluster.client() as app, await begun(app, "app") as producer:
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await cluster.struck()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.broker.kip_text.rows import shows
+from tests.support.clusters import begun
 from tests.support.hang import make_hanging
 from tests.support.kip_text_listeners import BOTH, SHIPPED, TEXT, ListenerClient, kip_text_cluster
 from txnsim.cli.main import main
@@ -16,7 +17,6 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.inspection.txn_views import OpenSince
-from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.readings import late_transactions
@@ -56,9 +56,7 @@ async def leave_some(cluster: SimCluster) -> None:
     """One transaction finished, one open."""
     async with Cluster(cluster.bootstrap) as client:
         for name in ("done", "open"):
-            async with Producer(client, transactional_id=name) as producer:
-                await producer.init_transactions()
-                producer.begin()
+            async with await begun(client, name) as producer:
                 await producer.send("orders", 0, b"x")
                 if name == "done":
                     await producer.commit()

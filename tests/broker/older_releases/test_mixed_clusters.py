@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
 from tests.support.within import within
 from txnsim.client import requests
 from txnsim.client.admin import Admin
@@ -185,9 +185,7 @@ async def test_the_level_is_lowered_in_mid_transaction_and_brokers_go_back(
     cluster: VirtualCluster,
 ) -> None:
     async with cluster.client() as client:
-        producer = Producer(client, transactional_id="a")
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, "a")
         await send(producer, "under-2")
         await set_level(client, 1)
         await client.refresh_features()
@@ -346,9 +344,7 @@ async def test_a_rolling_upgrade_to_3_6_stands_still_until_coordinators_are_upgr
         give(cluster, cluster.home("a"), ONE)
         await restart(cluster, TWO, "3.6")
         await given(cluster, ORDERS_0, TWO)
-        producer = Producer(client, transactional_id="a", delivery_timeout_ms=6_000)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, "a", delivery_timeout_ms=6_000)
         with pytest.raises(ClientError, match="NETWORK_EXCEPTION"):
             await producer.send(ORDERS_0.topic, ORDERS_0.partition, b"refused")
         assert await values(client, "orders") == []

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.clusters import VirtualCluster, begun, run_cluster
 from tests.support.images import B1, B2, B3, broker
 from tests.support.logs import NOW, plain
 from tests.support.peer_network import future_of
@@ -345,9 +345,7 @@ def test_internal_topics_are_cleaned_without_waiting_for_the_timer() -> None:
 
 def test_an_open_transaction_keeps_its_records() -> None:
     async def main(cluster: VirtualCluster) -> list[bytes | None]:
-        async with cluster.client() as app, Producer(app, transactional_id="open") as producer:
-            await producer.init_transactions()
-            producer.begin()
+        async with cluster.client() as app, await begun(app, "open") as producer:
             producer.send("orders", 0, b"first of the transaction")
             await producer.flush()
             await write(app, 60)

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 
 from tests.support.clusters import (
     VirtualCluster,
+    begun,
     client_of,
     options,
     real_cluster,
@@ -69,9 +70,7 @@ def test_a_cluster_of_any_size_commits(brokers: int) -> None:
         assert len(cluster.sim.brokers) == brokers
         assert len(cluster.sim.bootstrap.split(",")) == brokers
         async with cluster.client() as client:
-            async with Producer(client, transactional_id="tx") as producer:
-                await producer.init_transactions()
-                producer.begin()
+            async with await begun(client, "tx") as producer:
                 await producer.send("orders", 0, b"v")
                 await producer.commit()
             await until_state(client, "tx", "CompleteCommit")
@@ -207,9 +206,7 @@ async def test_a_stop_ends_what_still_waits() -> None:
     """A request that is held, an open transaction, a connection: nothing keeps it."""
     async with asyncio.timeout(SLOW_S):
         async with real_cluster() as sim, client_of(sim.environment, sim) as client:
-            producer = Producer(client, transactional_id="tx")
-            await producer.init_transactions()
-            producer.begin()
+            producer = await begun(client, "tx")
             await producer.send("orders", 0, b"v")
             cluster = VirtualCluster(sim.environment, sim)  # type: ignore[arg-type]
             cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
@@ -245,9 +242,7 @@ def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
     async def main(cluster: VirtualCluster) -> None:
         cluster.arm(action, point, api=api, limit=1)
         async with cluster.client() as client:
-            async with Producer(client, transactional_id="tx") as producer:
-                await producer.init_transactions()
-                producer.begin()
+            async with await begun(client, "tx") as producer:
                 sent = asyncio.gather(*(producer.send("orders", i, b"v") for i in range(3)))
                 if isinstance(action, Hold):
                     releasing = cluster.env.tasks.spawn(release(cluster), name="release")

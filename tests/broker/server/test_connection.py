@@ -14,14 +14,13 @@ import structlog
 from structlog.contextvars import merge_contextvars
 from structlog.testing import LogCapture
 
-from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.clusters import VirtualCluster, begun, run_cluster
 from tests.support.wires import API_VERSIONS, METADATA, Wire
 from tests.support.within import within
 from txnsim.api.registry import ADVERTISED, HANDLERS, SHIPPED
 from txnsim.api.request import ApiTable, NoResponse, Request, no_subject
 from txnsim.client.admin import Admin
 from txnsim.client.fetching import fetch
-from txnsim.client.producer import Producer
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Drop, DropAnswer, Fail, Hold
 from txnsim.faults.plan import Action
@@ -488,9 +487,7 @@ def of(lines: Lines, event: str, **values: Any) -> Lines:
 
 
 async def a_transaction(cluster: VirtualCluster) -> None:
-    async with cluster.client("shop") as client, Producer(client, transactional_id="tx") as one:
-        await one.init_transactions()
-        one.begin()
+    async with cluster.client("shop") as client, await begun(client, "tx") as one:
         await one.send("orders", 0, b"v")
         await one.commit()
 
@@ -568,9 +565,7 @@ def test_what_was_lost_by_a_fault_is_no_answer() -> None:
     async def story(cluster: VirtualCluster) -> None:
         cluster.arm(DropAnswer(), FaultPoint.CLIENT_REQUEST, api="EndTxn", limit=1)
         async with cluster.client(request_timeout_ms=500) as client:
-            producer = Producer(client, transactional_id="tx")
-            await producer.init_transactions()
-            producer.begin()
+            producer = await begun(client, "tx")
             await producer.send("orders", 0, b"v")
             await producer.commit()
             await producer.close()
@@ -621,9 +616,7 @@ def test_who_sends_no_kafka_is_warned_of_at_any_level() -> None:
 
 def test_a_transaction_that_took_too_long_is_news() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client, Producer(client, transactional_id="tx") as one:
-            await one.init_transactions()
-            one.begin()
+        async with cluster.client() as client, await begun(client, "tx") as one:
             await one.send("orders", 0, b"v")
             cluster.advance(120_000)
 

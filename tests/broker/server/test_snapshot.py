@@ -11,7 +11,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
+from tests.support.clusters import (
+    VirtualCluster,
+    begun,
+    client_of,
+    real_cluster,
+    run_cluster,
+    values,
+)
 from tests.support.log_dirs import write_disk
 from tests.support.logs import LogDriver, plain
 from tests.support.metadata_logs import (
@@ -480,9 +487,7 @@ async def test_features_and_releases_are_those_of_the_snapshot(cluster: VirtualC
     assert sim.metadata.image.features["transaction.version"] == 2
     assert sim.fleet.of(BrokerId(3)).name == "4.2"
     async with cluster.client() as app:
-        producer = Producer(app, transactional_id="app")
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(app, "app")
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await producer.close()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.clusters import (
     VirtualCluster,
+    begun,
     client_of,
     real_cluster,
     run_cluster,
@@ -117,9 +118,7 @@ async def test_a_leader_that_moves_under_a_produce_is_found_again(cluster: Virtu
 @within(run_cluster)
 async def test_a_coordinator_that_resigns_loads_again_and_goes_on(cluster: VirtualCluster) -> None:
     async with cluster.client(**PATIENT) as client:
-        producer = Producer(client, transactional_id=TX)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, TX)
         await producer.send("orders", 0, b"v")
         home = cluster.home(TX)
         cluster.arm(Hold(), FaultPoint.COORDINATOR_LOAD, "load", topic=home.topic)
@@ -165,9 +164,7 @@ async def test_a_coordinator_whose_clock_is_set_back_may_wedge_a_transaction(
 ) -> None:
     """KAFKA-8803: it insists that a transaction starts after the last one."""
     async with cluster.client("app", request_timeout_ms=1_000, api_timeout_ms=5_000) as client:
-        producer = Producer(client, transactional_id=TX)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, TX)
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await until_state(client, TX, "CompleteCommit")
@@ -185,9 +182,7 @@ async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
     cluster: VirtualCluster, whose: str
 ) -> None:
     async with cluster.client(**PATIENT) as client:
-        producer = Producer(client, transactional_id=TX, transaction_timeout_ms=60_000)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, TX, transaction_timeout_ms=60_000)
         await producer.send("orders", 0, b"v")
         home = cluster.leader(cluster.home(TX))
         jump = ClockJump(by_ms=3_600_000, broker=home if whose == "one" else None)
@@ -247,9 +242,7 @@ async def test_a_marker_that_meets_a_full_disk_is_written_by_the_next_leader(
     cluster: VirtualCluster,
 ) -> None:
     async with cluster.client(**PATIENT) as client:
-        producer = Producer(client, transactional_id=TX)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, TX)
         await producer.send("orders", 0, b"v")
         cluster.arm(
             FillDisk(broker=1), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers", topic="orders",
@@ -374,9 +367,7 @@ async def test_over_tcp_it_is_the_same(action: str) -> None:
         real_cluster(broker_session_timeout_ms=1_000, broker_heartbeat_interval_ms=200) as sim,
         client_of(sim.environment, sim, **PATIENT) as client,
     ):
-        producer = Producer(client, transactional_id=TX)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, TX)
         await producer.send("orders", 0, b"a")
         sim.injector.arm(FaultRule(id="f", point=FaultPoint.NOW, action=wanted[action]))
         await sim.injector.wait_until_struck("f", timeout_ms=30_000)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, run_cluster, values
+from tests.support.clusters import VirtualCluster, begun, run_cluster, values
 from tests.support.group_api import GROUP, GroupApi, Member, commit_values
 from tests.support.handlers import Api, batch, produce, transaction
 from tests.support.images import B1, B2
@@ -200,9 +200,7 @@ async def test_a_marker_that_waits_before_the_log_keeps_readers_waiting(
         committed=True,
     )  # fmt: skip
     async with cluster.client(**PATIENT) as client:
-        producer = Producer(client, transactional_id=TX)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, TX)
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await cluster.struck()
@@ -309,9 +307,7 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
 
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client(**PATIENT) as client, cluster.client("reader") as reader:
-            producer = Producer(client, transactional_id=TX)
-            await producer.init_transactions()
-            producer.begin()
+            producer = await begun(client, TX)
             cluster.arm(Hold(), FaultPoint.LOG_APPEND, "slow", role="follower", topic="orders")
             sending = producer.send("orders", 0, b"open")
             await cluster.struck("slow")
@@ -377,9 +373,7 @@ async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledge
 async def test_an_abort_that_is_not_indexed_is_read(cluster: VirtualCluster) -> None:
     cluster.arm(Drop(), FaultPoint.LOG_INDEX, kind="aborted-range", topic="orders", broker=1)
     async with cluster.client(**PATIENT) as client:
-        producer = Producer(client, transactional_id=TX)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, TX)
         await producer.send("orders", 0, b"aborted")
         await producer.abort()
         await cluster.struck()
@@ -550,9 +544,7 @@ async def test_a_scan_that_does_not_run_leaves_a_transaction_open(
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         admin = Admin(client)
-        producer = Producer(client, transactional_id=TX, transaction_timeout_ms=1_000)
-        await producer.init_transactions()
-        producer.begin()
+        producer = await begun(client, TX, transaction_timeout_ms=1_000)
         await producer.send("orders", 0, b"v")
 
         async def state() -> str:

@@ -9,6 +9,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from tests.support.clusters import begun
 from tests.support.testing_plays import HANGING, aborted, client, committed
 from tests.support.within import within
 from txnsim.client.admin import Admin
@@ -40,9 +41,7 @@ async def test_a_fault_is_armed_struck_waited_for_and_released(kafka: AsyncSimul
     fault = await kafka.faults.arm(**HELD)
     assert (fault.id, fault.struck, fault.rule.api) == ("fault-1", 0, "EndTxn")
     assert await kafka.faults.never_struck() == ("fault-1",)
-    async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with client(kafka) as cluster, await begun(cluster, "app") as producer:
         await producer.send("orders", 0, b"one")
         committing = kafka.rebuilt.environment.tasks.spawn(producer.commit(), name="commit")
         await fault.wait_until_struck()
@@ -334,9 +333,7 @@ async def test_transactions_are_listed_described_and_waited_for(kafka: AsyncSimu
 def test_what_hangs_is_found_and_repaired() -> None:
     async def main(kafka: AsyncSimulatedKafka) -> None:
         async with client(kafka) as cluster:
-            producer = Producer(cluster, transactional_id="app", delivery_timeout_ms=300)
-            await producer.init_transactions()
-            producer.begin()
+            producer = await begun(cluster, "app", delivery_timeout_ms=300)
             await producer.send("orders", 0, b"first")
             fault = await kafka.faults.arm(
                 point="client.request", api="Produce", transactional_id="app", action="hold"
@@ -419,9 +416,7 @@ async def test_a_duration_is_read_at_once_and_a_cluster_goes_on(
 async def test_an_advance_lets_a_transaction_time_out_and_a_jump_does_not(
     kafka: AsyncSimulatedKafka,
 ) -> None:
-    async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with client(kafka) as cluster, await begun(cluster, "app") as producer:
         await producer.send("orders", 0, b"one")
         before = await kafka.clock.now_ms()
         assert await kafka.clock.jump(-60_000) < before

@@ -15,11 +15,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from tests.support.clusters import VirtualCluster, real_cluster
+from tests.support.clusters import VirtualCluster, begun, real_cluster
 from tests.support.control_port import run_story
 from tests.support.wires import Wire
 from tests.support.within import within
-from txnsim.client.producer import Producer
 from txnsim.errors import BadInputError
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
@@ -213,9 +212,7 @@ TWICE = [
 async def test_an_onlooker_sees_what_everybody_can(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with cluster.client() as app, await begun(app, "app") as producer:
         await producer.send("orders", 0, b"v")
         seen = (await client.post(LOOKS, json={"topic": "orders", "partition": 0})).json()
         kinds = [one["seen"] for one in seen]

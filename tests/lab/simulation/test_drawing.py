@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.clusters import begun
 from tests.support.plans import leaderless_plan
-from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim_lab.scenario.reading import read
 from txnsim_lab.scenario.runner import ScenarioRun, run_in_virtual_time
@@ -207,9 +207,7 @@ def test_his_questions_are_no_steps_of_a_story_but_of_a_test() -> None:
 
 
 async def orders(guest: Guest) -> None:
-    async with guest.client("mine") as client, Producer(client, transactional_id="mine") as mine:
-        await mine.init_transactions()
-        mine.begin()
+    async with guest.client("mine") as client, await begun(client, "mine") as mine:
         await mine.send("u", 0, b"order")
         await mine.commit()
 

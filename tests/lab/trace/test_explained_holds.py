@@ -6,8 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, run_cluster
-from txnsim.client.producer import Producer
+from tests.support.clusters import VirtualCluster, begun, run_cluster
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import TraceLevel
@@ -35,9 +34,7 @@ def test_a_held_end_of_another_transaction_is_no_cause(
             if held:
                 cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
             for number, (client, name) in enumerate(((one, "app"), (other, "other"))):
-                producer = Producer(client, transactional_id=name)
-                await producer.init_transactions()
-                producer.begin()
+                producer = await begun(client, name)
                 await producer.send("orders", number, name.encode())
                 if name in held:
                     ends.create_task(producer.commit())

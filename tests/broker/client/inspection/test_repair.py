@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
 from tests.support.hang import make_hanging
 from tests.support.waiting import leaderless
 from tests.support.within import within
@@ -189,9 +189,7 @@ async def abandoned(world: VirtualCluster, admin: Admin, *, later: int) -> Judge
     await admin.cluster.coordinator("shop")
     if world.leader(world.home("shop")) != HOME:
         world.sim.move_leader(world.home("shop"), HOME)
-    async with Producer(admin.cluster, transactional_id="shop") as shop:
-        await shop.init_transactions()
-        shop.begin()
+    async with await begun(admin.cluster, "shop") as shop:
         await shop.send(SOLO.topic, 0, b"paid")
         await world.sim.kill_broker(AWAY)
         await leaderless(world, SOLO)
@@ -490,9 +488,7 @@ async def test_a_search_that_seems_to_find_something_is_refused_then(world: Virt
 
 @within(run_cluster)
 async def test_a_search_that_finds_nothing_needs_no_sight(world: VirtualCluster) -> None:
-    async with world.client() as cluster, Producer(cluster, transactional_id="tx") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with world.client() as cluster, await begun(cluster, "tx") as producer:
         await producer.send("orders", 1, b"v")
         await producer.commit()
         blind(world)
@@ -512,10 +508,8 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
     async def story(world: VirtualCluster) -> None:
         async with (
             world.client() as cluster,
-            Producer(cluster, transactional_id="tx") as producer,
+            await begun(cluster, "tx") as producer,
         ):
-            await producer.init_transactions()
-            producer.begin()
             await producer.send("orders", 0, b"v")
             home = world.home("tx")
             image = world.sim.metadata.image.partition(home)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.client.fake_broker import Asked
-from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state
 from tests.support.hang import make_hanging
 from tests.support.testing_plays import HANGING, aborted, client, committed
 from tests.support.within import within
@@ -558,9 +558,7 @@ def test_long_values_and_long_lists_are_cut() -> None:
 async def test_each_record_is_committed_aborted_or_open(kafka: AsyncSimulatedKafka) -> None:
     await committed(kafka, "orders", "a")
     await aborted(kafka, "orders", "b")
-    async with client(kafka) as cluster, Producer(cluster, transactional_id="x") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with client(kafka) as cluster, await begun(cluster, "x") as producer:
         await producer.send("orders", 0, b"c")
         await committed(kafka, "orders", "d")  # behind the one that is open
         fates = {

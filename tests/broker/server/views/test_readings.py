@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state
 from tests.support.handlers import Api
 from tests.support.images import B1
 from tests.support.share_members import ShareMember, errors, fill
@@ -122,9 +122,7 @@ async def a_transaction(cluster: VirtualCluster, read: Watch) -> None:
 
 async def a_late_transaction(cluster: VirtualCluster, read: Watch) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers")
-    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with cluster.client() as client, await begun(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
         assert read(table.TIMEOUTS) == {}
         cluster.advance(20 * 60_000 - 1_000)
@@ -138,9 +136,7 @@ async def a_late_transaction(cluster: VirtualCluster, read: Watch) -> None:
 
 async def a_verification_without_answer(cluster: VirtualCluster, read: Watch) -> None:
     cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="AddPartitionsToTxn", limit=1)
-    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with cluster.client() as client, await begun(client, "tx") as producer:
         assert read(table.UNVERIFIED) == {}
         await producer.send("orders", 0, b"v")
         assert read(table.UNVERIFIED) == {(str(cluster.leader(P0)),): 1}
@@ -270,9 +266,7 @@ async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
     for metric in STORIES[requests_of_a_client]:
         assert read(metric) == {}
     cluster.arm(Delay(delay_ms=250), FaultPoint.CLIENT_REQUEST, "slow", api="EndTxn")
-    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with cluster.client() as client, await begun(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
         await producer.commit()
         home = str(cluster.leader(cluster.home("tx")))
@@ -403,9 +397,7 @@ STORIES: Final[Mapping[Story, set[str]]] = {
 @within(run_cluster)
 async def test_every_reading_is_in_the_table_with_its_labels(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
-    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with cluster.client() as client, await begun(client, "tx") as producer:
         await producer.send("orders", 0, b"v")
         await Admin(client).describe_transactions(["nobody"])
         thread = GroupMember(

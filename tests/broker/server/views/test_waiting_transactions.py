@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.clusters import VirtualCluster, begun, run_cluster
 from tests.support.within import within
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
@@ -78,9 +78,7 @@ async def test_an_open_transaction_and_one_that_is_not_known_say_what_is_missing
     cluster: VirtualCluster,
 ) -> None:
     assert "no coordinator knows it" in in_vain(cluster.sim, "shop", ("Ongoing",), 5)
-    async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
-        await producer.init_transactions()
-        producer.begin()
+    async with cluster.client() as app, await begun(app, "shop") as producer:
         await producer.send("orders", 0, b"v")
         (said,) = waits_for(cluster.sim, "shop")
         assert "neither committed nor aborted" in said
