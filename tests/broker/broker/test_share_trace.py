@@ -14,6 +14,7 @@ from txnsim.faults.actions import Fail, Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.server._trace_snapshot import parts
+from txnsim.types import TopicPartition
 
 traced = within(run_cluster, brokers=1, trace_level=TraceLevel.BRIEF)
 NOW = ("start", "next", "held", "isolation")
@@ -68,6 +69,19 @@ async def test_each_move_is_told_with_where_the_share_partition_stands_then(
         ("unload", None, None, None, {}),
         ("persist", 0, 0, [], both),
     ]  # fmt: skip
+
+
+@traced
+async def test_a_share_partition_begins_later_with_its_log(cluster: VirtualCluster) -> None:
+    member = await member_of(cluster, 1)
+    await member.get()
+    await fill(member.api, 3)
+    place = TopicPartition("orders", 0)
+    cluster.sim.brokers[cluster.leader(place)].replicas.led[place].delete_records_before(3)
+    while not await member.get():
+        pass
+    (moved,) = [brief(one) for one in told(cluster) if one.k == "share.start"]
+    assert moved == ("start", 3, 3, ["0-0:m1"], {})
 
 
 @traced

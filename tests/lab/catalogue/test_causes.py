@@ -31,6 +31,10 @@ RULES_MIN = 55
 """Different rows of docs/rules.md in the first take of each run of all stories, at brief."""
 SCENARIOS = tuple(catalog.scenarios().values())
 ROOT = Path(__file__).parents[3]
+STREAMS = (
+    "tests/broker/coordinators/group/test_streams_membership.py::"
+    "test_the_trace_tells_what_members_have_where_somebody_is_told"
+)
 ELSEWHERE = {
     "goal": "",  # the page's
     "conn.refuse": "tests/broker/server/test_connection.py::"
@@ -38,6 +42,9 @@ ELSEWHERE = {
     "snapshot": "tests/broker/runtime/test_trace.py::"
     "test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot",
     "msg.dup": "tests/broker/runtime/test_peer_links.py::test_a_copy_is_traced_before_it_arrives",
+    "share.start": "tests/broker/broker/test_share_trace.py::"
+    "test_a_share_partition_begins_later_with_its_log",
+    **dict.fromkeys(("streams.member", "streams.left", "streams.unload"), STREAMS),
 }
 """Kinds that no story has, and the test in which they occur."""
 Choice = Callable[[Iterable[Scenario]], Iterator[ScenarioRun]]
