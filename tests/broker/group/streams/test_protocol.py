@@ -30,6 +30,7 @@ from txnsim.group.streams._records import (
 )
 from txnsim.group.streams.tasks import MemberState, Tasks
 from txnsim.group.streams.topology import Status, Subtopology
+from txnsim.releases.rules import Rules
 
 ALL = tasks("0_0", "0_1", "1_0", "1_1")
 
@@ -514,3 +515,22 @@ def test_who_is_not_there_can_t_leave() -> None:
     driver = StreamsDriver()
     driver.join("a")
     assert refused(driver, "x", LEFT).error is ErrorCode.unknown_member_id
+
+
+@pytest.mark.parametrize("is_before", [False, True])
+def test_up_to_4_3_a_standby_is_given_up_before_it_runs(is_before: bool) -> None:
+    driver = StreamsDriver()
+    if is_before:
+        driver.protocol.rules = Rules(streams_tasks_change_in_place=False)
+    driver.configs = configs(assignor=(("num.standby.replicas", "1"),))
+    driver.join("a")
+    driver.join("b")
+    driver.settle("a", "b")
+    (copy,) = driver.group.members["b"].assigned.standby
+    driver.told("a", LEFT)
+    driver.told("b", driver.group.members["b"].member_epoch)
+    member = driver.group.members["b"]
+    assert (copy in member.assigned.active) is not is_before
+    assert (member.state is MemberState.UNREVOKED_TASKS) is is_before
+    driver.settle("b")
+    assert copy in driver.group.members["b"].assigned.active
