@@ -298,7 +298,7 @@ class SharePartitions:
         self._time_locks(led)
         if isinstance(acquired, Acquired):
             is_moved = before != (core.end_offset, core.delivery_complete_count)
-            if acquired.ranges or is_moved:  # aborted records are nobody's
+            if acquired.ranges or is_moved:  # aborted records have no owner
                 self.trace.acquired(led, command.member_id, acquired.ranges)
         return acquired
 

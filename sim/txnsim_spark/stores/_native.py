@@ -62,7 +62,7 @@ class NativeStore:
         self._pool = ThreadPoolExecutor(THREADS)
         self._lock = threading.Lock()
         self._expected: dict[Status, None] = {}
-        """Files that nobody has read from yet, in order."""
+        """Files that are not read yet, in order."""
         self._blocks: OrderedDict[tuple[Status, int], Future[memoryview]] = OrderedDict()
         """By file and number, the last one that somebody asked for last: read, or on the way."""
         self._held_bytes = 0

@@ -32,7 +32,7 @@ class StreamsTrace(msgspec.Struct, eq=False):
     ownership: Ownership[GroupShard]
 
     def seen(self, shard: GroupShard, group_id: str) -> Seen:
-        """Its members now, for ``moved``; none where nobody is told."""
+        """Its members now, for ``moved``; empty while the trace is off."""
         return dict(_members(shard, group_id)) if self.tracer.on else {}
 
     def moved(self, shard: GroupShard, group_id: str, seen: Seen) -> None:
@@ -71,7 +71,7 @@ class StreamsTrace(msgspec.Struct, eq=False):
 
 
 def _members(shard: GroupShard, group_id: str) -> Seen:
-    """None of a group of another type."""
+    """The members of a streams group; empty for a group of another type."""
     group = shard.groups.get(group_id)
     return group.members if isinstance(group, StreamsGroup) else {}
 
