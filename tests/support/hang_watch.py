@@ -27,7 +27,7 @@ load of 20 has five times as much.
 """
 BUSY_S: Final = 1_800.0
 """Seconds of processors that all processes of one test may use."""
-_LOOKS: Final = 20
+LOOKS: Final = 20
 """In ``hang_idle_s``."""
 _PROC: Final = Path("/proc")
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
@@ -53,8 +53,7 @@ class HangWatch:
         self._busy_s = float(config.getini("hang_busy_s"))
         self._stderr = os.dup(2)  # what is captured later goes elsewhere
         self._name: str | None = None
-        self._used: deque[float] = deque(maxlen=_LOOKS + 1)
-        """By the processes, at the looks since the test began."""
+        self._work = Work()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="hang-watch", daemon=True)
 
@@ -69,8 +68,7 @@ class HangWatch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Note which test it is."""
-        self._used = deque(maxlen=_LOOKS + 1)
-        self._began: float | None = None
+        self._work = Work()
         self._name = item.nodeid
         try:
             return (yield)
@@ -78,26 +76,57 @@ class HangWatch:
             self._name = None
 
     def _watch(self) -> None:
-        while not self._ended.wait(self._idle_s / _LOOKS):
-            name, looks = self._name, self._used
+        while not self._ended.wait(self._idle_s / LOOKS):
+            name, work = self._name, self._work
             if name is None:
                 continue
-            looks.append(used_s() - time.thread_time())  # the watch itself is no part of the test
-            if self._began is None:
-                self._began = looks[0]
-            if len(looks) > _LOOKS and looks[-1] - looks[0] < IDLE_SHARE * self._idle_s:
+            work.look()
+            if work.stood_still(self._idle_s):
                 self._end(f"{name} hangs: its processes stood still for {self._idle_s:.0f} s")
-            if looks[-1] - self._began > self._busy_s:
+            if work.used_s > self._busy_s:
                 self._end(f"{name} hangs: it used more than {self._busy_s:.0f} s of processors")
 
     def _end(self, why: str) -> None:
         if self._name is None:
             return  # it has ended meanwhile
-        os.write(self._stderr, f"\n{why}\n".encode())
         faulthandler.dump_traceback(self._stderr, all_threads=True)
+        lines = [f"{process}: {_command(process)}" for process in family()[1:]]
+        # Last, where whoever reads the end of a long output finds it.
+        os.write(self._stderr, "\n".join(("", *lines, why, "")).encode())
         for process in family()[1:]:
             with_signal(process)
         os._exit(1)
+
+
+class Work:
+    """What the processes of one test use, from look to look."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, float] = {}
+        self._own_s = 0.0
+        self._steps: deque[float] = deque(maxlen=LOOKS)
+        self.used_s = 0.0
+        """Since the first look, as far as processes that live still tell."""
+        self._first_s: float | None = None
+
+    def look(self) -> None:
+        """Note what each has used since the last look. A process that has left the family, as its
+        parent has ended, takes what it had used along, and what others do still counts.
+        """
+        now, own_s = used_by_process_s(), time.thread_time()
+        total = sum(now.values())
+        if self._first_s is None:
+            self._first_s = total
+        else:
+            gained = sum(max(0.0, used - self._seen.get(one, 0.0)) for one, used in now.items())
+            # The watch itself is no part of the test.
+            self._steps.append(gained - (own_s - self._own_s))
+        self._seen, self._own_s = now, own_s
+        self.used_s = total - self._first_s
+
+    def stood_still(self, idle_s: float) -> bool:
+        """Whether the looks of that time tell of next to nothing."""
+        return len(self._steps) == LOOKS and sum(self._steps) < IDLE_SHARE * idle_s
 
 
 def with_signal(process: int) -> None:
@@ -108,11 +137,16 @@ def with_signal(process: int) -> None:
         return
 
 
-def used_s() -> float:
-    """Seconds of processors that this process, those that it has started, and those that have ended
-    have used.
+def used_by_process_s() -> dict[int, float]:
+    """Seconds of processors that this process and those that it has started have used, each with
+    its children that have ended.
     """
-    return sum(sum(map(int, stat[11:15])) for stat in _stats(family())) / _TICKS_PER_S
+    processes = family()
+    return {
+        process: sum(map(int, stat[11:15])) / _TICKS_PER_S
+        for process, stat in zip(processes, _stats(processes), strict=True)
+        if stat
+    }
 
 
 def family() -> list[int]:
@@ -126,6 +160,14 @@ def family() -> list[int]:
     for process in found:
         found += children[process]
     return found
+
+
+def _command(process: int) -> str:
+    """What it runs, in short."""
+    try:
+        return (_PROC / str(process) / "cmdline").read_text().replace("\0", " ")[:160]
+    except (FileNotFoundError, ProcessLookupError):
+        return "has ended"
 
 
 def _stats(processes: list[int]) -> list[list[str]]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 
@@ -34,7 +34,6 @@ def shared_classes() -> Path:
             directory.mkdir(parents=True, exist_ok=True)
             fresh = directory / f"partial-{os.getpid()}.jsa"
             command = [sys.executable, "-m", "tests.support.spark_classes", str(fresh)]
-            # Its pipe is closed by the JVM, which ends behind the program and makes the archive.
             subprocess.run(command, check=True, capture_output=True)
             fresh.touch()
             fresh.rename(archive)
@@ -80,7 +79,12 @@ def _use_spark(archive: Path, scratch: Path) -> None:
         .start(f"{scratch}/copied")
     )
     query.awaitTermination()
+    gateway: Any = spark.sparkContext._gateway
     spark.stop()
+    # The archive is made as the JVM ends. It stays a child, so that the watch over hangs sees work.
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
 
 
 if __name__ == "__main__":
