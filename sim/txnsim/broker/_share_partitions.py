@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from operator import attrgetter
@@ -277,9 +277,12 @@ class SharePartitions:
             self.meter.has_acknowledged(batches)
         self.trace.acknowledged(led, member_id, batches, rejection)
 
-    def release(self, member_id: str, keys: Iterable[ShareKey]) -> None:
-        """A member's session has ended: what it holds becomes available."""
+    def release(self, member_id: str, keys: Iterable[ShareKey]) -> Generator[int, None, None]:
+        """A member's session has ended: what it holds becomes available. Yields after each share
+        partition.
+        """
         for key in keys:
+            yield 1
             led = self._led.get(key)
             if led is None:
                 continue
@@ -434,9 +437,19 @@ class SharePartitions:
         for place in places:
             self._forget_all(tuple(self._places.get(place, ())))
 
-    def forget_group(self, group_id: str) -> None:
-        """No member of the group has a session here."""
-        self._forget_all(tuple(self._groups.get(group_id, ())))
+    def forget_group(
+        self, group_id: str, is_empty: Callable[[str], bool]
+    ) -> Generator[int, None, None]:
+        """Drop the share partitions of a group, as long as it is empty: no member has a session
+        here. Yields after each.
+        """
+        for key in tuple(self._groups.get(group_id, ())):
+            if not is_empty(group_id):
+                return
+            led = self._led.get(key)
+            if led is not None:
+                self._forget(led)
+            yield 1
 
     def stop(self) -> None:
         self._is_stopped = True

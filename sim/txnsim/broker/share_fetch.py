@@ -10,7 +10,7 @@ Kafka's counterparts: SharePartitionManager, DelayedShareFetch, ShareFetchUtils.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -26,7 +26,7 @@ from txnsim.node.purgatory import Purgatory
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition
 from txnsim.replica.replicas import LeadershipChanges, Replicas
 from txnsim.runtime.tasks import Pending, settled
-from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
+from txnsim.runtime.turns import LOOK_ELEMENTS, Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share.commands import (
     AbortedRange,
@@ -41,6 +41,7 @@ from txnsim.share.partition import FENCING
 from txnsim.share.sessions import SessionKey, SharedPartition, ShareSessions
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import ABORT, iter_batches, read_control_record
+from txnsim.wire.codec import at_once
 
 
 class ShareFetchCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +70,8 @@ class ShareOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Outcomes = dict[SharedPartition, ShareOutcome]
 _NOTHING: Final = ShareOutcome()
+ACQUISITION_WEIGHT: Final = 2
+"""Weight of a share partition that acquires."""
 BATCH_WEIGHT: Final = 4
 """Weight of a batch that is looked at."""
 UNPACED_BATCHES: Final = 64
@@ -107,6 +110,8 @@ class ShareFetching:
         self.sessions: Final = ShareSessions()
         self._closed: deque[Hashable] = deque()
         """Closed connections; the member of the first one is leaving."""
+        self._leaving: dict[SessionKey, Generator[int, None, None]] = {}
+        """Members whose acquired records are being released."""
 
     # Requests
 
@@ -151,7 +156,14 @@ class ShareFetching:
         """A member ends its session; its acquired records are released."""
         partitions = self.sessions.end(member)
         if not isinstance(partitions, Rejection):
-            self._release(member, partitions)
+            leaving = self._release(member, partitions, self.purgatory.pace())
+            self.purgatory.tasks.drive(leaving, settled, name="share.ended")
+
+    def begins(self, member: SessionKey) -> None:
+        """A member begins a session: what it held in an earlier one is released before."""
+        steps = self._leaving.pop(member, None)
+        if steps is not None:
+            at_once(steps)
 
     def disconnected(self, connection: Hashable) -> None:
         """A connection has closed. Hundreds may close together: the first one's member leaves now,
@@ -167,9 +179,12 @@ class ShareFetching:
             while self._closed:
                 departure = self.sessions.disconnect(self._closed[0])
                 if departure.member is not None:
-                    self._release(departure.member, departure.partitions)
+                    await self._release(departure.member, departure.partitions, pace)
                 if departure.empty_group is not None:
-                    self.shares.forget_group(departure.empty_group)
+                    forgotten = self.shares.forget_group(
+                        departure.empty_group, self.sessions.is_empty
+                    )
+                    await pace.run(forgotten)
                 if not pace.has_rested or pace.has_done(LOOK_ELEMENTS):
                     await pace.rest()
                 self._closed.popleft()
@@ -185,8 +200,14 @@ class ShareFetching:
     def stop(self) -> None:
         self.shares.stop()
 
-    def _release(self, member: SessionKey, partitions: Iterable[SharedPartition]) -> None:
-        self.shares.release(member.member_id, [_key(member, one) for one in partitions])
+    async def _release(
+        self, member: SessionKey, partitions: Iterable[SharedPartition], pace: Pace
+    ) -> None:
+        keys = [_key(member, one) for one in partitions]
+        steps = self._leaving[member] = self.shares.release(member.member_id, keys)
+        await pace.run(steps)
+        if self._leaving.get(member) is steps:
+            del self._leaving[member]
 
 
 def _key(member: SessionKey, partition: SharedPartition) -> ShareKey:
@@ -314,6 +335,11 @@ class _Fetch:
         for led in tuple(self._locked.values()):
             self._unlock(led)
 
+    async def _release_in_slices(self, pace: Pace | None) -> None:
+        for led in tuple(self._locked.values()):
+            self._unlock(led)
+            await rest_where_due(pace, 1)
+
     # Reading and acquiring
 
     async def complete(self, pace: Pace | None) -> Outcomes:
@@ -337,7 +363,7 @@ class _Fetch:
             return {one: ShareOutcome(error=ErrorCode.unknown_server_error) for one in mine}
         read = await self._read(mine, pace)
         outcomes, with_data = await self._acquire(mine, read, pace)
-        self.release_locks()
+        await self._release_in_slices(pace)
         for key in with_data:
             self._owner.purgatory.touch(key)
         return outcomes
@@ -398,6 +424,7 @@ class _Fetch:
                 return {one: ShareOutcome(error=acquired.error) for one in mine}, with_data
             left -= acquired.count
             outcomes[partition] = _answered(acquired.ranges, batches, found)
+            await rest_where_due(pace, ACQUISITION_WEIGHT)
         return outcomes, with_data
 
     async def _batches(

@@ -56,7 +56,7 @@ def assign_uniform(members: list[Subscriber], partitions: Mapping[uuid.UUID, int
 def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUID, int]) -> Target:
     """Everybody subscribes to the same: all numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
-    owned = {each for member in members for each in member.owned}
+    owned = frozenset[TopicIdPartition]().union(*(member.owned for member in members))
     free = [
         (topic, index)
         for topic in topics
@@ -71,10 +71,7 @@ def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUI
         quota = quota_min + (extra > 0)
         has_extra = extra > 0
         kept = []
-        for each in sorted(member.owned):
-            topic, number = each
-            if topic not in member.topics or number >= partitions[topic]:
-                continue
+        for each in sorted(_valid(member, partitions)):
             if quota > 0:
                 quota -= 1
                 kept.append(each)
@@ -101,22 +98,31 @@ def _uniform_heterogeneous(
     partition to the member with the fewest partitions. Then partitions move from the member with
     the most to the one with the fewest, as long as that makes the target more even.
     """
-    target: dict[str, set[TopicIdPartition]] = {
-        member.member_id: {
-            (topic, index)
-            for topic, index in member.owned
-            if topic in member.topics and index < partitions[topic]
-        }
-        for member in members
-    }
+    target = {member.member_id: set(_valid(member, partitions)) for member in members}
     takers = _Takers(members, target)
-    taken = {each for kept in target.values() for each in kept}
+    taken = frozenset[TopicIdPartition]().union(*target.values())
     for topic in takers.topics():
         for index in range(partitions[topic]):
             if (topic, index) not in taken:
                 takers.give((topic, index), takers.least(topic))
     _even_out(target, takers)
     return {member_id: frozenset(kept) for member_id, kept in target.items()}
+
+
+def _valid(member: Subscriber, partitions: Mapping[uuid.UUID, int]) -> frozenset[TopicIdPartition]:
+    """Partitions that a member had and may keep. A large set is copied and looked at by topic, as
+    the hash of a UUID is a call of Python.
+    """
+    gone = []
+    known: uuid.UUID | None = None
+    number = 0
+    for each in member.owned:
+        if each[0] is not known:
+            known = each[0]
+            number = partitions[known] if known in member.topics else 0
+        if each[1] >= number:
+            gone.append(each)
+    return member.owned.difference(gone) if gone else member.owned
 
 
 class _Takers:
@@ -147,6 +153,8 @@ class _Takers:
         heapify(self._fewest)
         self.steps = 0
         """Heap lookups so far."""
+        self.giver: str | None = None
+        """A member that gives, and stands where it stood before: it has more than whoever takes."""
 
     def topics(self) -> list[uuid.UUID]:
         """The topics, those with the fewest takers first."""
@@ -164,13 +172,10 @@ class _Takers:
 
     def give(self, partition: TopicIdPartition, member_id: str) -> None:
         self._target[member_id].add(partition)
-        self._moved(member_id)
+        self.has_changed(member_id)
 
-    def take(self, partition: TopicIdPartition, member_id: str) -> None:
-        self._target[member_id].remove(partition)
-        self._moved(member_id)
-
-    def _moved(self, member_id: str) -> None:
+    def has_changed(self, member_id: str) -> None:
+        """A member has more partitions, or fewer."""
         entry = len(self._target[member_id]), self._order[member_id], member_id
         heappush(self._line_of[member_id], entry)
         heappush(self._fewest, entry)
@@ -178,7 +183,9 @@ class _Takers:
     def _first(self, line: list[tuple[int, int, str]]) -> tuple[int, int, str]:
         """The first entry that is still true: what a member had before stays in the heap."""
         target = self._target
-        while len(target[line[0][2]]) != line[0][0]:
+        while (number := len(target[line[0][2]])) != line[0][0]:
+            if number < line[0][0] and line[0][2] == self.giver:
+                break
             heappop(line)
         return line[0]
 
@@ -198,15 +205,21 @@ def _even_out(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None
             if len(target[giver]) - takers.fewest() <= 1:
                 continue  # nobody has so few that it may take from this one
             topic: uuid.UUID | None = None
-            for each in sorted(target[giver]):
+            mine, has_given = target[giver], False
+            takers.giver = giver
+            for each in sorted(mine):
                 if each[0] != topic:
                     topic, taker = each[0], takers.least(each[0])
-                if len(target[giver]) - len(target[taker]) > 1:
-                    takers.take(each, giver)
+                if len(mine) - len(target[taker]) > 1:
+                    mine.remove(each)
                     takers.give(each, taker)
-                    moved, topic = True, None
+                    has_given, topic = True, None
                 if takers.steps > steps_max:
                     return
+            takers.giver = None
+            if has_given:
+                takers.has_changed(giver)
+                moved = True
         if not moved:
             return
 

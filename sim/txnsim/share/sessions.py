@@ -232,6 +232,10 @@ class ShareSessions:
             empty_group=group_id if is_empty else None,
         )
 
+    def is_empty(self, group_id: str) -> bool:
+        """Whether no member of a group has a session."""
+        return not self._members[group_id]
+
     def clear(self) -> None:
         """``share.version`` was switched off."""
         self._sessions.clear()

@@ -199,6 +199,35 @@ async def test_a_closed_connection_gives_back_what_its_member_holds(
     assert len(shares_of(member)) == 0
 
 
+@within(run_cluster, brokers=1, topics=(("orders", 1_100),))
+async def test_a_member_that_returns_while_its_old_session_is_released_gets_all_of_it(
+    cluster: VirtualCluster,
+) -> None:
+    """Of so many share partitions the first slice releases most. The group is not empty then, so
+    those that are led stay.
+    """
+    member = ShareMember(Api(cluster.sim))
+    partitions = range(1_100)
+    await member.initialize(*partitions)
+    for partition in (0, 1_099):
+        await fill(member.api, 1, partition=partition)
+    await member.fetch(of=partitions)
+    await asyncio.sleep(1)
+    assert with_records(await member.fetch(of=partitions, epoch=0)) == [0, 1_099]
+    last = shares_of(member).find(member.key(1_099))
+    member.link.closed()
+    again = other(member, member.name)
+    member.api.broker.share_fetching.begins(_key(again))
+    assert last.release(member.name, shares_of(member).settings_of("g")) is None, "not yet"
+    await again.fetch(of=partitions)
+    await asyncio.sleep(1)
+    assert shares_of(member).find(member.key(1_099)) is last
+    assert sorted(with_records(await again.fetch())) == [0, 1_099]
+    again.link.closed()
+    await asyncio.sleep(1)
+    assert len(shares_of(member)) == 0
+
+
 @within(run_cluster, brokers=1)
 async def test_a_session_too_many_is_refused_after_the_wait(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, 1)
@@ -423,6 +452,11 @@ def numbers(answer: Any) -> list[int]:
     """The partitions of an answer about one topic."""
     (topic,) = answer.responses
     return [one.partition_index for one in topic.partitions]
+
+
+def with_records(answer: Any) -> list[int]:
+    """Partitions of which something was acquired."""
+    return [one for one in numbers(answer) if acquired(answer, one)]
 
 
 def _key(member: ShareMember) -> SessionKey:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from txnsim.api._leaders import CurrentLeaders
 from txnsim.api._records.share_requests import (
     begin_acknowledging,
+    by_topic,
     current_leader,
     member_of,
     named,
@@ -63,12 +64,7 @@ async def handle(request: Request) -> Reply:
     return request.answer(
         error_code=ErrorCode.none,
         acquisition_lock_timeout=settings.record_lock_duration_ms,
-        responses=tuple(
-            schema.ShareAcknowledgeTopicResponse(
-                topic_id=uuid_from(topic_id), partitions=tuple(partitions)
-            )
-            for topic_id, partitions in topics.items()
-        ),
+        responses=await by_topic(request, schema.ShareAcknowledgeTopicResponse, topics),
         node_endpoints=leaders.endpoints(),
     )
 

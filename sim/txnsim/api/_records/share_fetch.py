@@ -15,6 +15,7 @@ from txnsim.api._leaders import CurrentLeaders
 from txnsim.api._records.share_requests import (
     Answers,
     begin_acknowledging,
+    by_topic,
     current_leader,
     error_at,
     is_renewal,
@@ -150,6 +151,7 @@ def _session(request: Request) -> ShareSession | Rejection:
         )
     if epoch == INITIAL_EPOCH:
         request.link.at_close(fetching.disconnected)
+        fetching.begins(key)
         return sessions.open(
             key,
             request.link,
@@ -253,12 +255,7 @@ async def _answer(
     return request.answer(
         error_code=error,
         acquisition_lock_timeout=settings.record_lock_duration_ms,
-        responses=tuple(
-            schema.ShareFetchableTopicResponse(
-                topic_id=uuid_from(topic_id), partitions=tuple(partitions)
-            )
-            for topic_id, partitions in topics.items()
-        ),
+        responses=await by_topic(request, schema.ShareFetchableTopicResponse, topics),
         node_endpoints=leaders.endpoints(),
     )
 

@@ -6,7 +6,7 @@ Kafka's counterparts: handleAcknowledgements and validateAcknowledgementBatches 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from txnsim.api._leaders import CurrentLeaders
@@ -17,7 +17,7 @@ from txnsim.runtime.tasks import Pending
 from txnsim.security.acls import Operation
 from txnsim.share.commands import TRIPPED, AcknowledgementBatch, AcknowledgeType
 from txnsim.share.sessions import SessionKey, SharedPartition
-from txnsim.types import TopicPartition, uuid_text
+from txnsim.types import TopicPartition, uuid_from, uuid_text
 
 RENEW_FROM: Final = 2
 MEMBER_ID_MAX: Final = 36
@@ -163,6 +163,17 @@ def _complaint(request: Request, batches: Iterable[AcknowledgementBatch]) -> Err
             return ErrorCode.invalid_request
         behind = batch.last_offset
     return None
+
+
+async def by_topic(
+    request: Request, response: Callable[..., Any], topics: Mapping[str, Sequence[Any]]
+) -> tuple[Any, ...]:
+    """What is answered of partitions, below their topics; ``response`` is the message of one."""
+    of_topics = await request.each(
+        lambda one: response(topic_id=uuid_from(one[0]), partitions=tuple(one[1])),
+        topics.items(),
+    )
+    return tuple(of_topics)
 
 
 def current_leader(
