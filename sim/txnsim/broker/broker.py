@@ -114,6 +114,8 @@ _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
 _log: Final = Logger("txnsim.cluster")
 DEAD_LETTERS_TIMEOUT_MS: Final = 30_000
 """Of a Produce of dead letters."""
+CHANGES_SEEN: Final = 16
+"""Changed partitions that a coordinator's host looks through for what an element counts for."""
 
 
 class Broker:
@@ -425,9 +427,10 @@ class Broker:
             self.purgatory.release(topic_partition)
         for topic_partition in changes.deleted:
             self.purgatory.release(topic_partition)
-        self.transaction_host.apply(changes, image)
-        self.group_host.apply(changes, image)
-        self.share_host.apply(changes, image)
+            yield 1
+        for host in (self.transaction_host, self.group_host, self.share_host):
+            host.apply(changes, image)
+            yield (len(changes.led) + len(changes.lost) + len(changes.deleted)) // CHANGES_SEEN
         if self.shares_made is not None:
             self.shares_made.apply(changes, image)
         for partition in changes.regrouped:

@@ -181,21 +181,32 @@ _OURS: Final = {
 
 def message_of(cls: Any, record: Any) -> Any:
     """A message with what a record has for its fields."""
-    found = {each.name: getattr(record, _OURS.get(each.name, each.name)) for each in fields(cls)}
-    for name in found.keys() & _WRITTEN.keys():
-        found[name] = _WRITTEN[name](found[name])
+    found = {}
+    for name, ours, written in _plan_of(cls):
+        value = getattr(record, ours)
+        found[name] = value if written is None else written(value)
     return cls(**found)
+
+
+@cache
+def _plan_of(cls: Any) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ...]:
+    """Each field of a message, the record's name for it, and how its value is written."""
+    return tuple((name, _OURS.get(name, name), _WRITTEN.get(name)) for name in _names_of(cls))
+
+
+@cache
+def _names_of(cls: Any) -> tuple[str, ...]:
+    """The fields of a message."""
+    return tuple(each.name for each in fields(cls))
 
 
 def record_of(cls: Any, *messages: Any) -> Any:
     """A record with what messages have for its fields; a field that they lack is at its default."""
     return cls(
         **{
-            _OURS.get(each.name, each.name): _READ[each.name](message)
-            if each.name in _READ
-            else getattr(message, each.name)
+            _OURS.get(name, name): _READ[name](message) if name in _READ else getattr(message, name)
             for message in messages
-            for each in fields(message)
+            for name in _names_of(message.__class__)
         }
     )
 
@@ -209,9 +220,7 @@ def _classic_message(classic: ClassicMetadata | None) -> Any:
 
 def _messages(cls: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
     """Topics with an id and a name; a message with ``partitions`` says which."""
-    return tuple(
-        cls(**{each.name: getattr(topic, each.name) for each in fields(cls)}) for topic in topics
-    )
+    return tuple(cls(**{name: getattr(topic, name) for name in _names_of(cls)}) for topic in topics)
 
 
 def _target(partitions: Iterable[TopicIdPartition]) -> tuple[Any, ...]:

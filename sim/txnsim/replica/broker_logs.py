@@ -8,7 +8,7 @@ directory.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 import msgspec
 
@@ -85,19 +85,26 @@ class BrokerLogs(msgspec.Struct, eq=False):
             if log is not None:
                 log.config = config
 
-    def forget(self, topic: TopicImage) -> None:
-        """The topic was deleted."""
-        self.forget_replicas(topic, range(len(topic.partitions)))
+    def forget(self, topic: TopicImage) -> Generator[int, None, None]:
+        """The topic was deleted; yields after each replica that is gone."""
+        yield from self._forget(topic, range(len(topic.partitions)))
 
     def forget_replicas(self, topic: TopicImage, partitions: Iterable[int]) -> None:
         """The replicas are at other brokers now, or gone. The delete also notes the log starts of
         the other replicas here, once (LogManager.asyncDelete).
         """
-        had = len(self._logs)
+        for _ in self._forget(topic, partitions):
+            pass
+
+    def _forget(self, topic: TopicImage, partitions: Iterable[int]) -> Generator[int, None, None]:
+        had_any = False
         for partition in partitions:
-            self._logs.pop((topic.topic_id, partition), None)
-            self._high_watermarks.pop((topic.topic_id, partition), None)
-        if len(self._logs) < had and not self.has_failed:
+            key = topic.topic_id, partition
+            self._high_watermarks.pop(key, None)
+            if self._logs.pop(key, None) is not None:
+                had_any = True
+                yield 1
+        if had_any and not self.has_failed:
             self.note_log_starts()
 
     # Stops and starts

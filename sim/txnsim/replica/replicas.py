@@ -361,7 +361,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             if index % STEP == STEP - 1:
                 yield STEP
             self._give_up(TopicPartition(topic.name, index), changes)
-        self.logs.forget(topic)
+        yield from self.logs.forget(topic)
 
     def _give_up(self, topic_partition: TopicPartition, changes: LeadershipChanges) -> None:
         """Stop hosting the partition."""

@@ -63,7 +63,7 @@ def test_a_deleted_topic_leaves_nothing() -> None:
     image = image_of()
     log = written(disk)
     disk.checkpoint()
-    disk.forget(image.topics["orders"])
+    assert [*disk.forget(image.topics["orders"])] == [1], "a step for each replica"
     assert list(disk) == []
     assert log_of(disk, image) is not log
 
@@ -178,7 +178,7 @@ def test_a_topic_that_is_deleted_costs_one_note(monkeypatch: pytest.MonkeyPatch)
         disk.log(orders, index, config)
     notes: list[int] = []
     monkeypatch.setattr(BrokerLogs, "note_log_starts", lambda self: notes.append(len(self._logs)))
-    disk.forget(orders)
+    assert [*disk.forget(orders)] == [1] * len(orders.partitions)
     assert len(orders.partitions) > 1
     assert notes == [0]
 
