@@ -86,6 +86,8 @@ TURN_EFFECTS: Final = 64
 
 TURN_TIMERS: Final = 16
 """Timers that run in one turn of the loop; more that are due with them wait for turns."""
+MANY_MEMBERS: Final = 100
+"""More members are assigned as one large request."""
 DECIDED_TOGETHER: Final = 32
 """Due members of a group that one decision ends, about a millisecond of work."""
 
@@ -507,13 +509,19 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     async def heartbeat(
         self, shard: GroupShard, command: ConsumerHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
-        """Decide, write, answer when that is replicated; ``pace`` of a large one."""
+        """Decide, write, answer when that is replicated; ``pace`` of a large one. That of many
+        members is as large, where it may assign anew.
+        """
+        members = self._members_to_assign(shard, command)
+        if pace is None and members > MANY_MEMBERS:
+            pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         made = (
             with_records(self._decided(shard, command))
             if pace is None
             else await decided_in_slices(
                 lambda: in_one_step(
-                    lambda: self._decided(shard, command), len(command.topic_names or ())
+                    lambda: self._decided(shard, command),
+                    members + len(command.topic_names or ()),
                 ),
                 lambda: seen_of(shard, self.image(), command.group_id),
                 lambda: self.is_current(shard),
@@ -541,6 +549,15 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             return refusal
         assert decided.outcome.reply is not None
         return decided.outcome.reply
+
+    @staticmethod
+    def _members_to_assign(shard: GroupShard, command: ConsumerHeartbeat) -> int:
+        """Members whose targets a heartbeat may change."""
+        group = shard.groups.get(command.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return 0
+        is_due = command.member_epoch == 0 or group.assignment_epoch < group.epoch
+        return len(group.members) if is_due else 0
 
     def _decided(self, shard: GroupShard, command: ConsumerHeartbeat) -> _Decided | Rejection:
         """The group and the effect of the heartbeat on it."""

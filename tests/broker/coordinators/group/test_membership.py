@@ -823,3 +823,18 @@ async def test_a_heartbeat_whose_partition_moves_between_its_slices_is_sent_away
     world.unload()
     assert (await waits).error is E.not_coordinator
     assert world.log.batches == []
+
+
+@within(run_groups)
+async def test_a_small_heartbeat_that_assigns_many_members_has_breaks(world: GroupWorld) -> None:
+    members = [f"m{number:04}" for number in range(1_100)]
+    for member_id in members:
+        await world.consume(member_id)
+    await world.pass_ms(2_000)  # the interval between two assignments
+    written = len(world.log.batches)
+    waits = world.later(world.consume("last"))
+    await asyncio.sleep(0)
+    assert len(world.log.batches) == written
+    assert (await waits).member_epoch == world.group().assignment_epoch
+    assert len(world.log.batches) == written + 1
+    assert set(world.group().target) == {*members, "last"}
