@@ -61,8 +61,10 @@ from txnsim_lab.target.simulated import SimulatedTarget
 
 HORIZON_MS: Final = 240_000
 """When everything is healed, whoever still acts."""
-FAREWELL_MS: Final = 180_000
-"""Time left to unfinished calls: longer than any timeout of a client."""
+FAREWELL_MS: Final = 420_000
+"""Time left to unfinished calls: longer than a rebalance waits for a member that beats and does not
+poll (``max.poll.interval.ms``, 300 s), and than any timeout of a client.
+"""
 HEALING_MS: Final = 60_000
 SETTLING_MS: Final = 30_000
 """Pause before time jumps: replicas catch up, and delayed work is retried."""
