@@ -91,7 +91,7 @@ class HangWatch:
             return  # it has ended meanwhile
         faulthandler.dump_traceback(self._stderr, all_threads=True)
         lines = [f"{process}: {_command(process)}" for process in family()[1:]]
-        # Last, where whoever reads the end of a long output finds it.
+        # Last: of a long output the end is read.
         os.write(self._stderr, "\n".join(("", *lines, why, "")).encode())
         for process in family()[1:]:
             with_signal(process)

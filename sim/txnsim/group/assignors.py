@@ -154,7 +154,7 @@ class _Takers:
         self.steps = 0
         """Heap lookups so far."""
         self.giver: str | None = None
-        """A member that gives, and stands where it stood before: it has more than whoever takes."""
+        """The member that gives now. Its place in the heaps may be too late."""
 
     def topics(self) -> list[uuid.UUID]:
         """The topics, those with the fewest takers first."""
