@@ -87,7 +87,7 @@ def test_what_children_have_used_counts_when_they_have_ended(pytester: pytest.Py
 def test_a_child_that_leaves_with_all_it_has_used_does_not_hide_what_others_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its parent has ended, so it is nobody's child. CI once took the next test for a hang."""
+    """The parent of such a child has ended. CI once took the next test for a hang."""
     used = {1: 1.0, 2: 90.0}
     monkeypatch.setattr(hang_watch, "used_by_process_s", lambda: dict(used))
     work = hang_watch.Work()

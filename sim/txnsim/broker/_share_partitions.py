@@ -277,20 +277,16 @@ class SharePartitions:
             self.meter.has_acknowledged(batches)
         self.trace.acknowledged(led, member_id, batches, rejection)
 
-    def release(self, member_id: str, keys: Iterable[ShareKey]) -> Generator[int, None, None]:
-        """A member's session has ended: what it holds becomes available. Yields after each share
-        partition.
-        """
-        for key in keys:
-            yield 1
-            led = self._led.get(key)
-            if led is None:
-                continue
-            write = led.core.release(member_id, self.settings_of(key.group_id))
-            if write is not None:
-                self.trace.released(led, write.state.batches, reason="session", member=member_id)
-                self._persist(led, write)
-            self._purgatory.touch(key)
+    def release(self, member_id: str, key: ShareKey) -> None:
+        """A member's session has ended: what it holds of a share partition becomes available."""
+        led = self._led.get(key)
+        if led is None:
+            return
+        write = led.core.release(member_id, self.settings_of(key.group_id))
+        if write is not None:
+            self.trace.released(led, write.state.batches, reason="session", member=member_id)
+            self._persist(led, write)
+        self._purgatory.touch(key)
 
     def acquire(self, led: LedShare, command: Acquire) -> Acquired | Rejection:
         """Lock records that were read for a member."""

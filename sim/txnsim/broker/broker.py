@@ -115,7 +115,7 @@ _log: Final = Logger("txnsim.cluster")
 DEAD_LETTERS_TIMEOUT_MS: Final = 30_000
 """Of a Produce of dead letters."""
 CHANGES_SEEN: Final = 16
-"""Changed partitions that a coordinator's host looks through for what an element counts for."""
+"""So many changed partitions are as much work for a coordinator's host as one element."""
 
 
 class Broker:

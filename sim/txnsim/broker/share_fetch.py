@@ -10,7 +10,7 @@ Kafka's counterparts: SharePartitionManager, DelayedShareFetch, ShareFetchUtils.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -41,7 +41,6 @@ from txnsim.share.partition import FENCING
 from txnsim.share.sessions import SessionKey, SharedPartition, ShareSessions
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import ABORT, iter_batches, read_control_record
-from txnsim.wire.codec import at_once
 
 
 class ShareFetchCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,8 +109,8 @@ class ShareFetching:
         self.sessions: Final = ShareSessions()
         self._closed: deque[Hashable] = deque()
         """Closed connections; the member of the first one is leaving."""
-        self._leaving: dict[SessionKey, Generator[int, None, None]] = {}
-        """Members whose acquired records are being released."""
+        self._leaving: dict[SessionKey, deque[ShareKey]] = {}
+        """Members that have left, and where their acquired records are still to be released."""
 
     # Requests
 
@@ -161,9 +160,9 @@ class ShareFetching:
 
     def begins(self, member: SessionKey) -> None:
         """A member begins a session: what it held in an earlier one is released before."""
-        steps = self._leaving.pop(member, None)
-        if steps is not None:
-            at_once(steps)
+        keys = self._leaving.pop(member, deque())
+        while keys:
+            self.shares.release(member.member_id, keys.popleft())
 
     def disconnected(self, connection: Hashable) -> None:
         """A connection has closed. Hundreds may close together: the first one's member leaves now,
@@ -203,10 +202,11 @@ class ShareFetching:
     async def _release(
         self, member: SessionKey, partitions: Iterable[SharedPartition], pace: Pace
     ) -> None:
-        keys = [_key(member, one) for one in partitions]
-        steps = self._leaving[member] = self.shares.release(member.member_id, keys)
-        await pace.run(steps)
-        if self._leaving.get(member) is steps:
+        keys = self._leaving[member] = deque(_key(member, one) for one in partitions)
+        while keys:
+            self.shares.release(member.member_id, keys.popleft())
+            await rest_where_due(pace, 1)
+        if self._leaving.get(member) is keys:
             del self._leaving[member]
 
 
@@ -410,6 +410,7 @@ class _Fetch:
         ]
         left = self._command.max_records
         for (partition, offset), found in zip(mine.items(), read, strict=True):
+            await rest_where_due(pace, ACQUISITION_WEIGHT)
             led = self.shares[partition]
             if found.error is ErrorCode.offset_out_of_range:
                 outcomes[partition] = self._log_start_moved(led)
@@ -424,7 +425,6 @@ class _Fetch:
                 return {one: ShareOutcome(error=acquired.error) for one in mine}, with_data
             left -= acquired.count
             outcomes[partition] = _answered(acquired.ranges, batches, found)
-            await rest_where_due(pace, ACQUISITION_WEIGHT)
         return outcomes, with_data
 
     async def _batches(

@@ -509,8 +509,8 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     async def heartbeat(
         self, shard: GroupShard, command: ConsumerHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
-        """Decide, write, answer when that is replicated; ``pace`` of a large one. That of many
-        members is as large, where it may assign anew.
+        """Decide, write, answer when that is replicated; ``pace`` of a large one. A heartbeat that
+        may assign many members is large as well.
         """
         members = self._members_to_assign(shard, command)
         if pace is None and members > MANY_MEMBERS:
