@@ -23,13 +23,24 @@ def quick_java() -> dict[str, str]:
     return {"JAVA_TOOL_OPTIONS": f"{_JVM} {reading(shared_classes())}"}
 
 
+_INSTALLED: Final = """import sys
+
+sys.path[:] = [one for one in sys.path if not one.endswith("pyspark.zip")]
+"""
+"""``sitecustomize``, which Python imports as it starts: PySpark is imported where it is installed,
+compiled. Spark has it imported out of an archive of sources. Each process compiles them again then:
+1.3 s of CPU, and Spark gives the one that plans a stream 10 s, on a busy machine too.
+"""
+
+
 def _python_path() -> str:
     """With it Python finds no Hypothesis, which kio imports where it is installed, and no coverage,
     which numba does. That is up to half a second of CPU in each process, and each read of a table
-    starts two.
+    starts two. PySpark is imported as ``_INSTALLED`` says.
     """
     directory = CACHE / "spark" / "left-out"
     directory.mkdir(parents=True, exist_ok=True)
     for name in ("hypothesis", "coverage"):
         (directory / f"{name}.py").write_text('raise ImportError("left out in Spark")\n')
+    (directory / "sitecustomize.py").write_text(_INSTALLED)
     return os.pathsep.join(filter(None, (str(directory), os.environ.get("PYTHONPATH"))))

@@ -36,6 +36,12 @@ ALERTS: Final = "alerts"
 POLL_S: Final = 0.2
 STOP_POLLS: Final = 150
 """How often a batch that runs is looked after before it is given up: half a minute."""
+STARTS: Final = 3
+TOO_SLOW: Final = "Python worker failed to connect back"
+"""What Spark says of a query that ends before its first batch: the Python process that plans the
+query has 10 s to connect, a fixed time (``PythonWorkerFactory.createSimpleWorker``). A busy machine
+may take longer, so such a query is started again, ``STARTS`` times in all.
+"""
 
 
 class StreamError(BadInputError):
@@ -74,7 +80,7 @@ class Stream:
         self._checkpoints = {
             name: Checkpoint(Folder(f"{options.checkpoint}/{name}", spark)) for name in self._sinks
         }
-        self._records = RecordsQuery(
+        records_query = RecordsQuery(
             options, self._sinks[RECORDS], self._checkpoints[RECORDS], on_event
         )
         self._alerts = AlertsQuery(
@@ -84,7 +90,12 @@ class Stream:
             on_event,
             connector_lag=lambda: self.connector_lag,
         )
+        self._queries: dict[str, tuple[RecordsQuery | AlertsQuery, int]] = {
+            RECORDS: (records_query, options.interval_ms),
+            ALERTS: (self._alerts, options.probe_interval_ms),
+        }
         self._running: dict[str, StreamingQuery] = {}
+        self._starts = dict.fromkeys(self._sinks, 0)
 
     # Life
 
@@ -100,9 +111,8 @@ class Stream:
             sink.sweep()
         for checkpoint in self._checkpoints.values():
             checkpoint.sweep()
-        options = self._options
-        self._start(RECORDS, self._records, options.interval_ms)
-        self._start(ALERTS, self._alerts, options.probe_interval_ms)
+        for name in self._queries:
+            self._start(name)
 
     def wait(self, stop: threading.Event) -> None:
         """Wait until somebody says stop, a query fails, or both have taken what there is.
@@ -111,11 +121,11 @@ class Stream:
             StreamError: A query has failed, and the other one is stopped; or Spark is gone.
         """
         try:
-            while not stop.is_set() and any(one.isActive for one in self._running.values()):
-                self._check()
+            while not stop.is_set() and self._goes_on():
                 stop.wait(POLL_S)
             self.stop()
-            self._check()
+            for name, failure in self._failures():
+                raise _failed(name, failure)
         except (Py4JError, OSError) as failure:
             # A signal to all processes of a group ends the JVM beside us: then all is stopped, and
             # the batch that ran is repeated next time.
@@ -133,7 +143,9 @@ class Stream:
             _rest(query)
             query.stop()
 
-    def _start(self, name: str, query: RecordsQuery | AlertsQuery, interval_ms: int) -> None:
+    def _start(self, name: str) -> None:
+        query, interval_ms = self._queries[name]
+        self._starts[name] += 1
         writer = (
             query.rows(self._spark)
             .writeStream.queryName(f"txnsim {name}")
@@ -146,11 +158,20 @@ class Stream:
             writer = writer.trigger(processingTime=f"{interval_ms} milliseconds")
         self._running[name] = writer.start()
 
-    def _check(self) -> None:
-        for name, query in self._running.items():
-            failure = query.exception()
-            if failure is not None:
-                raise StreamError(f"the query of {name} has failed: {failure}")
+    def _goes_on(self) -> bool:
+        """Whether a query runs. One whose planning process came too late is started again."""
+        running = any(one.isActive for one in self._running.values())
+        for name, failure in self._failures():
+            if TOO_SLOW not in failure or self._starts[name] == STARTS:
+                raise _failed(name, failure)
+            self._start(name)
+            running = True
+        return running
+
+    def _failures(self) -> list[tuple[str, str]]:
+        """Queries that have failed, and what Spark says of each."""
+        told = [(name, query.exception()) for name, query in self._running.items()]
+        return [(name, str(failure)) for name, failure in told if failure is not None]
 
     # Queries
 
@@ -182,6 +203,10 @@ def end_session(spark: SparkSession) -> None:
     """Stop the session, unless a signal has ended its JVM already."""
     with contextlib.suppress(Py4JError, OSError):
         spark.stop()
+
+
+def _failed(name: str, failure: str) -> StreamError:
+    return StreamError(f"the query of {name} has failed: {failure}")
 
 
 def _rest(query: StreamingQuery) -> None:

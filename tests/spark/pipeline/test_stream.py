@@ -171,6 +171,28 @@ def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothi
         ]
 
 
+def test_a_query_whose_planning_process_comes_too_late_is_started_again(
+    spark: SparkSession,
+    target: KafkaTarget,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow_once = tmp_path / "python"
+    slow_once.write_text(
+        f"""#!/bin/sh
+case "$*" in *python_streaming_source_runner*) mkdir {tmp_path}/came 2>&- && exec sleep 60;; esac
+exec {sys.executable} "$@"
+"""
+    )
+    slow_once.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow_once))
+    write(target, "t", ["v0", "v1"])
+    options = options_for(target.bootstrap, "t", str(tmp_path), once=True)
+    take_the_rest(spark, options)
+    assert (tmp_path / "came").is_dir(), "it was slow"
+    assert values(tmp_path / "sink") == ["v0", "v1"]
+
+
 @pytest.mark.nightly
 def test_an_alert_stands_over_restarts_and_is_told_once(
     spark: SparkSession, target: KafkaTarget, tmp_path: Path
