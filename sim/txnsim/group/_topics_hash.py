@@ -10,6 +10,7 @@ group coordinator reads them.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -47,10 +48,13 @@ class TopicsHash:
         later._counted, later._changed = dict(self._counted), set(self._changed)
         return later
 
-    def changed(self, names: AbstractSet[str] | Mapping[str, object]) -> None:
-        """Note topics whose first subscriber joined or whose last one left."""
+    def changed(self, names: AbstractSet[str], counts: Counter[str], count: int) -> None:
+        """Note those of these topics that are counted so often: 1 after their first subscriber
+        joined, 0 after their last one left.
+        """
         if self._image is not None:  # else all count as changed at first
-            self._changed.update(self._image.existing(names))
+            there = self._image.existing(names)
+            self._changed.update([name for name in there if counts[name] == count])
 
     def refresh(self, names: Mapping[str, int], image: ClusterImage) -> None:
         """Bring the sum up to the current subscriptions and the metadata image."""

@@ -45,12 +45,14 @@ def combined(
 
 
 def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
+    if start_offset == UNKNOWN_OFFSET:
+        return [*batches]
     return [
         batch
         if batch.first_offset >= start_offset
         else StateBatch(start_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
         for batch in batches
-        if start_offset == UNKNOWN_OFFSET or batch.last_offset >= start_offset
+        if batch.last_offset >= start_offset
     ]
 
 

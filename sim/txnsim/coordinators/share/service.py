@@ -252,13 +252,13 @@ class ShareCoordinator:
         batch: bytes | None = None
         if pace is not None and not isinstance(decision, Rejection) and decision.records:
             before = shard.appended
+            await rest_where_due(pace, len(getattr(command, "batches", ())))
             batch = encode_batch(decision.records, now_ms=self._clock.now_ms())
-            if pace.has_done(len(batch) // _ELEMENT_BYTES):
-                await pace.rest()
-                if not self._ownership.is_current(shard):
-                    return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-                if shard.appended != before:
-                    decision, batch = self._decide(operation, shard, command), None
+            await rest_where_due(pace, len(batch) // _ELEMENT_BYTES)
+            if not self._ownership.is_current(shard):
+                return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
+            if shard.appended != before:
+                decision, batch = self._decide(operation, shard, command), None
         if not isinstance(decision, Rejection) and decision.records:
             admitting = self._log.admit(shard.partition, lambda where: Subject(partitions=(where,)))
             if admitting is not None:
