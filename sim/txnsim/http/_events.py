@@ -293,7 +293,7 @@ class ReportedRoutes(EventRoutes):
         """
         since = number_of(request, "from", default=0, least=0, most=len(self._tracer))
         states = [fault(armed) for armed in self._cluster.injector.rules()]
-        return Response(report(self._cluster, states, since=since), media_type=TEXT)
+        return Response(await report(self._cluster, states, since=since), media_type=TEXT)
 
 
 class _Packer:

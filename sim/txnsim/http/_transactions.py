@@ -115,13 +115,8 @@ class TransactionRoutes(ClusterNoun):
         """Every transactional id as its coordinator has it, with what is pending."""
         wanted = word_of(request, "state", tuple(WIRE_NAMES.values()))
         pace = self._pace()
-        entries = await self._entries(pace)
-        found = (
-            self._view(broker_id, txn)
-            for broker_id, txn in entries
-            if wanted in (None, txn.state.wire_name)
-        )
-        return self._listing(found, pace)
+        entries = await self._entries(pace, wanted)
+        return self._listing((self._view(broker_id, txn) for broker_id, txn in entries), pace)
 
     @Operation(
         "get", f"{PREFIX}/transactions/{{transactional_id}}", refusals=("404",), takes_slashes=True
@@ -235,14 +230,18 @@ class TransactionRoutes(ClusterNoun):
 
     # What there is
 
-    async def _entries(self, pace: Pace) -> list[tuple[BrokerId, TxnMetadata]]:
-        """Every entry with the broker that coordinates it, by transactional id."""
+    async def _entries(self, pace: Pace, state: str | None) -> list[tuple[BrokerId, TxnMetadata]]:
+        """Every entry, or each in a state, with its coordinator's broker, by transactional id."""
         sorted_ones = []
         for broker_id, broker in self._cluster.brokers.items():
             for owned in broker.coordinator.owned():
-                own = [(broker_id, txn) for txn in owned.entries.values()]
+                own = [
+                    (broker_id, txn)
+                    for txn in owned.entries.values()
+                    if state in (None, txn.state.wire_name)
+                ]
                 sorted_ones.append(sorted(own, key=_by_id))
-                await rest_where_due(pace, len(own))
+                await rest_where_due(pace, len(owned.entries))
         found = []
         for entry in merge(*sorted_ones, key=_by_id):
             found.append(entry)

@@ -13,6 +13,7 @@ import msgspec
 
 from txnsim.http.messages import Fault
 from txnsim.runtime.trace import Event, Tracer
+from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.server.cluster import SimCluster
 from txnsim.server.views.waiting_transactions import waits_for
 from txnsim.text import printable
@@ -65,17 +66,21 @@ def story_text(events: Iterable[Event], nodes: Sequence[str]) -> str:
     return "\n".join([f"… {left_out} sentences before", *lines] if left_out else lines)
 
 
-def waits_text(cluster: SimCluster) -> str:
+async def waits_text(cluster: SimCluster) -> str:
     """What each transaction that has not ended waits for."""
-    unfinished = sorted(
-        txn.transactional_id
-        for broker in cluster.brokers.values()
-        for txn in broker.coordinator.entries()
-        if txn.state is TransactionState.ONGOING or txn.state in PREPARED_STATES
-    )
+    pace = Pace(cluster.environment.tasks.turns, cluster.environment.clock.stopwatch_ns)
+    unfinished: list[str] = []
+    for broker in cluster.brokers.values():
+        for owned in broker.coordinator.owned():
+            unfinished += [
+                name
+                for name, txn in owned.entries.items()
+                if txn.state is TransactionState.ONGOING or txn.state in PREPARED_STATES
+            ]
+            await rest_where_due(pace, len(owned.entries))
     return "\n".join(
         printable(f"{name}: {one}")
-        for name in unfinished[:WAITING_MAX]
+        for name in sorted(unfinished)[:WAITING_MAX]
         for one in waits_for(cluster, name)
     )
 
@@ -103,7 +108,11 @@ def cluster_text(cluster: SimCluster) -> str:
     """Brokers, transactional ids and topics in one line."""
     image = cluster.metadata.image
     topics = sorted(name for name, topic in image.topics.items() if not topic.is_internal)
-    ids = sum(len(broker.coordinator.entries()) for broker in cluster.brokers.values())
+    ids = sum(
+        len(owned.entries)
+        for broker in cluster.brokers.values()
+        for owned in broker.coordinator.owned()
+    )
     up, known = len(image.alive_brokers()), len(image.brokers)
     return in_one_line(
         f"{up} of {known} brokers up at {cluster.bootstrap}; transactional ids: {ids}; topics:"
@@ -111,13 +120,13 @@ def cluster_text(cluster: SimCluster) -> str:
     )
 
 
-def report(cluster: SimCluster, states: Iterable[Fault], *, since: int = 0) -> str:
+async def report(cluster: SimCluster, states: Iterable[Fault], *, since: int = 0) -> str:
     """The report as text: cluster, story, waiting transactions and faults."""
     tracer = cluster.environment.tracer
     parts = [
         ("the cluster", cluster_text(cluster)),
         ("what happened", story_text(events_told(tracer, since=since, onlooker=""), tracer.nodes)),
-        ("what transactions wait for", waits_text(cluster)),
+        ("what transactions wait for", await waits_text(cluster)),
         ("faults", rules_text(states)),
     ]
     if not tracer.on:

@@ -70,10 +70,7 @@ class _Watched(msgspec.Struct, frozen=True, kw_only=True):
         if not rebuilt.is_running or not rebuilt.cluster_loop.loop.is_running():
             return ""
 
-        async def ask() -> str:
-            return waits_text(rebuilt.sim)
-
-        asked = asyncio.run_coroutine_threadsafe(ask(), rebuilt.cluster_loop.loop)
+        asked = asyncio.run_coroutine_threadsafe(waits_text(rebuilt.sim), rebuilt.cluster_loop.loop)
         try:
             return asked.result(ANSWER_SECONDS)
         except TimeoutError:
