@@ -42,6 +42,21 @@ class _Position(msgspec.Struct, eq=False):
         return None if position is None else position.record
 
 
+def _next(
+    held: _Position | None,
+    record: OffsetCommitted,
+    record_offset: int,
+    visible_from: int,
+    replicated: int,
+) -> _Position:
+    """The position after a commit; the one before is kept for readers below the high watermark."""
+    if held is not None and held.visible_from < replicated:
+        held.previous = None
+    if visible_from < replicated:
+        held = None
+    return _Position(record, record_offset, visible_from, held)
+
+
 _ByPartition = dict[TopicPartition, _Position]
 _Pending = dict[str, dict[TopicPartition, tuple[OffsetCommitted, int]]]
 
@@ -128,18 +143,25 @@ class Offsets(msgspec.Struct, eq=False):
         """
         self.pending_counts.pop(producer_id, None)
         for group_id, pending in self._pending.pop(producer_id, {}).items():
+            if not committed:
+                for topic_partition in pending:
+                    self._close(group_id, topic_partition, producer_id)
+                continue
+            # Partitions stay in the index: a transaction may have 50,000 positions.
+            producers = self._open[group_id]
+            positions = self._committed.setdefault(group_id, {})
             for topic_partition, (record, record_offset) in pending.items():
-                self._close(group_id, topic_partition, producer_id)
-                if not committed:
-                    continue
-                held = self._committed.get(group_id, {}).get(topic_partition)
+                theirs = producers[topic_partition]
+                theirs.discard(producer_id)
+                if not theirs:
+                    del producers[topic_partition]
+                held = positions.get(topic_partition)
                 if held is None or held.record is None or record_offset > held.record_offset:
-                    self._put(
-                        record,
-                        record_offset=record_offset,
-                        visible_from=marker_offset,
-                        replicated=replicated,
+                    positions[topic_partition] = _next(
+                        held, record, record_offset, marker_offset, replicated
                     )
+            if not producers:
+                del self._open[group_id]
 
     def pending_of(self, producer_id: ProducerId) -> tuple[tuple[str, TopicPartition, int], ...]:
         """(group, partition, offset) of what the producer's next marker decides."""
@@ -238,15 +260,10 @@ class Offsets(msgspec.Struct, eq=False):
         self, record: OffsetCommitted, *, record_offset: int, visible_from: int, replicated: int
     ) -> None:
         positions = self._committed.setdefault(record.group_id, {})
-        held = positions.get(record.topic_partition)
-        if held is not None and held.visible_from < replicated:
-            held.previous = None
-        if visible_from < replicated:
-            held = None
         place = record.topic_partition
         self._places.setdefault(place.topic, {})[record.group_id, place] = None
-        positions[place] = _Position(
-            record, record_offset=record_offset, visible_from=visible_from, previous=held
+        positions[place] = _next(
+            positions.get(place), record, record_offset, visible_from, replicated
         )
 
     def _drop(self, group_id: str, topic_partition: TopicPartition) -> None:

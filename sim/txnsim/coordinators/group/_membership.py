@@ -87,7 +87,8 @@ TURN_EFFECTS: Final = 64
 TURN_TIMERS: Final = 16
 """Timers that run in one turn of the loop; more that are due with them wait for turns."""
 MANY_MEMBERS: Final = 100
-"""More members are assigned as one large request."""
+MANY_PARTITIONS: Final = 1_000
+"""More of either are assigned as one large request."""
 DECIDED_TOGETHER: Final = 32
 """Due members of a group that one decision ends, about a millisecond of work."""
 
@@ -510,10 +511,10 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, command: ConsumerHeartbeat, pace: Pace | None = None
     ) -> HeartbeatReply | Rejection:
         """Decide, write, answer when that is replicated; ``pace`` of a large one. A heartbeat that
-        may assign many members is large as well.
+        may assign many members or partitions is large as well.
         """
         members = self._members_to_assign(shard, command)
-        if pace is None and members > MANY_MEMBERS:
+        if pace is None and (members > MANY_MEMBERS or self._is_wide(command)):
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         made = (
             with_records(self._decided(shard, command))
@@ -549,6 +550,12 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             return refusal
         assert decided.outcome.reply is not None
         return decided.outcome.reply
+
+    def _is_wide(self, command: ConsumerHeartbeat) -> bool:
+        """Whether it subscribes to many partitions."""
+        topics = self.image().topics
+        there = [topics[name] for name in command.topic_names or () if name in topics]
+        return sum(len(topic.partitions) for topic in there) > MANY_PARTITIONS
 
     @staticmethod
     def _members_to_assign(shard: GroupShard, command: ConsumerHeartbeat) -> int:
