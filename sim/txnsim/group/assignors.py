@@ -164,7 +164,7 @@ class _Takers:
         """Who gets the topic's next partition."""
         lines = self._lines[topic]
         self.steps += len(lines)
-        return min([self._first(line) for line in lines])[2]
+        return min(map(self._first, lines))[2]
 
     def fewest(self) -> int:
         """Smallest number of partitions of any member."""

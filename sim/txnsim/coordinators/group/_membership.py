@@ -514,7 +514,8 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         may assign many members or partitions is large as well.
         """
         members = self._members_to_assign(shard, command)
-        if pace is None and (members > MANY_MEMBERS or self._is_wide(command)):
+        partitions = self._subscribed_partitions(command)
+        if pace is None and (members > MANY_MEMBERS or partitions > MANY_PARTITIONS):
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         made = (
             with_records(self._decided(shard, command))
@@ -522,7 +523,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             else await decided_in_slices(
                 lambda: in_one_step(
                     lambda: self._decided(shard, command),
-                    members + len(command.topic_names or ()),
+                    members + partitions + len(command.topic_names or ()),
                 ),
                 lambda: seen_of(shard, self.image(), command.group_id),
                 lambda: self.is_current(shard),
@@ -551,11 +552,11 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         assert decided.outcome.reply is not None
         return decided.outcome.reply
 
-    def _is_wide(self, command: ConsumerHeartbeat) -> bool:
-        """Whether it subscribes to many partitions."""
+    def _subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
+        """Partitions of the topics that a heartbeat names."""
         topics = self.image().topics
         there = [topics[name] for name in command.topic_names or () if name in topics]
-        return sum(len(topic.partitions) for topic in there) > MANY_PARTITIONS
+        return sum(len(topic.partitions) for topic in there)
 
     @staticmethod
     def _members_to_assign(shard: GroupShard, command: ConsumerHeartbeat) -> int:
