@@ -688,15 +688,15 @@ Told = dict[tuple[str, int], frozenset[TopicPartition]]
 
 def of_two_members(around: Surroundings, cluster: SimCluster) -> Iterator[Broken]:
     """Partitions that two members of a group have at once, both of which their coordinator knows:
-    neither protocol gives a partition away before it was let go. One that has not polled for too
-    long has left, and takes notice with its next poll. Partitions go by name, so this
+    neither protocol gives a partition away before it was let go, but for a member that has not
+    polled for too long, which takes notice with its next poll. Partitions go by name, so this
     can't be asked where a topic is deleted and made again: its new partition is another one.
     """
     holders: dict[tuple[str, TopicPartition], str] = {}
     for name, member in sorted(around.members.items()):
         group_id = member.options.group_id
         group, _ = _group(cluster, group_id)
-        if not member.takes_part or group is None:
+        if not (member.takes_part and member.polls_in_time) or group is None:
             continue
         if member.metadata.member_id not in group.members:
             continue

@@ -30,6 +30,7 @@ def member(name: str, *places: TopicPartition, generation: int = 2) -> Any:
     return SimpleNamespace(
         is_joined=True,
         takes_part=True,
+        polls_in_time=True,
         options=SimpleNamespace(group_id="g", protocol="classic"),
         metadata=GroupMetadata(generation=generation, member_id=name),
         assigned=frozenset(places),
@@ -78,6 +79,8 @@ def test_a_partition_of_two_members_that_the_coordinator_knows() -> None:
     assert (
         list(of_two_members(around(m=member("m", T0), n=member("n", T1)), cluster("m", "n"))) == []
     )
+    members.members["n"].polls_in_time = False  # a static one stays in the group
+    assert list(of_two_members(members, cluster("m", "n"))) == []
 
 
 def test_one_generation_has_one_assignment() -> None:

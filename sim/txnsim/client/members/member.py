@@ -566,6 +566,12 @@ class Joining:
         return self._membership is not None and self._membership.takes_part
 
     @property
+    def polls_in_time(self) -> bool:
+        """Whether its last call is less than ``rebalance_timeout_ms`` ago, or goes on."""
+        since_ms = self._cluster.clock.monotonic_ms() - self._polled_ms
+        return since_ms < self.options.rebalance_timeout_ms
+
+    @property
     def assigned(self) -> frozenset[TopicPartition]:
         return self._joined.assigned
 
@@ -684,7 +690,7 @@ class Joining:
                 continue
             try:
                 async with self._turn:
-                    if clock.monotonic_ms() - self._polled_ms < self.options.rebalance_timeout_ms:
+                    if self.polls_in_time:
                         await membership.beat()
                         continue
                     self._polled_ms = math.inf  # until its next poll there is nothing to leave
