@@ -67,12 +67,12 @@ _FIRST_USED: Final = (
     "coordinators.share.service",
     "metrics.exposition",
 )
-"""Modules that a server loads when they are first asked for."""
+"""Coordinators and share fetches import these at a first request, a scrape of metrics its own."""
 
 
 def load(package: str) -> None:
-    """Load what a first request loads: it takes up to 100 ms, once in a server's life, and an
-    attack of two seconds would be judged by that alone.
+    """Import handlers and coordinators, compile codecs: first requests take up to 100 ms for that,
+    once in a server's life, and an attack of two seconds would be judged by it alone.
     """
     for name in _FIRST_USED:
         importlib.import_module(f"{package}.{name}")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heapify, heappop, heappush, merge
+from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import islice
 from math import ceil
 from typing import Final
@@ -162,9 +162,17 @@ class _Takers:
 
     def least(self, topic: uuid.UUID) -> str:
         """Who gets the topic's next partition."""
-        lines = self._lines[topic]
+        lines, target = self._lines[topic], self._target
         self.steps += len(lines)
-        return min(map(self._first, lines))[2]
+        least: tuple[int, int, str] | None = None
+        for line in lines:
+            first = line[0]
+            if len(target[first[2]]) != first[0]:
+                first = self._first(line)
+            if least is None or first < least:
+                least = first
+        assert least is not None, "a topic has takers"
+        return least[2]
 
     def fewest(self) -> int:
         """Smallest number of partitions of any member."""
@@ -177,8 +185,11 @@ class _Takers:
     def has_changed(self, member_id: str) -> None:
         """A member has more partitions, or fewer."""
         entry = len(self._target[member_id]), self._order[member_id], member_id
-        heappush(self._line_of[member_id], entry)
-        heappush(self._fewest, entry)
+        for heap in (self._line_of[member_id], self._fewest):
+            if heap[0][2] == member_id:
+                heapreplace(heap, entry)
+            else:
+                heappush(heap, entry)
 
     def _first(self, line: list[tuple[int, int, str]]) -> tuple[int, int, str]:
         """The first entry that is still true: what a member had before stays in the heap."""
