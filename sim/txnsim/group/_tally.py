@@ -190,15 +190,15 @@ class Tally:
         resolved: Mapping[str, frozenset[str]],
     ) -> Counter[str]:
         """Difference per existing topic in the number of sources that contain it."""
-        came, gone = self._changed(
+        added, removed = self._changed(
             [source for member in leaving for source in _sources(member)],
             [source for member in joining for source in _sources(member)],
             resolved,
         )
         changed: Counter[str] = Counter()
-        for names in came:
+        for names in added:
             changed.update(image.existing(names))
-        for names in gone:
+        for names in removed:
             changed.subtract(image.existing(names))
         return changed
 

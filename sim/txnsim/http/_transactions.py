@@ -238,7 +238,7 @@ class TransactionRoutes(ClusterNoun):
                 own = [
                     (broker_id, txn)
                     for txn in owned.entries.values()
-                    if state in (None, txn.state.wire_name)
+                    if state is None or txn.state.wire_name == state
                 ]
                 sorted_ones.append(sorted(own, key=_by_id))
                 await rest_where_due(pace, len(owned.entries))
