@@ -57,12 +57,9 @@ def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUI
     """Everybody subscribes to the same: all numbers of partitions differ by one at most."""
     topics = sorted(members[0].topics)
     owned = frozenset[TopicIdPartition]().union(*(member.owned for member in members))
-    free = [
-        (topic, index)
-        for topic in topics
-        for index in range(partitions[topic])
-        if (topic, index) not in owned
-    ]
+    free = [(topic, index) for topic in topics for index in range(partitions[topic])]
+    if owned:
+        free = [each for each in free if each not in owned]
     total = sum(partitions[topic] for topic in topics)
     quota_min, extra = divmod(total, len(members))
     target: dict[str, list[TopicIdPartition]] = {}

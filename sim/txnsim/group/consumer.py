@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, assert_never
 
 import msgspec
@@ -445,12 +445,15 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember | Rejection:
 
 def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     """Give up partitions outside of the target, take those that are free."""
-    target = {each for each in goal.partitions if each[0] in goal.subscribed}
-    kept = {each: epoch for each, epoch in member.assigned.items() if each in target}
-    lost = {each: epoch for each, epoch in member.assigned.items() if each not in target}
-    if lost and goal.still_has(lost):
-        return _revoking(member, kept, lost)
-    wanted = sorted(each for each in target if each not in kept)
+    # Sets and dicts take over each other's hashes: that of a UUID is a call of Python.
+    target = _of_topics(goal.partitions, goal.subscribed)
+    kept = member.assigned
+    if set(kept).difference(target):
+        lost = {each: epoch for each, epoch in kept.items() if each not in target}
+        kept = {each: epoch for each, epoch in kept.items() if each in target}
+        if goal.still_has(lost):
+            return _revoking(member, kept, lost)
+    wanted = sorted(target.difference(kept))
     held = member.pending_revocation
     free = [each for each in wanted if goal.owner_of(each) is None or each in held]
     return msgspec.structs.replace(
@@ -461,6 +464,21 @@ def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
         assigned={**kept, **dict.fromkeys(free, goal.assignment_epoch)},
         pending_revocation={},
     )
+
+
+def _of_topics(
+    partitions: frozenset[TopicIdPartition], topics: Collection[uuid.UUID]
+) -> frozenset[TopicIdPartition]:
+    """Those of some topics."""
+    is_one, known = False, None
+    others = []
+    for each in partitions:
+        if each[0] is not known:
+            known = each[0]
+            is_one = known in topics
+        if not is_one:
+            others.append(each)
+    return partitions.difference(others) if others else partitions
 
 
 def _resubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:

@@ -6,13 +6,18 @@ Counterpart in Kafka: PersisterStateBatchCombiner.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
 
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, StateBatch
 from txnsim.releases.rules import LATEST, Rules
+from txnsim.wire.codec import at_once
+
+_AT_ONCE: Final = 1_000
+"""Batches that are merged without a break."""
 
 
 class BackwardsBatchError(ValueError):
@@ -26,22 +31,39 @@ def combined(
     start_offset: int,
     rules: Rules = LATEST,
 ) -> tuple[StateBatch, ...]:
+    """``combining`` without breaks."""
+    return at_once(combining(batches, newer, start_offset=start_offset, rules=rules))
+
+
+def combining(
+    batches: Iterable[StateBatch],
+    newer: Iterable[StateBatch],
+    *,
+    start_offset: int,
+    rules: Rules = LATEST,
+) -> Generator[int, None, tuple[StateBatch, ...]]:
     """Both together: in order, without overlaps, without what lies below the start offset.
 
     Where batches overlap the higher delivery count wins, then the higher state. Neighbours that
     are in the same state become one batch, unless there is only one batch to begin with
-    (``share_states_are_swept``).
+    (``share_states_are_swept``). Yields after so many batches.
 
     Raises:
         BackwardsBatchError: A batch ends before it begins, and it is not alone.
     """
-    known, left = _from(start_offset, batches), _from(start_offset, newer)
+    known = _from(start_offset, batches)
+    yield len(known)
+    left = _from(start_offset, newer)
+    yield len(left)
     if len(known) + len(left) < 2:
         return (*known, *left)
-    if rules.share_states_are_swept:
-        are_merged = _are_in_order(known) and _are_in_order(left)
-        return _merged(known, left) if are_merged else _swept([*known, *left])
-    return _in_pairs([*known, *left])
+    if not rules.share_states_are_swept:
+        return _in_pairs([*known, *left])
+    are_merged = _are_in_order(known) and _are_in_order(left)
+    yield len(known) + len(left)
+    if not are_merged:
+        return _swept([*known, *left])
+    return (yield from _merging(known, left))
 
 
 def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
@@ -67,7 +89,9 @@ def _are_in_order(batches: list[StateBatch]) -> bool:
     return True
 
 
-def _merged(known: list[StateBatch], newer: list[StateBatch]) -> tuple[StateBatch, ...]:
+def _merging(
+    known: list[StateBatch], newer: list[StateBatch]
+) -> Generator[int, None, tuple[StateBatch, ...]]:
     """Two sequences in order: there may be ten thousand of each, and most have equal bounds."""
     found: list[StateBatch] = []
     same = 0
@@ -76,6 +100,8 @@ def _merged(known: list[StateBatch], newer: list[StateBatch]) -> tuple[StateBatc
             break
         _append(found, that if _is_heavier(that, this) else this)
         same += 1
+        if same % _AT_ONCE == 0:
+            yield _AT_ONCE
     one, other = known[same:][::-1], newer[same:][::-1]
     while one and other:
         this, that = one[-1], other[-1]

@@ -9,7 +9,7 @@ Counterparts in Kafka: ShareCoordinatorShard.replay, ShareCoordinatorOffsetsMana
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from heapq import heappop, heappush
 
 import msgspec
@@ -17,10 +17,11 @@ import msgspec
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, ShareKey
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.share_state._combining import BackwardsBatchError, combined
+from txnsim.share_state._combining import BackwardsBatchError, combining
 from txnsim.share_state.log_format import decode_record
 from txnsim.share_state.records import ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.wire.batch import iter_batches, read_records
+from txnsim.wire.codec import at_once
 
 
 class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
@@ -48,8 +49,16 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
 
     # Replay
 
-    def apply(self, record: ShareRecord, *, record_offset: int) -> None:
-        """A record is in the log."""
+    def apply(
+        self, record: ShareRecord, *, record_offset: int, after: ShareSnapshot | None = None
+    ) -> None:
+        """A record is in the log.
+
+        Args:
+            record: The record.
+            record_offset: Its offset.
+            after: What ``after`` has made of it.
+        """
         key = record.key
         match record:
             case ShareSnapshot():
@@ -62,7 +71,9 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
                 self.snapshots.written(key, record_offset)
             case ShareUpdate():
                 self._see_leader_epoch(key, record.leader_epoch)
-                self.states[key] = _updated(self.states.get(key), record, self.rules)
+                self.states[key] = after or at_once(
+                    _updated(self.states.get(key), record, self.rules)
+                )
                 self.update_counts[key] = self.update_counts.get(key, 0) + 1
             case _:
                 known: tuple[dict[ShareKey, int], ...] = (
@@ -74,6 +85,12 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
                 self.states.pop(key, None)
                 self.snapshots.written(key, record_offset, is_deleted=True)
         self.end_offset = record_offset + 1
+
+    def after(self, record: ShareRecord) -> Generator[int, None, ShareSnapshot | None]:
+        """The state that an update leads to, made with breaks; None for another record."""
+        if not isinstance(record, ShareUpdate):
+            return None
+        return (yield from _updated(self.states.get(record.key), record, self.rules))
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
         """Become what the log says, a batch at a time; each step yields how many records it has
@@ -152,7 +169,9 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
             del self._offsets[key]
 
 
-def _updated(state: ShareSnapshot | None, update: ShareUpdate, rules: Rules) -> ShareSnapshot:
+def _updated(
+    state: ShareSnapshot | None, update: ShareUpdate, rules: Rules
+) -> Generator[int, None, ShareSnapshot]:
     """The state with what an update says. One without a snapshot in front of it is all there is."""
     if state is None:
         return ShareSnapshot(
@@ -166,6 +185,9 @@ def _updated(state: ShareSnapshot | None, update: ShareUpdate, rules: Rules) -> 
     start_offset = (
         state.start_offset if update.start_offset == UNKNOWN_OFFSET else update.start_offset
     )
+    batches = yield from combining(
+        state.batches, update.batches, start_offset=start_offset, rules=rules
+    )
     return ShareSnapshot(
         key=state.key,
         snapshot_epoch=state.snapshot_epoch,
@@ -175,5 +197,5 @@ def _updated(state: ShareSnapshot | None, update: ShareUpdate, rules: Rules) -> 
         delivery_complete_count=update.delivery_complete_count,
         create_timestamp_ms=state.create_timestamp_ms,
         write_timestamp_ms=state.write_timestamp_ms,
-        batches=combined(state.batches, update.batches, start_offset=start_offset, rules=rules),
+        batches=batches,
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from txnsim.interbroker.share_state import StateBatch
 from txnsim.releases.rules import Rules
-from txnsim.share_state._combining import combined
+from txnsim.share_state._combining import combined, combining
 
 GOLDEN: Final = Path(__file__).parents[1] / "codec" / "golden" / "share_state.jsonl"
 CASES: Final = [
@@ -117,6 +117,15 @@ def test_of_two_sequences_in_order_the_strongest_is_left_at_each_offset(
         if one.last_offset >= start
     ]
     assert combined(before, newer, start_offset=start) == offset_by_offset(left)
+
+
+def test_thousands_of_batches_are_combined_with_breaks() -> None:
+    before, newer = (
+        tuple(StateBatch(2 * one, 2 * one, state, 1) for one in range(2_500)) for state in (0, 2)
+    )
+    breaks = list(combining(before, newer, start_offset=0))
+    assert breaks == [2_500, 2_500, 5_000, 1_000, 1_000]
+    assert combined(before, newer, start_offset=0) == newer
 
 
 def state_of(batch: StateBatch) -> tuple[int, int]:

@@ -7,6 +7,7 @@ from txnsim.share_state.log_format import encode_batch
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.wire.batch_header import assign
+from txnsim.wire.codec import at_once
 from txnsim.wire.control import control_batch
 from txnsim.wire.records import Record, build_batch
 
@@ -50,6 +51,18 @@ def applied(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
     for offset, record in enumerate(records):
         found.apply(record, record_offset=offset)
     return found
+
+
+def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
+    change = update(A, StateBatch(5, 9, 2, 1), start=6)
+    known, plain = applied(snapshot()), applied(snapshot(), change)
+    after = at_once(known.after(change))
+    assert after == plain.states[A]
+    assert known.states[A] == snapshot(), "it is not applied yet"
+    known.apply(change, record_offset=1, after=after)
+    assert known.states[A] is after
+    assert (known.update_counts, known.end_offset) == (plain.update_counts, plain.end_offset)
+    assert at_once(known.after(snapshot(epoch=1))) is None, "it is all there is"
 
 
 def test_an_update_changes_what_it_names_and_keeps_the_rest() -> None:

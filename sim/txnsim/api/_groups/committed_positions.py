@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -129,27 +130,41 @@ def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
     ]
 
 
-def answered(request: Request, results: Results, *, entity: str) -> Any:
-    """The answer.
+async def answered(request: Request, results: Results, *, entity: str) -> Any:
+    """The answer, made with breaks where it is long.
 
     Args:
         request: The request to answer.
         results: Errors by topic.
         entity: What the schema's classes of a topic and a partition begin with.
     """
-    schema = request.schema
-    topic_class = getattr(schema, f"{entity}ResponseTopic")
-    partition_class = getattr(schema, f"{entity}ResponsePartition")
-    by_id = "topic_id" in topic_class.__dataclass_fields__
+    if request.pace is None:
+        return answered_at_once(request, results, entity=entity)
+    make = partial(_partition, getattr(request.schema, f"{entity}ResponsePartition"))
+    made = [(named, await request.each(make, partitions)) for named, partitions in results]
+    return _answer(request, made, entity)
+
+
+def answered_at_once(request: Request, results: Results, *, entity: str) -> Any:
+    """``answered`` without a break."""
+    of = getattr(request.schema, f"{entity}ResponsePartition")
+    made = [(named, [_partition(of, one) for one in each]) for named, each in results]
+    return _answer(request, made, entity)
+
+
+def _partition(of: type[Any], result: tuple[int, ErrorCode]) -> Any:
+    return of(partition_index=result[0], error_code=result[1])
+
+
+def _answer(request: Request, made: Iterable[tuple[NamedTopic, list[Any]]], entity: str) -> Any:
+    topic = getattr(request.schema, f"{entity}ResponseTopic")
+    by_id = "topic_id" in topic.__dataclass_fields__
     return request.answer(
         topics=tuple(
-            topic_class(
+            topic(
                 **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
-                partitions=tuple(
-                    partition_class(partition_index=index, error_code=error)
-                    for index, error in partitions
-                ),
+                partitions=tuple(partitions),
             )
-            for named, partitions in results
+            for named, partitions in made
         )
     )

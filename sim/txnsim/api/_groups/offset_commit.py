@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api._groups.committed_positions import answered, errors_of, everywhere, split
+from txnsim.api._groups.committed_positions import (
+    answered,
+    answered_at_once,
+    errors_of,
+    everywhere,
+    split,
+)
 from txnsim.api._subjects import of_topics
 from txnsim.api.request import Reply, Request
 from txnsim.errors import ErrorCode
@@ -29,7 +35,7 @@ async def handle(request: Request) -> Reply:
     message = request.message
     asked = split(request.broker.image, message.topics)
     if not asked.positions:
-        return answered(request, asked.results(()), entity=_ENTITY)
+        return await answered(request, asked.results(()), entity=_ENTITY)
     retention = getattr(message, "retention_time", None)
     outcome = await request.broker.groups.commit(
         CommitOffsets(
@@ -44,9 +50,9 @@ async def handle(request: Request) -> Reply:
         ),
         request.pace_of(len(asked.positions)),
     )
-    return answered(request, asked.results(errors_of(outcome)), entity=_ENTITY)
+    return await answered(request, asked.results(errors_of(outcome)), entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return answered(request, everywhere(request.message.topics, error), entity=_ENTITY)
+    return answered_at_once(request, everywhere(request.message.topics, error), entity=_ENTITY)

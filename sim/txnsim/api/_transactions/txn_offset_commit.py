@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from txnsim.api._groups.committed_positions import Results, answered, errors_of, everywhere, split
+from txnsim.api._groups.committed_positions import (
+    Results,
+    answered,
+    answered_at_once,
+    errors_of,
+    everywhere,
+    split,
+)
 from txnsim.api._subjects import partitions_named
 from txnsim.api.request import Reply, Request
 from txnsim.broker.verification import TransactionOperation
@@ -50,7 +57,7 @@ async def handle(
     broker = request.broker
     asked = split(broker.image, message.topics)
     if not asked.positions:
-        return answered(request, asked.results(()), entity=_ENTITY)
+        return await answered(request, asked.results(()), entity=_ENTITY)
     supported = operation or _operation(request.api_version)
     is_new = request.api_version >= IDS_AND_EPOCHS_FROM
 
@@ -84,13 +91,13 @@ async def handle(
     if failed is not None and isinstance(outcome, Rejection):
         outcome = Rejection(error=failed(outcome.error), reason=outcome.reason)
     results = asked.results(errors_of(outcome))
-    return answered(request, _in_words_of(request, results), entity=_ENTITY)
+    return await answered(request, _in_words_of(request, results), entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
     results = everywhere(request.message.topics, error)
-    return answered(request, _in_words_of(request, results), entity=_ENTITY)
+    return answered_at_once(request, _in_words_of(request, results), entity=_ENTITY)
 
 
 def subject(request: Request) -> Subject:

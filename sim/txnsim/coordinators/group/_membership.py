@@ -528,6 +528,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                 lambda: seen_of(shard, self.image(), command.group_id),
                 lambda: self.is_current(shard),
                 pace,
+                self.writer.line_of(shard, command.group_id),
             )
         )
         if isinstance(made, Rejection):

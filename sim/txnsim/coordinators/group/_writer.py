@@ -9,10 +9,12 @@ Counterpart in Kafka: CoordinatorRuntime, CoordinatorPartitionWriter.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from itertools import groupby
 from typing import Final, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -77,6 +79,17 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     """Whether a cleanup takes as many batches as it needs. Before 4.0 it is one for each group, and
     takes effect whatever becomes of it, also where a client asks for it.
     """
+    _lines: WeakValueDictionary[tuple[int, str], asyncio.Lock] = msgspec.field(
+        default_factory=WeakValueDictionary
+    )
+
+    def line_of(self, shard: GroupShard, group_id: str) -> asyncio.Lock:
+        """Where decisions about a group that take slices wait for each other."""
+        key = shard.partition, group_id
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = asyncio.Lock()
+        return line
 
     def append(
         self,
@@ -269,9 +282,11 @@ async def decided_in_slices(
     seen: Callable[[], object],
     is_current: Callable[[], bool],
     pace: Pace,
+    line: asyncio.Lock,
 ) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
     """A decision and its records, with their bytes if they took a slice: the append takes no longer
-    than a small one's then.
+    than a small one's then. One of a group is made after the other, as a real coordinator handles
+    the events of a shard (CoordinatorRuntime).
 
     Args:
         decide: Makes the decision, in steps of so many elements.
@@ -279,20 +294,22 @@ async def decided_in_slices(
         is_current: Whether this broker still coordinates the group, whose log may have got another
             owner in a break.
         pace: Of the request.
+        line: The group's.
     """
-    for _ in range(DECISIONS_MAX):
-        before, pace.has_rested = seen(), False
-        made = with_records(await pace.run(decide()))
-        if pace.has_rested and not isinstance(made, Rejection):
-            decided, records = made
-            await pace.rest()
-            made = decided, await pace.run(encoded(records))
-            await pace.rest()
-        if not is_current():
-            return MOVED
-        if not pace.has_rested or seen() == before:
-            return made
-    return with_records(at_once(decide()))
+    async with line:
+        for _ in range(DECISIONS_MAX):
+            before, pace.has_rested = seen(), False
+            made = with_records(await pace.run(decide()))
+            if pace.has_rested and not isinstance(made, Rejection):
+                decided, records = made
+                await pace.rest()
+                made = decided, await pace.run(encoded(records))
+                await pace.rest()
+            if not is_current():
+                return MOVED
+            if not pace.has_rested or seen() == before:
+                return made
+        return with_records(at_once(decide()))
 
 
 def in_one_step(

@@ -47,7 +47,7 @@ from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share_state.decisions import Deciding, ShareDecision
 from txnsim.share_state.log_format import encode_batch
-from txnsim.share_state.records import ShareDeleted, ShareRecord
+from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import SHARE_STATE_TOPIC, BrokerId, CoordinatorEpoch, uuid_from
 
@@ -250,15 +250,18 @@ class ShareCoordinator:
             return None, operation.fail(command, shard.error, shard.reason), None
         decision = self._decide(operation, shard, command)
         batch: bytes | None = None
+        after: ShareSnapshot | None = None
         if pace is not None and not isinstance(decision, Rejection) and decision.records:
             before = shard.appended
             await rest_where_due(pace, len(getattr(command, "batches", ())))
             batch = encode_batch(decision.records, now_ms=self._clock.now_ms())
             await rest_where_due(pace, len(batch) // _ELEMENT_BYTES)
+            (record,) = decision.records
+            after = await pace.run(shard.after(record))
             if not self._ownership.is_current(shard):
                 return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
             if shard.appended != before:
-                decision, batch = self._decide(operation, shard, command), None
+                decision, batch, after = self._decide(operation, shard, command), None, None
         if not isinstance(decision, Rejection) and decision.records:
             admitting = self._log.admit(shard.partition, lambda where: Subject(partitions=(where,)))
             if admitting is not None:
@@ -267,11 +270,11 @@ class ShareCoordinator:
                     return shard, operation.fail(command, refused.error, refused.reason), None
                 if not self._ownership.is_current(shard):
                     return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-                decision, batch = self._decide(operation, shard, command), None
+                decision, batch, after = self._decide(operation, shard, command), None, None
         if isinstance(decision, Rejection):
             answer = operation.refuse(command, decision.error, decision.reason)
         else:
-            refused = self._append(shard, decision.records, batch)
+            refused = self._append(shard, decision.records, batch, after)
             if refused is not None:
                 return shard, operation.fail(command, refused.error, refused.reason), None
             answer = decision.reply
@@ -293,8 +296,11 @@ class ShareCoordinator:
         shard: ShareStateShard,
         records: Sequence[ShareRecord],
         batch: bytes | None = None,
+        after: ShareSnapshot | None = None,
     ) -> Rejection | None:
-        """Append records, encoded or not, and let them take effect; why the log refused them."""
+        """Append records, encoded or not, and let them take effect; why the log refused them.
+        ``after`` is what a single one leads to, where it is known.
+        """
         if not records:
             return None
         if batch is None:
@@ -303,7 +309,7 @@ class ShareCoordinator:
         if isinstance(appended, Rejection):
             return appended
         for index, record in enumerate(records):
-            shard.apply(record, record_offset=appended.base_offset + index)
+            shard.apply(record, record_offset=appended.base_offset + index, after=after)
         shard.appended = appended.last_offset
         return None
 

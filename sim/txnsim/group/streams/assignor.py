@@ -9,6 +9,7 @@ Counterpart in Kafka: StickyTaskAssignor, ProcessState.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -17,6 +18,7 @@ from txnsim.group.streams._java_order import JavaQueue, java_order, java_order_o
 from txnsim.group.streams.tasks import Task, Tasks
 
 STICKY: Final = "sticky"
+_TASKS_AT_ONCE: Final = 1_000
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,9 +178,7 @@ class _Assignment:
     # Active tasks
 
     def _assign_active(self) -> Iterator[int]:
-        tasks = self._tasks(is_stateful=False)
-        tasks.sort(key=lambda task: (task[1], task[0]))
-        yield len(tasks)
+        tasks = yield from self._tasks(is_stateful=False)
         left = yield from self._not_kept(tasks, self._active_before.get)
         left = yield from self._not_kept(left, self._least_loaded)
         queue = self._queue()
@@ -216,9 +216,8 @@ class _Assignment:
     # Standbys
 
     def _assign_standbys(self) -> Iterator[int]:
-        tasks = self._tasks(is_stateful=True)
-        tasks.sort(key=lambda task: (task[1], task[0]), reverse=True)
-        yield len(tasks)
+        tasks = yield from self._tasks(is_stateful=True)
+        tasks.reverse()
         left = []
         for task in tasks:
             if number := self._unplaced(task):
@@ -267,13 +266,18 @@ class _Assignment:
 
     # Parts
 
-    def _tasks(self, *, is_stateful: bool) -> list[Task]:
-        return [
-            (name, index)
-            for name, part in self._parts.items()
-            if part.is_stateful or not is_stateful
-            for index in range(part.tasks)
-        ]
+    def _tasks(self, *, is_stateful: bool) -> Generator[int, None, list[Task]]:
+        """By number, then by subtopology."""
+        tasks: list[Task] = []
+        for name, part in self._parts.items():
+            if part.is_stateful or not is_stateful:
+                for first in range(0, part.tasks, _TASKS_AT_ONCE):
+                    numbers = range(first, min(first + _TASKS_AT_ONCE, part.tasks))
+                    tasks += [(name, index) for index in numbers]
+                    yield len(numbers)
+        tasks.sort(key=itemgetter(1))  # stable, and subtopologies come sorted
+        yield len(tasks)
+        return tasks
 
     def _queue(self) -> JavaQueue[_Process]:
         return JavaQueue(
