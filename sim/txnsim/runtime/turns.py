@@ -191,7 +191,7 @@ class LargeReads:
         return self._bytes >= READ_BYTES
 
     def wait(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` in a later turn."""
+        """Call ``resume`` in a later turn: it reads on, or frees what was read."""
         if not self._line:
             self._turns.wait(self, wanted_ns=SLICE_NS)
         self._line.append(resume)

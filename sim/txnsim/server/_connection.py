@@ -148,7 +148,7 @@ class Connection(asyncio.Protocol):
         """Drop the requests still waiting; the one being handled continues."""
         self._outbox.forget()
         self._listener.strangers.forget(self)
-        self._intake.close()
+        self._intake.close_by_turns(self._turns.reads)
         self._listener.connections.pop(self, None)
         self.link.closed()
         tracer, node = self._listener.tracer, self._listener.node
@@ -651,6 +651,14 @@ class Intake:
         """
         self.forget()
         self.reader.forget()
+
+    def close_by_turns(self, reads: LargeReads) -> None:
+        """The same, but many connections that go at once free their large frames one by one."""
+        self.forget()
+        if self.reader.buffered_bytes > LARGE_BYTES:
+            reads.wait(self.reader.forget)
+        else:
+            self.reader.forget()
 
     def keep_within(self, limit_bytes: int, transport: asyncio.Transport | None) -> None:
         """Stop reading above the limit, go on below half of it."""

@@ -28,7 +28,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import Subject
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.turns import READ_BYTES, Turns
-from txnsim.server._connection import FRAME_BYTES, Intake
+from txnsim.server._connection import FRAME_BYTES, LARGE_BYTES, Intake
 from txnsim.server._listener import Endpoint
 from txnsim.server._outbox import (
     PART_BYTES,
@@ -751,6 +751,20 @@ def test_what_is_there_of_a_frame_goes_with_its_connection() -> None:
     intake.frames.extend(intake.reader.receive_data(framed(1) + framed(900)[:800]))
     intake.close()
     assert (len(intake.frames), intake.queued_bytes, intake.reader.buffered_bytes) == (0, 0, 0)
+
+
+async def test_large_frames_of_connections_that_go_at_once_are_freed_one_by_one() -> None:
+    turns = Turns(asyncio.get_running_loop())
+    line = [Intake(1 << 20) for _ in range(3)]
+    for size, intake in zip((800, LARGE_BYTES + 1, LARGE_BYTES + 1), line, strict=True):
+        intake.frames.extend(intake.reader.receive_data(framed(1) + framed(1 << 20)[: 4 + size]))
+        intake.close_by_turns(turns.reads)
+    assert [len(intake.frames) for intake in line] == [0, 0, 0]
+    held = []
+    for _ in range(3):
+        held.append([intake.reader.buffered_bytes > 0 for intake in line])
+        await asyncio.sleep(0)
+    assert held == [[False, True, True], [False, False, True], [False, False, False]]
 
 
 def test_reading_stops_above_the_limit_and_goes_on_at_half_of_it() -> None:
