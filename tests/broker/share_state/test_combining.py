@@ -119,6 +119,13 @@ def test_of_two_sequences_in_order_the_strongest_is_left_at_each_offset(
     assert combined(before, newer, start_offset=start) == offset_by_offset(left)
 
 
+def test_without_a_known_start_nothing_is_cut() -> None:
+    """``PersisterStateBatchCombiner.addPruned`` of 4.4.0, as its class file has it."""
+    batches = StateBatch(-5, 3, 0, 1), StateBatch(4, 6, 2, 1)
+    assert combined((), batches, start_offset=-1) == batches
+    assert combined((), batches, start_offset=0) == (StateBatch(0, 3, 0, 1), batches[1])
+
+
 def test_thousands_of_batches_are_combined_with_breaks() -> None:
     before, newer = (
         tuple(StateBatch(2 * one, 2 * one, state, 1) for one in range(2_500)) for state in (0, 2)
