@@ -21,6 +21,7 @@ from txnsim.coordinators.group._writer import (
     MANY_RECORDS,
     MOVED,
     TOO_MUCH,
+    DecisionLines,
     GroupWriter,
     decided_in_slices,
     in_one_step,
@@ -94,21 +95,27 @@ DECIDED_TOGETHER: Final = 32
 
 Due = Callable[[GroupShard, Sequence[TimerSet]], None]
 """Handler of due timers of one group."""
+_Line = dict[tuple[int, str], dict[_Key, tuple[GroupShard, TimerSet, Due]]]
+"""Due timers by group."""
 
 
 class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     """Armed timers; each (kind, group, member) has one.
 
     Thousands of members may fall silent together. The first timers of a turn run at once; those
-    behind them wait in line, each group's together, and run in slices.
+    behind them wait in line, each group's together, and run in slices. Those of a group that
+    is being decided about in slices wait for that.
     """
 
     clock: Clock
     tasks: Tasks
+    lines: DecisionLines = msgspec.field(default_factory=DecisionLines)
     _armed: dict[int, dict[str, dict[_Key, TimerHandle]]] = {}
     """By partition of ``__consumer_offsets`` and group."""
-    _late: dict[tuple[int, str], dict[_Key, tuple[GroupShard, TimerSet, Due]]] = {}
+    _late: _Line = {}
     """Due timers that wait for their turn."""
+    _behind: _Line = {}
+    """The same that wait for a decision about their group."""
     _run: int = 0
     """Timers that ran in this turn."""
 
@@ -151,8 +158,16 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                 armed.cancel()
 
     def _fire(self, shard: GroupShard, timer: TimerSet, key: _Key, due: Due) -> None:
+        where = shard.partition, timer.group_id
+        if self.lines.is_busy(*where):
+            if self._wait(self._behind, shard, timer, key, due):
+                self.tasks.drive(self._run_behind(where), settled, name="group.timers")
+            return
         if self._late or self._run >= TURN_TIMERS:
-            self._wait(shard, timer, key, due)
+            is_first = not self._late
+            self._wait(self._late, shard, timer, key, due)
+            if is_first:
+                self.tasks.drive(self._run_late(), settled, name="group.timers")
             return
         self._run += 1
         self._drop(shard, timer, key)
@@ -172,44 +187,54 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
 
     # Those that wait
 
-    def _wait(self, shard: GroupShard, timer: TimerSet, key: _Key, due: Due) -> None:
+    def _wait(self, line: _Line, shard: GroupShard, timer: TimerSet, key: _Key, due: Due) -> bool:
+        """Put a due timer into a line; whether it is the first one of its group there."""
         where = shard.partition, timer.group_id
-        is_first = not self._late
-        waiting = self._late.setdefault(where, {})
+        waiting = line.setdefault(where, {})
         waiting[key] = shard, timer, due
-        self._armed[shard.partition][timer.group_id][key] = _Waiting(self._late, where, key)
-        if is_first:
-            pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-            self.tasks.drive(self._run_late(pace), settled, name="group.timers")
+        self._armed[shard.partition][timer.group_id][key] = _Waiting(line, where, key)
+        return len(waiting) == 1
 
-    async def _run_late(self, pace: Pace) -> None:
+    async def _run_late(self) -> None:
+        pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         await pace.rest()  # the others of this turn come first
         while self._late:
-            waiting = next(iter(self._late.values()))
-            shard, _, due = next(iter(waiting.values()))
-            timers = []
-            for key, (_, timer, of) in tuple(islice(waiting.items(), DECIDED_TOGETHER)):
-                if of == due:
-                    self._armed[shard.partition][timer.group_id][key].cancel()
-                    self._drop(shard, timer, key)
-                    timers.append(timer)
-            due(shard, timers)
+            self._run_some(next(iter(self._late.values())))
             if pace.has_done(LOOK_ELEMENTS):
                 await pace.rest()
+
+    async def _run_behind(self, where: tuple[int, str]) -> None:
+        async with self.lines.of(*where):
+            pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+            while waiting := self._behind.get(where):
+                self._run_some(waiting)
+                if pace.has_done(LOOK_ELEMENTS):
+                    await pace.rest()
+
+    def _run_some(self, waiting: dict[_Key, tuple[GroupShard, TimerSet, Due]]) -> None:
+        """Run the first timers of a group that wait, as many as are decided together."""
+        shard, _, due = next(iter(waiting.values()))
+        timers = []
+        for key, (_, timer, of) in tuple(islice(waiting.items(), DECIDED_TOGETHER)):
+            if of == due:
+                self._armed[shard.partition][timer.group_id][key].cancel()
+                self._drop(shard, timer, key)
+                timers.append(timer)
+        due(shard, timers)
 
 
 class _Waiting(msgspec.Struct, eq=False):
     """A timer that is due and waits for its turn: it may still be cancelled."""
 
-    late: dict[tuple[int, str], dict[_Key, tuple[GroupShard, TimerSet, Due]]]
+    line: _Line
     where: tuple[int, str]
     key: _Key
 
     def cancel(self) -> None:
-        waiting = self.late.get(self.where, {})
+        waiting = self.line.get(self.where, {})
         waiting.pop(self.key, None)
         if not waiting:
-            self.late.pop(self.where, None)
+            self.line.pop(self.where, None)
 
 
 def _key(timer: TimerSet | TimerCancelled) -> _Key:
@@ -528,7 +553,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                 lambda: seen_of(shard, self.image(), command.group_id),
                 lambda: self.is_current(shard),
                 pace,
-                self.writer.line_of(shard, command.group_id),
+                self.timers.lines.of(shard.partition, command.group_id),
             )
         )
         if isinstance(made, Rejection):

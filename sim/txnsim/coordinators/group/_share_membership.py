@@ -140,7 +140,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
                 lambda: seen_of(shard, self.image(), command.group_id),
                 lambda: self.is_current(shard),
                 pace,
-                self.writer.line_of(shard, command.group_id),
+                self.timers.lines.of(shard.partition, command.group_id),
             )
         decided = await self._write(shard, lambda: self._decided(shard, command), made)
         if isinstance(decided, Rejection):

@@ -82,7 +82,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             lambda: self._seen(shard, command.group_id),
             lambda: self.is_current(shard),
             Pace(self.tasks.turns, self.clock.stopwatch_ns),
-            self.writer.line_of(shard, command.group_id),
+            self.timers.lines.of(shard.partition, command.group_id),
         )
         if isinstance(made, Rejection):
             return made

@@ -69,6 +69,28 @@ def coordinator_error(error: ErrorCode) -> ErrorCode:
     return _WORDS.get(error) or append_error(error)
 
 
+class DecisionLines:
+    """Decisions about a group that take slices are made one after the other, and timers that come
+    due meanwhile wait for them, as a real coordinator handles the events of a shard
+    (CoordinatorRuntime).
+    """
+
+    def __init__(self) -> None:
+        self._lines: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, partition: int, group_id: str) -> asyncio.Lock:
+        """The line of a group."""
+        line = self._lines.get((partition, group_id))
+        if line is None:
+            line = self._lines[partition, group_id] = asyncio.Lock()
+        return line
+
+    def is_busy(self, partition: int, group_id: str) -> bool:
+        """Whether something about the group is being decided in slices."""
+        line = self._lines.get((partition, group_id))
+        return line is not None and line.locked()
+
+
 class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     """Appends and applies."""
 
@@ -79,17 +101,6 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
     """Whether a cleanup takes as many batches as it needs. Before 4.0 it is one for each group, and
     takes effect whatever becomes of it, also where a client asks for it.
     """
-    _lines: WeakValueDictionary[tuple[int, str], asyncio.Lock] = msgspec.field(
-        default_factory=WeakValueDictionary
-    )
-
-    def line_of(self, shard: GroupShard, group_id: str) -> asyncio.Lock:
-        """Where decisions about a group that take slices wait for each other."""
-        key = shard.partition, group_id
-        line = self._lines.get(key)
-        if line is None:
-            line = self._lines[key] = asyncio.Lock()
-        return line
 
     def append(
         self,
@@ -285,8 +296,7 @@ async def decided_in_slices(
     line: asyncio.Lock,
 ) -> tuple[DecidedT, Sequence[GroupRecord]] | Rejection:
     """A decision and its records, with their bytes if they took a slice: the append takes no longer
-    than a small one's then. One of a group is made after the other, as a real coordinator handles
-    the events of a shard (CoordinatorRuntime).
+    than a small one's then.
 
     Args:
         decide: Makes the decision, in steps of so many elements.
@@ -294,7 +304,7 @@ async def decided_in_slices(
         is_current: Whether this broker still coordinates the group, whose log may have got another
             owner in a break.
         pace: Of the request.
-        line: The group's.
+        line: The group's (``DecisionLines``).
     """
     async with line:
         for _ in range(DECISIONS_MAX):

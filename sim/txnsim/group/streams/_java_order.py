@@ -50,6 +50,10 @@ def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
 
 def _spread(text: str) -> int:
     """What HashMap makes of a hash code."""
+    return _kept_spread(text) if len(text) <= _KEPT_CHARACTERS else _spread_of(text)
+
+
+def _spread_of(text: str) -> int:
     found = _hash_of(text) & 0xFFFF_FFFF
     return found ^ found >> 16
 
@@ -61,6 +65,7 @@ def _hash_of(text: str) -> int:
 
 _KEPT_CHARACTERS: Final = 64
 _kept_hash: Final = lru_cache(maxsize=16_384)(java_hash)
+_kept_spread: Final = lru_cache(maxsize=16_384)(_spread_of)
 
 
 LEAST_SLOTS: Final = 2

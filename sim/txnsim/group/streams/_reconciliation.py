@@ -35,10 +35,12 @@ def holders_of(members: Iterable[StreamsMember]) -> Holders:
     for member in members:
         process = member.process_id
         for held in (member.assigned, member.pending_revocation):
-            active |= dict.fromkeys(held.active, process)
-            for copies, tasks in ((standby, held.standby), (warmup, held.warmup)):
-                for task in tasks:
-                    copies[task] = copies.get(task, frozenset()) | {process}
+            if held.active:
+                active |= dict.fromkeys(held.active, process)
+            for task in held.standby:
+                standby[task] = standby.get(task, frozenset()) | {process}
+            for task in held.warmup:
+                warmup[task] = warmup.get(task, frozenset()) | {process}
     return Holders(active=active, standby=standby, warmup=warmup)
 
 

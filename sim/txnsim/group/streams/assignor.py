@@ -141,14 +141,15 @@ class _Assignment:
         yield from self._assign_active()
         if self._standbys > 0:
             yield from self._assign_standbys()
-        return {
-            member_id: Tasks(
-                active=frozenset(process.active[member_id]),
-                standby=frozenset(process.standby[member_id]),
-            )
-            for process in self._processes.values()
-            for member_id in process.counts
-        }
+        found: dict[str, Tasks] = {}
+        for process in self._processes.values():
+            for member_id, count in process.counts.items():
+                found[member_id] = Tasks(
+                    active=frozenset(process.active[member_id]),
+                    standby=frozenset(process.standby[member_id]),
+                )
+                yield 1 + count
+        return found
 
     def _read_members(self) -> Iterator[int]:
         """Processes, and where each task was."""

@@ -149,27 +149,28 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         """A new target assignment: what to write, and the tasks of each member."""
         found: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
         if configured.is_ready and configured.subtopologies is not None:
-            found |= yield from assign_sticky(
-                {
-                    member_id: Candidate(
-                        process_id=each.process_id,
-                        active=frozenset(each.assigned.active),
-                        standby=each.assigned.standby,
-                        offsets=offsets.get(member_id, NO_OFFSETS).offsets,
-                    )
-                    for member_id, each in members.items()
-                },
-                {
-                    name: Part(
-                        tasks=configured.tasks[name],
-                        is_stateful=bool(part.state_changelog_topics),
-                    )
-                    for name, part in configured.subtopologies.items()
-                },
-                standbys=int(dict(configs).get(STANDBYS, "0")),
-            )
+            candidates = {
+                member_id: Candidate(
+                    process_id=each.process_id,
+                    active=frozenset(each.assigned.active),
+                    standby=each.assigned.standby,
+                    offsets=offsets.get(member_id, NO_OFFSETS).offsets,
+                )
+                for member_id, each in members.items()
+            }
+            yield len(candidates)
+            parts = {
+                name: Part(
+                    tasks=configured.tasks[name], is_stateful=bool(part.state_changelog_topics)
+                )
+                for name, part in configured.subtopologies.items()
+            }
+            standbys = int(dict(configs).get(STANDBYS, "0"))
+            found |= yield from assign_sticky(candidates, parts, standbys=standbys)
         records: list[StreamsRecord] = []
-        for member_id in java_order(members):
+        order = java_order(members)
+        yield len(order)
+        for member_id in order:
             tasks = found[member_id]
             if group.target.get(member_id) != tasks:
                 records.append(target_record(group.group_id, member_id, tasks))

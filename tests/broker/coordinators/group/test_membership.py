@@ -702,6 +702,33 @@ async def test_timers_that_wait_for_a_turn_end_with_their_shard(world: GroupWorl
 
 
 @within(run_groups)
+async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
+    world: GroupWorld,
+) -> None:
+    armed = Armed(world)
+    members = [f"m{number}" for number in range(3 * DECIDED_TOGETHER + 2)]
+    for member in members:
+        armed.arm(member, 10)
+    armed.arm("other", 10, group_id="h")
+    async with armed.timers.lines.of(3, "g"):
+        await asyncio.sleep(0.02)
+        assert armed.fired == ["other"]
+        armed.disarm(members[0])
+        armed.arm(members[1], 50)
+    await asyncio.sleep(0.02)
+    assert sorted(armed.fired) == sorted(["other", *members[2:]])
+    assert armed.together == [1] + [DECIDED_TOGETHER] * 3
+    await asyncio.sleep(0.05)
+    assert armed.fired[-1] == members[1]
+    async with armed.timers.lines.of(3, "g"):
+        armed.arm("last", 10)
+        await asyncio.sleep(0.02)
+        armed.disarm("last")
+    await asyncio.sleep(0.02)
+    assert armed.fired[-1] == members[1], "it has shown itself meanwhile"
+
+
+@within(run_groups)
 async def test_hundreds_of_silent_members_leave_in_few_decisions(world: GroupWorld) -> None:
     for number in range(200):
         await world.consume(f"m{number}")
