@@ -57,13 +57,13 @@ def combining(
     yield len(left)
     if len(known) + len(left) < 2:
         return (*known, *left)
-    if not rules.share_states_are_swept:
-        return _in_pairs([*known, *left])
-    are_merged = _are_in_order(known) and _are_in_order(left)
-    yield len(known) + len(left)
-    if not are_merged:
-        return _swept([*known, *left])
-    return (yield from _merging(known, left))
+    if rules.share_states_are_swept:
+        are_merged = _are_in_order(known) and _are_in_order(left)
+        yield len(known) + len(left)
+        if not are_merged:
+            return _swept([*known, *left])
+        return (yield from _merging(known, left))
+    return _in_pairs([*known, *left])
 
 
 def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
