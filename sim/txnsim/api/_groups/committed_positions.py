@@ -33,6 +33,8 @@ class NamedTopic(msgspec.Struct, frozen=True, kw_only=True):
 Errors = list[tuple[int, ErrorCode]]
 """Partitions of a topic with their errors, as often as the request names them."""
 Results = list[tuple[NamedTopic, Errors]]
+Made = list[tuple[NamedTopic, tuple[Any, ...]]]
+"""Partitions of the answer by topic."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,41 +132,40 @@ def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
     ]
 
 
-async def answered(request: Request, results: Results, *, entity: str) -> Any:
-    """The answer, made with breaks where it is long.
+def answered(request: Request, results: Results | Made, *, entity: str) -> Any:
+    """The answer.
 
     Args:
         request: The request to answer.
-        results: Errors by topic.
+        results: Errors by topic, or the partitions of the answer.
         entity: What the schema's classes of a topic and a partition begin with.
     """
-    if request.pace is None:
-        return answered_at_once(request, results, entity=entity)
+    schema = request.schema
+    topic_class = getattr(schema, f"{entity}ResponseTopic")
+    partition_class = getattr(schema, f"{entity}ResponsePartition")
+    by_id = "topic_id" in topic_class.__dataclass_fields__
+    return request.answer(
+        topics=tuple(
+            topic_class(
+                **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
+                partitions=partitions
+                if isinstance(partitions, tuple)
+                else tuple(
+                    partition_class(partition_index=index, error_code=error)
+                    for index, error in partitions
+                ),
+            )
+            for named, partitions in results
+        )
+    )
+
+
+async def answered_in_slices(request: Request, results: Results, *, entity: str) -> Any:
+    """The same of a large request: its partitions are made with breaks."""
     make = partial(_partition, getattr(request.schema, f"{entity}ResponsePartition"))
-    made = [(named, await request.each(make, partitions)) for named, partitions in results]
-    return _answer(request, made, entity)
-
-
-def answered_at_once(request: Request, results: Results, *, entity: str) -> Any:
-    """``answered`` without a break."""
-    of = getattr(request.schema, f"{entity}ResponsePartition")
-    made = [(named, [_partition(of, one) for one in each]) for named, each in results]
-    return _answer(request, made, entity)
+    made = [(named, tuple(await request.each(make, partitions))) for named, partitions in results]
+    return answered(request, made, entity=entity)
 
 
 def _partition(of: type[Any], result: tuple[int, ErrorCode]) -> Any:
     return of(partition_index=result[0], error_code=result[1])
-
-
-def _answer(request: Request, made: Iterable[tuple[NamedTopic, list[Any]]], entity: str) -> Any:
-    topic = getattr(request.schema, f"{entity}ResponseTopic")
-    by_id = "topic_id" in topic.__dataclass_fields__
-    return request.answer(
-        topics=tuple(
-            topic(
-                **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
-                partitions=tuple(partitions),
-            )
-            for named, partitions in made
-        )
-    )

@@ -11,7 +11,7 @@ from typing import Final
 
 from txnsim.api._groups.committed_positions import (
     answered,
-    answered_at_once,
+    answered_in_slices,
     errors_of,
     everywhere,
     split,
@@ -35,7 +35,7 @@ async def handle(request: Request) -> Reply:
     message = request.message
     asked = split(request.broker.image, message.topics)
     if not asked.positions:
-        return await answered(request, asked.results(()), entity=_ENTITY)
+        return answered(request, asked.results(()), entity=_ENTITY)
     retention = getattr(message, "retention_time", None)
     outcome = await request.broker.groups.commit(
         CommitOffsets(
@@ -50,9 +50,12 @@ async def handle(request: Request) -> Reply:
         ),
         request.pace_of(len(asked.positions)),
     )
-    return await answered(request, asked.results(errors_of(outcome)), entity=_ENTITY)
+    results = asked.results(errors_of(outcome))
+    if request.pace is not None:
+        return await answered_in_slices(request, results, entity=_ENTITY)
+    return answered(request, results, entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return answered_at_once(request, everywhere(request.message.topics, error), entity=_ENTITY)
+    return answered(request, everywhere(request.message.topics, error), entity=_ENTITY)

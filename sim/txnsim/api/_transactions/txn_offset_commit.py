@@ -15,7 +15,7 @@ from typing import Any, Final
 from txnsim.api._groups.committed_positions import (
     Results,
     answered,
-    answered_at_once,
+    answered_in_slices,
     errors_of,
     everywhere,
     split,
@@ -57,7 +57,7 @@ async def handle(
     broker = request.broker
     asked = split(broker.image, message.topics)
     if not asked.positions:
-        return await answered(request, asked.results(()), entity=_ENTITY)
+        return answered(request, asked.results(()), entity=_ENTITY)
     supported = operation or _operation(request.api_version)
     is_new = request.api_version >= IDS_AND_EPOCHS_FROM
 
@@ -90,14 +90,16 @@ async def handle(
     )
     if failed is not None and isinstance(outcome, Rejection):
         outcome = Rejection(error=failed(outcome.error), reason=outcome.reason)
-    results = asked.results(errors_of(outcome))
-    return await answered(request, _in_words_of(request, results), entity=_ENTITY)
+    results = _in_words_of(request, asked.results(errors_of(outcome)))
+    if request.pace is not None:
+        return await answered_in_slices(request, results, entity=_ENTITY)
+    return answered(request, results, entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
     results = everywhere(request.message.topics, error)
-    return answered_at_once(request, _in_words_of(request, results), entity=_ENTITY)
+    return answered(request, _in_words_of(request, results), entity=_ENTITY)
 
 
 def subject(request: Request) -> Subject:
