@@ -988,7 +988,9 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
 
     def _checkpoint(self) -> None:
         if self._can_note():
-            self.logs.checkpoint()
+            pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
+            steps = self.logs.checkpoint(lambda: self._is_stopped)
+            self.tasks.drive(pace.run(steps), settled, name="logs.checkpoint")
         self._arm_checkpoint()
 
     def _can_note(self) -> bool:

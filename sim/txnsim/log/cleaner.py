@@ -18,15 +18,14 @@ more than it can remember, it ends at the first one too many, inside of a segmen
 
 ``clean`` is a generator that pauses after some work, so that no request waits for a whole round. It
 reads segments that are no longer written, and replaces one by its cleaned copy in one step. A batch
-may be small and hold a lot, so the work on a heavy one is handed out first: it may be done beside
-the loop, as it needs nothing but that batch and the round's own state.
+that is compressed may be small and hold a lot, so the work on it is handed out first: it may be
+done beside the loop, as it needs nothing but that batch and the round's own state.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -43,16 +42,19 @@ from txnsim.wire.batch import (
     ControlRecord,
     read_batch_header,
     read_control_record,
-    read_records,
 )
-from txnsim.wire.batch_rewrite import batch_keys, empty_batch, filtered_batch
+from txnsim.wire.batch_rewrite import batch_keys, empty_batch, filtering_batch
+from txnsim.wire.codec import at_once
+from txnsim.wire.records import iter_records
 
 T = TypeVar("T")
 
 WORK_BYTES: Final = 65_536
-"""How much is read between two pauses: about a millisecond of small records."""
-HEAVY_RECORDS: Final = 128
-"""A batch of more records is worked on beside the loop, as it takes longer than a slice."""
+"""How much is read between two pauses."""
+RECORD_BYTES: Final = 512
+"""For so much a record counts besides its size: it takes some microseconds."""
+STEPS: Final = 128
+"""Between two pauses inside of a batch: records that are looked at, or written again."""
 LONG_MAX: Final = 2**63 - 1
 
 
@@ -86,15 +88,15 @@ def dirt_of(log: PartitionLog, now_ms: int) -> Dirt | None:
 
 
 class Work(Generic[T]):
-    """Work on a batch that may take long, and may be done ahead of time."""
+    """Compressed records to go through, which a thread may do ahead of time."""
 
-    def __init__(self, do: Callable[[], T]) -> None:
-        self._do = do
+    def __init__(self, steps: Generator[int, None, T]) -> None:
+        self._steps = steps
         self._results: list[T] = []
 
     def do(self) -> None:
         """Do it beforehand."""
-        self._results.append(self._do())
+        self._results.append(at_once(self._steps))
 
     def result(self) -> T:
         """The result, computed now unless computed before."""
@@ -103,11 +105,31 @@ class Work(Generic[T]):
         return self._results[0]
 
 
-Pauses = Iterator[Work[Any] | None]
-"""Work that may be done during the pause; None for a plain pause."""
+Pauses = Generator[Work[Any] | None, None, T]
+"""Yields work that may be done during the pause; None for a plain pause."""
 
 
-def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses:
+def _paused(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
+    """What steps over a batch come to; a heavy one is handed out."""
+    if is_heavy((header,)):
+        work = Work(steps)
+        yield work
+        return work.result()
+    if header.records_count <= STEPS:
+        return at_once(steps)
+    done = 0
+    while True:
+        try:
+            done += next(steps)
+        except StopIteration as last:
+            found: T = last.value
+            return found
+        if done >= STEPS:
+            done = 0
+            yield None
+
+
+def clean(log: PartitionLog, dirt: Dirt, now_ms: int) -> Pauses[None]:
     """One round; pauses after each piece of work, ends early where the log is cut off meanwhile.
 
     Yields:
@@ -223,7 +245,7 @@ class _Keys:
         self.end_offset = 0
         """Where the round ends: the batches from there on are unknown."""
 
-    def note(self, log: PartitionLog, dirt: Dirt) -> Pauses:
+    def note(self, log: PartitionLog, dirt: Dirt) -> Pauses[None]:
         """Remember the keys of the dirty part, up to the memory limit."""
         start = self.end_offset = dirt.first_dirty_offset
         txns = CleanedTxns()
@@ -237,21 +259,20 @@ class _Keys:
                 if header.is_control:
                     txns.on_control(header, read_control_record(batch))
                 elif not txns.on_data(header):
-                    taking = Work(partial(self._take, batch, header, start))
-                    if header.records_count > HEAVY_RECORDS or is_heavy((header,)):
-                        yield taking
-                    if not taking.result():
+                    fits = yield from _paused(self._take(batch, header, start), header)
+                    if not fits:
                         return
                 self.end_offset = max(self.end_offset, header.last_offset + 1)
-                work += header.size
+                work += header.size + header.records_count * RECORD_BYTES
                 if work >= WORK_BYTES:
                     work = 0
                     yield None
             self.end_offset = next_offset
 
-    def _take(self, batch: bytes, header: BatchHeader, start: int) -> bool:
-        """Remember the keys of a batch; False if some did not fit."""
+    def _take(self, batch: bytes, header: BatchHeader, start: int) -> Generator[int, None, bool]:
+        """Remember the keys of a batch; False if some did not fit. Yields after each."""
         for offset, key, _ in batch_keys(batch, header):
+            yield 1
             if key is None or offset < start:
                 continue
             if len(self.offsets) >= self._keys_max:
@@ -279,7 +300,7 @@ class _Rewriting:
         """Producers at the start of the group (UnifiedLog.lastRecordsOfActiveProducers)."""
         self.cleaned = Segment(0)
 
-    def rewrite(self, group: Sequence[Segment]) -> Pauses:
+    def rewrite(self, group: Sequence[Segment]) -> Pauses[None]:
         """Fill ``cleaned`` from the group's batches (Cleaner.cleanSegments)."""
         self._producers = {one.producer_id: one for one in self._log.producers.all()}
         self._txns.kept = []
@@ -299,10 +320,7 @@ class _Rewriting:
             self._txns.expect(self._log.local.index.lookup(segment.base_offset, upper))
             for batch in segment.batches():
                 header = read_batch_header(batch)
-                keeping = Work(partial(self._kept, batch, header))
-                if header.records_count > HEAVY_RECORDS or is_heavy((header,)):
-                    yield keeping
-                kept = keeping.result()
+                kept = yield from _paused(self._kept(batch, header), header)
                 if kept is not None:
                     self.cleaned.append(
                         kept,
@@ -313,14 +331,14 @@ class _Rewriting:
                         else read_batch_header(kept).max_timestamp_ms,
                         now_ms=segment.modified_ms,
                     )
-                work += header.size
+                work += header.size + header.records_count * RECORD_BYTES
                 if work >= WORK_BYTES:
                     work = 0
                     yield None
         self.cleaned.modified_ms = group[-1].modified_ms
 
-    def _kept(self, batch: bytes, header: BatchHeader) -> bytes | None:
-        """What remains of a batch (MemoryRecords.filterTo)."""
+    def _kept(self, batch: bytes, header: BatchHeader) -> Generator[int, None, bytes | None]:
+        """What remains of a batch (MemoryRecords.filterTo); yields after records."""
         if header.is_control:
             is_idle = self._txns.on_control(header, read_control_record(batch))
             is_dropped = (
@@ -333,7 +351,7 @@ class _Rewriting:
             is_dropped = self._txns.on_data(header)
             survivors, needs_horizon = None, False
             if not is_dropped:
-                survivors, needs_horizon = self._survivors(batch, header)
+                survivors, needs_horizon = yield from self._survivors(batch, header)
         if survivors is None:
             if not self._must_remain(header):
                 return None
@@ -342,15 +360,18 @@ class _Rewriting:
         needs_horizon = needs_horizon and not header.has_delete_horizon
         if survivors is ALL_RECORDS and not needs_horizon:
             return batch
-        return self._filtered(batch, header, survivors, needs_horizon=needs_horizon)
+        return (yield from self._filtered(batch, header, survivors, needs_horizon=needs_horizon))
 
-    def _survivors(self, batch: bytes, header: BatchHeader) -> tuple[frozenset[int] | None, bool]:
+    def _survivors(
+        self, batch: bytes, header: BatchHeader
+    ) -> Generator[int, None, tuple[frozenset[int] | None, bool]]:
         """(surviving offsets or ``ALL_RECORDS``, whether a tombstone survives); None: none do."""
         keys = self._keys
         is_young = not header.has_delete_horizon or self._now_ms < header.base_timestamp_ms
         kept: list[int] = []
         has_tombstone = False
         for offset, key, has_value in batch_keys(batch, header):
+            yield 1
             if offset < self._end_offset and (
                 key is None or offset < keys.get(key, -1) or not (has_value or is_young)
             ):
@@ -394,14 +415,14 @@ class _Rewriting:
         survivors: frozenset[int],
         *,
         needs_horizon: bool,
-    ) -> bytes:
+    ) -> Generator[int, None, bytes]:
         horizon_ms = header.base_timestamp_ms if header.has_delete_horizon else None
         if needs_horizon:
             horizon_ms = min(LONG_MAX, self._now_ms + self._log.config.delete_retention_ms)
-        records = read_records(batch)
+        records = iter_records(batch)
         if survivors is not ALL_RECORDS:
-            records = [record for record in records if record.offset in survivors]
-        return filtered_batch(header, records, delete_horizon_ms=horizon_ms)
+            records = (record for record in records if record.offset in survivors)
+        return (yield from filtering_batch(header, records, delete_horizon_ms=horizon_ms))
 
 
 ALL_RECORDS: Final[frozenset[int]] = frozenset((-1,))

@@ -8,7 +8,7 @@ directory.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 import msgspec
 
@@ -20,6 +20,7 @@ from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases.rules import Rules
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, TopicPartition
+from txnsim.wire.codec import at_once
 
 LogKey = tuple[uuid.UUID, int]
 """(topic id, partition): a topic that is deleted and created again has other logs."""
@@ -109,9 +110,16 @@ class BrokerLogs(msgspec.Struct, eq=False):
 
     # Stops and starts
 
-    def checkpoint(self) -> None:
-        """Note the high watermarks (ReplicaManager.checkpointHighWatermarks)."""
-        self._high_watermarks = {key: log.high_watermark for key, log in self._logs.items()}
+    def checkpoint(self, is_over: Callable[[], bool] = lambda: False) -> Generator[int, None, None]:
+        """Note the high watermarks (ReplicaManager.checkpointHighWatermarks); yields after each,
+        and ends when the broker has stopped in a break.
+        """
+        for key, log in tuple(self._logs.items()):
+            if is_over():
+                return
+            if key in self._logs:
+                self._high_watermarks[key] = log.high_watermark
+            yield 1
 
     def note_log_starts(self) -> None:
         """Note where logs start that don't start with their first segment
@@ -129,7 +137,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         """
         if self.has_failed:
             return
-        self.checkpoint()
+        at_once(self.checkpoint())
         self.note_log_starts()
         for log in self._logs.values():
             log.local.flush()

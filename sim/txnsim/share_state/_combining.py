@@ -14,7 +14,6 @@ from typing import Final
 
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, StateBatch
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.wire.codec import at_once
 
 _AT_ONCE: Final = 1_000
 """Batches that are merged without a break."""
@@ -22,17 +21,6 @@ _AT_ONCE: Final = 1_000
 
 class BackwardsBatchError(ValueError):
     """A batch ends before it begins, and is not alone."""
-
-
-def combined(
-    batches: Iterable[StateBatch],
-    newer: Iterable[StateBatch],
-    *,
-    start_offset: int,
-    rules: Rules = LATEST,
-) -> tuple[StateBatch, ...]:
-    """``combining`` without breaks."""
-    return at_once(combining(batches, newer, start_offset=start_offset, rules=rules))
 
 
 def combining(

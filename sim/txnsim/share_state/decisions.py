@@ -9,7 +9,7 @@ Counterpart in Kafka: ShareCoordinatorShard.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 import msgspec
@@ -24,17 +24,21 @@ from txnsim.interbroker.share_state import (
     ShareState,
     ShareStateError,
     ShareStateSummary,
+    StateBatch,
     WriteShareState,
 )
-from txnsim.share_state._combining import BackwardsBatchError, combined
+from txnsim.share_state._combining import BackwardsBatchError, combining
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import Decision
+from txnsim.wire.codec import at_once
 
 NO_EPOCH: Final = -1
 """Up to 4.3 nothing is fenced by this epoch."""
 BATCHES_MAX: Final = 20_000
-"""Of one write, as it is worked on in one step: twice what a leader may have in flight."""
+"""Of one write: twice what a leader may have in flight."""
+_LOOKED_AT: Final = 1_000
+"""Batches between two breaks."""
 
 DEVIATIONS: Final = (
     "The share coordinator refuses a WriteShareGroupState with more than 20,000 batches of a "
@@ -130,11 +134,17 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             start_offset=state.start_offset,
             delivery_complete_count=state.delivery_complete_count,
         )
-        return Decision(records=(self._change(noted, leader_epoch=leader_epoch),), reply=reply)
+        change = at_once(self._change(noted, leader_epoch=leader_epoch))
+        return Decision(records=(change,), reply=reply)
 
     def write(self, command: WriteShareState) -> ShareDecision | Rejection:
+        """``writing`` without breaks."""
+        return at_once(self.writing(command))
+
+    def writing(self, command: WriteShareState) -> Generator[int, None, ShareDecision | Rejection]:
         """A leader's changes on top of the state. Kafka trips over a batch that ends before it
-        begins, unless it is alone; then it trips over what comes behind it.
+        begins, unless it is alone; then it trips over what comes behind it. Yields after so many
+        batches.
         """
         key, leader_epoch, state_epoch = command.key, command.leader_epoch, command.state_epoch
         refusal = (
@@ -150,12 +160,9 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             return refusal
         state = self.shard.states[key]
         try:
-            change = self._change(command, leader_epoch=state.leader_epoch)
-            if any(
-                batch.last_offset < batch.first_offset
-                for batch in (*state.batches, *command.batches)
-            ):
-                combined(
+            change = yield from self._change(command, leader_epoch=state.leader_epoch)
+            if (yield from _has_backwards((*state.batches, *command.batches))):
+                yield from combining(
                     state.batches,
                     change.batches,
                     start_offset=change.start_offset,
@@ -230,8 +237,8 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
 
     def _change(
         self, command: WriteShareState, *, leader_epoch: int
-    ) -> ShareSnapshot | ShareUpdate:
-        """An update; the whole state after so many of them."""
+    ) -> Generator[int, None, ShareSnapshot | ShareUpdate]:
+        """An update; the whole state after so many of them. Yields after so many batches."""
         state, rules = self.shard.states[command.key], self.shard.rules
         start_offset, complete = command.start_offset, command.delivery_complete_count
         if rules.share_starts_never_go_back:
@@ -240,14 +247,21 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             elif start_offset < state.start_offset:
                 complete = state.delivery_complete_count
             start_offset = max(start_offset, state.start_offset)
-        if self.shard.update_counts.get(command.key, 0) < self.shard.updates_per_snapshot:
+        is_update = self.shard.update_counts.get(command.key, 0) < self.shard.updates_per_snapshot
+        batches = yield from combining(
+            () if is_update else state.batches,
+            command.batches,
+            start_offset=start_offset,
+            rules=rules,
+        )
+        if is_update:
             return ShareUpdate(
                 key=command.key,
                 snapshot_epoch=state.snapshot_epoch,
                 leader_epoch=leader_epoch,
                 start_offset=start_offset,
                 delivery_complete_count=complete,
-                batches=combined((), command.batches, start_offset=start_offset, rules=rules),
+                batches=batches,
             )
         return ShareSnapshot(
             key=command.key,
@@ -258,10 +272,17 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             delivery_complete_count=complete,
             create_timestamp_ms=self.now_ms,
             write_timestamp_ms=self.now_ms,
-            batches=combined(
-                state.batches, command.batches, start_offset=start_offset, rules=rules
-            ),
+            batches=batches,
         )
+
+
+def _has_backwards(batches: Sequence[StateBatch]) -> Generator[int, None, bool]:
+    for first in range(0, len(batches), _LOOKED_AT):
+        part = batches[first : first + _LOOKED_AT]
+        if any(batch.last_offset < batch.first_offset for batch in part):
+            return True
+        yield len(part)
+    return False
 
 
 def _refused(error: ErrorCode) -> Rejection:

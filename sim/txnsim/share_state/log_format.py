@@ -9,7 +9,7 @@ Counterpart in Kafka: ShareCoordinatorRecordSerde.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.errors import CorruptLogRecordError
@@ -18,7 +18,7 @@ from txnsim.interbroker.share_state import ShareKey, StateBatch
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.types import uuid_from, uuid_text
 from txnsim.wire.decoder import DecodeFaultError, reader
-from txnsim.wire.encoder import writer
+from txnsim.wire.encoder import write_in_steps, writer
 from txnsim.wire.records import Record, build_batch
 
 if TYPE_CHECKING:
@@ -45,23 +45,39 @@ def encode_batch(records: Iterable[ShareRecord], *, now_ms: int) -> bytes:
     )
 
 
+def encoding_batch(records: Iterable[ShareRecord], *, now_ms: int) -> Generator[int, None, bytes]:
+    """The same with breaks; yields how many elements were encoded."""
+    found = []
+    for record in records:
+        message, value = _value(record), None
+        if message is not None:
+            pieces = [_KIND.pack(_VERSION)]
+            yield from write_in_steps(message, pieces.append)
+            value = b"".join(pieces)
+        found.append(Record(key=_key(record), value=value))
+    return build_batch(found, timestamp_ms=now_ms, base_sequence=0)
+
+
 def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
     """Key and value; a tombstone has no value."""
-    kind = _UPDATE if isinstance(record, ShareUpdate) else _SNAPSHOT
-    return _written(kind, _key(record.key)), _value(record)
+    message = _value(record)
+    return _key(record), None if message is None else _written(_VERSION, message)
 
 
-def _key(key: ShareKey) -> Any:
+def _key(record: ShareRecord) -> bytes:
+    key = record.key
     topic_id = uuid_from(key.topic_id)
-    return schema.ShareKey(group_id=key.group_id, topic_id=topic_id, partition=key.partition)
+    message = schema.ShareKey(group_id=key.group_id, topic_id=topic_id, partition=key.partition)
+    return _written(_UPDATE if isinstance(record, ShareUpdate) else _SNAPSHOT, message)
 
 
-def _value(record: ShareRecord) -> bytes | None:
+def _value(record: ShareRecord) -> Any:
+    """The message of a value; None for a tombstone."""
     match record:
         case ShareDeleted():
             return None
         case ShareSnapshot():
-            message = schema.ShareSnapshotValue(
+            return schema.ShareSnapshotValue(
                 snapshot_epoch=record.snapshot_epoch,
                 state_epoch=record.state_epoch,
                 leader_epoch=record.leader_epoch,
@@ -72,14 +88,13 @@ def _value(record: ShareRecord) -> bytes | None:
                 state_batches=record.batches,  # they have the fields of the message's
             )
         case _:
-            message = schema.ShareUpdateValue(
+            return schema.ShareUpdateValue(
                 snapshot_epoch=record.snapshot_epoch,
                 leader_epoch=record.leader_epoch,
                 start_offset=record.start_offset,
                 delivery_complete_count=record.delivery_complete_count,
                 state_batches=record.batches,
             )
-    return _written(_VERSION, message)
 
 
 def _written(kind_or_version: int, message: Any) -> bytes:
@@ -129,7 +144,7 @@ def _snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
         delivery_complete_count=found.delivery_complete_count,
         create_timestamp_ms=found.create_timestamp,
         write_timestamp_ms=found.write_timestamp,
-        batches=state_batches(found),
+        batches=tuple(map(state_batch, found.state_batches)),
     )
 
 
@@ -141,16 +156,13 @@ def _update(key: ShareKey, value: bytes) -> ShareUpdate:
         leader_epoch=found.leader_epoch,
         start_offset=found.start_offset,
         delivery_complete_count=found.delivery_complete_count,
-        batches=state_batches(found),
+        batches=tuple(map(state_batch, found.state_batches)),
     )
 
 
-def state_batches(found: Any) -> tuple[StateBatch, ...]:
-    """Those of a record, or of a partition in a request: the fields are the same."""
-    return tuple(
-        StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
-        for one in found.state_batches
-    )
+def state_batch(one: Any) -> StateBatch:
+    """Convert a message's batch: a stored value and a request name the same fields."""
+    return StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
 
 
 def _read(cls: Any, data: bytes) -> Any:

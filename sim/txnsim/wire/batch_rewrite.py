@@ -8,7 +8,7 @@ buildRecordsAndAssignOffsets, DefaultRecordBatch.writeEmptyHeader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from txnsim.errors import CorruptBatchError
@@ -78,25 +78,32 @@ def scan_records(payload: bytes | memoryview, count: int) -> Iterator[Scanned]:
         raise CorruptBatchError(f"{len(payload) - at} bytes after the last record")
 
 
-def filtered_batch(
-    header: BatchHeader, records: Sequence[Record], *, delete_horizon_ms: int | None
-) -> bytes:
-    """The batch with these of its records alone, at their offsets and in its codec.
+def filtering_batch(
+    header: BatchHeader, records: Iterable[Record], *, delete_horizon_ms: int | None
+) -> Generator[int, None, bytes]:
+    """The batch with these of its records alone, at least one, at their offsets and in its codec.
+    Yields after each.
 
     Base and last offset stay, so sequences stay, too; a delete horizon takes the place of the base
     timestamp (KIP-534).
     """
     base_timestamp_ms = delete_horizon_ms
-    if base_timestamp_ms is None:
-        base_timestamp_ms = _time_of(records[0])
-    encoded = [
-        encode_record(
-            record,
-            offset_delta=record.offset - header.base_offset,
-            timestamp_delta_ms=_time_of(record) - base_timestamp_ms,
+    newest_ms = NO_TIMESTAMP
+    encoded: list[bytes] = []
+    for record in records:
+        time_ms = _time_of(record)
+        if base_timestamp_ms is None:
+            base_timestamp_ms = time_ms
+        newest_ms = max(newest_ms, time_ms) if encoded else time_ms
+        encoded.append(
+            encode_record(
+                record,
+                offset_delta=record.offset - header.base_offset,
+                timestamp_delta_ms=time_ms - base_timestamp_ms,
+            )
         )
-        for record in records
-    ]
+        yield 1
+    assert base_timestamp_ms is not None
     return _packed(
         header,
         compress(header.compression, b"".join(encoded)),
@@ -104,10 +111,8 @@ def filtered_batch(
         | (header.attributes & _KEPT_FLAGS)
         | (0 if delete_horizon_ms is None else BatchHeader.DELETE_HORIZON),
         base_timestamp_ms=base_timestamp_ms,
-        max_timestamp_ms=header.max_timestamp_ms
-        if header.is_log_append_time
-        else max(map(_time_of, records)),
-        count=len(records),
+        max_timestamp_ms=header.max_timestamp_ms if header.is_log_append_time else newest_ms,
+        count=len(encoded),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.logs import NOW, LogDriver, batch, consume, replayed_log
 from txnsim.log import cleaner
-from txnsim.log.cleaner import CleanedTxns, Dirt, clean, dirt_of, first_uncleanable_offset
+from txnsim.log.cleaner import STEPS, CleanedTxns, Dirt, clean, dirt_of, first_uncleanable_offset
 from txnsim.log.config import LogConfig
 from txnsim.log.producer_state import NO_EPOCH
 from txnsim.log.txn_index import AbortedTxn
@@ -141,6 +141,20 @@ def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
             done += 1
     assert done == 4, "two batches in two passes"
     assert [key for _, key, _ in made.records()] == [f"k{at}" for at in range(WALK_PIECES + 1)]
+
+
+def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
+    made = Compacted()
+    many = [(f"k{number}", "old") for number in range(3 * STEPS)]
+    made.put(*many)
+    made.put(*many[1:])
+    made.roll()
+    dirt = dirt_of(made.log, NOW)
+    assert dirt is not None
+    pauses = [*clean(made.log, dirt, NOW)]
+    assert len(pauses) >= 10, "three for each batch in each pass"
+    assert set(pauses) == {None}
+    assert [key for _, key, _ in made.records()] == [f"k{at}" for at in range(3 * STEPS)]
 
 
 # Followers

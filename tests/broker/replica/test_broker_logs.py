@@ -18,6 +18,7 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.replica.fetch_values import FetchOutcome
 from txnsim.replica.log_budget import BATCH_BYTES, LOGS_PER_STEP, PLACE_BYTES, Look, enforce
 from txnsim.settings import DEFAULTS
+from txnsim.wire.codec import at_once
 
 # A broker's disk: what outlives the broker, and what of it is known afterwards.
 
@@ -62,10 +63,22 @@ def test_a_deleted_topic_leaves_nothing() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     image = image_of()
     log = written(disk)
-    disk.checkpoint()
+    at_once(disk.checkpoint())
     assert [*disk.forget(image.topics["orders"])] == [1], "a step for each replica"
     assert list(disk) == []
     assert log_of(disk, image) is not log
+
+
+def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing() -> None:
+    disk = BrokerLogs(DEFAULTS, LATEST)
+    image = image_of()
+    for index in (0, 1):
+        disk.log(image.topics["orders"], index, config_of())
+    noting = disk.checkpoint()
+    next(noting)
+    assert [*disk.forget(image.topics["orders"])] == [1, 1]
+    assert [*noting] == [1], "the second one is passed by"
+    assert disk._high_watermarks == {}
 
 
 def test_configs_reach_the_logs_that_are_there() -> None:
@@ -80,7 +93,7 @@ def test_configs_reach_the_logs_that_are_there() -> None:
 def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk)
-    disk.checkpoint()
+    at_once(disk.checkpoint())
     written(disk)
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (4, 2)

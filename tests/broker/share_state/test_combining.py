@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.interbroker.share_state import StateBatch
-from txnsim.releases.rules import Rules
-from txnsim.share_state._combining import combined, combining
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.share_state._combining import combining
+from txnsim.wire.codec import at_once
 
 GOLDEN: Final = Path(__file__).parents[1] / "codec" / "golden" / "share_state.jsonl"
 CASES: Final = [
@@ -22,6 +23,16 @@ CASES: Final = [
 
 def batches(rows: list[list[int]]) -> tuple[StateBatch, ...]:
     return tuple(StateBatch(*row) for row in rows)
+
+
+def combined(
+    known: tuple[StateBatch, ...],
+    newer: tuple[StateBatch, ...],
+    *,
+    start_offset: int,
+    rules: Rules = LATEST,
+) -> tuple[StateBatch, ...]:
+    return at_once(combining(known, newer, start_offset=start_offset, rules=rules))
 
 
 def asked(case: dict[str, Any]) -> str:

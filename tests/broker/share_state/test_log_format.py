@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from txnsim.errors import CorruptLogRecordError
 from txnsim.interbroker.share_state import ShareKey, StateBatch
-from txnsim.share_state.log_format import decode_record, encode_batch, encode_record
+from txnsim.share_state.log_format import decode_record, encode_batch, encode_record, encoding_batch
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot, ShareUpdate
 from txnsim.wire.batch import read_batch_header, read_records
+from txnsim.wire.codec import at_once
 
 GOLDEN: Final = Path(__file__).parents[1] / "codec" / "golden" / "share_state.jsonl"
 LINES: Final = [
@@ -106,3 +108,10 @@ def test_what_is_not_known_is_skipped(key: bytes, value: bytes | None) -> None:
 def test_damaged_bytes_are_told(key: bytes, value: bytes) -> None:
     with pytest.raises(CorruptLogRecordError, match="__share_group_state"):
         decode_record(key, value)
+
+
+def test_a_batch_that_is_made_with_breaks_has_the_same_bytes() -> None:
+    long = tuple(StateBatch(at, at, 0, 1 + at % 2) for at in range(200))
+    records = (*RECORDS, msgspec.structs.replace(RECORDS[3], batches=long))
+    assert len([*encoding_batch(records, now_ms=5)]) > 3, "200 batches are not one step"
+    assert at_once(encoding_batch(records, now_ms=5)) == encode_batch(records, now_ms=5)

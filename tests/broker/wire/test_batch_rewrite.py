@@ -30,10 +30,11 @@ from txnsim.wire.batch_header import assign, crc_of, iter_batches, pack_batch, r
 from txnsim.wire.batch_rewrite import (
     Scanned,
     batch_keys,
-    filtered_batch,
+    filtering_batch,
     recoded_batch,
     scan_records,
 )
+from txnsim.wire.codec import at_once
 from txnsim.wire.records import encode_record, payload_of
 
 # Batches with fewer records, another codec, or none: what stays as it was.
@@ -46,6 +47,12 @@ RECORDS = (
     Record(key=None, value=b"3", timestamp_ms=110),
     Record(key=b"", value=b"", timestamp_ms=105),
 )
+
+
+def filtered_batch(
+    header: BatchHeader, records: list[Record], *, delete_horizon_ms: int | None
+) -> bytes:
+    return at_once(filtering_batch(header, records, delete_horizon_ms=delete_horizon_ms))
 
 
 def made(*, codec: int = NONE, append_time: bool = False, transactional: bool = False) -> bytes:

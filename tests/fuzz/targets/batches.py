@@ -27,7 +27,8 @@ from txnsim.wire.batch import (
     read_records,
 )
 from txnsim.wire.batch_header import crc_of
-from txnsim.wire.batch_rewrite import batch_keys, filtered_batch
+from txnsim.wire.batch_rewrite import batch_keys, filtering_batch
+from txnsim.wire.codec import at_once
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress, decompress
 from txnsim.wire.control import control_batch
 
@@ -111,7 +112,9 @@ def _rewritten(batch: bytes) -> object:
     for _ in batch_keys(batch, header):
         pass
     records = read_records(batch)[::2]
-    return filtered_batch(header, records, delete_horizon_ms=None) if records else None
+    if not records:
+        return None
+    return at_once(filtering_batch(header, records, delete_horizon_ms=None))
 
 
 _READERS: tuple[Callable[[bytes], object], ...] = (

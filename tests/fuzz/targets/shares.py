@@ -26,12 +26,13 @@ from txnsim.interbroker.share_state import (
     StateBatch,
     WriteShareState,
 )
-from txnsim.share_state._combining import combined
+from txnsim.share_state._combining import combining
 from txnsim.share_state.decisions import Deciding
 from txnsim.share_state.log_format import decode_record, encode_record
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import uuid_text
 from txnsim.wire.batch import Record, build_batch
+from txnsim.wire.codec import at_once
 
 NAMES: Final = ("a", "b", "c", "gone")
 _MEMBERS: Final = 4
@@ -213,8 +214,8 @@ def _check_combined(
         one.last_offset < one.first_offset for one in (*old, *newer)
     ):
         return
-    found = combined(old, newer, start_offset=start)
-    if len(found) > 1 and found != combined((), found, start_offset=start):
+    found = at_once(combining(old, newer, start_offset=start))
+    if len(found) > 1 and found != at_once(combining((), found, start_offset=start)):
         raise Violation("what is combined can be combined once more")
     for offset in range(max(start, 0), 24):
         here = [

@@ -16,7 +16,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.interbroker.share_state import ShareKey
 from txnsim.node.peers import ShareAnswer, ShareCommand
-from txnsim.share_state.log_format import state_batches
+from txnsim.share_state.log_format import state_batch
 from txnsim.types import TopicPartition, uuid_text
 from txnsim.wire import codec
 
@@ -42,14 +42,20 @@ def handled(
             for topic in message.topics
             for part in topic.partitions
         ]
-        commands = await request.each(
-            lambda one: command(key=one[2], **_values(command, one[1])), keys
-        )
+        request.expect(len(keys))
+        commands = []
+        for _, part, key in keys:
+            values = _values(command, part)
+            if hasattr(part, "state_batches"):
+                values["batches"] = tuple(await request.each(state_batch, part.state_batches))
+            commands.append(command(key=key, **values))
+            await request.have_done(1)
         answers = await request.broker.share_state(request.api_key, commands)
         # Of what is named twice the last answer counts.
         found: dict[Any, dict[int, Any]] = {}
         for (topic, part, _), answer in zip(keys, answers, strict=True):
             found.setdefault(topic.topic_id, {})[part.partition] = _result(request, answer)
+            request.expect(len(getattr(answer, "batches", ())))
             await request.have_done(1)
         return _answer(request, found)
 
@@ -89,12 +95,7 @@ def subject(request: Request) -> Subject:
 
 
 def _values(command: Any, part: Any) -> dict[str, Any]:
-    values = {
-        name: getattr(part, name) for name in command.__struct_fields__ if hasattr(part, name)
-    }
-    if hasattr(part, "state_batches"):
-        values["batches"] = state_batches(part)
-    return values
+    return {name: getattr(part, name) for name in command.__struct_fields__ if hasattr(part, name)}
 
 
 def _result(request: Request, answer: ShareAnswer) -> Any:

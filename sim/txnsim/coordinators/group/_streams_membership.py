@@ -39,6 +39,8 @@ from txnsim.runtime.turns import Pace
 from txnsim.wire.codec import at_once
 
 _log: Final = Logger("txnsim.group")
+_APPLIED_AT_ONCE: Final = 64
+"""More records than these take effect on a copy, with breaks, before they are written."""
 
 
 class _Decided(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +50,8 @@ class _Decided(msgspec.Struct, frozen=True, kw_only=True):
     outcome: StreamsOutcome
     before: tuple[GroupRecord, ...] = ()
     """Written first: an empty classic group of that id goes."""
+    after: StreamsGroup | None = None
+    """The group with all records applied, made ahead where there are many."""
 
     @property
     def records(self) -> tuple[GroupRecord, ...]:
@@ -158,8 +162,12 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         )
         if isinstance(decided, Rejection):
             return decided
-        before = before if decided.refusal is None else ()
-        return _Decided(group=found, outcome=decided, before=before)
+        if decided.refusal is not None:
+            before = ()
+        after: StreamsGroup | None = None
+        if len(decided.records) > _APPLIED_AT_ONCE and found is known:
+            after = yield from found.after(decided.records, memory=decided.memory)
+        return _Decided(group=found, outcome=decided, before=before, after=after)
 
     # Writing
 
@@ -177,9 +185,11 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             group.memory = outcome.memory
         if records:
             seen = self.trace.seen(shard, group.group_id)
-            written = self.writer.append(shard, records)
+            written = self.writer.append(shard, records, takes_effect=decided.after is None)
             if isinstance(written, Rejection):
                 return written
+            if decided.after is not None:
+                group.become(decided.after)
             self.trace.moved(shard, group.group_id, seen)
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):

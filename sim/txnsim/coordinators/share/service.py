@@ -29,7 +29,13 @@ from txnsim.coordinators._coordinator_log import CoordinatorLog, append_error
 from txnsim.coordinators._ownership import Ownership
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
-from txnsim.interbroker.share_state import ShareKey, ShareState, ShareStateError, ShareStateSummary
+from txnsim.interbroker.share_state import (
+    ShareKey,
+    ShareState,
+    ShareStateError,
+    ShareStateSummary,
+    WriteShareState,
+)
 from txnsim.loggers import Logger, Retries
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.peers import (
@@ -46,7 +52,7 @@ from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.turns import Pace, rest_where_due
 from txnsim.settings import Settings
 from txnsim.share_state.decisions import Deciding, ShareDecision
-from txnsim.share_state.log_format import encode_batch
+from txnsim.share_state.log_format import encode_batch, encoding_batch
 from txnsim.share_state.records import ShareDeleted, ShareRecord, ShareSnapshot
 from txnsim.share_state.shard import ShareStateShard
 from txnsim.types import SHARE_STATE_TOPIC, BrokerId, CoordinatorEpoch, uuid_from
@@ -248,20 +254,24 @@ class ShareCoordinator:
         shard = self._ownership.find(command.key.coordinator_key)
         if isinstance(shard, Rejection):
             return None, operation.fail(command, shard.error, shard.reason), None
-        decision = self._decide(operation, shard, command)
+        before = shard.appended
+        if pace is not None and isinstance(command, WriteShareState):
+            decision = await pace.run(self._deciding(shard).writing(command))
+            if not self._ownership.is_current(shard):
+                return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
+        else:
+            decision = self._decide(operation, shard, command)
         batch: bytes | None = None
         after: ShareSnapshot | None = None
         if pace is not None and not isinstance(decision, Rejection) and decision.records:
-            before = shard.appended
-            await rest_where_due(pace, len(getattr(command, "batches", ())))
-            batch = encode_batch(decision.records, now_ms=self._clock.now_ms())
+            batch = await pace.run(encoding_batch(decision.records, now_ms=self._clock.now_ms()))
             await rest_where_due(pace, len(batch) // _ELEMENT_BYTES)
             (record,) = decision.records
             after = await pace.run(shard.after(record))
             if not self._ownership.is_current(shard):
                 return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-            if shard.appended != before:
-                decision, batch, after = self._decide(operation, shard, command), None, None
+        if shard.appended != before:
+            decision, batch, after = self._decide(operation, shard, command), None, None
         if not isinstance(decision, Rejection) and decision.records:
             admitting = self._log.admit(shard.partition, lambda where: Subject(partitions=(where,)))
             if admitting is not None:
@@ -283,8 +293,10 @@ class ShareCoordinator:
     def _decide(
         self, operation: Operation, shard: ShareStateShard, command: ShareCommand
     ) -> ShareDecision | Rejection:
-        deciding = Deciding(shard=shard, count=self._count, now_ms=self._clock.now_ms())
-        return operation.decide(deciding, command)
+        return operation.decide(self._deciding(shard), command)
+
+    def _deciding(self, shard: ShareStateShard) -> Deciding:
+        return Deciding(shard=shard, count=self._count, now_ms=self._clock.now_ms())
 
     def _count(self, topic_id: str) -> int:
         """How many partitions that topic has."""

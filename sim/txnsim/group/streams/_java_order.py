@@ -29,7 +29,8 @@ def java_order(names: Iterable[str], *, capacity: int = _BUCKETS) -> list[str]:
         buckets *= 2
     while len(distinct) > buckets * 3 // 4:
         buckets *= 2
-    return sorted(distinct, key=lambda name: _spread(name) & (buckets - 1))
+    mask, spread = buckets - 1, _quickest(distinct, _kept_spread, _spread)
+    return sorted(distinct, key=lambda name: spread(name) & mask)
 
 
 def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
@@ -45,7 +46,8 @@ def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
             buckets *= 2
         found.setdefault(name)
     newest_first = [*found][::-1]
-    return sorted(newest_first, key=lambda name: _spread(name) & (buckets - 1))
+    mask, spread = buckets - 1, _quickest(newest_first, _kept_spread, _spread)
+    return sorted(newest_first, key=lambda name: spread(name) & mask)
 
 
 def _spread(text: str) -> int:
@@ -81,13 +83,24 @@ def slots_for(size: int, slots: int) -> int:
 
 def timeline_order(names: Iterable[str], slots: int) -> list[str]:
     """Keys in a TimelineHashMap's iteration order; the newest first within a slot."""
-    bits = slots.bit_length() - 1
-
-    def slot(name: str) -> int:
-        return (_hash_of(name) * _KNUTH & (1 << _LONG) - 1) >> _LONG - bits
-
+    shift = _LONG - (slots.bit_length() - 1)
     newest_first = [*names][::-1]
-    return sorted(newest_first, key=slot)
+    product = _quickest(newest_first, _kept_product, _product_of)
+    return sorted(newest_first, key=lambda name: product(name) >> shift)
+
+
+def _product_of(name: str) -> int:
+    """Of whose highest bits a slot is made."""
+    return _hash_of(name) * _KNUTH & (1 << _LONG) - 1
+
+
+_kept_product: Final = lru_cache(maxsize=16_384)(_product_of)
+
+
+def _quickest(
+    names: list[str], kept: Callable[[str], int], made: Callable[[str], int]
+) -> Callable[[str], int]:
+    return kept if max(map(len, names), default=0) <= _KEPT_CHARACTERS else made
 
 
 class JavaQueue(Generic[T]):

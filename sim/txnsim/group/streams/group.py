@@ -6,7 +6,7 @@ Kafka: StreamsGroup, StreamsGroupMember, GroupMetadataManager.replay.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from copy import copy
 from typing import Final, assert_never
 
@@ -279,15 +279,28 @@ class StreamsGroup:
         member_id = self.static_members.get(instance_id or "")
         return None if member_id is None else self.members.get(member_id)
 
-    def after(self, records: Iterable[StreamsRecord]) -> StreamsGroup:
-        """A copy of the group with the records applied."""
+    def after(
+        self, records: Iterable[StreamsRecord], *, memory: Memory | None = None
+    ) -> Generator[int, None, StreamsGroup]:
+        """A copy of the group with the records applied; yields after each.
+
+        Args:
+            records: What will be in the log.
+            memory: What the group knows besides by then; None: what it knows now.
+        """
         later = copy(self)
         later.members = dict(self.members)
         later.static_members = dict(self.static_members)
         later.target = dict(self.target)
+        later.memory = memory or self.memory
         for record in records:
             later.apply(record)
+            yield 1
         return later
+
+    def become(self, later: StreamsGroup) -> None:
+        """The records of ``after`` are in the log, and nothing else since."""
+        vars(self).update(vars(later))
 
     # Replay
 

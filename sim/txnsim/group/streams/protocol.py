@@ -119,7 +119,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return StreamsOutcome(refusal=member, memory=memory)
         is_delayed = is_delayed or self.begins_delay(group)
         if records:  # a static member has begun a new life: go on with the group as it is then
-            group = group.after(records)
+            group = yield from group.after(records)
         step = _Heartbeat(
             self, group, memory, command, image, now_ms, records, is_delayed=is_delayed
         )
@@ -149,16 +149,15 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         """A new target assignment: what to write, and the tasks of each member."""
         found: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
         if configured.is_ready and configured.subtopologies is not None:
-            candidates = {
-                member_id: Candidate(
+            candidates: dict[str, Candidate] = {}
+            for member_id, each in members.items():
+                candidates[member_id] = Candidate(
                     process_id=each.process_id,
                     active=frozenset(each.assigned.active),
                     standby=each.assigned.standby,
                     offsets=offsets.get(member_id, NO_OFFSETS).offsets,
                 )
-                for member_id, each in members.items()
-            }
-            yield len(candidates)
+                yield 1
             parts = {
                 name: Part(
                     tasks=configured.tasks[name], is_stateful=bool(part.state_changelog_topics)
@@ -397,6 +396,7 @@ class _Heartbeat:
             updated, configured, epoch, refines=refines
         )
         tasks = self._refined(assigned_epoch, target, refined).get(updated.member_id, NO_TASKS)
+        yield len(target)
         settled = self._settled(updated, assigned_epoch, tasks)
         if isinstance(settled, Rejection):
             return settled

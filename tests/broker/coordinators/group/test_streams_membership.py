@@ -18,6 +18,7 @@ from txnsim.group.streams.group import StreamsGroup
 from txnsim.group.streams.tasks import Tasks
 from txnsim.group.streams.topology import Status
 from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.wire.batch import read_records
 
 E = ErrorCode
 ALL = Tasks(active=tasks("0_0", "0_1", "1_0", "1_1"))
@@ -288,6 +289,22 @@ async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
     group = group_of(world)
     assert set(group.members) == {"a", "b"}
     assert {len(group.target[name].active) for name in ("a", "b")} == {1_500}
+
+
+@within(run_groups)
+async def test_what_many_records_make_of_a_group_is_what_its_log_says(world: GroupWorld) -> None:
+    at_once(world)
+    world.image = counting_image(words=80, by_word=80, counts=80)
+    for number in range(80):
+        await told(world, f"m{number}")
+    living = group_of(world)
+    epoch, target, members = living.epoch, living.target, living.members
+    assert max(len(read_records(batch)) for batch in world.log.batches) > 64, "one append"
+    world.unload()
+    world.load()
+    loaded = group_of(world)
+    assert loaded is not living
+    assert (loaded.epoch, loaded.target, loaded.members) == (epoch, target, members)
 
 
 @within(run_groups)
