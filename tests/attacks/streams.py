@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,8 @@ SERVE: Final = (
     *("--brokers", "1", "--ready-coordinators", "--config", _PROPERTIES),
     *("--topic", f"{WIDE}:{PARTITIONS}"),
 )
+DELAY_S: Final = 5.0
+"""After so long a first assignment has been made: its delay is 3 s."""
 _HEARTBEAT, _DESCRIBE, _TOPOLOGY = 88, 89, 93
 
 
@@ -75,6 +78,14 @@ def members(target: Target) -> int:
     parts = [_part("0", ["narrow"])]
     sent = asked(target, [_join(f"m{number}", parts, group="many") for number in range(1_000)])
     return sent + asked(target, [_described(["many"])] * 10)
+
+
+def first_assignment(target: Target) -> int:
+    """500 members join while the first assignment of 9,990 tasks is delayed."""
+    parts = [_part("0", [WIDE])]
+    sent = asked(target, [_join(f"m{number}", parts, group="many") for number in range(500)])
+    time.sleep(DELAY_S)
+    return sent + asked(target, [_described(["many"])])
 
 
 def described(target: Target) -> int:
@@ -172,6 +183,7 @@ def _described(groups: list[str]) -> bytes:
 
 
 _NARROW: Final = (*SERVE, "--topic", "narrow:1000")
+_DELAYED: Final = ("--brokers", "1", "--ready-coordinators", "--topic", f"{WIDE}:{PARTITIONS}")
 
 ATTACKS: Final = (
     Attack("streams-topology", topology, serve=SERVE),
@@ -180,6 +192,7 @@ ATTACKS: Final = (
     Attack("streams-tasks", tasks, serve=SERVE),
     Attack("streams-owned", owned, serve=SERVE),
     Attack("streams-members", members, serve=_NARROW),
+    Attack("streams-first-assignment", first_assignment, serve=_DELAYED),
     Attack("streams-described", described, serve=SERVE),
     Attack("streams-description", description, serve=SERVE),
 )

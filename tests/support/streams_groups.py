@@ -159,7 +159,7 @@ class StreamsDriver:
         ]
         if kind is TimerKind.ASSIGNMENT:
             self.is_delayed = False
-            self.take(self.group, self.protocol.delay_over(self.group, now_ms=self.now_ms))
+            self.take(self.group, at_once(self.protocol.delay_over(self.group, now_ms=self.now_ms)))
         else:
             self.take(self.group, self.protocol.too_late(self.group, timers[-1]))
 

@@ -242,7 +242,7 @@ class Tally:
                 if users:
                     counts[name] = users
                 else:
-                    del counts[name]
+                    counts.pop(name)  # del calls a function for each
             self._hash.changed(names, counts, 0)
 
     def _count_source(self, source: Source, sign: int) -> None:

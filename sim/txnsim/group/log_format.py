@@ -10,7 +10,7 @@ Counterpart in Kafka: GroupCoordinatorRecordSerde.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from txnsim.errors import CorruptLogRecordError
@@ -20,7 +20,7 @@ from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
 from txnsim.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from txnsim.wire.batch_header import BatchHeader, pack_batch
 from txnsim.wire.decoder import DecodeFaultError, reader
-from txnsim.wire.encoder import writer
+from txnsim.wire.encoder import write_in_steps, writer
 from txnsim.wire.records import Record, in_batches
 from txnsim.wire.records import encode_record as framed_record
 
@@ -92,6 +92,20 @@ def encode_in_batch(record: GroupRecord, number: int) -> bytes:
     """A record as it stands in a batch, with ``number`` records in front of it."""
     key, value = encode_record(record)
     return framed_record(Record(key=key, value=value), offset_delta=number, timestamp_delta_ms=0)
+
+
+def encoding_in_batch(record: GroupRecord, number: int) -> Generator[int, None, bytes]:
+    """The same with breaks in a value that is long."""
+    kind_number = KIND_OF.get(type(record), -1)
+    kind = kinds().get(kind_number)
+    if kind is None or isinstance(record, kind.deleted):
+        return encode_in_batch(record, number)
+    version = kind.version_written
+    pieces = [_KIND.pack(version)]
+    yield from write_in_steps(message_of(kind.values[version], record), pieces.append)
+    key = _written(kind_number, message_of(kind.key, record))
+    made = Record(key=key, value=b"".join(pieces))
+    return framed_record(made, offset_delta=number, timestamp_delta_ms=0)
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:

@@ -79,12 +79,13 @@ class BrokerLogs(msgspec.Struct, eq=False):
         self._high_watermarks[key] = high_watermark
         self._log_starts[key] = log.log_start_offset
 
-    def configure(self, topic: TopicImage, config: LogConfig) -> None:
-        """Bring the configs of the topic's logs up to date."""
+    def configure(self, topic: TopicImage, config: LogConfig) -> Generator[int, None, None]:
+        """Bring the configs of the topic's logs up to date; yields after each."""
         for partition in range(len(topic.partitions)):
             log = self._logs.get((topic.topic_id, partition))
             if log is not None:
                 log.config = config
+                yield 1
 
     def forget(self, topic: TopicImage) -> Generator[int, None, None]:
         """The topic was deleted; yields after each replica that is gone."""

@@ -211,7 +211,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 known = found[key] = config, self._min_isr(topic)
             config, min_isr = known
             yield from self._host(topic, config, min_isr, changes, now_ms)
-            self.logs.configure(topic, config)
+            yield from self.logs.configure(topic, config)
             yield TOPIC_WEIGHT
         if self.logs.has_failed:  # in the midst of it
             for withdrawn in (changes.led, changes.followed, changes.regrouped):

@@ -189,6 +189,8 @@ class LoopTasks:
         """Callbacks, each with its cause; NO_CAUSE while the trace is off."""
         self.due_last: deque[Callable[[], object]] = deque()
         self.is_drain_due = False
+        self._is_behind = False
+        """Whether the last drain had more to do than a turn bears."""
         # One context for all that is due: it comes from several callers.
         self._context = copy_context()
         self.stepping = False
@@ -234,6 +236,8 @@ class LoopTasks:
         turns.spent_ns = 0
         ends_ns = self._stopwatch_ns() + turns.limit_ns
         is_over = False
+        if self._is_behind:
+            self._answer()  # whoever was read since then waits no longer than for that turn
         for done in range(1, DUE_PER_TURN_MAX + 1):
             try:
                 if due and not is_over:
@@ -257,8 +261,21 @@ class LoopTasks:
         if tracer is not None:
             tracer.scope = None
         self.is_drain_due = False
-        if due or due_last:
+        self._is_behind = is_over and bool(due)
+        if self._is_behind:
+            self.is_drain_due = True
+            # Sockets come first: what is ready by now runs in the turn before.
+            self._loop.call_soon(self.drain_soon, context=self._context)
+        elif due or due_last:
             self.drain_soon()
+
+    def _answer(self) -> None:
+        """Run what waits for the end of a turn."""
+        for _ in range(len(self.due_last)):
+            try:
+                self.due_last.popleft()()
+            except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
+                self._failed("callback", error)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run in the background; an exception is logged as a bug and kept for ``close``."""

@@ -47,7 +47,7 @@ def writer(cls: Any) -> Writer:
 def write_in_steps(message: Any, put: Put) -> Generator[int, None, None]:
     """Encode a large message; yields the number of elements written since the last break."""
     cls = message.__class__
-    if _has_entities(cls):
+    if _has_arrays(cls):
         yield from _step_writer(cls)(message, put)
     else:
         writer(cls)(message, put)
@@ -62,12 +62,18 @@ def _step_writer(cls: Any) -> StepWriter:
 
 
 @cache
-def _has_entities(cls: Any) -> bool:
-    """Whether a message has arrays of structs; tagged fields do not count."""
+def _has_arrays(cls: Any) -> bool:
+    """Whether a message has arrays that aren't packed in one go; tagged fields do not count."""
     return any(
-        row.kind == ENTITY and (row.array or _has_entities(row.entity))
+        (row.array and not _is_packed(row))
+        or (row.kind == ENTITY and not row.array and _has_arrays(row.entity))
         for row in describe(cls).plain
     )
+
+
+def _is_packed(row: FieldRow) -> bool:
+    """Whether the numbers of an array are written as they are."""
+    return row.kind in FIXED and row.kind not in _CONVERT
 
 
 def maker(cls: Any, on_dropped: Callable[[Any, dict[str, object]], None]) -> Callable[..., Any]:
@@ -137,7 +143,7 @@ class _Lines(Source):
 
     def writes(self, cls: Any) -> str:
         """What calls the encoder of a class."""
-        if self.has_steps and _has_entities(cls):
+        if self.has_steps and _has_arrays(cls):
             return f"yield from {self.bind(_step_writer(cls), 'write')}"
         return self.bind(writer(cls), "write")
 
@@ -253,7 +259,7 @@ def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexibl
         source.leave(2 if row.kind == "records" else 1)
         return
     source.enter(f"if {local}:")
-    if row.kind in FIXED and row.kind not in _CONVERT:
+    if _is_packed(row):
         source.line(f"put(pack_values(f'>{{len({local})}}{FIXED[row.kind][0]}', *{local}))")
         source.leave()
         return
@@ -261,18 +267,19 @@ def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexibl
         write = source.writes(row.entity)
     else:
         write = source.bind(_value_writer(row.element, flexible=flexible), "write")
-    if source.has_steps and row.kind == ENTITY:
-        source.enter(f"if has_repeats({local}):")
-        source.line(f"yield from write_repeats({local}, put)")
-        source.leave()
-        source.enter("else:")
+    if source.has_steps:
+        if row.kind == ENTITY:
+            source.enter(f"if has_repeats({local}):")
+            source.line(f"yield from write_repeats({local}, put)")
+            source.leave()
+            source.enter("else:")
         source.enter(f"for at, item in enumerate({local}, 1):")
         source.line(f"{write}(item, put)")
         source.enter(f"if not at % {STEP_ELEMENTS}:")
         source.line(f"yield {STEP_ELEMENTS}")
         source.leave(2)
         source.line(f"yield len({local}) % {STEP_ELEMENTS}")
-        source.leave(2)
+        source.leave(2 if row.kind == ENTITY else 1)
         return
     source.enter(f"for item in {local}:")
     source.line(f"{write}(item, put)")

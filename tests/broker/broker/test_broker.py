@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time  # noqa: TID251 - measures CPU time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -575,7 +575,12 @@ async def test_checkpoints_are_written_while_there_is_room(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []
-    monkeypatch.setattr(BrokerLogs, "checkpoint", lambda _disk: written.append("watermarks"))
+
+    def checkpoint(_disk: BrokerLogs, _is_over: Callable[[], bool]) -> Iterator[int]:
+        written.append("watermarks")
+        yield 1
+
+    monkeypatch.setattr(BrokerLogs, "checkpoint", checkpoint)
     monkeypatch.setattr(BrokerLogs, "note_log_starts", lambda _disk: written.append("starts"))
     bench.clock.pass_ms(CHECKPOINT_MS)
     bench.clock.pass_ms(CHECKPOINT_MS)

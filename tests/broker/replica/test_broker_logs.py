@@ -86,7 +86,7 @@ def test_configs_reach_the_logs_that_are_there() -> None:
     log = written(disk)
     changed = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
     orders = changed.topics["orders"]
-    disk.configure(orders, disk.config_of(changed, orders, B1))
+    assert [*disk.configure(orders, disk.config_of(changed, orders, B1))] == [1]
     assert log.config.max_message_bytes == 99
 
 

@@ -101,6 +101,8 @@ async def _ordered(request: Request, names: Collection[Any]) -> list[str]:
     unknown = [name for name in names if name not in topics]
     where = await request.each(partial(hash_bucket, hash_buckets(len(names))), unknown)
     hashed = sorted(zip(where, unknown, strict=True), key=itemgetter(0))
+    if request.pace is not None:
+        await request.have_done(len(names))
     return [*(name for name in names if name in topics), *(name for _, name in hashed)]
 
 
@@ -185,6 +187,8 @@ async def _answer(request: Request, found: list[Any]) -> Reply:
     schema = request.schema
     request.expect(len(found))
     topics = [await _topic(request, one) if isinstance(one, TopicImage) else one for one in found]
+    if request.pace is not None:
+        await request.have_done(len(found))
     image = request.broker.image
     brokers = image.alive_brokers()
     return request.answer(

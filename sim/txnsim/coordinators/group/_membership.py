@@ -581,8 +581,8 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     def _subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
         """Partitions of the topics that a heartbeat names."""
         topics = self.image().topics
-        there = [topics[name] for name in command.topic_names or () if name in topics]
-        return sum(len(topic.partitions) for topic in there)
+        there = topics.keys() & (command.topic_names or ())
+        return sum(len(topics[name].partitions) for name in there)
 
     @staticmethod
     def _members_to_assign(shard: GroupShard, command: ConsumerHeartbeat) -> int:

@@ -35,6 +35,7 @@ from txnsim.group.streams.protocol import StreamsProtocol
 from txnsim.loggers import Logger
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.tasks import settled
 from txnsim.runtime.turns import Pace
 from txnsim.wire.codec import at_once
 
@@ -81,13 +82,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> StreamsReply | Rejection:
         """Decide in slices, write, answer when that is replicated."""
-        made = await decided_in_slices(
-            lambda: self._decided(shard, command),
-            lambda: self._seen(shard, command.group_id),
-            lambda: self.is_current(shard),
-            Pace(self.tasks.turns, self.clock.stopwatch_ns),
-            self.timers.lines.of(shard.partition, command.group_id),
-        )
+        made = await self._in_slices(shard, command.group_id, lambda: self._decided(shard, command))
         if isinstance(made, Rejection):
             return made
         decided, records = made
@@ -115,6 +110,20 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             return decided.outcome.refusal
         assert decided.outcome.reply is not None
         return decided.outcome.reply
+
+    async def _in_slices(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        decide: Callable[[], Generator[int, None, _Decided | Rejection]],
+    ) -> tuple[_Decided, Sequence[GroupRecord]] | Rejection:
+        return await decided_in_slices(
+            decide,
+            lambda: self._seen(shard, group_id),
+            lambda: self.is_current(shard),
+            Pace(self.tasks.turns, self.clock.stopwatch_ns),
+            self.timers.lines.of(shard.partition, group_id),
+        )
 
     def _seen(self, shard: GroupShard, group_id: str) -> object:
         """What a decision follows from."""
@@ -164,9 +173,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             return decided
         if decided.refusal is not None:
             before = ()
-        after: StreamsGroup | None = None
-        if len(decided.records) > _APPLIED_AT_ONCE and found is known:
-            after = yield from found.after(decided.records, memory=decided.memory)
+        after = (yield from _applied(found, decided)) if found is known else None
         return _Decided(group=found, outcome=decided, before=before, after=after)
 
     # Writing
@@ -210,12 +217,33 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         if not self.is_current(shard) or not isinstance(group, StreamsGroup):
             return
         if timer.kind is TimerKind.ASSIGNMENT:
-            outcome = self.protocol.delay_over(group, now_ms=self.clock.now_ms())
-        else:
-            outcome = self.protocol.too_late(group, timer)
-        written = self._written(shard, _Decided(group=group, outcome=outcome), outcome.records)
+            assigning = self._assigned(shard, timer.group_id)
+            self.tasks.drive(assigning, settled, name="group.assignment")
+            return
+        outcome = self.protocol.too_late(group, timer)
+        self._write(shard, _Decided(group=group, outcome=outcome), outcome.records)
+
+    async def _assigned(self, shard: GroupShard, group_id: str) -> None:
+        """The delay of a first assignment is over, of however many members there are by now."""
+        made = await self._in_slices(shard, group_id, lambda: self._delay_over(shard, group_id))
+        if not isinstance(made, Rejection):
+            self._write(shard, *made)
+
+    def _delay_over(
+        self, shard: GroupShard, group_id: str
+    ) -> Generator[int, None, _Decided | Rejection]:
+        group = _streams_group(shard.find(group_id))
+        if isinstance(group, Rejection):
+            return group
+        outcome = yield from self.protocol.delay_over(group, now_ms=self.clock.now_ms())
+        after = yield from _applied(group, outcome)
+        return _Decided(group=group, outcome=outcome, after=after)
+
+    def _write(self, shard: GroupShard, decided: _Decided, records: Sequence[GroupRecord]) -> None:
+        written = self._written(shard, decided, records)
         if isinstance(written, Rejection):
-            _log.warning("group.write-refused", group=timer.group_id, reason=written.reason)
+            group_id = decided.group.group_id
+            _log.warning("group.write-refused", group=group_id, reason=written.reason)
 
     # Life of a shard
 
@@ -244,6 +272,15 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
     def keep_topic_problem(self, name: str, text: str, ttl_ms: int) -> None:
         """Repeat a creation error in heartbeats for ``ttl_ms``."""
         self._topic_problems[name] = (text, self.clock.now_ms() + ttl_ms)
+
+
+def _applied(
+    group: StreamsGroup, outcome: StreamsOutcome
+) -> Generator[int, None, StreamsGroup | None]:
+    """The group with the records of an outcome applied, where they are many."""
+    if len(outcome.records) <= _APPLIED_AT_ONCE:
+        return None
+    return (yield from group.after(outcome.records, memory=outcome.memory))
 
 
 def _streams_group(group: Group | Rejection) -> StreamsGroup | Rejection:

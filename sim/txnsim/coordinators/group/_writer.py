@@ -21,7 +21,13 @@ import msgspec
 from txnsim.coordinators._coordinator_log import NO_GUARD, CoordinatorLog, append_error
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.subjects import Subject
-from txnsim.group.log_format import EncodedRecords, encode_batch, encode_in_batch, share_out
+from txnsim.group.log_format import (
+    EncodedRecords,
+    encode_batch,
+    encode_in_batch,
+    encoding_in_batch,
+    share_out,
+)
 from txnsim.group.offset_commands import CommittingProducer
 from txnsim.group.offset_machine import CommitDecision
 from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
@@ -347,8 +353,9 @@ def encoded(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecor
     """Records with their bytes; yields after each."""
     pieces: list[bytes] = []
     for number, record in enumerate(records):
-        pieces.append(encode_in_batch(record, number))
-        yield 1 + len(pieces[-1]) // _ELEMENT_BYTES
+        piece = yield from encoding_in_batch(record, number)
+        pieces.append(piece)
+        yield 1 + len(piece) // _ELEMENT_BYTES
     found = EncodedRecords(records)
     found.pieces = pieces
     return found

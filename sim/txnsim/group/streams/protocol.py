@@ -69,7 +69,6 @@ from txnsim.group.streams.topology import (
 from txnsim.metadata.group_configs import RACK_TAGS, STANDBYS, AssignorConfigs, StreamsConfigs
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases.rules import LATEST, Rules
-from txnsim.wire.codec import at_once
 
 
 class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
@@ -188,15 +187,18 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return True
         return now_ms >= group.assigned_at_ms + interval_ms
 
-    def delay_over(self, group: StreamsGroup, *, now_ms: int) -> StreamsOutcome:
+    def delay_over(
+        self, group: StreamsGroup, *, now_ms: int
+    ) -> Generator[int, None, StreamsOutcome]:
         """The first assignment has waited for members; with none left, or before the topology is
-        held against topics here, the next heartbeat sees to it.
+        held against topics here, the next heartbeat sees to it. Yields where there is a lot to
+        assign.
         """
         configured = group.memory.configured
         is_due = group.members and group.epoch > group.assignment_epoch
         if not is_due or configured is None or not self.may_assign(group, now_ms):
             return StreamsOutcome()
-        steps = self.target(
+        records, _ = yield from self.target(
             group,
             {each.member_id: each for each in group.members_in_order()},
             configured,
@@ -205,7 +207,6 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             configs=group.assignment_configs,
             now_ms=now_ms,
         )
-        records, _ = at_once(steps)
         return StreamsOutcome(records=tuple(records))
 
     # Leaving

@@ -279,6 +279,21 @@ async def test_a_large_decision_is_made_in_slices(world: GroupWorld) -> None:
 
 
 @within(run_groups)
+async def test_a_first_assignment_of_many_tasks_is_made_in_slices(world: GroupWorld) -> None:
+    world.image = counting_image(words=1_500, by_word=1_500, counts=1_500)
+    for name in ("a", "b"):
+        assert not (await told(world, name)).tasks.active
+    appended, slices = len(world.log.batches), 0
+    await world.pass_ms(3_000)
+    while world.groups.streams.timers.lines.is_busy(HOME, GROUP):
+        slices += 1
+        await asyncio.sleep(0)
+    assert slices > 1
+    assert len(world.log.batches) == appended + 1
+    assert {len(group_of(world).target[name].active) for name in ("a", "b")} == {1_500}
+
+
+@within(run_groups)
 async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
     world: GroupWorld,
 ) -> None:
