@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import inspect
 import io
+import logging
 import os
 import re
 import sys
@@ -25,6 +26,7 @@ from typing import Final, get_args
 from unittest import mock
 
 import msgspec
+import structlog
 
 from tests.broker.older_releases import page as releases
 from tests.clients.matrix import page as matrix
@@ -988,4 +990,6 @@ def _member_docstrings(module: ModuleType, enum: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    # The pages play stories, whose lines would hide what is said here.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     sys.exit(main())

@@ -98,7 +98,8 @@ def _add_cluster_arguments(parser: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="RELEASE",
-        help=f"behave as that Kafka release: {', '.join(RELEASES)} (default {REFERENCE.name}); "
+        help=f"behave as that Kafka release: {', '.join(map(str, RELEASES.values()))} "
+        f"(default {REFERENCE.name}); "
         f"BROKER=RELEASE for one broker, as in {REFERENCE.name},1=3.9; may be repeated",
     )
     parser.add_argument(

@@ -53,6 +53,9 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     is_released: bool = True
     """False: no jar of it can be had yet, so nothing could be compared with what is said of it."""
 
+    def __str__(self) -> str:
+        return self.name if self.is_released else f"{self.name} (not released)"
+
     def accepts(self, api_key: int, api_version: int) -> bool:
         """Whether a broker handles that API and version from a client, not only advertises it."""
         found = self.api_versions.get(api_key)

@@ -3,7 +3,8 @@
 A core asks ``Rules`` where its releases differ and never knows a release's name. A switch is one
 row here: from ``since`` and ``until`` follows in which releases it is on. The defaults are those of
 the reference. A scenario that shows a bug sets one by hand. Each switch is named for the behaviour
-of a broker of the reference (or, where that has the bug, for what it fails to do).
+of a broker of the reference (or, where that has the bug, for what it fails to do); a newer one is
+named for the new behaviour.
 
 The table for readers is ``docs/releases.md``.
 """

@@ -64,13 +64,17 @@ def message(
     return _made(name, made, {"__doc__": about, "__flexible__": flexible, **api})
 
 
-def remade(cls: Any, *elements: Any, **api: Any) -> Any:
+def remade(cls: Any, *elements: Any, more: Sequence[str] = (), **api: Any) -> Any:
     """A class with the fields of another one.
 
     Args:
         cls: A class of kio's, or of ours.
         elements: Classes of its arrays that take the place of those with the same names.
+        more: Fields behind the others, as lines of ``message``.
         api: Class variables that differ, as ``version``.
+
+    Raises:
+        ValueError: A line is none of ``message``.
     """
     by_name = {each.__name__: each for each in elements}
     made = []
@@ -81,6 +85,8 @@ def remade(cls: Any, *elements: Any, **api: Any) -> Any:
             element = by_name.get(element.__name__, element)
             kind = tuple[element, ...]
         made.append((one.name, kind, field(metadata=one.metadata, default=one.default)))
+    version = api.get("version", cls.__version__)
+    made += [found for line in more if (found := _field(line, version, _NONE)) is not None]
     kept = ("doc", "flexible", "version", "api_key", "header_schema")
     return _made(
         cls.__name__,

@@ -27,6 +27,8 @@ class Name(msgspec.Struct, frozen=True):
     """Of the command line; empty: there is none in Kafka's own tool."""
     metavar: str | None = None
     help: str = ""
+    bits: int = 64
+    """Width of a number on the wire."""
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +52,18 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**told, **instead)
 
     def fields(self) -> dict[str, Any]:
-        """The fields of the message, by their names there."""
-        return {row.field: _said(getattr(self, name)) for name, row in self.NAMES.items()}
+        """The fields of the message, by their names there.
+
+        Raises:
+            ValueError: A number is wider than its field.
+        """
+        found = {}
+        for name, row in self.NAMES.items():
+            value = getattr(self, name)
+            if isinstance(value, int) and not fits(value, row.bits):
+                raise ValueError(f"{name}: {value} does not fit in {row.bits} bits")
+            found[row.field] = _said(value)
+        return found
 
     def refusal(self, version: int) -> str | None:
         """Why that version of the request can't say all of them; None where it can."""
@@ -61,6 +73,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
             if is_set and version < row.since:
                 return row.refusal
         return None
+
+
+def fits(number: int, bits: int) -> bool:
+    """Whether a signed field of that width can hold a number."""
+    return -1 << bits - 1 <= number < 1 << bits - 1
 
 
 def _said(value: Any) -> Any:

@@ -75,7 +75,7 @@ def versions() -> tuple[Row, Iterator[Row]]:
                 ranges = (table.accepted.get(key) for table in tables.values())
                 yield (str(key), handler.name, *(_range(one) for one in ranges))
 
-    return ("Key", "API", *RELEASES), rows()
+    return ("Key", "API", *map(str, RELEASES.values())), rows()
 
 
 def exchanges() -> tuple[Row, Iterator[Row]]:

@@ -1,4 +1,4 @@
-"""Each switch of the coordinator on and off: what 4.3 does, and what a broker did before.
+"""Each switch of the coordinator on and off: what the reference does, and what a broker did before.
 
 The off side is the history of the ticket; where a real older broker can be had, ``tests.conformance
 .releases`` asks it the same.

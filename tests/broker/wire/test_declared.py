@@ -71,6 +71,8 @@ def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
     assert describe(made).plain[0].entity is other
     assert describe(remade(outer)).plain == describe(outer).plain
     assert describe(remade(outer)).tagged == describe(outer).tagged
+    wider = remade(outer, more=("name string = ''", "later int8 3+ = 0"), version=2)
+    assert [row.name for row in describe(wider).plain] == ["elements", "ids", "name"]
 
 
 def test_its_bytes_are_those_of_any_message() -> None:

@@ -300,6 +300,19 @@ def test_a_version_that_can_not_say_a_filter_is_refused_only_where_it_is_set() -
     assert TransactionFilters(pattern="").fields()["transactional_id_pattern"] is None
 
 
+def test_a_number_that_its_field_can_not_hold_is_named() -> None:
+    with pytest.raises(ValueError, match="duration_ms: 9223372036854775808 does not fit in 64"):
+        TransactionFilters(duration_ms=1 << 63).fields()
+    assert TransactionFilters(duration_ms=(1 << 63) - 1).fields()["duration_filter"] > 0
+
+
+@pytest.mark.parametrize(("key", "kind"), KINDS)
+def test_a_filter_is_as_wide_as_its_field(key: int, kind: type[Filters]) -> None:
+    rows = {row.name: row for row in describe(codec.request_class(key, versions(key)[-1])).plain}
+    numbers = [one for name, one in kind.NAMES.items() if isinstance(getattr(kind(), name), int)]
+    assert [f"int{one.bits}" for one in numbers] == [rows[one.field].kind for one in numbers]
+
+
 def test_a_listener_may_read_a_filter_otherwise() -> None:
     asked = codec.build(codec.request_class(66, 2), **TransactionFilters(duration_ms=5).fields())
     assert TransactionFilters.of(asked, duration_ms=-1) == TransactionFilters()

@@ -60,7 +60,7 @@ from txnsim.txn.open_txn_verdict import is_two_phase, program_at
 from txnsim.txn.past_decision import GUESSES
 from txnsim.types import TopicPartition
 from txnsim.variables import BOOTSTRAP
-from txnsim.wire.filters import TransactionFilters
+from txnsim.wire.filters import TransactionFilters, fits
 
 FAILED: Final = 1
 """Exit status of what the cluster refuses."""
@@ -156,7 +156,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
             parser.add_argument(
                 row.option,
                 dest=name,
-                type=_long if isinstance(getattr(off, name), int) else str,
+                type=_number(row.bits) if isinstance(getattr(off, name), int) else str,
                 metavar=row.metavar,
                 help=row.help,
             )
@@ -239,11 +239,9 @@ def _add_audit_file(parser: argparse._ActionsContainer) -> None:
 
 
 def _number(bits: int) -> Callable[[str], int]:
-    limit = 1 << (bits - 1)
-
     def parse(text: str) -> int:
         number = int(text)
-        if not -limit <= number < limit:
+        if not fits(number, bits):
             raise argparse.ArgumentTypeError(f"{text} does not fit in {bits} bits")
         return number
 

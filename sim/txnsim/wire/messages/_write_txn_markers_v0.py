@@ -13,9 +13,9 @@ from kio.schema.write_txn_markers.v1 import request, response
 
 from txnsim.wire._declared import remade
 
-_OLD: Final = {"version": 0, "flexible": False}
-_ASKED: Final = {**_OLD, "header_schema": RequestHeader}
-_ANSWERED: Final = {**_OLD, "header_schema": ResponseHeader}
+_OLD: Final[dict[str, Any]] = {"version": 0, "flexible": False}
+_ASKED: Final[dict[str, Any]] = {**_OLD, "header_schema": RequestHeader}
+_ANSWERED: Final[dict[str, Any]] = {**_OLD, "header_schema": ResponseHeader}
 
 WritableTxnMarkerTopic: Final[Any] = remade(request.WritableTxnMarkerTopic, **_ASKED)
 WritableTxnMarker: Final[Any] = remade(request.WritableTxnMarker, WritableTxnMarkerTopic, **_ASKED)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, default_int_handler, raise_signal, signal
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -26,6 +26,7 @@ from tests.broker.client.fake_broker import (
 from txnsim.cli._txns.command import command_from
 from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
 from txnsim.client.versions import Api
+from txnsim.wire.filters import TransactionFilters
 
 HINT = "Enable debug logging for additional detail."
 
@@ -160,25 +161,38 @@ def test_list(broker: FakeBroker, capsys: Captured) -> None:
     assert (asked.message.duration_filter, asked.message.transactional_id_pattern) == (-1, None)
 
 
+OPTIONS: Final = {name: row for name, row in TransactionFilters.NAMES.items() if row.option}
+NUMBERS: Final = [n for n in OPTIONS if isinstance(getattr(TransactionFilters(), n), int)]
+
+
 def test_list_sends_its_filters(broker: FakeBroker) -> None:
-    run(broker, "list", "--duration-filter", "9", "--transactional-id-pattern", "p.*")
+    """Those that the newest release has; a number is one, and else it is text."""
+    run(broker, "list", *(word for row in OPTIONS.values() for word in (row.option, "9")))
     (asked,) = broker.of(Api.LIST_TRANSACTIONS)
-    assert (asked.message.duration_filter, asked.message.transactional_id_pattern) == (9, "p.*")
+    said = {name: getattr(asked.message, row.field) for name, row in OPTIONS.items()}
+    assert said == {name: 9 if name in NUMBERS else "9" for name in OPTIONS}
 
 
+@pytest.mark.parametrize("name", OPTIONS)
 def test_a_filter_that_the_broker_cannot_read_is_not_dropped(
-    broker: FakeBroker, capsys: Captured
+    broker: FakeBroker, capsys: Captured, name: str
 ) -> None:
-    broker.ranges[Api.LIST_TRANSACTIONS] = (0, 0)
-    for option, told in (
-        ("--duration-filter", "Duration filter can be set only when using API version 1"),
-        ("--transactional-id-pattern", "pattern filter can be set only when using API version 2"),
-    ):
-        assert run(broker, "list", option, "9") == 1
-        err = capsys.readouterr().err
-        assert told in err
-        assert "too old" in err
+    row = OPTIONS[name]
+    broker.ranges[Api.LIST_TRANSACTIONS] = (0, row.since - 1)
+    assert run(broker, "list", row.option, "9") == 1
+    err = capsys.readouterr().err
+    assert row.refusal in err
+    assert f"version {row.since} or higher" in err
+    assert "too old" in err
     assert broker.of(Api.LIST_TRANSACTIONS) == []
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_filter_takes_no_number_that_its_field_can_not_hold(capsys: Captured, name: str) -> None:
+    row = OPTIONS[name]
+    number = str(1 << row.bits - 1)
+    assert main(["txns", "--bootstrap-server", "127.0.0.1:1", "list", row.option, number]) == 2
+    assert f"{number} does not fit in {row.bits} bits" in capsys.readouterr().err
 
 
 def test_a_limit_of_ours_is_not_called_the_brokers(broker: FakeBroker, capsys: Captured) -> None:
