@@ -7,7 +7,7 @@ the shell gave it; the answer comes as an effect with that number.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 from typing import Final
 
@@ -228,7 +228,7 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: str | None = None
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
-    topic_names: tuple[str, ...] | None = None
+    topic_names: Collection[str] | None = None
     topic_regex: str | None = None
     server_assignor: str | None = None
     owned: frozenset[TopicIdPartition] | None = None

@@ -31,8 +31,8 @@ REQUEST_NS: Final = 20_000
 LIMIT_NS_DEFAULT: Final = 2_000_000
 SLICE_NS: Final = 1_000_000
 """Time limit of a large request's work before it waits for its next turn."""
-READ_BYTES: Final = 1 << 20
-"""Of large requests, so much is read in one turn: it takes about a slice."""
+READ_BYTES: Final = 1 << 18
+"""Of large requests, so much is read in one turn: it takes less than a slice."""
 ROUND: Final = 32
 """Slices that a large request runs in a row, so that fewer are half done at a time."""
 BYTE_NS: Final = 100

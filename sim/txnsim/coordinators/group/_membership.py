@@ -26,6 +26,7 @@ from txnsim.coordinators.group._writer import (
     decided_in_slices,
     in_one_step,
     seen_of,
+    with_names,
     with_records,
 )
 from txnsim.errors import ErrorCode, Rejection
@@ -538,9 +539,13 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         """Decide, write, answer when that is replicated; ``pace`` of a large one. A heartbeat that
         may assign many members or partitions is large as well.
         """
+        if pace is not None:
+            command = await with_names(command, pace)
         members = self._members_to_assign(shard, command)
         partitions = self._subscribed_partitions(command)
-        if pace is None and (members > MANY_MEMBERS or partitions > MANY_PARTITIONS):
+        if pace is not None:
+            await pace.rest()
+        elif members > MANY_MEMBERS or partitions > MANY_PARTITIONS:
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
         made = (
             with_records(self._decided(shard, command))

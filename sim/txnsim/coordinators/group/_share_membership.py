@@ -22,6 +22,7 @@ from txnsim.coordinators.group._writer import (
     decided_in_slices,
     in_one_step,
     seen_of,
+    with_names,
     with_records,
 )
 from txnsim.errors import ErrorCode, Rejection
@@ -133,6 +134,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         """
         made: tuple[ShareOutcome, Sequence[GroupRecord]] | Rejection | None = None
         if pace is not None:
+            command = await with_names(command, pace)
             made = await decided_in_slices(
                 lambda: in_one_step(
                     lambda: self._decided(shard, command), len(command.topic_names or ())

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
 from itertools import groupby
 from typing import Final, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -326,6 +326,27 @@ async def decided_in_slices(
             if not pace.has_rested or seen() == before:
                 return made
         return with_records(at_once(decide()))
+
+
+class Subscribing(Protocol):
+    """A heartbeat that may name topics."""
+
+    @property
+    def topic_names(self) -> Collection[str] | None: ...
+
+
+SubscribingT = TypeVar("SubscribingT", bound=Subscribing)
+
+
+async def with_names(command: SubscribingT, pace: Pace) -> SubscribingT:
+    """A heartbeat whose names are a set: of very many, to make it is a step for itself."""
+    names = command.topic_names
+    if names is None:
+        return command
+    await pace.rest()
+    found = msgspec.structs.replace(command, topic_names=frozenset(names))  # type: ignore[type-var] # structs
+    await pace.rest()
+    return found
 
 
 def in_one_step(

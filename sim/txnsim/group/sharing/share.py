@@ -9,7 +9,7 @@ Counterpart in Kafka: the share half of GroupMetadataManager.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -44,7 +44,7 @@ class ShareHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     member_epoch: int
     """0: join; -1: leave."""
     rack_id: str | None = None
-    topic_names: tuple[str, ...] | None = None
+    topic_names: Collection[str] | None = None
     client_id: str
     client_host: str
 
