@@ -94,7 +94,7 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
         return str(highest) if highest >= 0 and is_between_brokers else "–"
 
     return (
-        ("Request", "Its version goes by", *RELEASES),
+        ("Request", "Its version goes by", *map(str, RELEASES.values())),
         (
             (one.what, chosen(one), *(version(one, release) for release in RELEASES.values()))
             for one in EVERY
@@ -106,7 +106,7 @@ def features() -> tuple[Row, Iterator[Row]]:
     """Head and rows: feature × release."""
     names = sorted({name for release in RELEASES.values() for name in release.features})
     return (
-        ("Feature", *RELEASES),
+        ("Feature", *map(str, RELEASES.values())),
         ((f"`{name}`", *(_levels(one, name) for one in RELEASES.values())) for name in names),
     )
 
@@ -114,7 +114,7 @@ def features() -> tuple[Row, Iterator[Row]]:
 def rules() -> tuple[Row, Iterator[Row]]:
     """Head and rows: rule × release."""
     return (
-        ("Switch and what it does", "Ticket", "Since", *RELEASES, "○"),
+        ("Switch and what it does", "Ticket", "Since", *map(str, RELEASES.values()), "○"),
         (
             (
                 f"`{name}`: {rule.after}",

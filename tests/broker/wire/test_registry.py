@@ -272,7 +272,7 @@ def set_all(kind: type[Filters]) -> Filters:
 @pytest.mark.parametrize(("key", "kind"), KINDS)
 def test_every_field_of_a_request_that_filters_is_a_filter(key: int, kind: type[Filters]) -> None:
     """A field that a version brings can't be forgotten, and no filter is without its name."""
-    assert tuple(kind.NAMES) == kind.__struct_fields__
+    assert tuple(kind.NAMES) == kind.__struct_fields__, "NAMES has the order of the fields"
     for version in versions(key):
         asked = codec.request_class(key, version).__dataclass_fields__
         fields = {name for name in asked if not name.startswith("_")}
