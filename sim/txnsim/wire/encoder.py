@@ -31,6 +31,8 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
 StepWriter = Callable[[Any, Put], Generator[int, None, None]]
 """A writer in steps; it yields the number of elements written since the last break."""
 STEP_ELEMENTS: Final = 64
+STEP_STRINGS: Final = 256
+"""Count as STEP_ELEMENTS: each is one call."""
 
 _writers: dict[Any, Writer] = {}
 _step_writers: dict[Any, StepWriter] = {}
@@ -267,19 +269,26 @@ def _emit_sized(source: _Lines, run: _Run, row: FieldRow, value: str, *, flexibl
         write = source.writes(row.entity)
     else:
         write = source.bind(_value_writer(row.element, flexible=flexible), "write")
+    if source.has_steps and row.kind != ENTITY:
+        source.enter(f"for first in range(0, len({local}), {STEP_STRINGS}):")
+        source.enter(f"for item in {local}[first : first + {STEP_STRINGS}]:")
+        source.line(f"{write}(item, put)")
+        source.leave()
+        source.line(f"yield {STEP_ELEMENTS}")
+        source.leave(2)
+        return
     if source.has_steps:
-        if row.kind == ENTITY:
-            source.enter(f"if has_repeats({local}):")
-            source.line(f"yield from write_repeats({local}, put)")
-            source.leave()
-            source.enter("else:")
+        source.enter(f"if has_repeats({local}):")
+        source.line(f"yield from write_repeats({local}, put)")
+        source.leave()
+        source.enter("else:")
         source.enter(f"for at, item in enumerate({local}, 1):")
         source.line(f"{write}(item, put)")
         source.enter(f"if not at % {STEP_ELEMENTS}:")
         source.line(f"yield {STEP_ELEMENTS}")
         source.leave(2)
         source.line(f"yield len({local}) % {STEP_ELEMENTS}")
-        source.leave(2 if row.kind == ENTITY else 1)
+        source.leave(2)
         return
     source.enter(f"for item in {local}:")
     source.line(f"{write}(item, put)")

@@ -42,6 +42,7 @@ from txnsim.types import (
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name
 from txnsim.wire.batch import Record, build_batch
+from txnsim.wire.encoder import _step_writer
 from txnsim.wire.plain_values import message_from
 
 Sizes = tuple[int, int, int]
@@ -588,7 +589,11 @@ Costs = dict[str, tuple[int, int]]
 
 
 async def _prepared(broker: Broker) -> None:
-    """What the requests above are about; every handler's code is loaded."""
+    """What the requests above are about; every handler's code is loaded, and encoders are compiled,
+    which is done once for each message.
+    """
+    for key, version, _ in ASKED:
+        _step_writer(codec.response_class(key, version))
     await _of_key(broker, "g", 0)
     await _of_key(broker, "t", 1)
     key = ShareKey("s", uuid_text(broker.ids["orders"]), 0)
@@ -654,7 +659,9 @@ def costs(what: str, count: int) -> Costs:
             topics=(("orders", 1), ("other", 1)),
             security=everybody,
             client_telemetry_enable=True,
-            transaction_abort_timed_out_cleanup_interval_ms=600_000,  # not beside a request
+            # Not beside a request.
+            transaction_abort_timed_out_cleanup_interval_ms=600_000,
+            replica_high_watermark_checkpoint_interval_ms=600_000,
         ),
     )
     return found
@@ -707,7 +714,6 @@ WHOLE: Final[Mapping[str, frozenset[str]]] = {
     | {"producers", "markers"},
     # A line or two for each log, three for each share partition, a line for each name: seen at
     # 9,990 only, some milliseconds for 50,000.
-    "broker/broker.py:Housekeeping._checkpoint": _TOPICS,
     "replication/log_maintenance.py:LogMaintenance._arm_cleaner": _TOPICS,
     "broker/_share_host.py:ShareHost._arm": frozenset({"share_states"}),
     "ListConfigResources": frozenset({"topics"}),
@@ -739,6 +745,7 @@ BACKGROUND: Final = frozenset(
         "node/controller_node.py:ControllerNode._arm_rebalance",
         "node/controller_node.py:ControllerNode._arm_unclean",
         "node/controller_node.py:ControllerNode.handle_peer",
+        "replica/broker_logs.py:BrokerLogs.checkpoint",
         "replication/isr_changes.py:IsrChanges._arm_check",
         "replication/log_maintenance.py:LogMaintenance._arm_cleaner",
         "replication/log_maintenance.py:LogMaintenance._arm_retention",
