@@ -237,7 +237,7 @@ class LoopTasks:
         ends_ns = self._stopwatch_ns() + turns.limit_ns
         is_over = False
         if self._is_behind:
-            self._answer()  # whoever was read since then waits no longer than for that turn
+            self._answer()  # clients whose requests were read since then get answers first
         for done in range(1, DUE_PER_TURN_MAX + 1):
             try:
                 if due and not is_over:

@@ -32,7 +32,7 @@ StepWriter = Callable[[Any, Put], Generator[int, None, None]]
 """A writer in steps; it yields the number of elements written since the last break."""
 STEP_ELEMENTS: Final = 64
 STEP_STRINGS: Final = 256
-"""Count as STEP_ELEMENTS: each is one call."""
+"""Strings between two breaks. They are quick to write, so they count as ``STEP_ELEMENTS``."""
 
 _writers: dict[Any, Writer] = {}
 _step_writers: dict[Any, StepWriter] = {}

@@ -221,13 +221,13 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             self.tasks.drive(assigning, settled, name="group.assignment")
             return
         outcome = self.protocol.too_late(group, timer)
-        self._write(shard, _Decided(group=group, outcome=outcome), outcome.records)
+        self._write_or_warn(shard, _Decided(group=group, outcome=outcome), outcome.records)
 
     async def _assigned(self, shard: GroupShard, group_id: str) -> None:
         """The delay of a first assignment is over, of however many members there are by now."""
         made = await self._in_slices(shard, group_id, lambda: self._delay_over(shard, group_id))
         if not isinstance(made, Rejection):
-            self._write(shard, *made)
+            self._write_or_warn(shard, *made)
 
     def _delay_over(
         self, shard: GroupShard, group_id: str
@@ -239,7 +239,9 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         after = yield from _applied(group, outcome)
         return _Decided(group=group, outcome=outcome, after=after)
 
-    def _write(self, shard: GroupShard, decided: _Decided, records: Sequence[GroupRecord]) -> None:
+    def _write_or_warn(
+        self, shard: GroupShard, decided: _Decided, records: Sequence[GroupRecord]
+    ) -> None:
         written = self._written(shard, decided, records)
         if isinstance(written, Rejection):
             group_id = decided.group.group_id
