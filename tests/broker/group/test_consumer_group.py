@@ -236,3 +236,19 @@ def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
     assert group.target == {}
     assert group.state_name == "Stable"
     assert [each.member_id for each in group.members_with(None)] == ["new", "old"]
+
+
+def test_of_assignors_with_as_many_votes_that_of_the_first_member_wins() -> None:
+    group = ConsumerGroup("g")
+    for member_id, wanted in (("a", None), ("b", "uniform"), ("c", "range")):
+        group.apply(
+            SubscriptionStored(
+                group_id="g",
+                member_id=member_id,
+                client_id="c",
+                client_host="/h",
+                topic_names=("t",),
+                server_assignor=wanted,
+            )
+        )
+    assert group.preferred_assignor() == "uniform"

@@ -42,7 +42,14 @@ from txnsim.group.consumer_records import (
     TargetEpochStored,
     TargetStored,
 )
-from txnsim.group.log_format import decode_record, encode_batch, encode_record, share_out
+from txnsim.group.log_format import (
+    decode_record,
+    encode_batch,
+    encode_in_batch,
+    encode_record,
+    encoding_in_batch,
+    share_out,
+)
 from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
@@ -54,6 +61,7 @@ from txnsim.group.records import (
 from txnsim.group.state import VALID_PREVIOUS_STATES, ClassicGroupState
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import read_batch_header, read_records
+from txnsim.wire.codec import at_once
 
 # Records of ``__consumer_offsets``, every version that was ever written.
 
@@ -114,6 +122,25 @@ def test_a_position_is_written_with_its_topic_s_id() -> None:
     assert value == bytes.fromhex(
         "0004 0000000000000005 00000002 05 6e6f7465 0000000000000007 01 00 10"
     ) + (TOPIC_ID.bytes)
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_with_breaks_a_record_is_written_as_without(record: GroupRecord) -> None:
+    assert at_once(encoding_in_batch(record, 3)) == encode_in_batch(record, 3)
+
+
+def test_a_record_with_many_names_is_written_with_breaks() -> None:
+    record = SubscriptionStored(
+        group_id="g",
+        member_id="m",
+        client_id="c",
+        client_host="/h",
+        topic_names=tuple(f"topic-{number}" for number in range(1_000)),
+    )
+    assert len([*encoding_in_batch(record, 0)]) > 1
+    assert at_once(encoding_in_batch(record, 0)) == encode_in_batch(record, 0)
+    gone = SubscriptionDeleted(group_id="g", member_id="m")
+    assert at_once(encoding_in_batch(gone, 1)) == encode_in_batch(gone, 1)
 
 
 def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:

@@ -36,3 +36,4 @@ def test_blanks_around_a_word_count_for_nothing() -> None:
     assert not share_settings(own, Settings()).is_renew_enabled
     assert share_settings(own, Settings()).has_dead_letter_topic
     assert dead_letter_configs(own) == ("dlq.d", True)
+    assert dead_letter_configs(None) == ("", False)

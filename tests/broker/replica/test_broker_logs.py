@@ -81,6 +81,13 @@ def test_a_topic_that_is_deleted_while_high_watermarks_are_noted_leaves_nothing(
     assert disk._high_watermarks == {}
 
 
+def test_a_broker_that_has_stopped_notes_no_more_high_watermarks() -> None:
+    disk = BrokerLogs(DEFAULTS, LATEST)
+    written(disk)
+    assert [*disk.checkpoint(lambda: True)] == []
+    assert disk._high_watermarks == {}
+
+
 def test_configs_reach_the_logs_that_are_there() -> None:
     disk = BrokerLogs(DEFAULTS, LATEST)
     log = written(disk)

@@ -132,6 +132,14 @@ def test_one_fetch_at_a_time() -> None:
         partition.release_fetch_lock("one")
 
 
+def test_what_is_read_beyond_the_locks_that_there_may_be_is_not_needed() -> None:
+    partition = loaded()
+    locks = SETTINGS.max_record_locks
+    assert partition.reach(5, SETTINGS) == 5 + locks
+    Member(partition, "a").takes("0-9")
+    assert partition.reach(5, SETTINGS) == 10 + locks
+
+
 def test_who_holds_what_is_told_of_as_many_ranges_as_are_asked_for() -> None:
     partition = loaded()
     Member(partition, "a").takes("0-9")

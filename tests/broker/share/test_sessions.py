@@ -156,7 +156,9 @@ def test_a_closed_connection_ends_its_session() -> None:
     opened(sessions, B, "2")
     assert sessions.disconnect("1") == Departure(member=A, partitions=(P0, P1))
     assert sessions.disconnect("1") == Departure()
+    assert not sessions.is_empty("group")
     assert sessions.disconnect("2") == Departure(member=B, partitions=(P0, P1), empty_group="group")
+    assert sessions.is_empty("group")
     assert sessions.disconnect("3") == Departure()
 
 

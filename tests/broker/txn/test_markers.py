@@ -201,6 +201,7 @@ def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
     whole = marker_reply(batch.command)
     cut = WriteTxnMarkersReply(results=(whole.results[0], whole.results[2]))
     assert [outcome.debt.producer_id for outcome in queue.on_reply(batch, cut)] == [7]
+    assert [outcome.debt.producer_id for outcome in queue.outcomes(batch, cut)] == [7]
 
 
 def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
@@ -210,6 +211,9 @@ def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
     (batch,) = queue.take_batches()
     reply = marker_reply(batch.command, ErrorCode.corrupt_message)
     assert queue.on_reply(batch, reply) == []
+    assert [*queue.outcomes(batch, reply)] == []
+    whole = marker_reply(batch.command)
+    assert [outcome.debt.producer_id for outcome in queue.outcomes(batch, whole)] == [7, 8]
 
 
 def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:

@@ -41,7 +41,7 @@ from txnsim.wire.codec import (
     response_schema,
 )
 from txnsim.wire.decoder import COPIED_RECORDS_MAX, DecodeFaultError, read_in_steps, reader
-from txnsim.wire.encoder import maker
+from txnsim.wire.encoder import STEP_ELEMENTS, STEP_STRINGS, maker
 from txnsim.wire.old_messages import OldMessage
 from txnsim.wire.plain_values import message_from
 from txnsim.wire.varint import read_uvarint, uvarint
@@ -580,6 +580,13 @@ def test_elements_of_elements_are_steps_too() -> None:
     message = build(request_class(19, 4), topics=[topic], timeout=1)
     pieces: list[bytes] = []
     assert sum(encode_in_steps(message, pieces)) > 0
+    assert b"".join(pieces) == encode_body(message)
+
+
+def test_strings_are_steps_too() -> None:
+    message = build(request_class(15, 0), groups=tuple(map(str, range(STEP_STRINGS + 1))))
+    pieces: list[bytes] = []
+    assert [*encode_in_steps(message, pieces)] == [STEP_ELEMENTS, STEP_ELEMENTS]
     assert b"".join(pieces) == encode_body(message)
 
 

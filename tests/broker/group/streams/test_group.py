@@ -26,10 +26,11 @@ from txnsim.group.streams._records import (
     StreamsTopologyDeleted,
     StreamsTopologyStored,
 )
-from txnsim.group.streams.group import StreamsGroup, StreamsMember
+from txnsim.group.streams.group import Refined, StreamsGroup, StreamsMember
 from txnsim.group.streams.tasks import MemberState, Tasks
 from txnsim.group.streams.topology import Subtopology
 from txnsim.types import TopicPartition
+from txnsim.wire.codec import at_once
 
 
 def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOffsets:
@@ -326,3 +327,19 @@ def test_a_shard_takes_the_place_of_an_empty_classic_group() -> None:
     record = StreamsTopologyStored(group_id=GROUP, topology_epoch=0, subtopologies=COUNTING)
     shard.apply(record, record_offset=0)
     assert shard.groups[GROUP].type is GroupType.STREAMS
+
+
+def test_a_group_takes_what_was_looked_at_ahead() -> None:
+    group = two_members().group
+    before = dict(vars(group))
+    later = at_once(group.after([StreamsTopologyDeleted(group_id=GROUP)]))
+    assert vars(group) == before
+    group.become(later)
+    assert group.topology is None
+    assert vars(group) == vars(later)
+
+
+def test_a_target_without_the_member_is_handed_over_as_it_is() -> None:
+    refined = Refined(epoch=2, tasks={"a": Tasks()})
+    assert refined.handed_over("b", "c") is refined
+    assert refined.handed_over("a", "c").tasks == {"c": Tasks()}

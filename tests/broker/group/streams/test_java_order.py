@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.group.streams._java_order import JavaQueue, java_order
+from txnsim.group.streams._java_order import JavaQueue, java_order, java_order_of_computed
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,19 @@ def test_names_of_one_bucket_stay_as_they_came() -> None:
 def test_a_large_map_has_more_buckets() -> None:
     names = [f"n{number}" for number in range(13)]
     assert java_order(names) == [*names[:11], "n12", "n11"]
+
+
+def test_long_names_are_ordered_as_short_ones() -> None:
+    names = ["x" * 60 + f"long{number}" for number in (9, 8, 7, 6)]
+    assert java_order(names) == names[::-1]
+
+
+def test_a_map_that_is_filled_by_computing_has_the_newest_first() -> None:
+    names = [f"n{number}" for number in range(14)]
+    grown = java_order_of_computed(names, capacity=16)
+    assert grown == [*names[:11], "n12", "n11", "n13"]
+    one_bucket = ["AaBB", "BBAa", "AaAa", "b"]
+    assert java_order_of_computed(one_bucket, capacity=16) == one_bucket[::-1]
 
 
 def test_a_heap_says_what_comes_first_of_equals() -> None:

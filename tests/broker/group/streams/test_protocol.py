@@ -333,6 +333,28 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
     assert same(driver.group, driver.reloaded())
 
 
+def test_a_stranger_with_the_instance_id_takes_the_tasks_to_come_until_they_are_missed() -> None:
+    driver = StreamsDriver()
+    driver.join("a", instance_id="i")
+    driver.join("b")
+    assert refused(driver, "x", 2, instance_id="i").error is ErrorCode.fenced_instance_id
+    assert driver.told("a", 2, instance_id="i", owned=Tasks(active=ALL)).tasks == Tasks()
+    assert driver.told("a", 2, instance_id="i", owned=Tasks()).member_epoch == 3
+    driver.told("b", 3, owned=Tasks())
+    assert driver.group.state_name == "Stable"
+    back = driver.told("a", 3, instance_id="i")
+    assert (back.member_epoch, back.tasks) == (4, Tasks(active=tasks("0_0", "1_0")))
+    assert kinds(driver)[:2] == ["StreamsEpochStored", "StreamsTargetEpochStored"]
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (4, 4)
+
+
+def test_without_warmups_no_target_is_remembered() -> None:
+    driver = StreamsDriver()
+    driver.configs = configs(warmups=0)
+    driver.join("a")
+    assert driver.group.memory.refined is None
+
+
 # Leaving, sessions
 
 

@@ -197,6 +197,11 @@ REFUSED = {
         ErrorCode.streams_invalid_topology,
         "No source topics found for subtopology 0",
     ),
+    "a number below 1": (
+        (part("0", "a", state_changelog_topics=(TopicInfo(name="log", partitions=-1),)),),
+        ErrorCode.unknown_server_error,
+        "Number of partitions must be at least 1.",
+    ),
     "a place that is not there": (
         (part("0", "a", copartition_groups=(_group(3),)),),
         ErrorCode.unknown_server_error,
