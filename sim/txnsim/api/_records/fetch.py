@@ -11,7 +11,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -72,8 +71,13 @@ async def handle(request: Request) -> Reply:
     await request.have_done(len(plan.partitions))
     outcomes = await _read(request, plan)
     concluded = broker.fetch_sessions.conclude(plan, outcomes, now_ms=now_ms())
-    leaders = CurrentLeaders(request)
-    partitions = await request.each(partial(_result_of, request, leaders), concluded.results)
+    leaders, results = CurrentLeaders(request), concluded.results
+    request.expect(len(results))
+    if request.pace is None:
+        partitions = [_result_of(request, leaders, result) for result in results]
+    else:
+        del plan, outcomes  # many answers may be made side by side
+        partitions = await _results_in_slices(request, leaders, results)
     return _answer(
         request, partitions, leaders, error=concluded.error, session_id=concluded.session_id
     )
@@ -257,6 +261,18 @@ def _result_of(
     """A partition's topic, and the answer for the partition."""
     (key, index), outcome = result
     return key, _partition(request, key, index, outcome, leaders)
+
+
+async def _results_in_slices(
+    request: Request, leaders: CurrentLeaders, results: list[tuple[PartitionKey, FetchOutcome]]
+) -> list[tuple[Any, Any]]:
+    """``_result_of`` of a list that it empties: memory of outcomes is free for entities."""
+    partitions = []
+    results.reverse()
+    while results:
+        partitions.append(_result_of(request, leaders, results.pop()))
+        await request.have_done(1)
+    return partitions
 
 
 def _answer(
