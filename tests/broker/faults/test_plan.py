@@ -15,7 +15,7 @@ from txnsim.faults.cluster_actions import Crash, ResignLeader
 from txnsim.faults.crossings import Crossing, DamagedPart, RewriteHow
 from txnsim.faults.plan import Action, Asked, FaultRule, asked_of, matches, spent, strikes
 from txnsim.faults.points import FaultPoint
-from txnsim.faults.subjects import NO_SUBJECT, Subject, subject_of
+from txnsim.faults.subjects import NO_SUBJECT, Subject, subject_of, told_of
 from txnsim.interbroker.replication import (
     AlterPartitionCommand,
     IsrChange,
@@ -385,6 +385,16 @@ def test_commands_without_a_transaction_have_no_subject() -> None:
         subject_of(AllocateProducerIdsCommand(broker_id=BrokerId(1), broker_epoch=0)) == NO_SUBJECT
     )
     assert subject_of(WriteTxnMarkersCommand(markers=())) == NO_SUBJECT
+
+
+def test_a_trace_tells_whose_transactions_a_request_is_about() -> None:
+    other = Subject(transactional_id="a", partitions=(SUBJECTS_T1,))
+    of_two = Subject(producer_id=7, partitions=(SUBJECTS_T0,), others=(other, NO_SUBJECT))
+    assert told_of(of_two) == [
+        {"pid": 7, "partitions": [str(SUBJECTS_T0)]},
+        {"id": "a", "partitions": [str(SUBJECTS_T1)]},
+    ]
+    assert told_of(NO_SUBJECT) == []
 
 
 # ``rule``: Rules that could never strike, or would not do what they say, are refused when they are

@@ -101,6 +101,11 @@ def test_range_takes_static_members_first_and_by_instance() -> None:
     assert target == {"y": {(A, 0)}, "z": {(A, 1)}, "a": {(A, 2)}}
 
 
+def test_range_leaves_the_last_of_many_members_without_any() -> None:
+    target = assign(RANGE, *(member(each, C) for each in "wxyz"))
+    assert target == {"w": {(C, 0)}, "x": {(C, 1)}, "y": set(), "z": set()}
+
+
 def test_range_of_members_with_different_topics() -> None:
     target = assign(RANGE, member("x", A), member("y", A, C))
     assert target == {"x": {(A, 0), (A, 1)}, "y": {(A, 2), (C, 0), (C, 1)}}
@@ -213,6 +218,10 @@ Part = tuple[uuid.UUID, int]
         (
             [member(each, B, owned={(B, 0)}) for each in "wxyz"],
             {"w": {(B, 1)}, "x": {(B, 1)}, "y": {(B, 0)}, "z": {(B, 0)}},
+        ),
+        (  # whoever lacks something has all that is left
+            [member("x", B), *(member(each, B, owned={(B, 0)}) for each in "yz")],
+            {"x": {(B, 1)}, "y": {(B, 0)}, "z": {(B, 0)}},
         ),
         (
             [member("x", A, owned={(B, 1)}), member("y", A, B)],

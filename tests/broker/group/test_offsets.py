@@ -116,6 +116,15 @@ def test_two_producers_can_have_the_same_partition_pending() -> None:
     assert offsets.is_pending("g", P0)
 
 
+def test_of_two_pending_positions_an_aborted_one_leaves_the_other() -> None:
+    offsets = Offsets()
+    commit(offsets, 1, at=0, pid=PID)
+    commit(offsets, 2, at=1, pid=ProducerId(8))
+    end(offsets, at=2, committed=False)
+    assert position(offsets) is None
+    assert offsets.is_pending("g", P0)
+
+
 def test_a_tombstone_takes_pending_positions_with_it() -> None:
     offsets = Offsets()
     commit(offsets, 1, at=0)

@@ -110,9 +110,10 @@ def test_many_offsets_in_one_batch_are_read_over() -> None:
     assert newest_delta_ms(batch, BatchHeader.SIZE, 100) == 0
 
 
-def test_long_keys_and_headers_are_read_over() -> None:
+def test_long_keys_values_and_headers_are_read_over() -> None:
     batch = build_batch(
-        [Record(key=b"k" * 20_000, headers=(("h" * 90, b"x" * 90),))], timestamp_ms=0
+        [Record(key=b"k" * 20_000, value=b"v" * 20_000, headers=(("h" * 90, b"x" * 90),))],
+        timestamp_ms=0,
     )
     assert newest_delta_ms(batch, BatchHeader.SIZE, 1) == 0
 

@@ -424,6 +424,13 @@ def test_bare_snappy_block_is_understood() -> None:
 
 
 @needs_cramjam
+def test_a_bare_snappy_block_that_is_cut_off_is_refused() -> None:
+    snappy: Any = importlib.import_module("cramjam").snappy
+    with pytest.raises(CorruptBatchError, match="snappy: "):
+        decompress(SNAPPY, bytes(snappy.compress_raw(b"librdkafka" * 9))[:-1])
+
+
+@needs_cramjam
 def test_snappy_is_written_in_blocks_of_snappy_java() -> None:
     written = compress(SNAPPY, bytes(70_000))
     assert written.startswith(b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01")

@@ -512,6 +512,16 @@ def test_what_an_endpoint_serves_must_be_there() -> None:
     assert found.reason == "Topic by-word not found in metadata image"
 
 
+def test_what_an_endpoint_serves_as_active_must_be_there() -> None:
+    driver = StreamsDriver()
+    driver.join("a", endpoint=("h", 1))
+    driver.join("b")
+    driver.settle("a", "b")
+    driver.image = counting_image(2, words=2, counts=2)
+    found = refused(driver, "b", 3, endpoints_epoch=-1)
+    assert found.reason == "Topic by-word not found in metadata image"
+
+
 def test_a_task_serves_only_partitions_that_there_are() -> None:
     part = Subtopology(subtopology_id="0", source_topics=("words", "other"))
     driver = StreamsDriver(counting_image(words=2, other=1))
