@@ -414,6 +414,26 @@ def test_leaders_move_brokers_die_and_topics_change() -> None:
     assert found.left == []
 
 
+def test_a_leader_has_moved_when_every_broker_knows() -> None:
+    late = FaultRule(
+        id="late", point=FaultPoint.METADATA_APPLY, broker=3, action=Delay(delay_ms=700)
+    )
+    place = TopicPartition(f"{PREFIX}t", 0)
+
+    async def main(there: ProxiedCluster) -> set[int]:
+        scenario = adapted(small([REAL_INIT]), PREFIX)
+        target = target_of(scenario, there.env, there.proxy, prefix=PREFIX, processes=None)
+        async with real_target(target, left=list[list[Left]]().append):
+            await target.create_topic(
+                NewTopic(name=place.topic, assignments=((0, tuple(map(BrokerId, (1, 2, 3)))),))
+            )
+            there.sim.injector.arm(late)
+            await target.move_leader(place, 2)
+            return {one.image.partition(place).leader for one in there.sim.brokers.values()}
+
+    assert run_proxied(main) == {BrokerId(2)}
+
+
 @pytest.mark.parametrize(
     ("act", "because"),
     [
