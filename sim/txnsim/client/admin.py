@@ -29,7 +29,13 @@ from txnsim.client.group_requests import GroupMetadata, delete_groups, list_grou
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.client.inspection.txn_wording import message_of
 from txnsim.client.members.requests import offset_commit
-from txnsim.client.metadata import BrokerAddress, PartitionView, TopicView, parse_metadata
+from txnsim.client.metadata import (
+    BrokerAddress,
+    ClusterView,
+    PartitionView,
+    TopicView,
+    parse_metadata,
+)
 from txnsim.client.offsets import FoundOffset
 from txnsim.client.requests import ConfigChange, NewTopic
 from txnsim.client.versions import Request
@@ -119,20 +125,43 @@ class Admin(TransactionAdmin):
         """Wait while brokers name deleted topics: KRaft's controller answers a deletion before they
         hear of it. What is accepted will be gone, so a broker that hears of nothing is no failure.
         """
-        if not names:
-            return
+        if names:
+            await self._each_says(
+                names, lambda seen: all(topic.error for topic in seen.topics), timeout_ms
+            )
+
+    async def wait_for_leader(
+        self, place: TopicPartition, broker_id: int, *, timeout_ms: float
+    ) -> bool:
+        """Wait until every broker that answers names this leader; False where one does not in time.
+        Who hears of it last asks the wrong coordinator until then (NOT_ENOUGH_REPLICAS to its
+        producers), or hears of two moves at once.
+        """
+
+        def is_named(seen: ClusterView) -> bool:
+            led = seen.leader(place)
+            return led is not None and led.leader_id == broker_id
+
+        return await self._each_says([place.topic], is_named, timeout_ms)
+
+    async def _each_says(
+        self, names: Collection[str], holds: Callable[[ClusterView], bool], timeout_ms: float
+    ) -> bool:
         deadline = self.cluster.deadline(timeout_ms)
         request = requests.metadata(sorted(names))
         for broker in self.cluster.view.brokers:
             backoff = self.cluster.backoff()
-            while not deadline.passed:
+            while True:
                 try:
                     seen = parse_metadata(await self.cluster.ask(broker.broker_id, request))
                 except ClientError:
                     break
-                if all(topic.error for topic in seen.topics):
+                if holds(seen):
                     break
+                if deadline.passed:
+                    return False
                 await backoff.wait(deadline)
+        return True
 
     async def delete_topics(
         self, names: Sequence[str], *, timeout_ms: int = 30_000

@@ -12,13 +12,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.authentication import ClientSecurity
 from txnsim.client.backoff import Deadline, pause
 from txnsim.client.errors import code_name
 from txnsim.client.inspection.txn_views import TransactionListing
-from txnsim.client.metadata import parse_metadata
 from txnsim.client.requests import NewTopic as Wanted
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ClientError, ErrorCode
@@ -320,26 +318,10 @@ class RealTarget:
             return led is not None and led.leader_id == to
 
         await self._until(is_leader, f"broker {to} leads {place}")
-        await self._until_all_know(place, to)
-
-    async def _until_all_know(self, place: TopicPartition, leader_id: int) -> None:
-        """Wait until every broker that answers names the leader. One that hears of it last asks
-        the wrong coordinator until then (NOT_ENOUGH_REPLICAS to its producers), or hears of two
-        moves at once.
-        """
-        request = requests.metadata((place.topic,))
-        for broker in self._cluster.view.brokers:
-            broker_id = broker.broker_id
-
-            async def knows(broker_id: int = broker_id) -> bool:
-                try:
-                    seen = parse_metadata(await self._cluster.ask(broker_id, request))
-                except ClientError:
-                    return True
-                led = seen.leader(place)
-                return led is not None and led.leader_id == leader_id
-
-            await self._until(knows, f"broker {broker_id} knows that {leader_id} leads {place}")
+        if not await self._admin.wait_for_leader(place, to, timeout_ms=FOLLOWED_MAX_MS):
+            raise TargetError(
+                f"waited {FOLLOWED_MAX_MS} ms in vain until brokers know that {to} leads {place}"
+            )
 
     async def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
         self._need_ours(place, "reassign")
