@@ -134,8 +134,8 @@ class Admin(TransactionAdmin):
         self, place: TopicPartition, broker_id: int, *, timeout_ms: float
     ) -> bool:
         """Wait until every broker that answers names this leader; False where one does not in time.
-        Who hears of it last asks the wrong coordinator until then (NOT_ENOUGH_REPLICAS to its
-        producers), or hears of two moves at once.
+        A broker that still knows the old leader asks the wrong coordinator, and tells its producers
+        NOT_ENOUGH_REPLICAS.
         """
 
         def is_named(seen: ClusterView) -> bool:

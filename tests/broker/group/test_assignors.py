@@ -219,7 +219,7 @@ Part = tuple[uuid.UUID, int]
             [member(each, B, owned={(B, 0)}) for each in "wxyz"],
             {"w": {(B, 1)}, "x": {(B, 1)}, "y": {(B, 0)}, "z": {(B, 0)}},
         ),
-        (  # whoever lacks something has all that is left
+        (  # x lacks a second one, and has the only one that is not full
             [member("x", B), *(member(each, B, owned={(B, 0)}) for each in "yz")],
             {"x": {(B, 1)}, "y": {(B, 0)}, "z": {(B, 0)}},
         ),

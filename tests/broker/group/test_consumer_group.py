@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.support.consumer_groups import ConsumerDriver, parts, topic_id
@@ -31,22 +33,24 @@ def error(refusal: Rejection | None) -> ErrorCode:
     return E.none if refusal is None else refusal.error
 
 
+def subscribed(member_id: str, **fields: Any) -> SubscriptionStored:
+    return SubscriptionStored(
+        group_id="g",
+        member_id=member_id,
+        client_id="c",
+        client_host="/h",
+        topic_names=("t",),
+        **fields,
+    )
+
+
 def with_members(rules: Rules = LATEST) -> ConsumerGroup:
     group = ConsumerGroup("g", rules)
     for member_id, classic in (
         ("new", None),
         ("old", ClassicMetadata(session_timeout_ms=1, protocols=())),
     ):
-        group.apply(
-            SubscriptionStored(
-                group_id="g",
-                member_id=member_id,
-                client_id="c",
-                client_host="/h",
-                topic_names=("t",),
-                classic=classic,
-            )
-        )
+        group.apply(subscribed(member_id, classic=classic))
         group.apply(
             CurrentStored(
                 group_id="g",
@@ -241,14 +245,5 @@ def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
 def test_of_assignors_with_as_many_votes_that_of_the_first_member_wins() -> None:
     group = ConsumerGroup("g")
     for member_id, wanted in (("a", None), ("b", "uniform"), ("c", "range")):
-        group.apply(
-            SubscriptionStored(
-                group_id="g",
-                member_id=member_id,
-                client_id="c",
-                client_host="/h",
-                topic_names=("t",),
-                server_assignor=wanted,
-            )
-        )
+        group.apply(subscribed(member_id, server_assignor=wanted))
     assert group.preferred_assignor() == "uniform"

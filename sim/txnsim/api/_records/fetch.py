@@ -23,7 +23,7 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.subjects import Subject
 from txnsim.replica.fetch_sessions import FINAL_EPOCH, NO_SESSION, Plan, SessionRequest
 from txnsim.replica.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
-from txnsim.runtime.turns import LOOK_ELEMENTS
+from txnsim.runtime.turns import LOOK_ELEMENTS, Pace
 from txnsim.security.acls import Operation
 from txnsim.types import IsolationLevel, TopicPartition
 from txnsim.wire.codec import build
@@ -77,7 +77,7 @@ async def handle(request: Request) -> Reply:
         partitions = [_result_of(request, leaders, result) for result in results]
     else:
         del plan, outcomes  # many answers may be made side by side
-        partitions = await _results_in_slices(request, leaders, results)
+        partitions = await _results_in_slices(request, leaders, results, request.pace)
     return _answer(
         request, partitions, leaders, error=concluded.error, session_id=concluded.session_id
     )
@@ -264,14 +264,18 @@ def _result_of(
 
 
 async def _results_in_slices(
-    request: Request, leaders: CurrentLeaders, results: list[tuple[PartitionKey, FetchOutcome]]
+    request: Request,
+    leaders: CurrentLeaders,
+    results: list[tuple[PartitionKey, FetchOutcome]],
+    pace: Pace,
 ) -> list[tuple[Any, Any]]:
     """``_result_of`` of a list that it empties: memory of outcomes is free for entities."""
     partitions = []
     results.reverse()
     while results:
         partitions.append(_result_of(request, leaders, results.pop()))
-        await request.have_done(1)
+        if pace.has_done(1):
+            await pace.rest()
     return partitions
 
 
