@@ -109,13 +109,12 @@ def test_a_part_of_a_lesson_has_a_link_and_is_presented(
 def test_every_lesson_is_played_by_keyboard_to_its_end(
     name: str, fresh_server: TxnsimServer, new_page: Any
 ) -> None:
-    page = new_page(fresh_server.http)
-    press(page, "#all-lessons")
-    play_lesson(page, name)
+    play_lesson(new_page(fresh_server.http), name)
 
 
 def play_lesson(page: Page, name: str) -> None:
-    """By keyboard, to its end; what is predicted first is seldom right."""
+    """By keyboard, from the first screen to its end; what is predicted first is seldom right."""
+    press(page, "#all-lessons")
     press(page, f"#lesson-{name}")
     parts = lesson(name).parts
     for number, part in enumerate(parts):
