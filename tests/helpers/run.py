@@ -131,7 +131,8 @@ def _any() -> list[Step]:
     there = _copied("any")
     shop = there / "shop"
     program = REPOSITORY / "tests" / "helpers" / "shop.py"
-    shop.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{program}" "$@"\n')
+    python = installed_txnsim().with_name("python")  # the program needs our client; this does not
+    shop.write_text(f'#!/bin/sh\nexec "{python}" "{program}" "$@"\n')
     shop.chmod(0o755)
     run = {
         "ruby": (_tool("ruby", "Ruby 3"), "lost_marker.rb"),
