@@ -6,7 +6,7 @@ the schema's default.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -47,20 +47,26 @@ def _siblings(cls: Any) -> tuple[Any, ...]:
     return (*by_text, *(find(cls.__api_key__, one) for one in versions(cls.__api_key__)))
 
 
-def _refuse(classes: Iterable[Any], values: Mapping[str, Any], place: str) -> None:
-    rows: dict[str, list[FieldRow]] = {}
-    for cls in classes:
-        found = _described(cls)
-        for row in (*found.plain, *found.tagged):
-            rows.setdefault(row.name, []).append(row)
+def _refuse(classes: tuple[Any, ...], values: Mapping[str, Any], place: str) -> None:
+    fields = _fields(classes)
     for name, value in values.items():
-        if name not in rows:
-            raise TypeError(f"{place} has no field {name}; it has {', '.join(sorted(rows))}")
-        inner = [row.entity for row in rows[name] if row.kind == ENTITY]
-        if inner:
+        if name not in fields:
+            raise TypeError(f"{place} has no field {name}; it has {', '.join(sorted(fields))}")
+        if inner := fields[name]:
             for one in value if isinstance(value, list | tuple) else [value]:
                 if isinstance(one, Mapping):
                     _refuse(inner, one, f"{place}.{name}")
+
+
+@cache
+def _fields(classes: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:
+    found: dict[str, tuple[Any, ...]] = {}
+    for cls in classes:
+        rows = _described(cls)
+        for row in (*rows.plain, *rows.tagged):
+            entity = (row.entity,) if row.kind == ENTITY else ()
+            found[row.name] = found.get(row.name, ()) + entity
+    return found
 
 
 def _made(cls: Any, values: Mapping[str, Any]) -> Any:

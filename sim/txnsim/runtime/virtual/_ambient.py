@@ -128,22 +128,24 @@ class ModuleWalk:
         Modules of the standard library are left out: ``threading`` and ``queue`` wait by real time.
         What is being imported right now is looked at again next time, and so is ``__main__``.
         """
-        known, self._known = self._known, {}
+        known = self._known
         found: list[Binding] = []
         modules: dict[str, object] = dict(sys.modules)  # a program may put anything there
         for name, module in modules.items():
-            if not isinstance(module, types.ModuleType):
-                continue
             before = known.get(name)
             if before is not None and before[0] is module:
-                bindings = before[1]
-            elif name.partition(".")[0] in sys.stdlib_module_names:
-                bindings = ()
-            else:
-                bindings = tuple(bindings_in(module, self._patches))
+                found += before[1]
+                continue
+            known.pop(name, None)
+            if not isinstance(module, types.ModuleType):
+                continue
+            is_standard = name.partition(".")[0] in sys.stdlib_module_names
+            bindings = () if is_standard else tuple(bindings_in(module, self._patches))
             found += bindings
             if name != "__main__" and not _is_under_way(module):
-                self._known[name] = module, bindings
+                known[name] = module, bindings
+        for name in known.keys() - modules.keys():
+            del known[name]
         return tuple(found)
 
 
