@@ -9,12 +9,12 @@ import ast
 import re
 import subprocess
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
@@ -27,6 +27,8 @@ from txnsim.moved import MOVED
 from txnsim.runtime.trace_kinds import KINDS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+
+N = TypeVar("N", bound=ast.AST)
 
 FILE_LINES_MAX: Final = 1_000
 FUNCTION_LINES_MAX: Final = 70
@@ -195,19 +197,27 @@ def tree(name: str) -> ast.Module:
 
 
 @cache
+def _by_class(name: str) -> dict[type[ast.AST], list[Any]]:
+    # Once for all rules: a walk takes as long as parsing.
+    found = defaultdict(list)
+    for node in ast.walk(tree(name)):
+        found[type(node)].append(node)
+    return found
+
+
+def nodes(name: str, *classes: type[N]) -> list[N]:
+    return [node for one in classes for node in _by_class(name).get(one, ())]
+
+
 def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return [
-        node
-        for node in ast.walk(tree(name))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
+    return nodes(name, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
     """A million nodes are no burden to the tests that follow."""
     yield
-    for kept in (functions, tree, source):
+    for kept in (_by_class, tree, source):
         kept.cache_clear()
 
 
@@ -227,7 +237,9 @@ def test_files_are_short() -> None:
 
 @pytest.mark.parametrize("folder", LITTLE_SHARE_MAX)
 def test_few_docstrings_say_little(folder: str) -> None:
-    found = list(docstrings(sorted((ROOT / folder).rglob("*.py"))))
+    found = [
+        one for name in python_files(folder) for one in docstrings(name, nodes(name, ast.Expr))
+    ]
     little = sorted(one for one in found if one.says_little)
     allowed = int(LITTLE_SHARE_MAX[folder] * len(found))
     worst = "\n".join(
@@ -236,10 +248,9 @@ def test_few_docstrings_say_little(folder: str) -> None:
     assert len(little) <= allowed, f"{len(little)} of {len(found)}, rewrite or delete:\n{worst}"
 
 
-def test_what_a_docstring_says_is_measured(tmp_path: Path) -> None:
-    file = tmp_path / "a.py"
-    file.write_text('"""It is what it was."""\nA = 1\n"""Offset behind the last record."""\n')
-    assert [one.says_little for one in docstrings([file])] == [True, False]
+def test_what_a_docstring_says_is_measured() -> None:
+    file = ast.parse('"""It is what it was."""\nA = 1\n"""Offset behind the last record."""\n')
+    assert [one.says_little for one in docstrings("a.py", file.body)] == [True, False]
 
 
 def test_functions_fit_a_screen() -> None:
@@ -286,14 +297,10 @@ def test_a_skipped_test_has_its_reason() -> None:
     for name in python_files("tests"):
         if "skip" not in source(name) and "xfail" not in source(name):
             continue
-        for node in ast.walk(tree(name)):
-            text = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
-            if re.fullmatch(r"pytest\.mark\.(skip|skipif|xfail)", text):
-                call = next(
-                    (c for c in ast.walk(tree(name)) if isinstance(c, ast.Call) and c.func is node),
-                    None,
-                )
-                assert isinstance(node, ast.Attribute)
+        for node in nodes(name, ast.Attribute):
+            text = ast.unparse(node) if node.attr in {"skip", "skipif", "xfail"} else ""
+            if text == f"pytest.mark.{node.attr}":
+                call = next((c for c in nodes(name, ast.Call) if c.func is node), None)
                 if call is None or not any(k.arg == "reason" for k in call.keywords):
                     bare.append(f"{name}:{node.lineno}: {text}")
     assert_none(bare, "say why it is skipped: reason=")
@@ -544,7 +551,7 @@ def test_every_module_is_imported_by_the_product() -> None:
 
 def _imports(name: str) -> Iterator[str]:
     """Modules of ours that a file names: imported anywhere in it, or as text for a lazy import."""
-    for node in ast.walk(tree(name)):
+    for node in nodes(name, ast.Import, ast.ImportFrom, ast.Call, ast.Constant):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
@@ -598,18 +605,18 @@ WRITERS: Final = {
 
 
 def test_files_are_written_by_one_mechanism() -> None:
-    found = {name for name in python_files("sim") for node in ast.walk(tree(name)) if _writes(node)}
+    found = {name for name in python_files("sim") if any(map(_writes, nodes(name, ast.Call)))}
     assert_none(found - WRITERS.keys(), "use txnsim.files: a full disk leaves nothing")
     assert_none(WRITERS.keys() - found, "it writes no file: remove its row")
 
 
-def _writes(node: ast.AST) -> bool:
-    """Whether it is a call that opens a file for writing."""
-    match node:
-        case ast.Call(func=ast.Attribute(attr="write_text" | "write_bytes")):
+def _writes(call: ast.Call) -> bool:
+    """Whether it opens a file for writing."""
+    match call.func:
+        case ast.Attribute(attr="write_text" | "write_bytes"):
             return True
-        case ast.Call(func=ast.Attribute(attr="open" | "ZipFile") | ast.Name(id="open")):
-            given = [*node.args, *(one.value for one in node.keywords if one.arg == "mode")]
+        case ast.Attribute(attr="open" | "ZipFile") | ast.Name(id="open"):
+            given = [*call.args, *(one.value for one in call.keywords if one.arg == "mode")]
             modes = (one.value for one in given if isinstance(one, ast.Constant))
             return any(re.fullmatch("[wax]b?", str(mode)) for mode in modes)
     return False
@@ -716,9 +723,9 @@ def test_a_name_that_is_gone_is_noticed() -> None:
 
 def _texts(name: str) -> Iterator[str]:
     """Docstrings, and strings below attributes."""
-    for node in ast.walk(tree(name)):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str(text))):
+    for node in nodes(name, ast.Expr):
+        match node.value:
+            case ast.Constant(value=str(text)):
                 yield text
             case _:
                 pass
@@ -752,14 +759,19 @@ def _has(full: str) -> bool:
     return True
 
 
+GIVE_NAMES: Final = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef),
+    *(ast.Name, ast.Attribute, ast.alias),
+)
+
+
 @cache
 def _defined(module: str) -> frozenset[str]:
     """Names that a module, or a class in it, gives to something or imports."""
     path = f"sim/{module.replace('.', '/')}"
     found: set[str] = set()
-    for node in ast.walk(
-        tree(f"{path}.py" if (ROOT / f"{path}.py").exists() else f"{path}/__init__.py")
-    ):
+    file = f"{path}.py" if (ROOT / f"{path}.py").exists() else f"{path}/__init__.py"
+    for node in nodes(file, *GIVE_NAMES):
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 found.add(name)
@@ -901,7 +913,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 
 def _imported_modules(name: str) -> Iterator[str]:
-    for node in ast.walk(tree(name)):
+    for node in nodes(name, ast.Import, ast.ImportFrom):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
@@ -979,7 +991,6 @@ def test_cores_are_not_async() -> None:
         f"{name}:{node.lineno}"
         for name in python_files("sim")
         if any(f"{module_of(name)}.".startswith(f"txnsim.{core}.") for core in pure)
-        for node in ast.walk(tree(name))
-        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+        for node in nodes(name, ast.AsyncFunctionDef)
     ]
     assert_none(found, "a core decides and answers; its shell waits")

@@ -41,18 +41,16 @@ class Docstring(NamedTuple):
         return self.share < SHARE_MIN
 
 
-def docstrings(files: Iterable[Path]) -> Iterator[Docstring]:
-    """The docstrings of these files that have ``WORDS_MIN`` words."""
-    for file in files:
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            body = getattr(node, "body", None)
-            for one in body if isinstance(body, list) else ():
-                match one:
-                    case ast.Expr(value=ast.Constant(value=str(text))):
-                        words = re.findall(r"[A-Za-z']+", text.lower())
-                        if len(words) >= WORDS_MIN:
-                            said = sum(word not in LITTLE for word in words)
-                            place = f"{file}:{one.lineno}"
-                            yield Docstring(place, " ".join(text.split()), said / len(words))
-                    case _:
-                        pass
+def docstrings(file: str, statements: Iterable[ast.AST]) -> Iterator[Docstring]:
+    """Docstrings among the statements of a file, of at least ``WORDS_MIN`` words."""
+    for one in statements:
+        match one:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                words = re.findall(r"[A-Za-z']+", text.lower())
+                if len(words) >= WORDS_MIN:
+                    said = sum(word not in LITTLE for word in words)
+                    yield Docstring(
+                        f"{file}:{one.lineno}", " ".join(text.split()), said / len(words)
+                    )
+            case _:
+                pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -60,5 +61,9 @@ def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, tol
 def test_every_switch_has_a_case_that_turns_it(name: str) -> None:
     value = not getattr(LATEST, name)
     wanted = (f"{name}={value}", f'"{name}": {value}')
-    texts = (path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py"))
-    assert any(one in text for text in texts for one in wanted), f"nothing has {wanted[0]}"
+    assert any(one in text for text in texts() for one in wanted), f"nothing has {wanted[0]}"
+
+
+@cache
+def texts() -> list[str]:
+    return [path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")]
