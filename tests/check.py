@@ -38,14 +38,15 @@ from tests.support.shared_folder import FOLDER
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-ALL_MARKERS: Final = "not spark and not real and not image and not thorough and not nightly"
-"""A JVM, Spark, a real Kafka and what repeats other tests are asked for by name only."""
+ALL_MARKERS: Final = (
+    "not spark and not real and not image and not browser and not thorough and not nightly"
+)
+"""A JVM, Spark, a real Kafka, a browser and what repeats other tests are asked for by name only."""
 FULL_MARKERS: Final = f"{ALL_MARKERS} and not costly"
 QUICK_MARKERS: Final = f"{FULL_MARKERS} and not slow and not clients"
 COSTLY_MARKERS: Final = f"{ALL_MARKERS} and costly"
 
 COSTLY: Final = "costly"
-"""The step that asks these alone; those of the browser belong to the gate's part of the page."""
 
 PROGRESS_S: Final = 15.0
 """Between two lines that say how far the steps are."""
@@ -73,15 +74,17 @@ ALONE: Final = "broker-"
 COVERING: Final = ("broker-cores", "lab-judges")
 """The steps that coverage is measured in, where it is asked for."""
 SPARK: Final = "spark"
-BROWSER: Final = "lab-browser"
-NEEDS_JVM: Final = "what needs a JVM is asked by `.ci/run --only Spark`, a part of the gate"
+LEFT_OUT: Final = {
+    SPARK: "what needs a JVM is asked by `.ci/run --only Spark`, a part of the gate",
+    "lab-rest": "what needs a browser is asked by `.ci/run --only page`, a part of the gate",
+}
 
 TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "clients": ("client libraries are served", ("tests/clients", "tests/real")),
     "broker-shells": (
         "alone, what surrounds the cores of the broker behaves as its tests state",
         ("tests/broker",),
     ),
-    "clients": ("client libraries are served", ("tests/clients", "tests/real")),
     "broker-commands": (
         "alone, commands, control port and pytest plugin behave as their tests state",
         ("tests/broker/cli", "tests/broker/http", "tests/broker/testing"),
@@ -97,7 +100,7 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
             ),
         ),
     ),
-    SPARK: (f"the pipeline behaves as its tests state; {NEEDS_JVM}", ("tests/spark",)),
+    SPARK: ("the pipeline behaves as its tests state", ("tests/spark",)),
     "lab-plugin": ("tests of others run with it", ("tests/lab/plugin",)),
     "kafka": ("the simulator answers as Kafka did", ("tests/conformance",)),
     "lab-stories": (
@@ -116,16 +119,12 @@ TESTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         "judges convict what they must, and nothing else",
         ("tests/lab/check", "tests/lab/checkers"),
     ),
-    BROWSER: ("the page in a browser does what it must", ("tests/lab/browser",)),
 }
 """Steps that run tests, those that take longest first: what each asks, and its paths. A test
 belongs to the step whose path is the longest that it lies below.
 
-Each is one process, so that nothing is imported, collected or made twice. The browser has one of
-its own: Playwright keeps a loop running in it, and no other loop can run beside that.
+Each is one process, so that nothing is imported, collected or made twice.
 """
-NOT_QUICK: Final = frozenset({BROWSER})
-"""Steps that ``--quick`` leaves out."""
 
 NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
 """A variable that would make each of some hundred processes compile all modules anew."""
@@ -156,6 +155,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     output: str
     seconds: float
+    cpu_seconds: float
+    """Processor time, that of child processes included."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -193,7 +194,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if options.list:
         for step in steps:
-            print(f"{step.name:<{_WIDTH}} {step.asks}")
+            left_out = f"; {LEFT_OUT[step.name]}" if step.name in LEFT_OUT else ""
+            print(f"{step.name:<{_WIDTH}} {step.asks}{left_out}")
         return 0
     if options.only:
         unknown = [word for word in options.only if not any(_is_asked(s, word) for s in steps)]
@@ -203,8 +205,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         steps = [step for step in steps if any(_is_asked(step, word) for word in options.only)]
     status = _report(_run_all(steps, {} if options.drawn else CERTAIN))
-    if options.only and SPARK in {step.name for step in steps}:
-        print(NEEDS_JVM)
+    for step in steps:
+        if options.only and step.name in LEFT_OUT:
+            print(LEFT_OUT[step.name])
     return status
 
 
@@ -220,7 +223,7 @@ def costly_step() -> Step:
         asks="what is costly by nature is right as well",
         command=(
             *pytest_command(COSTLY_MARKERS, SEEDS_FULL),
-            *("-n", "2", "--ignore=tests/lab/browser", "tests"),
+            *("-n", "2", "tests"),
         ),
     )
 
@@ -230,7 +233,6 @@ def all_steps(
 ) -> list[Step]:
     """The steps in the order in which they are begun."""
     python = sys.executable
-    tests = [name for name in TESTS if not (quick and name in NOT_QUICK)]
     return [
         *(
             _of_tests(
@@ -240,7 +242,7 @@ def all_steps(
                 covers=coverage and one in COVERING,
                 drawn=drawn,
             )
-            for one in tests
+            for one in TESTS
         ),
         Step(
             name="types",
@@ -395,12 +397,19 @@ def _run(
             lines.append(line)
             if found := PROGRESS_RE.search(line.rstrip()):
                 told[step.name] = f"{found[1]} of {found[2]}"
+        _, ended, used = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(ended)
     told.pop(step.name)
-    seconds = time.monotonic() - started
-    output = "".join(lines)
-    outcome = Outcome(step=step, status=running.returncode, output=output, seconds=seconds)
+    outcome = Outcome(
+        step=step,
+        status=running.returncode,
+        output="".join(lines),
+        seconds=time.monotonic() - started,
+        cpu_seconds=used.ru_utime + used.ru_stime,
+    )
     verdict = "ok    " if outcome.status == 0 else "FAILED"
-    print(f"{verdict} {step.name:<{_WIDTH}} {seconds:6.1f} s", flush=True)
+    taken = f"{outcome.seconds:6.1f} s, {outcome.cpu_seconds:5.1f} s of processor time"
+    print(f"{verdict} {step.name:<{_WIDTH}} {taken}", flush=True)
     return outcome
 
 
@@ -418,8 +427,10 @@ def _report(outcomes: list[Outcome]) -> int:
     for outcome in outcomes:
         if outcome.step.name in {*TESTS, COSTLY} and (found := SUMMARY_RE.findall(outcome.output)):
             print(f"=== {found[-1]} ===")
+    minutes = sum(outcome.cpu_seconds for outcome in outcomes) / 60
+    good = len(outcomes) - len(failed)
     print(
-        f"{len(outcomes) - len(failed)} of {len(outcomes)} steps ok"
+        f"{good} of {len(outcomes)} steps ok, {minutes:.1f} min of processor time"
         + (f"; failed: {', '.join(outcome.step.name for outcome in failed)}" if failed else "")
     )
     return 1 if failed else 0

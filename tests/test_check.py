@@ -30,7 +30,8 @@ def test_a_failing_step_stops_no_other_and_shows_its_output(
     assert "ok     rest " in told
     assert "crooked" in told
     assert "fine" not in told
-    assert told.endswith("1 of 2 steps ok; failed: lint\n")
+    assert "\n1 of 2 steps ok, " in told
+    assert told.endswith("; failed: lint\n")
 
 
 @pytest.mark.parametrize(
@@ -45,15 +46,27 @@ def test_a_failing_step_stops_no_other_and_shows_its_output(
 def test_pytests_own_summary_is_repeated_for_ci(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    outcome = Outcome(step=step("rest", ""), status=0, output=f"....\n{line}\n", seconds=1.0)
+    outcome = Outcome(
+        step=step("rest", ""), status=0, output=f"....\n{line}\n", seconds=1, cpu_seconds=90
+    )
     assert check._report([outcome]) == 0
-    assert f"=== {line.strip('= ')} ===" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert f"=== {line.strip('= ')} ===" in told
+    assert "1 of 1 steps ok, 1.5 min of processor time" in told
+
+
+def test_what_a_step_takes_of_a_processor_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass"
+    in_a_child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
+    outcome = check._run(step("rest", in_a_child))
+    assert 0.3 <= outcome.cpu_seconds < 60
+    assert f"{outcome.cpu_seconds:.1f} s of processor time" in capsys.readouterr().out
 
 
 def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         check.main(["--only", "spelling"])
-    assert "no step spelling; there are: broker-shells, clients" in capsys.readouterr().err
+    assert "no step spelling; there are: clients, broker-shells" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("product", ["broker", "lab", "spark"])
@@ -72,7 +85,8 @@ def test_a_product_is_all_that_lies_below_its_folder(
     for name, (_, paths) in check.TESTS.items():
         below = [lies_below(path, {f"tests/{product}"}) for path in paths]
         assert set(below) == {name in names}, name
-    assert (check.NEEDS_JVM in capsys.readouterr().out) is (product == "spark")
+    left_out = [where for name, where in check.LEFT_OUT.items() if name in names]
+    assert capsys.readouterr().out.splitlines()[2:] == left_out
 
 
 @pytest.mark.parametrize(("name", "status"), [("broker-cores", 0), ("lab-rest", 1)])
@@ -95,7 +109,7 @@ def commands(*, quick: bool, coverage: bool = False) -> dict[str, tuple[str, ...
     return {step.name: step.command for step in steps}
 
 
-@pytest.mark.parametrize("step", sorted(check.TESTS.keys() - check.NOT_QUICK))
+@pytest.mark.parametrize("step", sorted(check.TESTS))
 def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
     def markers(*, quick: bool) -> str:
         return next(word for word in commands(quick=quick)[step] if "not " in word)
@@ -104,10 +118,6 @@ def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
     assert "not slow" in markers(quick=True)
     assert "clients" not in markers(quick=False)
     assert "slow" not in markers(quick=False)
-
-
-def test_the_browser_is_left_to_the_full_check() -> None:
-    assert commands(quick=False).keys() - commands(quick=True).keys() == {check.BROWSER}
 
 
 def test_each_file_of_tests_belongs_to_one_step() -> None:

@@ -11,6 +11,7 @@ from tests import docs_site
 from tests.docs import ROOT
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_no_link_of_the_site_is_dead_and_nothing_comes_from_elsewhere(tmp_path: Path) -> None:
     site = tmp_path / "site"

@@ -37,6 +37,7 @@ def test_learners_get_the_questions_and_the_teacher_the_answers() -> None:
     assert given.count("☐") > 100
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_the_teachers_copy_has_an_answer_for_each_question() -> None:
     told = handouts.sheets(with_answers=True)
@@ -53,16 +54,6 @@ def test_each_picture_is_a_slide_that_can_be_edited() -> None:
     for one in PICTURES:
         assert html.escape(one.title) in deck
     assert "http" not in re.sub(r'xmlns="[^"]*"', "", deck)
-
-
-@pytest.mark.browser
-@pytest.mark.skipif(handouts.CHROMIUM is None, reason="no Chromium to print with")
-def test_chromium_prints_the_slides_a_page_each(tmp_path: Path) -> None:
-    page = tmp_path / "slides.html"
-    page.write_text(handouts.slides(), "utf-8")
-    handouts.print_pdf(page)
-    printed = page.with_suffix(".pdf").read_bytes()
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == len(PICTURES) + 1
 
 
 # The notebook
@@ -83,6 +74,7 @@ def test_a_learners_notebook_has_no_answer() -> None:
     assert sum(mine.startswith("# ●") for mine, _ in changed) == 4
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.clients
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def test_a_test_that_stands_still_ends_the_run_with_its_stack(pytester: pytest.P
     )
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_test_that_computes_without_end_ends_the_run(pytester: pytest.Pytester) -> None:
     found = run(
@@ -57,6 +58,7 @@ def test_a_test_that_computes_without_end_ends_the_run(pytester: pytest.Pytester
     found.stderr.fnmatch_lines(["*::test_it hangs: it used more than 1 s of processors"])
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_test_whose_child_works_does_not_hang(pytester: pytest.Pytester) -> None:
     """Its own process stands still for longer than the limit, which is some seconds: within one, a

@@ -29,6 +29,7 @@ ASKED: Final = re.compile(r"^\$ txnsim (txns .+)$", re.MULTILINE)
 ERROR: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("title", SECTIONS)
 def test_its_stories_show_it(title: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -102,6 +102,7 @@ def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
         figures.on_page("a page", "measured on a Monday\n")
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_picture_of_the_same_figures_is_the_same() -> None:
     first = pipeline_plot.svg(COSTS)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.clients.python.lab import Lab
 from tests.support.txnsim_server import TxnsimServer
@@ -62,9 +63,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cls: Any = metafunc.cls
     if "level" in metafunc.fixturenames:
         levels = getattr(cls, "levels", (NEWEST,))
-        metafunc.parametrize("level", levels, ids=[f"tv{level}" for level in levels])
+        metafunc.parametrize("level", [_at(level) for level in levels])
     if "codec" in metafunc.fixturenames:
         metafunc.parametrize("codec", cls.driver.codecs)
+
+
+def _at(level: int) -> ParameterSet:
+    # A client says at level 1 what it says at 0.
+    marks = (pytest.mark.costly,) if level == 1 else ()
+    return pytest.param(level, id=f"tv{level}", marks=marks)
 
 
 @pytest.fixture(scope="session")

@@ -67,6 +67,7 @@ def living(tmp_path: Path) -> Iterator[Living]:
         assert "failed by a bug" not in printed, printed
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("driver", DRIVERS, ids=lambda one: one.__module__.rpartition(".")[2])
 def test_a_transactional_producer_outlives_brokers_and_coordinators(
     driver: type[Driver], living: Living

@@ -19,7 +19,7 @@ from tests.clients.drivers.confluent_kafka import Driver as ConfluentKafka
 from tests.clients.drivers.kafka_python import Driver as KafkaPython
 from tests.support.txnsim_server import TxnsimServer
 
-pytestmark = pytest.mark.clients
+pytestmark = [pytest.mark.clients, pytest.mark.costly]
 
 LEVELS: Final = {"2.8": 0, "3.6": 0, "3.9": 0, "4.0": 2}
 """Release -> level of ``transaction.version`` of a new cluster."""

@@ -58,6 +58,7 @@ def test_brokers_that_are_alike_do_not_differ_and_a_seed_asks_the_same_again() -
     assert first.cells == second.cells
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_brokers_that_differ_in_one_rule_are_told_apart_by_a_short_play() -> None:
     result = played_by_two_of_ours(

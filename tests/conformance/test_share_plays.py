@@ -32,6 +32,7 @@ def has_a_real_broker_s_answers(address: str, seeds: Sequence[int]) -> None:
             assert drawn.unlike(RECORDED[seed], rows) is None, seed
 
 
+@pytest.mark.costly
 def test_some_drawn_plays_have_a_real_broker_s_answers(address: str) -> None:
     has_a_real_broker_s_answers(address, sorted(RECORDED)[::4])
 

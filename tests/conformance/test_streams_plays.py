@@ -56,6 +56,7 @@ def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(tmp_path: Path)
     assert_same(rows, streams_literal.BEFORE)
 
 
+@pytest.mark.costly
 def test_drawn_plays_have_a_real_broker_s_answers(address: str) -> None:
     assert len(SEEDS) + len(PLAYS) >= CASES_MIN
     plays = Plays(address, pause_s=0.02)

@@ -25,6 +25,7 @@ def test_a_group_of_members_that_come_and_go_is_even_in_the_end() -> None:
     assert (soak.open, soak.astray) == ((), ())
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_a_forgotten_marker_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_markers(monkeypatch)

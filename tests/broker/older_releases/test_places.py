@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from txnsim.releases.rules import Rules
 
 SOURCES = Path(__file__).parents[3] / "sim" / "txnsim"
@@ -32,11 +34,15 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
 def places() -> dict[str, list[str]]:
     """Switch -> where it is asked."""
     found = defaultdict(list)
+    switches = Rules.documentation()
     for name, tree in trees():
         for node in ast.walk(tree):
-            switch = getattr(node, "attr", getattr(node, "value", None))
-            if isinstance(node, ast.Attribute | ast.Constant) and switch in Rules.documentation():
-                found[str(switch)].append(f"{name}:{node.lineno}")
+            match node:
+                case ast.Attribute(attr=str(said)) | ast.Constant(value=str(said)):
+                    if said in switches:
+                        found[said].append(f"{name}:{node.lineno}")
+                case _:
+                    pass
     return found
 
 
@@ -56,13 +62,16 @@ def older_first(tree: ast.Module) -> Iterator[int]:
                     yield node.lineno
 
 
+@pytest.mark.costly
 def test_each_switch_is_asked_in_one_place() -> None:
-    found = {switch: where for switch, where in places().items() if len(where) > 1}
+    asked = places()
+    found = {switch: where for switch, where in asked.items() if len(where) > 1}
     assert found.keys() == TWICE.keys(), found
     assert all(len(where) == 2 for where in found.values()), found
-    assert not Rules.documentation().keys() - places().keys(), "nobody asks"
+    assert not Rules.documentation().keys() - asked.keys(), "nobody asks"
 
 
+@pytest.mark.costly
 def test_the_way_of_the_reference_comes_first() -> None:
     found = [f"{name}:{line}" for name, tree in trees() for line in older_first(tree)]
     assert not found, "ask whether the switch is on, or give the older way a name"

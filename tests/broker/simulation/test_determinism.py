@@ -176,6 +176,7 @@ def connections(client_port: str) -> list[Connection]:
     return [one for one in found if one.link.port == client_port]
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_transactions_leave_next_to_no_cycles() -> None:
     for version in (1, 2):
@@ -262,6 +263,7 @@ def test_two_transactions_run_at_once_and_an_idle_hour_passes() -> None:
     assert outcome.overlapped, "both transactions were open at once"
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_the_cluster_is_at_rest_after_the_hour() -> None:
     outcome = story(7)

@@ -68,7 +68,7 @@ def surveyed(told: Iterable[ScenarioRun], level: TraceLevel) -> tuple[Survey, li
     [
         pytest.param(TraceLevel.BRIEF, main_runs, marks=pytest.mark.slow),
         pytest.param(TraceLevel.BRIEF, scenario_runs, marks=pytest.mark.thorough),
-        pytest.param(TraceLevel.FULL, first_runs, marks=pytest.mark.slow),
+        pytest.param(TraceLevel.FULL, first_runs, marks=pytest.mark.costly),
         pytest.param(TraceLevel.FULL, scenario_runs, marks=pytest.mark.thorough),
     ],
 )
@@ -86,6 +86,7 @@ def test_every_event_has_a_cause_and_a_reader_knows_the_state(
     assert sorted(seen & ELSEWHERE.keys()) == [], "take it out of ELSEWHERE"
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -> None:
     unseen = KINDS.keys() - ELSEWHERE.keys()
@@ -102,6 +103,7 @@ def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -
         assert f"def {name}(" in (ROOT / path).read_text(), test
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_the_stories_show_many_rules() -> None:
     seen = set()

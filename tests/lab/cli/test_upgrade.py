@@ -23,6 +23,7 @@ def test_what_is_at_risk_follows_from_the_switches() -> None:
     assert set(OF_TRANSACTIONS) <= Rules.documentation().keys()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("old", [pytest.param("3.6", marks=pytest.mark.slow), "3.5", "3.9", "4.2"])
 def test_a_producer_commits_through_an_upgrade(old: str) -> None:
     told: list[str] = []
@@ -35,6 +36,7 @@ def test_a_producer_commits_through_an_upgrade(old: str) -> None:
     assert "transaction.version 2" in text
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("old", ["2.8", "3.5"])
 def test_on_the_way_to_3_6_new_leaders_lose_transactions_of_old_coordinators(old: str) -> None:
     told: list[str] = []

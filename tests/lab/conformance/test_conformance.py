@@ -54,6 +54,7 @@ def test_a_broker_that_answers_as_kafka_passes_and_is_left_clean(kafka: Simulate
     assert not broken
 
 
+@pytest.mark.costly
 def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: SimulatedKafka) -> None:
     kafka.faults.arm(
         point="client.request", api="EndTxn", action={"do": "error", "error": "NOT_COORDINATOR"}
@@ -69,6 +70,7 @@ def test_an_answer_of_its_own_is_shown_beside_kafkas_with_its_rule(kafka: Simula
     assert "end.v4.empty-commit" in run.rules()[1]
 
 
+@pytest.mark.costly
 def test_an_older_release_has_answers_of_its_own() -> None:
     only = ("coordinator/fencing",)
     with SimulatedKafka(brokers=1, settings=SETTINGS, as_version="3.9") as older:
@@ -83,6 +85,7 @@ def test_cases_that_need_more_of_a_cluster_do_not_apply() -> None:
     assert why_not(climbs, 2) == "it goes through all epochs of a producer"
 
 
+@pytest.mark.costly
 def test_topics_of_others_are_a_reason_to_refuse(capsys: pytest.CaptureFixture[str]) -> None:
     with SimulatedKafka(brokers=1, settings=SETTINGS, topics={"orders": 1}) as kafka:
         _refused_beside_others(kafka, capsys)
@@ -144,6 +147,7 @@ def test_a_failure_is_one_for_junit(kafka: SimulatedKafka) -> None:
     assert "end.v4.empty-commit" in str(failure.text)
 
 
+@pytest.mark.costly
 def test_tls_and_a_login_lead_to_the_broker_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,6 +183,7 @@ def test_a_prefix_and_the_number_of_a_broker_do_not_tell_answers_apart() -> None
     assert one.entries == other.entries
 
 
+@pytest.mark.costly
 def test_a_prefix_does_not_change_the_hash_of_a_name() -> None:
     assert java_hash("billing") == 0xFFFFFFFF & -109829509
     first, second = (prefix_without_hash(PREFIX) for _ in range(2))

@@ -76,6 +76,7 @@ def test_a_driver_is_like_itself() -> None:
     assert found.situations == 2
 
 
+@pytest.mark.costly
 def test_where_two_drivers_part_both_results_are_told_and_variants_are_drawn_near() -> None:
     found, told = compared(YES, NO, minutes=0.05)
     first = found.differences[0]

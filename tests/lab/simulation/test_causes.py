@@ -34,12 +34,14 @@ def test_a_known_anomaly_is_known_by_the_rule_that_heals_it() -> None:
     assert str(cause).startswith("z27 (KAFKA-20734): healthy with")
 
 
+@pytest.mark.costly
 def test_a_share_group_whose_locks_lie_on_aborted_records_is_z36() -> None:
     (cause,) = causes_of(draw(10461))
     assert cause.anomalies == ("z36",)
     assert str(cause).endswith("healthy without few record locks")
 
 
+@pytest.mark.costly
 def test_where_nothing_heals_there_is_no_name() -> None:
     plan = leaderless_plan()
     kept = msgspec.structs.replace(plan.world, rules={"leaderless_partitions_keep_markers": True})
@@ -51,6 +53,7 @@ async def fails(_guest: object) -> None:
     raise AssertionError("whatever the rules are")
 
 
+@pytest.mark.costly
 def test_what_is_left_out_has_a_name_too() -> None:
     """Seed 287: a program adds no partition, and its record joins the transaction before."""
     (cause,) = causes_of(draw(287))
@@ -225,6 +228,7 @@ async def stubborn(_guest: object) -> None:
         raise AssertionError("what was cut off is not as it was expected") from None
 
 
+@pytest.mark.costly
 def test_a_run_that_ends_with_another_error_is_over_its_limit_all_the_same() -> None:
     plan = msgspec.structs.replace(leaderless_plan(), workload=f"{__name__}:stubborn")
     assert OVER_LIMIT in play(plan, cpu_s=0.5).kinds
@@ -243,6 +247,7 @@ def test_a_coroutine_that_was_made_and_not_begun_is_no_warning() -> None:
         struck()
 
 
+@pytest.mark.costly
 def test_a_run_over_its_limit_is_a_finding_and_the_next_run_is_as_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -274,6 +279,7 @@ def test_several_processes_come_to_the_same() -> None:
     assert [one.seed for one in here] == [*SEEDS]
 
 
+@pytest.mark.costly
 def test_no_more_is_begun_once_it_is_time() -> None:
     found: list[Row] = []
     for row in rows(SEEDS, Wanted(), jobs=1, goes_on=lambda: not found):
@@ -314,6 +320,7 @@ def test_a_tally_says_what_was_not_exercised() -> None:
     assert tally.seeds == 2
 
 
+@pytest.mark.costly
 def test_hashes_of_strings_repeat_in_other_processes() -> None:
     words: Any = ["orders", "payments"]
     found = [*in_pool(hash, words, jobs=1)]
@@ -342,6 +349,7 @@ def test_the_first_answer_that_differs_is_told() -> None:
     assert found.inside is not None
 
 
+@pytest.mark.costly
 def test_a_bug_that_no_client_hears_of_is_told_by_the_judges() -> None:
     plan = leaderless_plan(as_version="4.3")
     for against in (["4.2"], [f"{SWITCH}=on"]):
@@ -352,6 +360,7 @@ def test_a_bug_that_no_client_hears_of_is_told_by_the_judges() -> None:
         assert found.inside is not None
 
 
+@pytest.mark.costly
 def test_the_same_cluster_makes_no_difference() -> None:
     plan = leaderless_plan(as_version="4.2")
     found = difference(plan, other_plan(plan, [f"{SWITCH}=on"]))

@@ -99,6 +99,7 @@ def test_seeds_leave_features_out_and_have_one_replica_mostly() -> None:
     assert replicas[1] > sum(replicas.values()) / 2
 
 
+@pytest.mark.costly
 def test_records_have_names_of_their_own() -> None:
     for seed in SEEDS:
         calls = [step.call for step in steps_of(draw(seed)) if step.call is not None]
@@ -116,6 +117,7 @@ def test_a_machine_loses_its_power_only_where_nothing_may_be_lost_by_it() -> Non
             assert all(one["replication-factor"] == 3 for one in plan.world.topics.values())
 
 
+@pytest.mark.costly
 def test_an_old_release_gets_the_protocol_that_it_has() -> None:
     modes = {draw(seed, Wanted(as_version="2.8")).world.mode for seed in SEEDS}
     assert modes == {"V-"}
@@ -194,6 +196,7 @@ def test_what_he_was_told_is_what_he_says_next() -> None:
     assert errors == ["NONE", "NONE", "FENCED_MEMBER_EPOCH"]
 
 
+@pytest.mark.costly
 def test_his_questions_are_no_steps_of_a_story_but_of_a_test() -> None:
     plan = next(plans())
     assert Plan.from_json(plan.to_json()) == plan
@@ -291,6 +294,7 @@ def texts(said: Any) -> Iterator[tuple[str, str]]:
                     yield from texts(one)
 
 
+@pytest.mark.costly
 def test_a_tenth_of_the_seeds_has_him_and_he_asks_for_most_apis() -> None:
     curious = list(plans_of_curiosity())
     assert 20 < len(curious) < 60
@@ -299,6 +303,7 @@ def test_a_tenth_of_the_seeds_has_him_and_he_asks_for_most_apis() -> None:
     assert apis.keys().isdisjoint(("UnregisterBroker", "UpdateFeatures", "SaslAuthenticate"))
 
 
+@pytest.mark.costly
 def test_what_he_changes_is_his_own() -> None:
     named = {
         *("name", "topic", "topic_name", "topic_names", "group_id", "groups_names"),
@@ -402,6 +407,7 @@ def test_of_each_eight_seeds_one_is_played_and_always_the_same() -> None:
     assert chosen == [*guided(range(100), WANTED)]
 
 
+@pytest.mark.costly
 def test_what_is_chosen_has_more_pairs_than_what_comes_first() -> None:
     def pairs(seeds: list[int]) -> int:
         return len({pair for seed in seeds for pair in pairs_of(draw(seed))})
@@ -466,6 +472,7 @@ def test_its_cluster_and_cast_are_those_of_a_scenario() -> None:
     assert [*scenario.topics] == ["t", "u"]
 
 
+@pytest.mark.costly
 def test_a_question_has_null_only_where_its_field_may_be() -> None:
     """Seed 1308 asked StreamsGroupHeartbeat with a config whose value was null."""
     assert "crash" not in {one.kind for one in play(draw(1308)).findings}

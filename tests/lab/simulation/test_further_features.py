@@ -78,6 +78,7 @@ def test_each_feature_is_in_some_seeds() -> None:
         assert 0 < count < len(SEEDS) * often * 2, feature
 
 
+@pytest.mark.costly
 def test_an_upgrade_takes_each_broker_to_the_release_that_is_asked_for() -> None:
     for plan in having("rolling-upgrade", Wanted(as_version="4.2")):
         assert list(RELEASES).index(plan.world.as_version or "") < list(RELEASES).index("4.2")
@@ -87,6 +88,7 @@ def test_an_upgrade_takes_each_broker_to_the_release_that_is_asked_for() -> None
     assert list(having("rolling-upgrade", Wanted(as_version="2.8"))) == []
 
 
+@pytest.mark.costly
 def test_brokers_are_upgraded_and_their_bugs_are_those_of_both_releases() -> None:
     for plan in having("rolling-upgrade"):
         if plan.world.as_version == "4.2":
@@ -97,6 +99,7 @@ def test_brokers_are_upgraded_and_their_bugs_are_those_of_both_releases() -> Non
         raise AssertionError("no seed is upgraded from 4.2")
 
 
+@pytest.mark.costly
 def test_an_id_of_one_user_is_old_before_its_first_transaction() -> None:
     seen = 0
     for plan in having("long-lived-ids"):
@@ -117,6 +120,7 @@ def test_coordinators_of_groups_move() -> None:
     }
 
 
+@pytest.mark.costly
 def test_short_expirations_are_settings_and_can_be_left_out() -> None:
     plans = [
         plan for plan in having(SHORT_EXPIRATIONS) if plan.world.settings.keys() & {*EXPIRATIONS}
@@ -201,6 +205,7 @@ def test_producers_commit_for_what_their_member_was_first() -> None:
     assert not answered.isdisjoint({"UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID"})
 
 
+@pytest.mark.costly
 def test_positions_are_committed_in_transactions_and_outside_of_them() -> None:
     plans = list(having(BOTH_WAYS))
     assert len(plans) > 20
@@ -216,6 +221,7 @@ def test_positions_are_committed_in_transactions_and_outside_of_them() -> None:
     assert any("NONE" in answers(play(plan), BOTH_WAYS, plan) for plan in plans[:3])
 
 
+@pytest.mark.costly
 def test_a_follower_is_out_of_sync_while_the_leader_moves() -> None:
     plans = list(having(LATE))
     assert len(plans) > 10
@@ -256,6 +262,7 @@ def of_amid(plan: Plan) -> list[list[Act]]:
     ]
 
 
+@pytest.mark.costly
 def test_what_begins_in_the_middle_of_a_fault_is_a_disturbance_of_its_own() -> None:
     plans = list(having(AMID_FAULTS))
     assert 0.08 < len(plans) / len(SEEDS) < 0.25
@@ -267,12 +274,14 @@ def test_what_begins_in_the_middle_of_a_fault_is_a_disturbance_of_its_own() -> N
     assert {"kill", "isolate", "reassign", "remake-topic", "internal-topics"} <= habits
 
 
+@pytest.mark.costly
 def test_nothing_is_added_where_a_machine_loses_its_power() -> None:
     for plan in map(draw, range(1_500)):
         if POWER_FAILURE in plan.features:
             assert {AMID_FAULTS, AMID_TRANSACTIONS, LEAVING}.isdisjoint(plan.features)
 
 
+@pytest.mark.costly
 def test_partitions_of_an_open_transaction_are_looked_after_those_of_kafka_as_well() -> None:
     seen: set[tuple[str, str]] = set()
     for plan in having(AMID_TRANSACTIONS):
@@ -300,6 +309,7 @@ def test_care_in_the_middle_of_a_transaction_comes_to_something() -> None:
     assert {(do, "NONE") for do in (*defaults.CARES, "roll")} <= answered
 
 
+@pytest.mark.costly
 def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
     plans = [plan for plan in having(LEAVING) if any(one.habit == LEAVING for one in plan.acts)]
     assert len(plans) > 10

@@ -215,6 +215,7 @@ def cost(step: Step, what: str, count: int) -> int:
     return found
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 @pytest.mark.parametrize("what", STORED)
 @pytest.mark.parametrize("name", STEPS)

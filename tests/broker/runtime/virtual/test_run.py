@@ -155,6 +155,7 @@ print(run_virtual(main, seed=3))
 """
 
 
+@pytest.mark.costly
 @pytest.mark.slow
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     hashes = {

@@ -64,6 +64,7 @@ def test_a_time_alone_plays_seeds_until_it_is_over(
     assert json.loads(capsys.readouterr().out)["seeds"] > 1
 
 
+@pytest.mark.costly
 def test_a_seed_is_compared_with_itself_in_another_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_campaign_on_this_machine_is_played_once(
     assert {one.name: one.read_bytes() for one in out.iterdir()} == files
 
 
+@pytest.mark.costly
 def test_a_run_without_a_verdict_counts_as_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,6 +66,7 @@ async def test_inputs_are_done_told_and_repeated_by_another_run() -> None:
         assert (await client.get(f"/api/v1/runs/{repeated['id']}/trace")).text == mine
 
 
+@pytest.mark.costly
 async def test_an_input_that_can_not_be_done_leaves_the_run_as_it_was() -> None:
     async with port() as client:
         begun = (await client.post(RUNS, json=Z01)).json()
@@ -83,6 +84,7 @@ async def test_an_input_that_can_not_be_done_leaves_the_run_as_it_was() -> None:
         assert "0 moments are kept" in far["at"]["error"]
 
 
+@pytest.mark.costly
 async def test_a_step_that_an_input_blocks_is_taken_back_and_the_run_goes_on() -> None:
     """It ended at a timeout, and nothing could be done any more."""
     async with port() as client:
@@ -138,6 +140,7 @@ async def test_one_run_and_one_take_are_driven() -> None:
         assert (answer.status_code, "paused" in answer.json()["error"]) == (409, True)
 
 
+@pytest.mark.costly
 def test_the_helper_that_a_server_forks_logs_no_dates_of_virtual_time() -> None:
     """The server's set-up, which waits for the first line, came after the helper's own."""
     program = (

@@ -17,6 +17,7 @@ LONG = SHORT.replace("{t: 1}", "{t: 100}").partition("steps:")[0] + "".join(
 )
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(not scenarios.HAS_FORK, reason="a thread can't be ended")
 async def test_delete_ends_a_story_that_is_being_told() -> None:
     async with port() as client:

@@ -124,6 +124,7 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
         assert (refused.status_code, "in a thread" in refused.text) == (409, True)
 
 
+@pytest.mark.costly
 async def test_the_oldest_requests_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scenarios, "RUNS_KEPT_MAX", 1)
     wanted = {"yaml": SHORT, "runs": ["V-"]}
@@ -185,6 +186,7 @@ async def test_posted_yaml_is_read_while_brokers_go_on() -> None:
     assert len(turns) > 20
 
 
+@pytest.mark.costly
 async def test_a_run_that_is_named_often_runs_once() -> None:
     async with port() as client:
         asked = {"yaml": SHORT, "runs": ["V-"] * 1_000}
@@ -266,6 +268,7 @@ def players(messages: list[bytes]) -> list[State]:
     return [to_state(answer) for message in messages for answer in run.tell(message)]
 
 
+@pytest.mark.costly
 async def test_a_run_told_again_answers_what_a_process_answers(fork_server: ForkServer) -> None:
     messages = [encode(an_order()), *(encode(one) for one in COMMANDS)]
     expected = await in_a_process(fork_server, messages)

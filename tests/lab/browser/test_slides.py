@@ -1,0 +1,23 @@
+"""The slides of ``make handouts``, printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import handouts
+from tests.lab.browser.conftest import CHROMIUM
+from tests.support.ten_pictures import PICTURES
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to print with")
+def test_each_slide_is_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "slides.html"
+    page.write_text(handouts.slides(), "utf-8")
+    handouts.print_pdf(page)
+    printed = page.with_suffix(".pdf").read_bytes()
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == len(PICTURES) + 1
