@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests import docs_site
 from tests.docs import ROOT
+from txnsim_lab.troubleshooting import page_file, read_sections
+
+TROUBLES: Final = "docs/troubleshooting.html"
 
 
 @pytest.mark.costly
@@ -25,6 +31,15 @@ def test_no_link_of_the_site_is_dead_and_nothing_comes_from_elsewhere(tmp_path: 
             page.read_text("utf-8"),
         )
         assert loaded == [], page
+    index = json.loads((site / "search.json").read_text("utf-8"))["items"]
+    searched = html.unescape(
+        " ".join(
+            f"{item['title']} {item['text']}" for item in index if TROUBLES in item["location"]
+        )
+    )
+    for section in read_sections(page_file().read_text("utf-8")):
+        missing = [word for word in section.words if word not in searched]
+        assert missing == [], f"no search finds {section.title} by these"
 
 
 def test_a_dead_link_is_found(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """docs/troubleshooting.md: each section has a story that shows it, which comes to what it declares
-and tells the errors of the heading. What it asks of a cluster is answered as it says.
+and tells the errors of the heading. What it asks of a cluster is answered as it says. What clients
+show ("Also seen as") is what was found in their releases.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from tests.clients import client_messages
 from tests.docs import ROOT
 from tests.support.txnsim_server import TxnsimServer
 from txnsim.cli.main import main
@@ -19,6 +21,7 @@ from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.types import ProducerIdAndEpoch
 from txnsim_lab.scenario import catalog
+from txnsim_lab.troubleshooting import find_sections, read_sections
 
 PAGE: Final = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
 SECTIONS: Final = dict(text.split("\n", 1) for text in PAGE.split("\n## ")[1:])
@@ -128,3 +131,83 @@ def test_each_error_that_contributors_look_up_is_there() -> None:
 def test_each_story_of_an_error_is_told_there() -> None:
     files = {path.stem for path in (catalog.directory() / catalog.ERRORS).glob("*.yaml")}
     assert files <= set(re.findall(r"scenario run ([\w-]+)", PAGE))
+
+
+# What clients show
+
+
+WITHOUT_MESSAGE: Final = {
+    STAND_STILL,
+    "The lag of a transactional topic stays at 1",
+    "Aborted records are seen",
+    "A position of a group went back",
+    "Consumers after a transaction.version upgrade",
+    "Kafka and a database at once",
+    GROWS,
+    "A compacted topic grows",
+    "A share group gets nothing",
+}
+"""Symptoms of which no client says anything."""
+
+
+def test_each_section_says_what_clients_show() -> None:
+    silent = {section.title for section in read_sections(PAGE) if not section.seen_as}
+    assert silent == WITHOUT_MESSAGE
+
+
+def test_what_clients_show_was_found_in_their_releases() -> None:
+    """The table's rows are the page's words, no more and no fewer; each is of a release that the
+    nightly test looks into.
+    """
+    kept = client_messages.kept()
+    assert sorted((row.client, row.words) for row in kept) == client_messages.quoted()
+    releases = {
+        (client, release.package, release.version)
+        for client, release in client_messages.RELEASES.items()
+    }
+    assert {(row.client, row.package, row.version) for row in kept} == releases
+
+
+@pytest.mark.real
+def test_the_releases_still_say_it() -> None:
+    """Fetches each release by the program of its registry: Maven, pip, Go and npm."""
+    assert client_messages.main([]) == 0
+
+
+TRANSITION: Final = "Cannot transition, invalid transition"
+INSTANCE: Final = "FENCED_INSTANCE_ID"
+INIT_TIMES_OUT: Final = "initTransactions times out: COORDINATOR_NOT_AVAILABLE"
+AS_PEOPLE_HAVE_THEM: Final = {
+    "org.apache.kafka.common.errors.ProducerFencedException: There is a newer producer with"
+    " the same transactionalId which fences the current one.": FENCED,
+    "org.apache.kafka.common.errors.InvalidProducerEpochException: Producer attempted to"
+    " produce with an old epoch.": "INVALID_PRODUCER_EPOCH",
+    "org.apache.kafka.common.errors.TimeoutException: Timeout expired after 60000ms while"
+    " awaiting InitProducerId": INIT_TIMES_OUT,
+    "Timeout expired while initializing transactional state in 60000ms.": INIT_TIMES_OUT,
+    "org.apache.kafka.common.KafkaException: TransactionalId shop-0: Invalid transition"
+    " attempted from state IN_TRANSACTION to state IN_TRANSACTION": TRANSITION,
+    'KafkaError{code=_FENCED,val=-144,str="Local: This instance has been fenced by a newer'
+    ' instance"}': FENCED,
+    "%0|1700000000.123|TXNERR|rdkafka#producer-1| Fatal transaction error: Failed to acquire"
+    " transactional PID from broker localhost:9092/1: Broker: Producer attempted an"
+    " operation with an old epoch": "INVALID_PRODUCER_EPOCH",
+    "INVALID_PRODUCER_ID_MAPPING: The producer attempted to use a producer id which is not"
+    " currently assigned to its transactional id.": "INVALID_PRODUCER_ID_MAPPING",
+    "kafka server: The producer attempted to update a transaction while another concurrent"
+    " operation on the same transaction was ongoing": "CONCURRENT_TRANSACTIONS",
+    "aiokafka.errors.ProducerFenced: ProducerFenced: There is a newer producer using the"
+    " same transactional_id ortransaction timeout occurred": FENCED,
+    "KafkaJSProtocolError: The broker rejected this static consumer since another consumer"
+    " with the same group instance id has registered with a different member id": INSTANCE,
+    "kafka.errors.StaleMemberEpochError: [Error 113] StaleMemberEpochError": "STALE_MEMBER_EPOCH",
+}
+"""Lines of seven libraries -> the section."""
+
+
+@pytest.mark.parametrize("line", AS_PEOPLE_HAVE_THEM)
+def test_an_error_in_the_words_of_a_client_is_found(line: str) -> None:
+    """So it is by `txnsim explain`; the site's search has the page's words."""
+    titles = [section.title for section in find_sections(line, read_sections(PAGE)).sections]
+    assert AS_PEOPLE_HAVE_THEM[line] in titles
+    assert len(titles) <= 2

@@ -10,6 +10,7 @@ campaign over many machines registers itself (``txnsim.extensions``).
 - ``exam``: an exam for client libraries.
 - ``conformance``: what a real Kafka answered, asked of any broker.
 - ``trace``: explanations, differences, other formats.
+- ``troubleshooting``: which section of docs/troubleshooting.md an error means.
 - ``proxy``: faults in front of a real cluster.
 - ``http``: the page, the site, and what the control port offers beyond the broker's.
 - ``testing``: what ``txnsim.testing`` borrows.

@@ -253,6 +253,7 @@ def _on(place: Place, number: int, python: Path) -> str:
     if told != f"txnsim {place.version}":
         raise StepError(f"it calls itself {told}")
     run_step([command, "scenario", "run", "z01", "--quiet"], place.root)
+    run_step([command, "explain", "PRODUCER_FENCED"], place.root)
     ready = environment / "ready.json"
     # Its standard input is empty: it ends at once, in order, after it has said that it is ready.
     serve = [command, "serve", "--port", "0", "--http", "0", "--until-eof"]

@@ -8,15 +8,18 @@ from txnsim.cli.commands import CommandTable
 
 
 def words() -> dict[str, tuple[str, ...]]:
-    """Names of stories and lessons."""
+    """Names of stories, lessons and errors."""
     from txnsim_lab.scenario.catalog import heads
     from txnsim_lab.scenario.teaching.lessons import lessons
+    from txnsim_lab.troubleshooting import error_names, page_file, read_sections
 
     stories = tuple(
         str(name) for head in heads() for name in (head["name"], *head.get("aliases", ()))
     )
     of_stories = ("scenario run", "scenario show", "scenario check", "scenario matrix")
-    return {"lesson": tuple(lessons())} | dict.fromkeys(of_stories, stories)
+    errors = error_names(read_sections(page_file().read_text("utf-8")))
+    others = {"lesson": tuple(lessons()), "explain": errors, "explain error": errors}
+    return others | dict.fromkeys(of_stories, stories)
 
 
 _EXAMPLES: Final = {
@@ -70,8 +73,14 @@ _EXAMPLES: Final = {
     "exam list": ("txnsim exam list", "txnsim exam list --only readers --json"),
     "diff": ("txnsim diff good.jsonl bad.jsonl", "txnsim diff --json good.jsonl bad.jsonl"),
     "explain": (
+        "txnsim explain PRODUCER_FENCED",
+        'txnsim explain "Timeout expired after 60000ms while awaiting InitProducerId"',
         "txnsim explain lso orders-0 trace.jsonl",
         "txnsim explain txn payments-7 trace.jsonl",
+    ),
+    "explain error": (
+        "txnsim explain error ProducerFencedException",
+        "txnsim explain error - < client.log",
     ),
     "explain lso": (
         "txnsim explain lso orders-0 trace.jsonl",
@@ -139,7 +148,8 @@ TABLE: Final = CommandTable(
         ),
         "explain": (
             "txnsim_lab.cli._traces.explain",
-            "why a last stable offset stands still, or what became of a transaction, from a trace",
+            "what an error means, by name or message; from a trace, why a last stable offset stands"
+            " still and what became of a transaction",
         ),
         "simulate": (
             "txnsim_lab.cli._simulating.simulate",

@@ -556,8 +556,8 @@ def commands_of(line: str) -> list[list[str]]:
 @pytest.mark.parametrize(("path", "line"), WORDS, ids=[line for _, line in WORDS])
 def test_an_example_is_taken(path: str, line: str) -> None:
     for words in commands_of(line):
-        parser = parser_of(words[0])
-        parser.parse_args(words)
+        module = importlib.import_module(commands()[words[0]][0])
+        parser_of(words[0]).parse_args(getattr(module, "rewrite", list)(words))
     given = [word for word in commands_of(line)[0] if not word.startswith("-")]
     of = path.split()
     assert all(word in given for word in of), "it is about another command"

@@ -31,6 +31,8 @@ QUESTIONS: Final = {  # what a newcomer wants to know: what is typed, and the pa
     "Is there something for my class?": ("lessons class", "docs/teaching.html"),
     "What changes with transactions v2?": ("transactions v2", "docs/transactions.html"),
     "What does this error mean?": ("INVALID_PRODUCER_ID_MAPPING", "docs/troubleshooting.html"),
+    "And this exception?": ("FencedInstanceIdException", "docs/troubleshooting.html"),
+    "And this message?": ("awaiting InitProducerId", "docs/troubleshooting.html"),
     "How do I run it in CI?": ("github actions", "docs/in-ci.html"),
 }
 """Written before the site was; two for each reader."""

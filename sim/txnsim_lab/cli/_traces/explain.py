@@ -1,14 +1,17 @@
-"""``txnsim explain``: why a last stable offset stands where it stands, and what has become of a
-transaction, read from a trace. It says what ``txnsim txns why`` says of brokers.
+"""``txnsim explain``: what an error means; why a last stable offset stands where it stands, and
+what has become of a transaction, read from a trace. Of these it says what ``txnsim txns why`` says
+of brokers.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
+from txnsim_lab.cli._traces import _explained_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,13 +19,31 @@ if TYPE_CHECKING:
     from txnsim.trace.reading import Recording
 
 
+ERROR: Final = "error"
+OF_TRACES: Final = ("lso", "txn")
+
+
+def rewrite(arguments: Sequence[str]) -> list[str]:
+    """``explain NAME`` becomes ``explain error NAME``."""
+    at = arguments.index("explain") + 1
+    behind = arguments[at:]
+    first = next((word for word in behind if word == "-" or not word.startswith("-")), None)
+    if first is None or first in (ERROR, *OF_TRACES):
+        return list(arguments)
+    return [*arguments[:at], ERROR, *behind]
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``explain`` takes."""
     parser.epilog = (
-        "A trace comes from `txnsim scenario run NAME --trace DIR` or from the control port"
+        "`txnsim explain NAME-OR-MESSAGE` finds what an error means, by docs/troubleshooting.md."
+        " A trace comes from `txnsim scenario run NAME --trace DIR` or from the control port"
         " (`curl …/api/v1/trace`). Exit status: 0, 2 for what is no trace or is not in it."
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="WHAT")
+    _explained_error.add_arguments(
+        actions.add_parser(ERROR, help="what does an error mean, and what to do?")
+    )
     lso = actions.add_parser("lso", help="why is the last stable offset here?")
     lso.add_argument("subject", metavar="TOPIC-PARTITION", help="as orders-0")
     txn = actions.add_parser("txn", help="what has become of a transaction?")
@@ -37,6 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
+    if args.action == ERROR:
+        return _explained_error.run(args)
     from txnsim.trace.reading import Recording
     from txnsim_lab.trace.explain import LsoExplanation, explain_lso, explain_txn
 

@@ -1,0 +1,116 @@
+"""``txnsim explain error``: the section of docs/troubleshooting.md that an error means."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any, Final
+
+from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import columns
+from txnsim_lab.troubleshooting import Finding, Section, find_sections, page_file, read_sections
+
+WIDTH_MAX: Final = 100
+"""Of the text in a terminal: longer lines are hard to read."""
+PAGE: Final = "docs/troubleshooting.md"
+_LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+_FENCE: Final = re.compile(r"(?ms)^```\w*\n(.*?)^```$")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the words and ``--json``."""
+    parser.epilog = (
+        "`explain NAME` is the same as `explain error NAME`. Exit status: 0, also where several"
+        " sections fit and are listed, 1 if none does."
+    )
+    parser.add_argument(
+        "words", nargs="+", metavar="NAME-OR-MESSAGE",
+        help="an error's name in any spelling, its number, a class, a message, a line of a log;"
+        " - for standard input",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the section; returns the exit status."""
+    text = sys.stdin.read() if args.words == ["-"] else " ".join(args.words)
+    finding = find_sections(text, read_sections(page_file().read_text("utf-8")))
+    if args.json:
+        TERMINAL.json(_as_json(text, finding))
+    elif len(finding.sections) == 1:
+        TERMINAL.text("\n".join(_lines(finding.sections[0])))
+    elif finding.sections:
+        TERMINAL.text("\n".join(_choices(finding)))
+    else:
+        TERMINAL.complain(_unknown(finding))
+    return int(not finding.sections)
+
+
+def _as_json(text: str, finding: Finding) -> dict[str, Any]:
+    return {
+        "asked": text,
+        "error": finding.error,
+        "sections": [
+            {
+                "title": section.title,
+                "page": f"{PAGE}#{section.anchor}",
+                "text": section.text,
+                "also_seen_as": section.seen_as,
+                "stories": section.stories,
+            }
+            for section in finding.sections
+        ],
+        "nearest": [section.title for section in finding.nearest],
+    }
+
+
+def _lines(section: Section) -> Iterator[str]:
+    """The section for a terminal: its Markdown without links."""
+    width = min(columns() - 2, WIDTH_MAX)
+    yield section.title
+    for part in re.split(r"\n\n+", section.text):
+        yield ""
+        if (fence := _FENCE.fullmatch(part)) is not None:
+            yield from (f"  {line}" for line in fence[1].splitlines())
+        else:
+            for item in re.split(r"\n(?=- )", _linkless(part)):
+                indent = "  " if item.startswith("- ") else ""
+                yield from textwrap.wrap(" ".join(item.split()), width, subsequent_indent=indent)
+    if section.seen_as:
+        yield from ("", "Also seen as")
+        for seen in section.seen_as:
+            shown = f"- {', '.join(seen.clients)}: {' · '.join(seen.words)}"
+            yield from textwrap.wrap(shown, width, subsequent_indent="  ", break_long_words=False)
+    yield from ("", f"{PAGE}#{section.anchor}")
+
+
+def _linkless(markdown: str) -> str:
+    def shown(link: re.Match[str]) -> str:
+        label, target = link.groups()
+        is_elsewhere = not target.startswith("#") and label not in target
+        return f"{label} (docs/{target})" if is_elsewhere else label
+
+    return _LINK.sub(shown, markdown).replace("**", "").replace("`", "")
+
+
+def _choices(finding: Finding) -> Iterator[str]:
+    yield f"{len(finding.sections)} sections fit:"
+    for section in finding.sections:
+        yield f"  txnsim explain {_quoted(section.title)}"
+
+
+def _unknown(finding: Finding) -> str:
+    what = "no section fits"
+    if finding.error is not None:
+        what = f"{finding.error} is an error of Kafka, and {PAGE} has no section of it"
+    near = "; ".join(_quoted(section.title) for section in finding.nearest)
+    of_traces = "of a trace: `txnsim explain lso` and `txnsim explain txn`"
+    return f"{what}; nearest: {near}" if near else f"{what}; {of_traces}"
+
+
+def _quoted(title: str) -> str:
+    mark = "'" if "`" in title else '"'
+    return f"{mark}{title}{mark}"

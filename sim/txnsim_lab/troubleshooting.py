@@ -1,0 +1,248 @@
+"""docs/troubleshooting.md as sections, and which of them an error means: by its name in any
+spelling, by its number, or by a line of a log. The page is the only source: it lies in the wheel,
+and every list "Also seen as" is held by the messages of released clients.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+import txnsim_lab
+from txnsim.errors import ConfigError, ErrorCode
+
+PLACEHOLDER: Final = "…"
+"""In a message: what its client fills in."""
+SEEN_AS: Final = "**Also seen as:**"
+NEAREST: Final = 3
+"""Sections that are named where none fits."""
+
+_HEADING: Final = re.compile(r"^## ", re.MULTILINE)
+_ITEM: Final = re.compile(r"^- (?P<clients>[^:`\n]+): (?P<words>`.+)$", re.MULTILINE)
+_CODE: Final = re.compile(r"(`+)(.+?)\1(?!`)")
+"""Code; what has a backtick itself stands between two of them and spaces."""
+_ERROR: Final = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+_STORY: Final = re.compile(r"^\$ (txnsim scenario run .+)$", re.MULTILINE)
+_NOT_IN_ANCHOR: Final = re.compile(r"[^\w\- ]")
+_WORD: Final = re.compile(r"\w+")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_BEFORE_NAME: Final = re.compile(r"^(rd_kafka_resp_err_+|kafkajs|err)")
+_BEHIND_NAME: Final = re.compile(r"(exception|error)$")
+_NUMBER: Final = re.compile(
+    r"(?:\b(?:error[ _]?code|errorcode|code|val|errno|error)\b\W{0,3}|^\s*)"
+    r"(-?\d+)(?=\W*$|[\s,;:\])}])",
+    re.IGNORECASE,
+)
+_KEY_CHARS_MIN: Final = 8
+"""Of a name within a line: shorter ones are words of any language."""
+_PART_CHARS_MIN: Final = 10
+"""A shorter part of a message fits many messages."""
+_GAP_CHARS: Final = 300
+"""Longest value that a client fills in at one placeholder."""
+_LIKENESS_MIN: Final = 0.6
+
+
+class SeenAs(msgspec.Struct, frozen=True, kw_only=True):
+    """What some clients show of an error."""
+
+    clients: tuple[str, ...]
+    words: tuple[str, ...]
+    """Classes and messages; `PLACEHOLDER` stands for what differs from case to case."""
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """One error or symptom of the page."""
+
+    title: str
+    anchor: str
+    """Fragment of its address, as GitHub derives it."""
+    text: str
+    """Markdown: paragraphs and stories, no heading, no list of clients."""
+    seen_as: tuple[SeenAs, ...]
+    stories: tuple[str, ...]
+    """Commands that play it."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Classes and messages of all clients."""
+        return tuple(dict.fromkeys(word for seen in self.seen_as for word in seen.words))
+
+    @property
+    def errors(self) -> frozenset[str]:
+        """Keys of the errors that it is about."""
+        return frozenset(map(name_key, _ERROR.findall(self.title)))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Keys of these, and of the classes that clients show."""
+        return self.errors | {name_key(word) for word in self.words if _is_one_name(word)}
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        return tuple(word for word in self.words if not _is_one_name(word))
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sections a text means; if none, which are nearest."""
+
+    sections: tuple[Section, ...]
+    nearest: tuple[Section, ...] = ()
+    error: str | None = None
+    """Kafka's name of the error that the text names, if it names one."""
+
+
+# The page
+
+
+def page_file() -> Path:
+    """The page that comes with txnsim: beside the package in the wheel, in docs/ in a checkout.
+
+    Raises:
+        ConfigError: This installation carries none.
+    """
+    package = Path(txnsim_lab.__file__).parent
+    for candidate in (
+        package / "troubleshooting.md",
+        package.parent.parent / "docs" / "troubleshooting.md",
+    ):
+        if candidate.is_file():
+            return candidate
+    raise ConfigError(f"no troubleshooting.md in {package}: the installation is incomplete")
+
+
+def read_sections(page: str) -> tuple[Section, ...]:
+    """Every section of the page, in its order."""
+    return tuple(_section(part) for part in _HEADING.split(page)[1:])
+
+
+def _section(part: str) -> Section:
+    title, _, body = part.partition("\n")
+    text, _, seen = body.partition(SEEN_AS)
+    listed, _, behind = seen.strip().partition("\n\n")
+    return Section(
+        title=title,
+        anchor=_NOT_IN_ANCHOR.sub("", title.lower()).replace(" ", "-"),
+        text="\n\n".join(filter(None, (text.strip(), behind.strip()))),
+        seen_as=tuple(
+            SeenAs(
+                clients=tuple(item["clients"].split(", ")),
+                words=tuple(code[2].strip() for code in _CODE.finditer(item["words"])),
+            )
+            for item in _ITEM.finditer(listed)
+        ),
+        stories=tuple(_STORY.findall(body)),
+    )
+
+
+def error_names(sections: Iterable[Section]) -> tuple[str, ...]:
+    """Kafka's names in the titles, in the order of the page."""
+    named = (name for section in sections for name in _ERROR.findall(section.title))
+    return tuple(dict.fromkeys(named))
+
+
+# Finding
+
+
+def find_sections(text: str, sections: Sequence[Section]) -> Finding:
+    """The sections that a text means.
+
+    Args:
+        text: A heading of the page, a name in any spelling (``PRODUCER_FENCED``,
+            ``ProducerFencedException``), an error's number, a message or a part of one, or lines
+            of a log. Lines may name several errors, and then mean a section for each.
+        sections: Those of the page.
+    """
+    line = " ".join(text.split())
+    by_title = [one for one in sections if _plain(one.title) == _plain(line)]
+    if by_title:
+        return Finding(sections=tuple(by_title))
+    keys, error = _keys(line)
+    messages = sorted({message for one in sections for message in one.messages})
+    hits = [_about(key, sections) for key in sorted(keys)]
+    hits += [
+        frozenset(one.title for one in sections if message in one.messages)
+        for message in messages
+        if _is_message(message, line)
+    ]
+    # What means one section says more than a class of many causes (TimeoutException) beside it.
+    sharp = [titles for titles in hits if len(titles) == 1]
+    meant = {title for titles in sharp or hits for title in titles}
+    matching = tuple(one for one in sections if one.title in meant)
+    return Finding(
+        sections=matching, nearest=() if matching else _nearest(line, sections), error=error
+    )
+
+
+def _about(key: str, sections: Sequence[Section]) -> frozenset[str]:
+    """Titles of the sections about an error; where none is, of those that quote the class."""
+    about = frozenset(one.title for one in sections if key in one.errors)
+    return about or frozenset(one.title for one in sections if key in one.names)
+
+
+def name_key(name: str) -> str:
+    """What all spellings of a name have in common: ``producerfenced``."""
+    bare = name.rsplit(".", 1)[-1].rsplit("$", 1)[-1].lower()
+    bare = _BEHIND_NAME.sub("", _BEFORE_NAME.sub("", bare.replace("-", "_").replace(" ", "_")))
+    return bare.replace("_", "")
+
+
+def _keys(line: str) -> tuple[set[str], str | None]:
+    """Keys of the names in a line, or of the error whose number it has; and Kafka's name for it."""
+    known = {name_key(code.name): code.name.upper() for code in ErrorCode}
+    whole = name_key(line)
+    within = {name_key(word) for word in _NAME.findall(line) if _is_name(word)}
+    keys = {whole} | {key for key in within if len(key) >= _KEY_CHARS_MIN}
+    error = next((known[key] for key in sorted(keys) if key in known), None)
+    if error is None and (number := _NUMBER.search(line)) is not None:
+        code = next((code for code in ErrorCode if code.value == int(number[1])), None)
+        if code is not None and code is not ErrorCode.none:
+            return {*keys, name_key(code.name)}, code.name.upper()
+    return keys, error
+
+
+def _is_one_name(words: str) -> bool:
+    return _NAME.fullmatch(words) is not None
+
+
+def _is_name(word: str) -> bool:
+    """A word that people do not write in sentences."""
+    return "_" in word.strip("_") or any(map(str.isupper, word[1:]))
+
+
+def _is_message(message: str, line: str) -> bool:
+    """The line holds the whole message, or is a part of it."""
+    parts = [re.escape(part) for part in _plain(message).split(PLACEHOLDER) if part.strip()]
+    plain = _plain(line)
+    if re.search(rf".{{0,{_GAP_CHARS}}}?".join(parts), plain):
+        return True
+    is_long = len(plain) >= _PART_CHARS_MIN and " " in plain
+    return is_long and re.sub(r"\d+", PLACEHOLDER, plain) in _plain(message)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold().strip(" .'\"`")
+
+
+def _nearest(line: str, sections: Sequence[Section]) -> tuple[Section, ...]:
+    likeness = {section.title: _likeness(line, section) for section in sections}
+    ranked = sorted(sections, key=lambda section: -likeness[section.title])
+    return tuple(one for one in ranked[:NEAREST] if likeness[one.title] >= _LIKENESS_MIN)
+
+
+def _likeness(line: str, section: Section) -> float:
+    key = name_key(line)
+    names = (SequenceMatcher(None, key, name).ratio() for name in sorted(section.names))
+    words = set(_words((line,)))
+    known = set(_words((section.title, section.text, *section.messages)))
+    shared = len(words & known) / len(words) if words else 0.0
+    return max((shared, *names))
+
+
+def _words(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        yield from (word for word in _WORD.findall(text.lower()) if len(word) > 2)
