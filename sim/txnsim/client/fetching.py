@@ -54,6 +54,8 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the isolation level lets through."""
     markers: tuple[SeenMarker, ...] = ()
     """Those among them that end transactions."""
+    is_whole: bool = True
+    """False where the cleaner took batches or markers from among them."""
     next_offset: int
     size_bytes: int = 0
     """Bytes of record batches in the answer, visible or not."""
@@ -225,6 +227,7 @@ def _parse_partition(
         aborted=aborted,
         records=visible.records,
         markers=visible.markers,
+        is_whole=visible.is_whole,
         next_offset=visible.next_offset,
         size_bytes=len(data),
     )

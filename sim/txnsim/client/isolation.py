@@ -15,7 +15,15 @@ from collections.abc import Sequence
 import msgspec
 
 from txnsim.types import IsolationLevel, Offset, ProducerId, TopicPartition
-from txnsim.wire.batch import ABORT, Buffer, iter_batches, read_control_record, read_records
+from txnsim.wire.batch import (
+    ABORT,
+    BatchHeader,
+    Buffer,
+    Record,
+    iter_batches,
+    read_control_record,
+    read_records,
+)
 
 
 class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +53,9 @@ class SeenMarker(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     producer_id: int
     committed: bool
+    producer_epoch: int = -1
+    timestamp_ms: int = -1
+    """When the leader wrote it."""
 
 
 class Visible(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +64,8 @@ class Visible(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[ConsumedRecord, ...]
     next_offset: int
     markers: tuple[SeenMarker, ...] = ()
+    is_whole: bool = True
+    """False where the cleaner took batches or markers from among them."""
 
 
 def visible_records(
@@ -86,7 +99,9 @@ def visible_records(
     records: list[ConsumedRecord] = []
     markers: list[SeenMarker] = []
     next_offset = fetch_offset
+    is_whole = True
     for position, batch in iter_batches(data):
+        is_whole = is_whole and batch.base_offset <= next_offset
         next_offset = max(next_offset, batch.last_offset + 1)
         if isolation is IsolationLevel.READ_COMMITTED:
             while waiting and waiting[0][0] <= batch.last_offset:
@@ -94,34 +109,48 @@ def visible_records(
         if batch.is_control:
             marker = read_control_record(data, position)
             if marker is None:
+                is_whole = False
                 continue
             if marker.type == ABORT:
                 active.discard(batch.producer_id)
-            markers.append(
-                SeenMarker(
-                    offset=batch.base_offset,
-                    producer_id=batch.producer_id,
-                    committed=marker.type != ABORT,
-                )
-            )
+            markers.append(_seen_marker(batch, committed=marker.type != ABORT))
             continue
         if batch.is_transactional and batch.producer_id in active:
             continue
         for record in read_records(data, position):
             if record.offset < fetch_offset:
                 continue
-            assert record.timestamp_ms is not None  # reading always gives one
-            records.append(
-                ConsumedRecord(
-                    partition=partition,
-                    offset=record.offset,
-                    timestamp_ms=record.timestamp_ms,
-                    key=record.key,
-                    value=record.value,
-                    headers=record.headers,
-                    producer_id=batch.producer_id,
-                    producer_epoch=batch.producer_epoch,
-                    transactional=batch.is_transactional,
-                )
-            )
-    return Visible(records=tuple(records), next_offset=next_offset, markers=tuple(markers))
+            records.append(_consumed_record(partition, batch, record))
+    return Visible(
+        records=tuple(records),
+        next_offset=next_offset,
+        markers=tuple(markers),
+        is_whole=is_whole,
+    )
+
+
+def _seen_marker(batch: BatchHeader, *, committed: bool) -> SeenMarker:
+    return SeenMarker(
+        offset=batch.base_offset,
+        producer_id=batch.producer_id,
+        committed=committed,
+        producer_epoch=batch.producer_epoch,
+        timestamp_ms=batch.max_timestamp_ms,
+    )
+
+
+def _consumed_record(
+    partition: TopicPartition, batch: BatchHeader, record: Record
+) -> ConsumedRecord:
+    assert record.timestamp_ms is not None  # reading always gives one
+    return ConsumedRecord(
+        partition=partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        key=record.key,
+        value=record.value,
+        headers=record.headers,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        transactional=batch.is_transactional,
+    )

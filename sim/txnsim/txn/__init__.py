@@ -13,6 +13,7 @@
 - ``log_format``: records of ``__transaction_state``.
 - ``log_reader``: from the log to entries.
 - ``open_txn_verdict``: what becomes of an open transaction, and the words for it.
-- ``past_decision``: what was decided about a transaction that hangs.
+- ``past_decision``: what was decided about a transaction that hangs; ``marker_payment``: which
+  decisions a partition has had its markers for.
 - ``kip_text``, ``two_phase``: what the texts of KIP-890 and KIP-939 ask where Kafka does otherwise.
 """

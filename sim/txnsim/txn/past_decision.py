@@ -4,8 +4,11 @@
 does not ask: it writes an abort, which discards records that were acknowledged as committed
 (KAFKA-20734).
 
-Its log says it: the record of PrepareCommit or PrepareAbort that lists the partition. Where the log
-can't be read, or has it no more, its newest state may do:
+Its log says it: the record of PrepareCommit or PrepareAbort that lists the partition, unless the
+partition has had the marker of that decision (``txn.marker_payment``). Records behind that marker
+were in no transaction, so they get ABORT. Where the log can't be read, or has the decision no more,
+the coordinator's newest state may tell of an abort. It never tells of a commit: a complete
+transaction no longer lists its partitions, and COMMIT would publish what was in none.
 
 A coordinator tells its newest transaction only. That it is the one that hangs follows from the
 epoch and from the clock: transactions v2 raise the epoch with each end, so the transaction at epoch
@@ -18,13 +21,13 @@ its reason.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
-from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.txn.marker_payment import DueDecisions, PartitionMarkers, Payment
+from txnsim.types import TRANSACTION_STATE_TOPIC
 
 _COMMITS: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 _ABORTS: Final = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
@@ -74,35 +77,50 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def by_log(
-        cls,
-        place: TopicPartition,
-        producer_id: int,
-        producer_epoch: int,
-        log: Sequence[Noted],
+        cls, due: DueDecisions | None, markers: PartitionMarkers, *, last_write_ms: int | None
     ) -> Decided | None:
-        """What was decided about a transaction that a partition has open, by the coordinator's log.
+        """What was decided about a transaction that a partition has open, by the coordinator's log
+        and the markers that the partition has.
 
         Args:
-            place: The partition.
-            producer_id: As its leader tells.
-            producer_epoch: As its leader tells.
-            log: What the coordinator wrote down of the producer's id, oldest first.
+            due: The decisions that list the partition; None without one.
+            markers: The producer's markers there in front of the open transaction;
+                ``NO_MARKERS`` where the log could not be read.
+            last_write_ms: Timestamp of the newest record of the open transaction; None if unknown.
 
         Returns:
             None where no record tells: the partition was in no transaction that was decided.
         """
-        for noted in reversed(log):
-            outcome = _outcome(noted.state)
-            is_prepared = noted.state.startswith("Prepare") and outcome is not None
-            if not is_prepared or noted.producer_id != producer_id or place not in noted.partitions:
-                continue
-            # Transactions v2, and a fence before them, raise the epoch with the end.
-            is_raised = noted.is_v2 or outcome is Decision.ABORTED
-            if noted.producer_epoch == producer_epoch + 1 and is_raised:
-                return _logged(outcome, noted)
-            if noted.producer_epoch == producer_epoch and not noted.is_v2:
-                return _logged(outcome, noted)
-        return None
+        if due is None:
+            return None
+        decision = due.newest
+        why = f"its coordinator's log has {decision.state} with this partition"
+        payment = due.payment(markers)
+        if payment is Payment.PAID:
+            return cls(
+                decision=Decision.ABORTED,
+                because=f"{why}, and the marker at offset {markers.markers[-1].offset} has carried"
+                " it out: what was written behind that marker was in no transaction",
+            )
+        if due.has_mixed_outcomes(markers):
+            return _unknown(
+                f"{why}, but an earlier decision with the other outcome has no marker there either"
+            )
+        if decision.is_commit and due.is_written_after(last_write_ms):
+            return _unknown(
+                f"{why}, but the newest record here is stamped later than that decision: it was in"
+                " no transaction, or its producer's clock is wrong"
+            )
+        if payment is Payment.UNPAID or not decision.is_commit:
+            outcome = Decision.COMMITTED if decision.is_commit else Decision.ABORTED
+            return cls(decision=outcome, because=why)
+        if not markers.markers:
+            return _unknown(f"{why}, but the log does not tell whether its marker was there")
+        return _unknown(
+            f"{why}, but the logs do not tell whether the marker at offset"
+            f" {markers.markers[-1].offset} carried it out: then these records were in no"
+            " transaction"
+        )
 
     @classmethod
     def by_newest(
@@ -143,6 +161,11 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
                 f"its coordinator tells of a later transaction, which is {newest.state}: this one"
                 " was written before that began"
             )
+        if outcome is Decision.COMMITTED:
+            return _unknown(
+                f"its coordinator says {newest.state}, but no longer whether this partition was in"
+                " that transaction and has had its marker"
+            )
         return cls(decision=outcome, because=f"its coordinator says {newest.state}")
 
 
@@ -153,17 +176,6 @@ _SAID: Final = {
 }
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of a transactional id in its coordinator's log."""
-
-    state: str
-    producer_id: int
-    producer_epoch: int
-    partitions: frozenset[TopicPartition]
-    is_v2: bool
-    """Of transactions v2: its end stands at the next epoch."""
-
-
 class Newest(msgspec.Struct, frozen=True, kw_only=True):
     """The newest transaction of a transactional id, as its coordinator tells it."""
 
@@ -172,12 +184,6 @@ class Newest(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     start_time_ms: int | None
     """None where none has begun under this identity."""
-
-
-def _logged(outcome: Decision | None, noted: Noted) -> Decided:
-    assert outcome is not None
-    why = f"its coordinator's log has {noted.state} with this partition"
-    return Decided(decision=outcome, because=why)
 
 
 def _outcome(state: str) -> Decision | None:

@@ -206,6 +206,8 @@ def mismatches(
                     _partition(tp),
                     producer_id=int(pid),
                     producer_epoch=producer["epoch"],
+                    first_offset=producer["first"],
+                    opened_by=producer["i"],
                     last_timestamp_ms=producer["timestamp"],
                     entry=entry,
                 )

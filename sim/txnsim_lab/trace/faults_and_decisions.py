@@ -12,7 +12,14 @@ import msgspec
 
 from txnsim.runtime.trace import Event
 from txnsim.trace.story import id_of
-from txnsim.txn.past_decision import Decided, Newest, Noted
+from txnsim.txn.marker_payment import (
+    FROM_THE_START,
+    DueDecisions,
+    Noted,
+    PartitionMarker,
+    PartitionMarkers,
+)
+from txnsim.txn.past_decision import Decided, Newest
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.state import GONE
 
@@ -42,6 +49,10 @@ class Remembered(msgspec.Struct, kw_only=True):
     """Producer id -> what was decided about its transactions, oldest first."""
     order: list[tuple[int, int]] = []
     """Position and producer id of all decisions, in order."""
+    markers: dict[tuple[TopicPartition, int], list[PartitionMarker]] = {}
+    """Partition, producer id -> the markers written there, each with its position for its time."""
+    forgotten_before: int = FROM_THE_START
+    """What events before this position have told is forgotten."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Remembered:
@@ -64,12 +75,24 @@ class Remembered(msgspec.Struct, kw_only=True):
                 self.strikes.pop(event.p[0], None)
         elif event.k == "txn.complete":
             self._move(event, event.d)
+        elif event.k == "marker.written":
+            self._write_marker(event, event.d)
+
+    def _write_marker(self, event: Event, data: Mapping[str, Any]) -> None:
+        marker = PartitionMarker(
+            offset=data["offset"],
+            producer_epoch=data["epoch"],
+            is_commit=bool(data["committed"]),
+            timestamp_ms=event.i,
+        )
+        whose = _place(data["tp"]), data["pid"]
+        self.markers.setdefault(whose, []).append(marker)
 
     def _move(self, event: Event, data: Mapping[str, Any]) -> None:
         if data["state"] in GONE:
             self.ended.pop(id_of(event.tx), None)
         elif data["state"].startswith(_PREPARED):
-            noted = _noted(data)
+            noted = _noted(event.i, data)
             self.decisions.setdefault(noted.producer_id, []).append(noted)
             self.order.append((event.i, noted.producer_id))
         elif data["state"] != _ONGOING:
@@ -96,6 +119,12 @@ class Remembered(msgspec.Struct, kw_only=True):
                 del self.decisions[producer_id]
         del self.order[:cut]
         self.strikes = {at: one for at, one in self.strikes.items() if at >= before}
+        self.forgotten_before = before
+        kept = (
+            (whose, [marker for marker in written if marker.timestamp_ms >= before])
+            for whose, written in self.markers.items()
+        )
+        self.markers = {whose: written for whose, written in kept if written}
 
     def decided(
         self,
@@ -103,12 +132,34 @@ class Remembered(msgspec.Struct, kw_only=True):
         *,
         producer_id: int,
         producer_epoch: int,
+        first_offset: int,
+        opened_by: int,
         last_timestamp_ms: int,
         entry: Mapping[str, Any] | None,
     ) -> Decided:
-        """What was decided about a transaction that hangs, as a living cluster would tell it."""
+        """What was decided about a transaction that hangs, as a living cluster would tell it.
+
+        Args:
+            place: Which partition has it open.
+            producer_id: As its leader tells.
+            producer_epoch: As its leader tells.
+            first_offset: Where it begins.
+            opened_by: Position of the event that opened it; -1 if unknown.
+            last_timestamp_ms: Of the producer's last write there.
+            entry: The transactional id's entry; None where no coordinator has one.
+        """
         log = self.decisions.get(producer_id, ())
-        outcome = Decided.by_log(place, producer_id, producer_epoch, log)
+        # The trace has one order for both sides: positions take the part of times.
+        due = DueDecisions.on(place, producer_id, producer_epoch, log, skew_ms=0)
+        markers = PartitionMarkers(
+            markers=tuple(
+                marker
+                for marker in self.markers.get((place, producer_id), ())
+                if marker.offset < first_offset
+            ),
+            whole_since_ms=self.forgotten_before,
+        )
+        outcome = Decided.by_log(due, markers, last_write_ms=opened_by)
         if outcome is not None:
             return outcome
         newest = None if entry is None else _newest(entry)
@@ -126,13 +177,15 @@ def _is_of(
     return bool(about.get("pid") == producer_id and partition in about["partitions"])
 
 
-def _noted(data: Mapping[str, Any]) -> Noted:
+def _noted(position: int, data: Mapping[str, Any]) -> Noted:
     return Noted(
         state=data["state"],
         producer_id=data["pid"],
         producer_epoch=data["epoch"],
         partitions=frozenset(map(_place, data["partitions"])),
         is_v2=data.get("version", 0) >= _V2,
+        timestamp_ms=position,
+        start_timestamp_ms=position,
     )
 
 

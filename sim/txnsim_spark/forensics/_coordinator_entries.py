@@ -84,7 +84,9 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     forgotten: Mapping[int, str] = {}
     """Producer id -> transactional id, where the entry is gone (a tombstone)."""
     decisions: Mapping[int, Sequence[TxnRecord]] = {}
-    """Producer id -> every decision about its transactions that the logs still have, in order."""
+    """Producer id -> every decision about its transactions that the logs still have, and the
+    beginning of each epoch (Empty), in order.
+    """
     owing: tuple[Entry, ...] = ()
     """The entries that have decided and not completed, by transactional id."""
     partitions: int = 0
@@ -130,7 +132,7 @@ class EntryFolder:
         self.gone: dict[int, str] = {}
         """Producer id -> transactional id of those that were forgotten."""
         self.decisions: dict[int, list[TxnRecord]] = {}
-        """Producer id -> every decision, in order."""
+        """Producer id -> every decision, in order, and the beginning of each epoch (Empty)."""
 
     def take(self, record: TxnRecord) -> None:
         """The next record."""
@@ -143,6 +145,7 @@ class EntryFolder:
         decision = None if known is None else known.decision
         if record.state in DECIDED_STATES:
             decision = record
+        if record.state in DECIDED_STATES or record.state == "Empty":
             self.decisions.setdefault(record.producer_id, []).append(record)
         self._entries[record.transactional_id] = Entry(newest=record, decision=decision)
 

@@ -29,6 +29,7 @@ from txnsim_spark.forensics._coordinator_log import Replayed, logs_of, read_coor
 from txnsim_spark.forensics._evidence import ReplicaFacts, lost_ends
 from txnsim_spark.forensics._metadata_copies import KnownTopics, completed, known_topics_in
 from txnsim_spark.forensics._open_transactions import open_after
+from txnsim_spark.forensics._partition_markers import reader_of
 from txnsim_spark.forensics._read_notes import NOTHING_READ, ReadNotes, seen_again
 from txnsim_spark.forensics._since import Memory
 from txnsim_spark.forensics._start_batch import Lookups
@@ -480,7 +481,14 @@ def _judged(
             spread = spread_of(ends, opens, reading.has_marker)
             if spread is not None:
                 facts = reading.facts_on(spread, replicas, lookups)
-                findings.append(finding_of(spread, partition, coordinators, question, facts))
+                markers = reader_of(
+                    facts.state.segments,
+                    producer_id,
+                    before_offset=spread.transaction.start_offset,
+                )
+                findings.append(
+                    finding_of(spread, partition, coordinators, question, facts, markers)
+                )
         counts = leading(ends)
         mine = txns_of.get(counts.replica.path)
         if mine is not None:

@@ -16,6 +16,7 @@ from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import Coordinators
 from txnsim_spark.forensics._evidence import Evidence, ReplicaFacts, evidence_of
+from txnsim_spark.forensics._partition_markers import ReadMarkers
 from txnsim_spark.forensics._read_notes import said
 from txnsim_spark.forensics.identity import Stale
 from txnsim_spark.forensics.verdicts import (
@@ -236,6 +237,7 @@ def finding_of(
     coordinators: Coordinators,
     question: Question,
     facts: ReplicaFacts,
+    markers: ReadMarkers,
 ) -> Finding:
     """Judge one open transaction.
 
@@ -245,12 +247,12 @@ def finding_of(
         coordinators: What their logs say.
         question: What is asked.
         facts: What is known of the replica whose word counts.
+        markers: Reads those in front of it.
     """
     txn = spread.transaction
-    opinion = opinion_on(txn, partition, coordinators, as_of_ms=question.as_of_ms)
+    opinion = opinion_on(txn, partition, coordinators, as_of_ms=question.as_of_ms, markers=markers)
     evidence = evidence_of(spread, opinion, coordinators, facts)
     written_ms = _written_ms(txn, facts, question)
-    age_ms = question.as_of_ms - txn.last_timestamp_ms
     judged = _verdict(spread, opinion, question.as_of_ms - written_ms, question)
     verdict, reason = _doubted(*judged, txn, facts)
     reason += _by_the_file(txn, written_ms)
@@ -267,7 +269,7 @@ def finding_of(
         start_offset=txn.start_offset,
         start_timestamp_ms=txn.start_timestamp_ms,
         last_timestamp_ms=txn.last_timestamp_ms,
-        age_ms=age_ms,
+        age_ms=question.as_of_ms - txn.last_timestamp_ms,
         verdict=verdict,
         rule=opinion.rule,
         reason=reason,

@@ -412,7 +412,8 @@ def _disagreements(
     for stay in stays:
         where = f"{stay.topic_partition}"
         if stay.marker_offset is None:
-            yield from _about_open(stay, newest)
+            for text in _about_open(stay, newest):
+                yield f"{text}{_about_marker_in_front(stay, records, stays, decided)}"
             continue
         decision = decided.about(stay)
         if decision is None:
@@ -444,6 +445,33 @@ def _about_open(stay: Stay, newest: CoordinatorRecord | None) -> Iterator[str]:
         yield f"{since}; for the coordinator it is {newest.state}"
     elif stay.topic_partition not in newest.partitions:
         yield f"{since}; the partition is not among those of the transaction ({newest.state})"
+
+
+def _about_marker_in_front(
+    stay: Stay, records: Sequence[CoordinatorRecord], stays: Sequence[Stay], decided: _Decisions
+) -> str:
+    """Where the last decision with the partition has its marker in front of what is open."""
+    assert stay.first_offset is not None
+    decisions = [
+        record
+        for record in records
+        if record.commits is not None
+        and record.producer_id == stay.producer_id
+        and stay.topic_partition in record.partitions
+    ]
+    for earlier in stays:
+        is_in_front = (
+            earlier.topic_partition == stay.topic_partition
+            and earlier.marker_offset is not None
+            and earlier.marker_offset < stay.first_offset
+        )
+        if is_in_front and decisions and decided.about(earlier) is decisions[-1]:
+            return (
+                f"; the marker at offset {earlier.marker_offset} carried out the last decision with"
+                f" this partition (offset {decisions[-1].offset}), so these records were in no"
+                " transaction"
+            )
+    return ""
 
 
 def _without_marker(

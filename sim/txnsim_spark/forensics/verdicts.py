@@ -30,8 +30,9 @@ from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTra
 from txnsim.client.inspection.hanging import OpenTransaction as Candidate
 from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.log.partition_log import LATE_TRANSACTION_GRACE_MS
+from txnsim.txn.marker_payment import NO_MARKERS, DueDecisions, Noted
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision, Newest, Noted
+from txnsim.txn.past_decision import Decided, Decision, Newest
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import (
     COMPLETE_STATES,
@@ -40,6 +41,7 @@ from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
     Entry,
 )
+from txnsim_spark.forensics._partition_markers import ReadMarkers
 from txnsim_spark.scan.segments import Replica
 
 NO_EPOCHS: Final = -1
@@ -227,13 +229,26 @@ def _began_elsewhere(
 
 
 def opinion_on(
-    txn: OpenTxn, partition: TopicPartition, coordinators: Coordinators, *, as_of_ms: int
+    txn: OpenTxn,
+    partition: TopicPartition,
+    coordinators: Coordinators,
+    *,
+    as_of_ms: int,
+    markers: ReadMarkers,
 ) -> Opinion:
-    """What the coordinators' logs say."""
+    """What the coordinators' logs say.
+
+    Args:
+        txn: What is open.
+        partition: Where.
+        coordinators: Their logs.
+        as_of_ms: The time of the verdict.
+        markers: Reads the producer's markers in front of it; called only where it hangs.
+    """
     found = _opinion_on(txn, partition, coordinators, as_of_ms)
     if found.verdict is not OpenTxnStatus.HANGING:
         return found
-    outcome = _decided(txn, partition, coordinators, found.entry)
+    outcome = _decided(txn, partition, coordinators, found.entry, markers)
     return msgspec.structs.replace(
         found, outcome=MARKERS[outcome.decision], because=outcome.because
     )
@@ -247,7 +262,11 @@ MARKERS: Final = {
 
 
 def _decided(
-    txn: OpenTxn, partition: TopicPartition, known: Coordinators, entry: Entry | None
+    txn: OpenTxn,
+    partition: TopicPartition,
+    known: Coordinators,
+    entry: Entry | None,
+    markers: ReadMarkers,
 ) -> Decided:
     """What was decided about a transaction that hangs, by the functions that repair a living
     cluster: also where its id has gone on since, as after a commit without a leader (KAFKA-20734).
@@ -259,10 +278,19 @@ def _decided(
             producer_epoch=one.producer_epoch,
             partitions=one.partitions,
             is_v2=one.is_v2,
+            timestamp_ms=one.last_update_timestamp_ms,
+            start_timestamp_ms=one.start_timestamp_ms
+            if one.start_timestamp_ms >= 0
+            else one.last_update_timestamp_ms,
         )
         for one in known.decisions.get(txn.producer_id, ())
     ]
-    outcome = Decided.by_log(partition, txn.producer_id, txn.producer_epoch, log)
+    due = DueDecisions.on(partition, txn.producer_id, txn.producer_epoch, log)
+    outcome = Decided.by_log(
+        due,
+        NO_MARKERS if due is None else markers(due.since_ms),
+        last_write_ms=txn.last_timestamp_ms,
+    )
     if outcome is not None:
         return outcome
     newest = None if entry is None else entry.newest

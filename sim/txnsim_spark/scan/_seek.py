@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from txnsim.wire.batch import ABORT, COMMIT
+from txnsim.wire.batch import ABORT, COMMIT, BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.pieces import Ints
@@ -56,3 +56,13 @@ def controls_behind(table: Ints, offset: int) -> Ints:
     kinds = table[kernel.CONTROL_TYPE]
     is_marker = (kinds == COMMIT) | (kinds == ABORT)
     return np.flatnonzero(is_marker & (table[kernel.BASE_OFFSET] >= offset))
+
+
+def controls_and_gaps(table: Ints, expected: int) -> tuple[Ints, bool, int]:
+    """Control batches; whether offsets are missing between the batches, or from the expected one to
+    the first; and the offset behind the last.
+    """
+    bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
+    has_gap = bool(bases[0] > expected or (bases[1:] > lasts[:-1] + 1).any())
+    is_control = (table[kernel.ATTRIBUTES] & BatchHeader.CONTROL) != 0
+    return np.flatnonzero(is_control), has_gap, int(lasts[-1]) + 1

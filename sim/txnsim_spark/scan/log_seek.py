@@ -25,7 +25,13 @@ from txnsim.extensions import has_libraries
 from txnsim.storage import names
 from txnsim.storage.log_file import TornTail, Window, read_log_file
 from txnsim.storage.regular_file import RegularFile
-from txnsim.wire.batch import BatchHeader, crc_is_valid, read_batch_header, read_control_record
+from txnsim.wire.batch import (
+    COMMIT,
+    BatchHeader,
+    crc_is_valid,
+    read_batch_header,
+    read_control_record,
+)
 from txnsim.wire.old_messages import OldMessage
 from txnsim_spark.libraries import LIBRARIES
 from txnsim_spark.scan.segments import SegmentFile
@@ -193,6 +199,48 @@ def markers_in(segment: SegmentFile, offset: int) -> Iterator[tuple[int, int]]:
     for window, position, header in _batches(segment, offset, of_control):
         if header.base_offset >= offset and header.is_control and _is_marker(window, position):
             yield header.producer_id, header.base_offset
+
+
+def read_markers(
+    segment: SegmentFile, on_gap: Callable[[], None]
+) -> Iterator[tuple[BatchHeader, bool]]:
+    """Every marker of a segment with whether it commits, by offset.
+
+    Args:
+        segment: The segment.
+        on_gap: Called where markers may be missing: the cleaner took batches or emptied one, or
+            the segment makes no sense to its end.
+    """
+    expected = segment.base_offset
+    is_compiled = False
+
+    def controls(_path: Path, table: Ints) -> Ints:
+        nonlocal expected, is_compiled
+        from txnsim_spark.scan._seek import controls_and_gaps
+
+        rows, has_gap, expected = controls_and_gaps(table, expected)
+        is_compiled = True
+        if has_gap:
+            on_gap()
+        return rows
+
+    for window, position, header in _batches(segment, segment.base_offset, controls):
+        if not is_compiled:  # then every batch comes by here
+            if header.base_offset > expected:
+                on_gap()
+            expected = header.last_offset + 1
+        if not header.is_control:
+            continue
+        try:
+            control = read_control_record(window.bytes_at(position, _MARKER_BYTES_MAX))
+        except CorruptBatchError:
+            control = None
+        if control is None:
+            on_gap()
+        elif control.is_marker:
+            yield header, control.type == COMMIT
+    if segment.next_base_offset is not None and expected < segment.next_base_offset:
+        on_gap()
 
 
 def greatest_timestamp_of(segment: SegmentFile) -> int | None:

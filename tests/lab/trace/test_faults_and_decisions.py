@@ -10,7 +10,7 @@ from txnsim.txn.past_decision import Decision
 from txnsim.types import TopicPartition
 from txnsim_lab.trace.faults_and_decisions import Remembered
 
-NODES = ("broker/2/txn/0", "fault")
+NODES = ("broker/2/txn/0", "fault", "broker/1/log/t-0")
 T0 = TopicPartition("t", 0)
 MOVE = {"pid": 7, "epoch": 0, "pending": None, "timeout_ms": 60_000, "started_ms": 5}
 
@@ -25,9 +25,20 @@ def decision(
 ) -> Decision:
     run = small(NODES, *events)
     told = Remembered.of(run.events).decided(
-        T0, producer_id=7, producer_epoch=epoch, last_timestamp_ms=9, entry=entry
+        T0,
+        producer_id=7,
+        producer_epoch=epoch,
+        first_offset=9,
+        opened_by=-1,
+        last_timestamp_ms=9,
+        entry=entry,
     )
     return told.decision
+
+
+def marked(offset: int, *, tp: str = "t-0", pid: int = 7) -> tuple[Any, ...]:
+    data = {"tp": tp, "pid": pid, "epoch": 0, "committed": True, "offset": offset}
+    return (NODES[2], "marker.written", (), "app/7:0", {**data, "coordinator_epoch": 0})
 
 
 PREPARED = moved("PrepareCommit", "t-0", "u-0")
@@ -38,6 +49,12 @@ LATER = moved("PrepareAbort", "u-0", epoch=3)
     ("events", "epoch", "wanted"),
     [
         ((PREPARED, moved("CompleteCommit"), LATER), 0, Decision.COMMITTED),
+        # Its marker is there, so the records behind it were in no transaction.
+        ((PREPARED, marked(8), LATER), 0, Decision.ABORTED),
+        # A marker of the decision before, one somewhere else, another producer's.
+        ((marked(8), PREPARED), 0, Decision.COMMITTED),
+        ((PREPARED, marked(8, tp="u-0")), 0, Decision.COMMITTED),
+        ((PREPARED, marked(8, pid=8)), 0, Decision.COMMITTED),
         ((moved("PrepareAbort", "t-0"),), 0, Decision.ABORTED),
         ((moved("PrepareCommit", "t-0", epoch=1, version=2),), 0, Decision.COMMITTED),
         ((moved("PrepareCommit", "t-0", epoch=1, version=2),), 1, Decision.UNKNOWN),
@@ -55,8 +72,9 @@ def test_a_decision_is_remembered_when_the_coordinator_has_gone_on(
     ("state", "started_ms", "wanted"),
     [
         ("Empty", -1, Decision.ABORTED),
-        ("CompleteCommit", 5, Decision.COMMITTED),
-        ("CompleteCommit", 10, Decision.UNKNOWN),
+        ("CompleteAbort", 5, Decision.ABORTED),
+        ("CompleteCommit", 5, Decision.UNKNOWN),
+        ("CompleteAbort", 10, Decision.UNKNOWN),
     ],
 )
 def test_without_a_record_the_newest_state_may_do(

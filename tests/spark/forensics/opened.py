@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from txnsim.txn.marker_payment import FROM_THE_START, PartitionMarkers
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics._coordinator_entries import (
     Coordinators,
@@ -48,6 +49,11 @@ def record(state: str, *partitions: TopicPartition, epoch: int = 3) -> TxnRecord
         start_timestamp_ms=NOW - 30_000,
         last_update_timestamp_ms=NOW - 30_000,
     )
+
+
+def no_marker_since(_since_ms: int) -> PartitionMarkers:
+    """A whole log without a marker of the producer."""
+    return PartitionMarkers(whole_since_ms=FROM_THE_START)
 
 
 def knowing(newest: TxnRecord | None = None, decision: TxnRecord | None = None) -> Coordinators:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.spark.forensics.opened import FACTS as SOUND
-from tests.spark.forensics.opened import HERE, ends, txn
+from tests.spark.forensics.opened import HERE, ends, no_marker_since, txn
 from tests.support.broker_dirs import BrokerDir
 from tests.support.logs import driven_log
 from tests.support.metadata_logs import partition, removed, topic, write_metadata_log
@@ -57,7 +57,9 @@ KNOWN = coordinators_of([Entry(newest=EMPTY)], forgotten={}, held=[0, 1])
 
 def judged(facts: ReplicaFacts = FACTS, known: Coordinators = KNOWN) -> Evidence:
     spread = Spread(transaction=txn(), counts=ENDS, open_on=(ENDS,))
-    return evidence_of(spread, opinion_on(txn(), HERE, known, as_of_ms=0), known, facts)
+    return evidence_of(
+        spread, opinion_on(txn(), HERE, known, as_of_ms=0, markers=no_marker_since), known, facts
+    )
 
 
 def test_a_snapshot_at_the_end_and_its_start_batch_are_sound() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
@@ -18,13 +19,17 @@ from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage import names
 from txnsim.text import time_text
+from txnsim.txn.marker_payment import FROM_THE_START, NO_MARKERS
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
+from txnsim.txn.state import TxnTransition
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics import find_hanging as module
+from txnsim_spark.forensics._partition_markers import markers_before
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
 from txnsim_spark.forensics.verdicts import Reason
 from txnsim_spark.options import time_ms_of
+from txnsim_spark.scan.segments import Replica, segments_of
 
 HERE = TopicPartition("orders", 0)
 MINUTE = 60_000
@@ -101,6 +106,93 @@ def test_a_transaction_that_its_coordinator_lists_does_not_hang(
     assert [one.state for one in report.owed] == (
         [state] if verdict is OpenTxnStatus.DECIDED else []
     )
+
+
+def decided_and_complete(*, at_ms: int) -> list[TxnTransition]:
+    """A commit of the partition by the old flow, after an epoch that began a minute before."""
+    return [
+        stamped("Empty", at_ms=at_ms - MINUTE),
+        stamped("PrepareCommit", HERE, at_ms=at_ms),
+        stamped("CompleteCommit", at_ms=at_ms + 3),
+    ]
+
+
+def stamped(state: str, *partitions: TopicPartition, at_ms: int) -> TxnTransition:
+    return msgspec.structs.replace(
+        move(state, *partitions),
+        start_timestamp_ms=at_ms - 5 if partitions else -1,
+        last_update_timestamp_ms=at_ms,
+    )
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+def test_what_lies_behind_the_marker_of_the_last_decision_is_to_be_aborted(
+    tmp_path: Path, driver: LogDriver, *, clean: bool
+) -> None:
+    """It was in no transaction. COMMIT was advised, by the decision that its marker had paid."""
+    broker = BrokerDir(tmp_path / "b")
+    replica = broker.replica(driver)
+    broker.coordinator(*decided_and_complete(at_ms=NOW - 3))
+    if clean:
+        broker.stop()
+    else:
+        forget_the_end(replica)
+        broker.kill()
+    found = one_of(report_on(broker.path))
+    assert (found.verdict, found.outcome) == (OpenTxnStatus.HANGING, "abort")
+    assert "the marker at offset 1 has carried it out" in (found.outcome_because or "")
+    assert found.abort is not None, "Kafka's own tool does the same"
+
+
+def test_what_a_lost_marker_left_open_is_to_be_committed(tmp_path: Path, driver: LogDriver) -> None:
+    """The marker at offset 1 is an hour older than the decision (KAFKA-20734)."""
+    broker = BrokerDir(tmp_path / "b")
+    broker.replica(driver)
+    broker.coordinator(
+        *decided_and_complete(at_ms=NOW), *decided_and_complete(at_ms=NOW + 60 * MINUTE)[1:]
+    )
+    broker.stop()
+    found = one_of(report_on(broker.path, age_min=120))
+    assert (found.verdict, found.outcome) == (OpenTxnStatus.HANGING, "commit")
+
+
+def test_where_retention_took_the_markers_nothing_is_guessed(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    broker = BrokerDir(tmp_path / "b")
+    replica = broker.replica(driver)
+    broker.coordinator(*decided_and_complete(at_ms=NOW - 3))
+    broker.stop()
+    first, *_ = sorted(replica.glob("*.log"))
+    for file in replica.glob(f"{first.stem}.*"):
+        file.unlink()
+    found = one_of(report_on(broker.path))
+    assert (found.verdict, found.outcome) == (OpenTxnStatus.HANGING, "unknown")
+
+
+def test_no_more_segments_are_read_than_a_time_needs(tmp_path: Path, driver: LogDriver) -> None:
+    """Closed segments whose greatest timestamp is older are not opened."""
+    for _ in range(3):
+        driver.now += 10 * MINUTE
+        driver.txn(0, pid=9)
+        driver.end(committed=True, pid=9)
+        for _ in range(4):
+            driver.append(plain(timestamp=driver.now))
+    replica = BrokerDir(tmp_path / "b").replica(driver)
+    where = str(tmp_path / "b")
+    segments = list(
+        segments_of(
+            Replica(log_dir=where, broker=1, topic="orders", partition=0, path=str(replica))
+        )
+    )
+    end = driver.log.log_end_offset
+    every = markers_before(segments, 9, before_offset=end, since_ms=0)
+    late = markers_before(segments, 9, before_offset=end, since_ms=NOW + 25 * MINUTE)
+    assert (len(every.markers), every.whole_since_ms) == (3, FROM_THE_START)
+    assert late.whole_since_ms == NOW + 25 * MINUTE
+    assert late.markers == every.markers[-len(late.markers) :]
+    assert 0 < len(late.markers) < 3
+    assert markers_before([], 9, before_offset=0, since_ms=0) == NO_MARKERS
 
 
 def test_several_brokers_are_laid_side_by_side(tmp_path: Path, driver: LogDriver) -> None:

@@ -20,6 +20,7 @@ from tests.spark.forensics.opened import (
     NOW,
     ends,
     knowing,
+    no_marker_since,
     record,
     txn,
 )
@@ -199,7 +200,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_the_coordinators_logs_say(case: Case) -> None:
-    found = opinion_on(txn(), HERE, case.known, as_of_ms=NOW)
+    found = opinion_on(txn(), HERE, case.known, as_of_ms=NOW, markers=no_marker_since)
     assert (found.verdict, found.rule, found.outcome) == (case.verdict, case.rule, case.outcome)
     assert case.says in found.reason
     assert bool(found.because) is (found.outcome is not None)
@@ -207,7 +208,7 @@ def test_what_the_coordinators_logs_say(case: Case) -> None:
 
 def test_a_living_transaction_whose_timeout_is_over_is_said_to_be_aborted_soon() -> None:
     known = knowing(record("Ongoing", HERE))
-    found = opinion_on(txn(), HERE, known, as_of_ms=NOW + MINUTE)
+    found = opinion_on(txn(), HERE, known, as_of_ms=NOW + MINUTE, markers=no_marker_since)
     assert found.verdict is OpenTxnStatus.ALIVE
     assert "is over for 30000 ms" in found.reason
 
@@ -354,7 +355,7 @@ def found(
     spread = Spread(
         transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(2), ends()), against=against
     )
-    return finding_of(spread, HERE, known, QUESTION, FACTS)
+    return finding_of(spread, HERE, known, QUESTION, FACTS, no_marker_since)
 
 
 def test_a_hanging_transaction_comes_with_commands() -> None:
@@ -404,7 +405,9 @@ def judged(
     known: Coordinators | None = None,
 ) -> Finding:
     spread = Spread(transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(),))
-    return finding_of(spread, HERE, knowing() if known is None else known, question, facts)
+    return finding_of(
+        spread, HERE, knowing() if known is None else known, question, facts, no_marker_since
+    )
 
 
 def test_no_command_is_told_on_evidence_that_is_not_sound() -> None:
@@ -508,7 +511,7 @@ def test_what_kafka_would_not_be_told_by_the_leader_it_does_not_list() -> None:
         open_on=(ends(2),),
         against=(ends(),),
     )
-    assert not finding_of(spread, HERE, knowing(), QUESTION, FACTS).listed_by_kafka
+    assert not finding_of(spread, HERE, knowing(), QUESTION, FACTS, no_marker_since).listed_by_kafka
 
 
 def test_minutes_are_cut_towards_zero() -> None:

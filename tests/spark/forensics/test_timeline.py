@@ -104,6 +104,22 @@ def test_records_of_a_log_keep_its_order_whatever_time_they_bear() -> None:
     assert names.index("first") < names.index("last") < names.index("marker")
 
 
+def test_what_lies_behind_the_marker_of_the_last_decision_was_in_no_transaction() -> None:
+    found = timeline_of("app", STORY, [stay(5, 7, at_ms=26), stay(8, None)])
+    (said,) = found.disagreements
+    assert said == (
+        "orders-0: open since offset 8; for the coordinator it is CompleteCommit; the marker at"
+        " offset 7 carried out the last decision with this partition (offset 2), so these records"
+        " were in no transaction"
+    )
+
+
+def test_what_a_lost_marker_left_open_is_not_called_so() -> None:
+    later = (record(4, "Ongoing", ORDERS), record(5, "PrepareCommit", ORDERS))
+    found = timeline_of("app", (*STORY, *later), [stay(5, 7, at_ms=26), stay(8, None)])
+    assert all("in no transaction" not in said for said in found.disagreements)
+
+
 def test_partitions_epochs_and_ids_are_told_as_they_change() -> None:
     records = (
         record(0, "Empty"),

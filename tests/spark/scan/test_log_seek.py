@@ -14,7 +14,7 @@ from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim.storage.log_file import read_log_file
 from txnsim_spark.scan import log_seek
-from txnsim_spark.scan.log_seek import batches_at, end_offset_of, markers_in
+from txnsim_spark.scan.log_seek import batches_at, end_offset_of, markers_in, read_markers
 from txnsim_spark.scan.segments import Replica, SegmentFile, segments_of
 
 
@@ -132,6 +132,51 @@ def test_markers_behind_an_offset_are_told_with_their_producers(segment: Segment
     assert [producer_id for producer_id, _ in markers_in(segment, 0)] == [8] * 40
     assert list(markers_in(segment, end - 1)) == [(8, end - 1)]
     assert list(markers_in(segment, end)) == []
+
+
+def test_every_marker_is_read_with_what_it_says(segment: SegmentFile) -> None:
+    read = list(read_markers(segment, lambda: pytest.fail("nothing is missing")))
+    assert [(header.producer_id, is_commit) for header, is_commit in read] == [(8, True)] * 40
+    assert [header.base_offset for header, _ in read] == [at for _, at in markers_in(segment, 0)]
+
+
+def acted(folder: Path, *kinds: str, second_base: int | None = None) -> SegmentFile:
+    """A segment with a batch of each kind; the last kind's at an offset of its own, if given."""
+    folder.mkdir()
+    acts = [
+        Act(kind=kind, producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1)
+        for kind in kinds
+    ]
+    data = segment_of(acts)
+    if second_base is not None:
+        data = segment_of(acts[:-1]) + segment_of(acts[-1:], base_offset=second_base)
+    (folder / "00000000000000000000.log").write_bytes(data)
+    return segment_in(folder)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "second_base", "gaps", "commits"),
+    [
+        (("data", "commit", "data", "abort"), None, False, [True, False]),
+        # The cleaner takes a marker's record, and later its batch.
+        (("data", "emptied", "data"), None, True, []),
+        (("data", "abort"), 5, True, [False]),
+        (("data", "other", "abort"), None, False, [False]),
+    ],
+)
+def test_what_the_cleaner_may_have_taken_is_told(
+    tmp_path: Path,
+    kinds: tuple[str, ...],
+    second_base: int | None,
+    *,
+    gaps: bool,
+    commits: list[bool],
+) -> None:
+    gone: list[None] = []
+    segment = acted(tmp_path / "orders-0", *kinds, second_base=second_base)
+    read = list(read_markers(segment, lambda: gone.append(None)))
+    assert [is_commit for _, is_commit in read] == commits
+    assert bool(gone) is gaps
 
 
 def test_what_is_no_marker_is_passed_over(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Transactions seen as an operator sees them: what hangs, why readers wait, what repairs it.
 
 - ``hanging`` decides as Kafka's tool does, ``judgement`` by the whole text of KIP-664, both purely;
-  ``survey`` judges a whole cluster and finds what was decided, ``coordinators_asked`` says whether
-  enough of them answered.
+  ``survey`` judges a whole cluster and finds what was decided, ``_partition_markers`` fetches which
+  of it was carried out, ``coordinators_asked`` says whether enough of them answered.
 - ``repair`` ends what hangs with a look before and after.
 - ``waiting_readers`` explains why readers wait.
 - ``exactly_once``: was each input worked on exactly once? ``reading`` is a topic as readers of both

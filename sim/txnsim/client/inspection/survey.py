@@ -17,6 +17,7 @@ from txnsim.client._txn_admin import TransactionAdmin, batches
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
+from txnsim.client.inspection._partition_markers import fetch_markers
 from txnsim.client.inspection.coordinators_asked import asked_while_all_serve, check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
@@ -29,8 +30,9 @@ from txnsim.client.offsets import EARLIEST, offset_of
 from txnsim.errors import CorruptLogRecordError, ErrorCode
 from txnsim.releases.rules import LATEST
 from txnsim.txn.log_format import decode_record, encode_key
+from txnsim.txn.marker_payment import DueDecisions, Noted
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Decided, Decision, Noted
+from txnsim.txn.past_decision import Decided, Decision
 from txnsim.txn.state import TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
@@ -136,19 +138,33 @@ async def _with_decision(admin: TransactionAdmin, one: JudgedTransaction) -> Jud
     if one.verdict is not OpenTxnStatus.HANGING or one.transactional_id is None:
         return one
     producer = one.transaction.producer
+    partition = one.transaction.partition
+    assert producer.txn_start_offset is not None, "it is open"
+    due = None
     try:
-        log = await noted(
-            admin.cluster, one.transactional_id, last_timestamp_ms=producer.last_timestamp_ms
-        )
+        # Where the last hour has no decision, all that the log has.
+        for since_ms in (producer.last_timestamp_ms - BEFORE_MS, 0):
+            log = await noted(admin.cluster, one.transactional_id, since_ms=since_ms)
+            due = DueDecisions.on(partition, producer.producer_id, producer.producer_epoch, log)
+            if due is not None:
+                break
     except ClientError:
         if one.decided is None or one.decided.decision is not Decision.UNKNOWN:
             return one
         without = msgspec.structs.replace(one.decided, lacks_right=True)
         return msgspec.structs.replace(one, decided=without)
-    found = Decided.by_log(
-        one.transaction.partition, producer.producer_id, producer.producer_epoch, log
+    if due is None:
+        return one
+    markers = await fetch_markers(
+        admin.cluster,
+        partition,
+        producer.producer_id,
+        before_offset=producer.txn_start_offset,
+        since_ms=due.since_ms,
     )
-    return one if found is None else msgspec.structs.replace(one, decided=found)
+    return msgspec.structs.replace(
+        one, decided=Decided.by_log(due, markers, last_write_ms=producer.last_timestamp_ms)
+    )
 
 
 def _age(finding: JudgedTransaction) -> tuple[int, TopicPartition]:
@@ -196,10 +212,8 @@ RECORDS_MAX: Final = 1_000_000
 """Of one search; with more to read, use the disks (``txnsim logs find-hanging``)."""
 
 
-async def noted(
-    cluster: Cluster, transactional_id: str, *, last_timestamp_ms: int
-) -> tuple[Noted, ...]:
-    """What the coordinator wrote down of an id, oldest first.
+async def noted(cluster: Cluster, transactional_id: str, *, since_ms: int) -> tuple[Noted, ...]:
+    """What the coordinator wrote down of an id since a time, oldest first.
 
     Returns:
         Nothing where the log is too long, or can't be read to its end.
@@ -215,7 +229,7 @@ async def noted(
             return ()
         index = partition_for(transactional_id, len(view.partitions))
         place = TopicPartition(TRANSACTION_STATE_TOPIC, index)
-        return await _read(cluster, place, transactional_id, since_ms=last_timestamp_ms - BEFORE_MS)
+        return await _read(cluster, place, transactional_id, since_ms=since_ms)
     except (ClientError, CorruptLogRecordError) as failure:
         if (
             isinstance(failure, ClientError)
@@ -263,4 +277,8 @@ def _noted(entry: TxnTransition) -> Noted:
         producer_epoch=entry.producer_epoch,
         partitions=entry.partitions,
         is_v2=entry.client_version >= 2,
+        timestamp_ms=entry.last_update_timestamp_ms,
+        start_timestamp_ms=entry.start_timestamp_ms
+        if entry.start_timestamp_ms >= 0
+        else entry.last_update_timestamp_ms,
     )

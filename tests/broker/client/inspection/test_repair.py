@@ -8,26 +8,31 @@ from collections.abc import Collection
 import pytest
 
 from tests.support.clusters import VirtualCluster, begun, run_cluster, until_state, values
-from tests.support.hang import make_hanging
+from tests.support.hang import VERIFICATION, make_hanging
 from tests.support.waiting import leaderless
 from tests.support.within import within
+from txnsim.client import requests
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, NotSupportedError, RetriableError
+from txnsim.client.inspection._partition_markers import fetch_markers
 from txnsim.client.inspection.coordinators_asked import UNUSED_ID, Known, check_sight
 from txnsim.client.inspection.judgement import JudgedTransaction
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
 from txnsim.client.inspection.survey import survey
 from txnsim.client.inspection.txn_views import AbortSpec, OpenSince, ProducerState
 from txnsim.client.inspection.waiting_readers import Explanation, explain
+from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
-from txnsim.client.versions import Api, Request
+from txnsim.client.versions import Api, Request, VersionRange
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Fail, Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.txn.marker_payment import FROM_THE_START, NO_MARKERS
 from txnsim.txn.open_txn_verdict import Cause, OpenTxnStatus
 from txnsim.txn.past_decision import Decision
 from txnsim.types import BrokerId, TopicPartition
+from txnsim.wire.batch import Record, build_batch
 from txnsim.wire.plain_values import message_from
 
 # Repairs on a simulated cluster: what hangs is ended, what does not is left alone.
@@ -224,6 +229,90 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
     assert (done.outcome, done.marker) == (Outcome.REPAIRED, "COMMIT"), "a guess never overrules"
     assert done.records == 1
     assert read == [b"paid"]
+
+
+async def write_behind_the_marker(admin: Admin, shop: Producer) -> None:
+    """One more transactional batch of a producer whose transaction is over."""
+    identity = shop.identity
+    batch = build_batch(
+        [Record(value=b"stray")],
+        timestamp_ms=admin.cluster.clock.now_ms(),
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        base_sequence=1,
+        transactional=True,
+    )
+    request = requests.produce(
+        {WHERE: batch}, topic_ids={}, transactional_id="shop", within=VersionRange(11, 11)
+    )
+    leader = await admin.cluster.leader(WHERE)
+    answer = await admin.cluster.ask(leader.leader_id, request)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
+    """With what each says, and since when none is missing: from offset 0, or from a time."""
+
+    async def story(world: VirtualCluster) -> None:
+        async with world.client() as cluster, await begun(cluster, "shop") as shop:
+            await shop.send(WHERE.topic, WHERE.partition, b"first")
+            await shop.abort()
+            await asyncio.sleep(60)
+            between_ms = cluster.clock.now_ms()
+            shop.begin()
+            await shop.send(WHERE.topic, WHERE.partition, b"second")
+            await shop.commit()
+            end = await Admin(cluster).offset_of(WHERE, LATEST)
+            pid = shop.identity.producer_id
+            every = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
+            assert [(one.offset, one.is_commit) for one in every.markers] == [(1, False), (3, True)]
+            assert every.markers[0].timestamp_ms < between_ms < every.markers[1].timestamp_ms
+            assert every.whole_since_ms == FROM_THE_START
+            late = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=between_ms)
+            assert (late.markers, late.whole_since_ms) == (every.markers[1:], between_ms)
+            first = await fetch_markers(cluster, WHERE, pid, before_offset=2, since_ms=0)
+            assert first.markers == every.markers[:1]
+            other = await fetch_markers(cluster, WHERE, pid + 1, before_offset=end, since_ms=0)
+            assert other.markers == ()
+            await Admin(cluster).delete_records(WHERE, 2)
+            cut = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
+            assert cut.whole_since_ms == every.markers[1].timestamp_ms
+            gone = TopicPartition("gone", 0)
+            nothing = await fetch_markers(cluster, gone, pid, before_offset=1, since_ms=0)
+            assert nothing == NO_MARKERS
+
+    run_cluster(story, level=0)
+
+
+@pytest.mark.parametrize("others", [0, 2])
+@pytest.mark.parametrize("late_ms", [10, 7_200_000])
+def test_what_was_written_behind_its_marker_is_never_published(others: int, late_ms: int) -> None:
+    """The old flow, where an epoch has many transactions: the last decision with the partition has
+    its marker there. COMMIT was advised, and would have been written, by that decision."""
+
+    async def story(world: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
+        async with world.client() as cluster:
+            admin = Admin(cluster)
+            await admin.set_broker_default(VERIFICATION, "false")
+            await asyncio.sleep(1)  # until every broker has heard of it
+            async with await begun(cluster, "shop") as shop:
+                await shop.send(WHERE.topic, WHERE.partition, b"paid")
+                await shop.commit()
+                for _ in range(others):
+                    shop.begin()
+                    await shop.send("orders", 1, b"next")
+                    await shop.commit()
+                await asyncio.sleep(late_ms / 1000)
+                await write_behind_the_marker(admin, shop)
+            now_ms = cluster.clock.now_ms() + 1
+            (finding,) = (await survey(admin, now_ms=now_ms, older_than_ms=0)).hanging
+            assert "was in no transaction" in str(finding.decided)
+            done = await repair(admin, finding, now_ms=0, guess=Decision.COMMITTED)
+            return done, await values(cluster, "orders", partitions=2)
+
+    done, read = run_cluster(story, level=0)
+    assert (done.outcome, done.marker) == (Outcome.REPAIRED, "ABORT")
+    assert b"stray" not in read
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.txn.marker_payment import Noted
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
-from txnsim.txn.past_decision import Noted
 from txnsim.types import TopicPartition
 
 # The search of a whole cluster, on a simulated one: what hangs, what is on its way, what lives.
@@ -457,7 +457,7 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
             world.client() as cluster,
             Producer(cluster, transactional_id="shop") as shop,
         ):
-            nothing = await noted(cluster, "shop", last_timestamp_ms=0)
+            nothing = await noted(cluster, "shop", since_ms=0)
             await shop.init_transactions()
             for end in (shop.commit, shop.abort):
                 shop.begin()
@@ -466,9 +466,9 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
             now_ms = cluster.clock.now_ms()
             return (
                 nothing,
-                await noted(cluster, "shop", last_timestamp_ms=now_ms),
-                await noted(cluster, "other", last_timestamp_ms=now_ms),
-                await noted(cluster, "shop", last_timestamp_ms=now_ms + 2 * decision_log.BEFORE_MS),
+                await noted(cluster, "shop", since_ms=0),
+                await noted(cluster, "other", since_ms=0),
+                await noted(cluster, "shop", since_ms=now_ms + decision_log.BEFORE_MS),
             )
 
     nothing, told, other, later = run_cluster(story, level=2)
@@ -490,7 +490,7 @@ def test_a_log_that_is_too_long_tells_nothing() -> None:
                 shop.begin()
                 await shop.send("orders", 0, b"x")
                 await shop.commit()
-            return await noted(cluster, "shop", last_timestamp_ms=cluster.clock.now_ms())
+            return await noted(cluster, "shop", since_ms=0)
 
     most, decision_log.RECORDS_MAX = decision_log.RECORDS_MAX, 2  # type: ignore[misc]
     try:

@@ -1,0 +1,107 @@
+"""The markers of a producer in front of its open transaction, fetched from the partition's leader.
+
+DescribeProducers tells neither when the last marker was written nor which it was. So this fetches
+the log itself, as any consumer may with READ on the topic: from the first record of a time on, up
+to the open transaction. It reads the markers of all producers: where retention took the log's
+start, the first marker that is left tells since when the markers are whole. Kafka's counterpart:
+``EndTransactionMarker``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import fetch
+from txnsim.client.isolation import SeenMarker
+from txnsim.client.offsets import EARLIEST, offset_of
+from txnsim.txn.marker_payment import (
+    FROM_THE_START,
+    NEVER_WHOLE,
+    NO_MARKERS,
+    PartitionMarker,
+    PartitionMarkers,
+)
+from txnsim.types import IsolationLevel, TopicPartition
+
+BYTES_MAX: Final = 1 << 30
+"""Of one search; with more to read, use the disks (``txnsim logs find-hanging``)."""
+
+
+async def fetch_markers(
+    cluster: Cluster,
+    partition: TopicPartition,
+    producer_id: int,
+    *,
+    before_offset: int,
+    since_ms: int,
+) -> PartitionMarkers:
+    """Fetch them.
+
+    Args:
+        cluster: Connections to use.
+        partition: The partition.
+        producer_id: Whose markers.
+        before_offset: Where the producer's open transaction begins.
+        since_ms: From this time on, by the clock of the partition's leader.
+
+    Returns:
+        ``NO_MARKERS`` where the log can't be read.
+    """
+    try:
+        log_start = await offset_of(cluster, partition, EARLIEST)
+        # -1 where nothing is as late
+        start = await offset_of(cluster, partition, since_ms) if since_ms > 0 else log_start
+        if start < 0:
+            start = before_offset
+        seen, is_whole = await _fetch_between(cluster, partition, start, before_offset)
+    except ClientError:
+        return NO_MARKERS
+    if not is_whole:
+        whole_since_ms = NEVER_WHOLE
+    elif start > log_start:
+        whole_since_ms = since_ms
+    elif log_start == 0:
+        whole_since_ms = FROM_THE_START
+    else:
+        whole_since_ms = seen[0].timestamp_ms if seen else NEVER_WHOLE
+    return PartitionMarkers(
+        markers=tuple(
+            PartitionMarker(
+                offset=marker.offset,
+                producer_epoch=marker.producer_epoch,
+                is_commit=marker.committed,
+                timestamp_ms=marker.timestamp_ms,
+            )
+            for marker in seen
+            if marker.producer_id == producer_id
+        ),
+        whole_since_ms=whole_since_ms,
+    )
+
+
+async def _fetch_between(
+    cluster: Cluster, partition: TopicPartition, start: int, end: int
+) -> tuple[list[SeenMarker], bool]:
+    """The markers of all producers between two offsets, and whether none can be missing."""
+    markers: list[SeenMarker] = []
+    is_whole = True
+    offset = start
+    bytes_read = 0
+    while offset < end:
+        answer = await fetch(
+            cluster,
+            partition.topic,
+            partition.partition,
+            offset,
+            isolation=IsolationLevel.READ_UNCOMMITTED,
+            max_wait_ms=0,
+        )
+        markers += (marker for marker in answer.markers if marker.offset < end)
+        is_whole = is_whole and answer.is_whole
+        bytes_read += answer.size_bytes
+        if answer.next_offset == offset or bytes_read > BYTES_MAX:
+            return markers, False
+        offset = answer.next_offset
+    return markers, is_whole

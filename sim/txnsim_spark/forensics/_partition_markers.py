@@ -1,0 +1,101 @@
+"""The markers of a producer in front of its open transaction, from a replica's segments.
+
+Only as much is read as a question needs: from the segment in which the transaction begins back to
+one whose greatest timestamp is older than what is asked for. Where the log begins later than at
+offset 0, retention has taken markers. The first that is left, of any producer, tells since when
+they are whole. Kafka's counterpart: ProducerStateManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from txnsim.storage.regular_file import MOUNTS
+from txnsim.txn.marker_payment import (
+    FROM_THE_START,
+    NEVER_WHOLE,
+    NO_MARKERS,
+    PartitionMarker,
+    PartitionMarkers,
+)
+from txnsim.wire.batch import BatchHeader
+from txnsim_spark.scan.log_seek import greatest_timestamp_of, read_markers
+from txnsim_spark.scan.segments import SegmentFile
+
+ReadMarkers = Callable[[int], PartitionMarkers]
+"""Reads those since a time in milliseconds."""
+
+
+def reader_of(
+    segments: Sequence[SegmentFile], producer_id: int, *, before_offset: int
+) -> ReadMarkers:
+    """What reads a producer's markers in front of an offset, once it is known since when."""
+
+    def read(since_ms: int) -> PartitionMarkers:
+        return markers_before(segments, producer_id, before_offset=before_offset, since_ms=since_ms)
+
+    return read
+
+
+def markers_before(
+    segments: Sequence[SegmentFile], producer_id: int, *, before_offset: int, since_ms: int
+) -> PartitionMarkers:
+    """Read them.
+
+    Args:
+        segments: Those of the replica, by offset.
+        producer_id: Whose.
+        before_offset: Where the open transaction begins.
+        since_ms: Older markers are not needed.
+    """
+    wanted = _needed(segments, before_offset, since_ms)
+    if not wanted:
+        return NO_MARKERS
+    MOUNTS.expect([segment.path for segment in wanted])
+    gaps: list[None] = []
+    seen: list[tuple[BatchHeader, bool]] = []
+    try:
+        for segment in wanted:
+            seen += (
+                (header, is_commit)
+                for header, is_commit in read_markers(segment, lambda: gaps.append(None))
+                if header.base_offset < before_offset
+            )
+    except OSError:  # reported where the replica was looked at
+        gaps.append(None)
+    if gaps:
+        whole_since_ms = NEVER_WHOLE
+    elif wanted[0] is not segments[0]:
+        whole_since_ms = since_ms
+    elif segments[0].base_offset == 0:
+        whole_since_ms = FROM_THE_START
+    else:
+        whole_since_ms = seen[0][0].max_timestamp_ms if seen else NEVER_WHOLE
+    return PartitionMarkers(
+        markers=tuple(
+            PartitionMarker(
+                offset=header.base_offset,
+                producer_epoch=header.producer_epoch,
+                is_commit=is_commit,
+                timestamp_ms=header.max_timestamp_ms,
+            )
+            for header, is_commit in seen
+            if header.producer_id == producer_id
+        ),
+        whole_since_ms=whole_since_ms,
+    )
+
+
+def _needed(
+    segments: Sequence[SegmentFile], before_offset: int, since_ms: int
+) -> Sequence[SegmentFile]:
+    """The segments to read: older ones end before the time, newer ones begin behind the offset."""
+    last = sum(segment.base_offset < before_offset for segment in segments)
+    first = last
+    while first > 0:
+        greatest = greatest_timestamp_of(segments[first - 1])
+        # The newest segment has no last entry in its index yet.
+        if first < last and greatest is not None and greatest < since_ms:
+            break
+        first -= 1
+    return segments[first : max(last, 1)]

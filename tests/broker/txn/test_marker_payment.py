@@ -1,0 +1,280 @@
+"""Which decision a partition's markers have paid, and the advice that follows: never COMMIT for
+what no transaction held, COMMIT for what a lost marker left open (KAFKA-20734).
+
+Each history is made with its truth: what every record of the open run was written in. The advice
+sees the two logs alone.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from txnsim.txn.marker_payment import (
+    FROM_THE_START,
+    NEVER_WHOLE,
+    SKEW_MS,
+    DueDecisions,
+    Noted,
+    PartitionMarker,
+    PartitionMarkers,
+)
+from txnsim.txn.past_decision import Decided, Decision
+from txnsim.types import TopicPartition
+
+HERE, THERE = TopicPartition("orders", 1), TopicPartition("orders", 2)
+PID: Final = 1001
+START_MS: Final = 1_000_000
+
+
+class Txn(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction of the producer."""
+
+    is_commit: bool
+    is_here: bool = True
+    """It has the partition."""
+    records: int = 1
+    """Written on the partition before the decision."""
+    duration_ms: int = 50
+    pause_ms: int = 5
+    """Before it begins."""
+    marker: str = "written"
+    """``written``, ``lost``, or ``twice``."""
+
+
+class Stray(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of no transaction, at the producer's epoch."""
+
+    pause_ms: int = 60_000
+
+
+class OperatorAbort(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator ends what is open, a minute later: no decision stands behind this marker."""
+
+
+Step = Txn | Stray | OperatorAbort
+
+
+class History:
+    """What the steps leave: two logs, and the truth."""
+
+    def __init__(
+        self, steps: list[Step], *, is_v2: bool, skew_ms: int, backdated_ms: int = 0
+    ) -> None:
+        self._backdated_ms = backdated_ms
+        self.noted: list[Noted] = []
+        self.markers: list[PartitionMarker] = []
+        self.run: list[str] = []
+        """What each open record was written in: ``committed``, ``aborted``, ``nothing``."""
+        self.owed: list[bool] = []
+        """Decisions with the partition since the last marker: whether they commit."""
+        self.last_write_ms = -1
+        self.start_offset = -1
+        self._is_v2, self._skew_ms = is_v2, skew_ms
+        self._now_ms, self._offset, self._epoch = START_MS, 0, 0
+        self.leader_epoch = 0
+        self.gaps_ms: list[int] = []
+        """From the last marker to each decision with the partition."""
+        self._note("Empty", frozenset(), self._now_ms)
+        for step in steps:
+            match step:
+                case Txn():
+                    self._play(step)
+                case Stray():
+                    self._now_ms += step.pause_ms
+                    self._write("nothing")
+                case OperatorAbort():
+                    self._now_ms += 60_000
+                    self._mark(self.leader_epoch, is_commit=False)
+
+    def _note(self, state: str, partitions: frozenset[TopicPartition], start_ms: int) -> None:
+        self.noted.append(
+            Noted(
+                state=state,
+                producer_id=PID,
+                producer_epoch=self._epoch,
+                partitions=partitions,
+                is_v2=self._is_v2,
+                timestamp_ms=self._now_ms,
+                start_timestamp_ms=start_ms,
+            )
+        )
+
+    def _play(self, txn: Txn) -> None:
+        self._now_ms += txn.pause_ms
+        start_ms = self._now_ms
+        for _ in range(txn.records if txn.is_here else 0):
+            self._write("committed" if txn.is_commit else "aborted")
+        self._now_ms += txn.duration_ms
+        self._epoch += self._is_v2
+        partitions = frozenset({HERE} if txn.is_here else {THERE})
+        self._note("PrepareCommit" if txn.is_commit else "PrepareAbort", partitions, start_ms)
+        if not txn.is_here:
+            return
+        if self.markers:
+            self.gaps_ms.append(self._now_ms + self._skew_ms - self.markers[-1].timestamp_ms)
+        self.owed.append(txn.is_commit)
+        for _ in range({"written": 1, "lost": 0, "twice": 2}[txn.marker]):
+            self._now_ms += 2
+            self._mark(self._epoch, is_commit=txn.is_commit)
+
+    def _write(self, origin: str) -> None:
+        if self._epoch < self.leader_epoch:
+            return  # the leader fences it
+        self.leader_epoch = self._epoch
+        if not self.run:
+            self.start_offset = self._offset
+        self.run.append(origin)
+        self.last_write_ms = self._now_ms - self._backdated_ms
+        self._offset += 1
+
+    def _mark(self, epoch: int, *, is_commit: bool) -> None:
+        self.markers.append(
+            PartitionMarker(
+                offset=self._offset,
+                producer_epoch=epoch,
+                is_commit=is_commit,
+                timestamp_ms=self._now_ms + self._skew_ms,
+            )
+        )
+        self.leader_epoch = max(self.leader_epoch, epoch)
+        self.run, self.owed = [], []
+        self._offset += 1
+
+    def advice(self, *, compacted: int = 0, retained_from: int = 0) -> Decision:
+        """The decision that the logs tell.
+
+        Args:
+            compacted: Records that are gone from the front of the coordinator's log.
+            retained_from: Markers that are gone from the front of the partition's log.
+        """
+        due = DueDecisions.on(HERE, PID, self.leader_epoch, self.noted[compacted:])
+        left = tuple(self.markers[retained_from:])
+        whole_since_ms = FROM_THE_START
+        if retained_from:
+            whole_since_ms = left[0].timestamp_ms if left else NEVER_WHOLE
+        markers = PartitionMarkers(markers=left, whole_since_ms=whole_since_ms)
+        decided = Decided.by_log(due, markers, last_write_ms=self.last_write_ms)
+        return Decision.UNKNOWN if decided is None else decided.decision
+
+
+durations = st.sampled_from([3, 50, 900, 3_000, 30_000])
+transactions = st.builds(
+    Txn,
+    is_commit=st.booleans(),
+    is_here=st.sampled_from([True, True, True, False]),
+    records=st.integers(0, 2),
+    duration_ms=durations,
+    pause_ms=durations,
+    marker=st.sampled_from(["written", "written", "lost", "twice"]),
+)
+strays = st.builds(Stray, pause_ms=st.sampled_from([1, 60_000]))
+steps = st.lists(transactions | strays | st.just(OperatorAbort()), min_size=1, max_size=7)
+skews = st.integers(1 - SKEW_MS, SKEW_MS - 1)
+
+
+@settings(max_examples=600, suppress_health_check=[HealthCheck.filter_too_much])
+@given(
+    steps=steps,
+    is_v2=st.booleans(),
+    skew_ms=skews,
+    compacted=st.integers(0, 3),
+    retained_from=st.integers(0, 2),
+    backdated_ms=st.sampled_from([0, 3_600_000]),
+)
+@example(  # a lost marker, then one that is paid, and a stray record behind it
+    steps=[Txn(is_commit=True, marker="lost"), Txn(is_commit=True), Stray()],
+    is_v2=False,
+    skew_ms=-900,
+    compacted=0,
+    retained_from=0,
+    backdated_ms=3_600_000,
+)
+def test_commit_is_advised_for_records_of_committed_transactions_alone(
+    steps: list[Step],
+    *,
+    is_v2: bool,
+    skew_ms: int,
+    compacted: int,
+    retained_from: int,
+    backdated_ms: int,
+) -> None:
+    history = History(steps, is_v2=is_v2, skew_ms=skew_ms, backdated_ms=backdated_ms)
+    assume(history.run)
+    advice = history.advice(
+        compacted=compacted, retained_from=min(retained_from, len(history.markers))
+    )
+    if advice is Decision.COMMITTED:
+        # A late record in front of a transaction's own is committed with it, as Kafka's marker
+        # would have done (story z02). The one that is owed says so.
+        assert history.owed
+        assert history.owed[-1]
+        # Two lost markers in a row with two outcomes show only while the log has both decisions.
+        assert compacted or all(history.owed)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
+@given(
+    before=st.lists(
+        st.builds(Txn, is_commit=st.booleans(), duration_ms=durations, pause_ms=durations),
+        max_size=4,
+    ),
+    last=st.builds(
+        Txn,
+        is_commit=st.booleans(),
+        records=st.just(1),
+        duration_ms=durations,
+        pause_ms=durations,
+        marker=st.just("lost"),
+    ),
+    is_v2=st.booleans(),
+    skew_ms=skews,
+)
+def test_a_lost_marker_is_still_due(
+    before: list[Txn], last: Txn, *, is_v2: bool, skew_ms: int
+) -> None:
+    """Certainly under transactions v2, for the first of an epoch, and where two seconds lie
+    between the last marker and the decision. Else the clocks may not tell; never the opposite."""
+    history = History([*before, last], is_v2=is_v2, skew_ms=skew_ms)
+    advice = history.advice()
+    wanted = Decision.COMMITTED if last.is_commit else Decision.ABORTED
+    is_ordered = not before or history.gaps_ms[-1] > 2 * SKEW_MS
+    # Where a leader's clock is behind, an earlier decision may seem to lack its marker, too.
+    is_alike = skew_ms >= 0 or all(txn.is_commit == last.is_commit for txn in before)
+    if is_v2 or (is_ordered and is_alike):
+        assert advice is wanted
+    assert advice in (wanted, Decision.UNKNOWN)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
+@given(
+    transactions=st.lists(
+        st.builds(
+            Txn,
+            is_commit=st.booleans(),
+            is_here=st.booleans(),
+            duration_ms=durations,
+            pause_ms=durations,
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    strays=st.integers(1, 2),
+    is_v2=st.booleans(),
+    skew_ms=st.integers(-100_000, 100_000),
+)
+def test_what_lies_behind_the_marker_of_the_last_decision_is_never_committed(
+    transactions: list[Txn], strays: int, *, is_v2: bool, skew_ms: int
+) -> None:
+    """However wrong the clocks are, as the logs are whole: each decision has its marker."""
+    history = History(
+        [*transactions, *[Stray()] * strays],
+        is_v2=is_v2,
+        skew_ms=skew_ms,
+        backdated_ms=3_600_000,  # as producers that stamp events do: their clock tells nothing
+    )
+    assume(history.run)
+    assert history.advice() is not Decision.COMMITTED
