@@ -95,7 +95,7 @@ LATE_TRANSACTIONS: Final = _gauge(
     meaning="led partitions whose oldest open transaction was last written to more than "
     "transaction.max.timeout.ms and five minutes ago (KIP-664)",
     advice="above 0, run `txnsim txns find-hanging --all`; what it names can be ended by "
-    "`txnsim txns repair`",
+    "`txnsim txns repair`, which says what it would write: an ABORT discards records",
     kafka="kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount",
 )
 LSO_LAG: Final = _gauge(

@@ -37,6 +37,11 @@ from txnsim.types import TopicPartition
 PROGRAM: Final = "txnsim txns"
 NAMED_MAX: Final = 10
 """Share groups that a sentence names."""
+DISCARDS: Final = (
+    "that discards its records on every partition, also those that a checkpoint of Flink, a"
+    " connector or a two-phase commit may count as committed"
+)
+"""What fencing a producer does to its open transaction: an abort."""
 DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 """Markers are owed to every partition that is still listed."""
 
@@ -283,12 +288,15 @@ def _advice(known: Standing, holder: Holder) -> str:
         )
     if holder.is_two_phase:
         return (
-            "It does not hang: its external coordinator ends it. Fencing its producer aborts it,"
-            f" even if it was decided to commit: {known.program} forceTerminateTransaction"
-            f" --transactionalId {holder.transactional_id}."
+            "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
+            f" producer aborts it, even if it was decided to commit, and {DISCARDS}:"
+            f" {known.program} forceTerminateTransaction --transactionalId"
+            f" {holder.transactional_id}."
         )
     return (
-        f"It does not hang. To end it now, fence its producer: {known.program}"
+        "It does not hang. See first whether its application runs, or will start again with this"
+        " transactional id and end it itself, and what its last checkpoint says of it. To end it"
+        f" now, fence its producer, which aborts it; {DISCARDS}: {known.program}"
         f" forceTerminateTransaction --transactionalId {holder.transactional_id}."
     )
 

@@ -73,7 +73,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         """The command for people, with ``--guess`` if the decision is unknown."""
         if decided is not None and decided.decision is not Decision.UNKNOWN:
             return command
-        return f"{command} --guess abort, or --guess commit"
+        return f"{command} --guess abort, which discards its records, or --guess commit"
 
     @classmethod
     def by_log(
@@ -171,7 +171,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
 _SAID: Final = {
     Decision.COMMITTED: "It was committed: end it with COMMIT",
-    Decision.ABORTED: "It was not committed: end it with ABORT",
+    Decision.ABORTED: "It was not committed: end it with ABORT, which discards its records",
     Decision.UNKNOWN: "What was decided is unknown",
 }
 

@@ -12,6 +12,7 @@ from txnsim.txn.kip_text import as_loaded, as_logged
 from txnsim.txn.list_filter import Listing, ListTransactions, list_transactions
 from txnsim.txn.marker_payment import FROM_THE_START, DueDecisions, Noted, PartitionMarkers
 from txnsim.txn.open_txn_verdict import (
+    DISCARDS,
     NAMED_MAX,
     Cause,
     Coordinated,
@@ -124,6 +125,24 @@ def test_only_what_hangs_has_a_command(verdict: OpenTxnStatus) -> None:
     )
 
 
+@pytest.mark.parametrize("is_two_phase", [False, True])
+def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_phase: bool) -> None:
+    """Its owner is gone, and a checkpoint of Flink may count its records as committed."""
+    lingering = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
+    advice = standing(Cause.ALIVE, lingering).sentences()[2]
+    before, _, command = advice.partition(DISCARDS)
+    assert "first" in before, "what to look at comes before the command"
+    assert "checkpoint" in DISCARDS
+    assert "forceTerminateTransaction --transactionalId app" in command
+
+
+def test_advice_to_abort_says_that_it_discards_records() -> None:
+    for decision in (Decision.ABORTED, Decision.UNKNOWN):
+        decided = Decided(decision=decision, because="a log says so")
+        said = f"{decided}. {Decided.with_guess('repair', decided)}"
+        assert "discards its records" in said
+
+
 def test_a_command_is_that_of_the_cluster() -> None:
     assert program_at(None) == "txnsim txns"
     there = msgspec.structs.replace(
@@ -134,7 +153,10 @@ def test_a_command_is_that_of_the_cluster() -> None:
 
 @pytest.mark.parametrize(
     ("decision", "guess"),
-    [(Decision.UNKNOWN, "--guess abort, or --guess commit"), (Decision.ABORTED, "")],
+    [
+        (Decision.UNKNOWN, "--guess abort, which discards its records, or --guess commit"),
+        (Decision.ABORTED, ""),
+    ],
 )
 def test_what_was_decided_is_said_and_a_guess_is_asked_for(decision: Decision, guess: str) -> None:
     decided = Decided(decision=decision, because="a log says so")

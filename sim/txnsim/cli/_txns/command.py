@@ -56,7 +56,7 @@ from txnsim.client.inspection.txn_views import (
 from txnsim.client.inspection.txn_wording import message_of
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.text import time_text
-from txnsim.txn.open_txn_verdict import is_two_phase, program_at
+from txnsim.txn.open_txn_verdict import DISCARDS, is_two_phase, program_at
 from txnsim.txn.past_decision import GUESSES
 from txnsim.types import TopicPartition
 from txnsim.variables import BOOTSTRAP
@@ -622,6 +622,7 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
         found = (await admin.describe_transactions((self.transactional_id,))).get(
             self.transactional_id
         )
+        was_open = isinstance(found, TransactionDescription) and found.state == "Ongoing"
         if isinstance(found, TransactionDescription) and is_two_phase(
             found.state, found.timeout_ms
         ):
@@ -634,6 +635,10 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
         except ClientError as error:
             what = f"Failed to force terminate transactionalId `{self.transactional_id}`"
             raise failed(what, error) from error
+        if was_open:
+            TERMINAL.warn(
+                f"The transaction of {self.transactional_id} was open and is aborted: {DISCARDS}."
+            )
         return Output(values={"terminated": self.transactional_id})
 
 

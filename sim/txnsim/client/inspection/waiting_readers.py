@@ -219,7 +219,8 @@ def _untold(known: Explanation, first: ConsumedRecord | None, program: str) -> t
         f"That is where the transaction of producer id {first.producer_id}, epoch"
         f" {first.producer_epoch}, begins, as the record says that lies there.",
         untold,
-        f"Where it hangs and was not committed, to end it: {program} abort {where}"
+        f"Where it hangs and was not committed, to end it and discard its records:"
+        f" {program} abort {where}"
         f" --producer-id {first.producer_id} --producer-epoch {first.producer_epoch}"
         " --coordinator-epoch 0; if that is fenced, the partition has seen a marker of a later"
         " coordinator epoch, and a higher one is needed.",

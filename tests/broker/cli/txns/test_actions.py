@@ -215,7 +215,7 @@ def test_the_right_that_would_settle_the_decision_is_named_where_a_guess_is_aske
     assert broker.txns("guesser", "why", "moved", "0") == HANGS
     (advice,) = [line for line in capsys.readouterr().out.splitlines() if "It hangs." in line]
     assert settles in advice
-    assert "--guess abort, or --guess commit" in advice
+    assert "--guess abort, which discards its records, or --guess commit" in advice
     assert broker.txns("guesser", "repair", "--topic", "moved", "--partition", "0") == HANGS
     out, err = capsys.readouterr()
     assert "needs a guess" in out
@@ -287,7 +287,9 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert header.startswith("Topic ")
     assert row.startswith("orders")
     assert why.startswith("orders-0 at offset 0: transactional id ghost is Empty without this")
-    assert decided.startswith("  It was not committed: end it with ABORT, as ")
+    assert decided.startswith(
+        "  It was not committed: end it with ABORT, which discards its records, as "
+    )
     assert command == (
         f"  txnsim txns --bootstrap-server {server.bootstrap} repair --topic orders --partition 0"
         " --yes"

@@ -278,8 +278,9 @@ def test_abort_by_identity_names_what_it_is_told(broker: FakeBroker, capsys: Cap
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (9, 2, 0)
 
 
-def test_force_terminate_fences_by_init_producer_id(broker: FakeBroker) -> None:
+def test_force_terminate_fences_by_init_producer_id(broker: FakeBroker, capsys: Captured) -> None:
     assert run(broker, "forceTerminateTransaction", "--transactionalId", "pay") == 0
+    assert "was open and is aborted: that discards its records" in capsys.readouterr().err
     (asked,) = broker.of(Api.INIT_PRODUCER_ID)
     assert (asked.message.transactional_id, asked.message.producer_id) == ("pay", -1)
 

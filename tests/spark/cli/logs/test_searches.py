@@ -102,7 +102,10 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
     [
         (
             [move("Empty")],
-            ["  It was not committed: end it with ABORT, as no transaction was begun at epoch 0"],
+            [
+                "  It was not committed: end it with ABORT, which discards its records, as no"
+                " transaction was begun at epoch 0"
+            ],
         ),
         (
             [move("Ongoing", HERE), move("PrepareCommit", HERE), move("CompleteCommit")],
