@@ -33,6 +33,14 @@ FOR_ALL: Final = 0o666
 FOR_ITS_OWNER: Final = 0o600
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """A full disk, a quota, a limit on the size of a file."""
+TO_DO: Final = {
+    errno.ENOENT: "check how it is spelt, and the folder that you are in",
+    errno.EISDIR: "name a file",
+    errno.ENOTDIR: "a part of the path is a file",
+    errno.EACCES: "change its permissions, or run this as a user who may",
+    errno.ECONNREFUSED: "nothing listens there; check the address, and that a broker runs",
+}
+"""What helps, by the kind of error."""
 NEXT: Final = "make room, or name another place, and run the command again"
 
 
@@ -203,6 +211,26 @@ def append(file: FileIO, data: bytes) -> None:
 def advice(error: OSError) -> str:
     """Advice for an error, with a leading separator; "" if there is none."""
     return f"; {NEXT}" if error.errno in NO_ROOM else ""
+
+
+def problem_of(error: Exception) -> str:
+    """What is wrong with a file or an address that people named, and what to do, without numbers
+    and names of Python's. The name itself stands in front.
+
+    Args:
+        error: From opening, reading or connecting.
+    """
+    match error:
+        case UnicodeDecodeError():
+            return f"byte {error.start} is no UTF-8: this is no text file"
+        case OSError(errno=int(number)) if number in TO_DO:
+            # asyncio puts words of its own into strerror.
+            words = "Connection refused" if number == errno.ECONNREFUSED else error.strerror
+            return f"{words}; {TO_DO[number]}"
+        case OSError():
+            return f"{error.strerror or error}{advice(error)}"
+        case _:
+            return str(error)
 
 
 def _remove(place: Path) -> None:

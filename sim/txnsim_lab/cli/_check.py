@@ -24,7 +24,8 @@ HISTORY_BYTES_MAX: Final = 256 << 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``check`` takes."""
     parser.epilog = (
-        "Exit status: 0 every history is healthy, 1 one has anomalies, 2 a file is no history."
+        "Exit status: 0 every history is healthy, 1 one has anomalies, 2 a file is no history,"
+        " or has no observation."
     )
     parser.add_argument(
         "history",
@@ -49,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     for name in args.history:
         try:
             history = History.from_lines(_read(name))
+            if not len(history):
+                raise HistoryError("no observation in it: nothing was judged")
             judged.append((name, history, judge(history)))
         except OSError as error:
             raise ConfigError(f"{name}: {error.strerror}") from None

@@ -11,6 +11,7 @@ import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
+from txnsim.files import problem_of
 
 if TYPE_CHECKING:
     from txnsim_lab.scenario.hypothesis import Judged
@@ -69,7 +70,7 @@ def _text(name: str) -> tuple[str, str]:
     try:
         return name, Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: {error}") from None
+        raise ConfigError(f"{name}: {problem_of(error)}") from None
 
 
 def _show(judged: Judged) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
-from txnsim.files import write_all, write_whole
+from txnsim.files import problem_of, write_all, write_whole
 
 if TYPE_CHECKING:
     from txnsim_lab.exam.fixture_topics import Expected
@@ -113,7 +113,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: {error}") from None
+        raise ConfigError(f"{path}: {problem_of(error)}") from None
 
 
 def _read(path: Path, kind: Any) -> Any:

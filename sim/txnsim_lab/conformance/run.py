@@ -18,6 +18,7 @@ from txnsim.client.authentication import ClientSecurity
 from txnsim.client.raw.connection import Outcome as WireOutcome
 from txnsim.client.raw.connection import RawConnection
 from txnsim.errors import ClientError, ConfigError, ErrorCode
+from txnsim.files import problem_of
 from txnsim.releases import Release, release_named
 from txnsim.wire.apis import api_name
 from txnsim.wire.registry import versions
@@ -240,7 +241,7 @@ class _Cluster:
         try:
             self._connection = RawConnection(bootstrap)
         except OSError as error:
-            raise ConfigError(f"{bootstrap}: {error}") from None
+            raise ConfigError(f"{bootstrap}: {problem_of(error)}") from None
         self.offered: Mapping[str, tuple[int, int]] = {}
         told = self._offers(bootstrap)
         self.offered = {

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from txnsim.errors import ConfigError
+from txnsim.files import problem_of
 
 CONTRACT: Final = 1
 HANGS_S: Final = 30.0
@@ -110,7 +111,7 @@ class Driver:
                     limit=LINE_BYTES_MAX,
                 )  # fmt: skip
             except (OSError, IndexError, TypeError, ValueError) as error:
-                raise ConfigError(f"--driver {command}: {error}") from None
+                raise ConfigError(f"--driver {command}: {problem_of(error)}") from None
             opened.pop_all()  # it stays open as long as the program runs
         assert process.stdin is not None
         assert process.stdout is not None

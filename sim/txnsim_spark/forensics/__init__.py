@@ -8,5 +8,5 @@
 - ``_metadata_copies``, ``identity``: which topics exist, which replicas are of one.
 - ``verdicts``, ``_evidence``: what becomes of each, and whether the files are sound.
 - ``timeline``, ``timeline_reading``: one transactional id from both sides.
-- ``dumped``: the same from the text of ``kafka-dump-log``, as far as that goes.
+- ``dumped``: the same from the text of ``kafka-dump-log``, whose lines ``_dump_lines`` reads.
 """

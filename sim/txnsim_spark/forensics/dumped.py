@@ -1,51 +1,43 @@
 """The text that Kafka's ``kafka-dump-log`` prints, read for what it says of transactions. Pure.
 
 People post this text, or have nothing else of a cluster. It knows batches, markers where records
-were printed, and the entries of the transaction log where that was decoded. It does not know high
-watermarks, other replicas or partitions that were not dumped: what is missing for an answer is
-named. A verdict holds as far as the text goes: a replica that lags has an old state. Kafka's
-counterpart: DumpLogSegments.
+were printed, the producers of snapshots, and the entries of the transaction log where that was
+decoded. It does not know high watermarks, other replicas or partitions that were not dumped: what
+is missing for an answer is named, and a text that says nothing of transactions is never an answer.
+A verdict holds as far as the text goes: a replica that lags has an old state. Kafka's counterpart:
+DumpLogSegments; what a snapshot and the log behind it come to: ProducerStateManager.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from pathlib import PurePath
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, assert_never
 
 import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.txn.open_txn_verdict import Coordinated, OpenTxnStatus
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim_spark.forensics._dump_lines import (
+    DumpedBatch,
+    DumpedEntry,
+    DumpedFile,
+    DumpedProducer,
+    DumpedRecord,
+    DumpedStart,
+    DumpLine,
+    DumpLineReader,
+    IncompleteLine,
+    OtherLine,
+    ToolError,
+    entry_of,
+    unwrapped,
+)
 
 UNKNOWN_BROKER: Final = -1
-_FILE: Final = re.compile(r"Dumping (?P<path>.+)")
-_FOLDER: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-_BATCH: Final = re.compile(
-    r"baseOffset: (?P<first>\d+) lastOffset: (?P<last>\d+) count: (?P<count>\d+) .*?"
-    r"producerId: (?P<id>-?\d+) producerEpoch: (?P<epoch>-?\d+) .*?"
-    r"isTransactional: (?P<transactional>true|false) isControl: (?P<control>true|false) .*?"
-    r"(?:CreateTime|LogAppendTime): (?P<time>-?\d+)"
-)
-_RECORD: Final = re.compile(
-    r"\|? ?offset: (?P<offset>\d+) (?:isvalid: \w+ )?(?:CreateTime|LogAppendTime): (?P<time>-?\d+)"
-)
-_MARKER: Final = re.compile(r"endTxnMarker: (?P<marker>COMMIT|ABORT)")
-_JSON_ENTRY: Final = re.compile(r" key: (?P<key>\{.*?\}\}) payload: (?P<payload>.*)")
-_OLD_ENTRY: Final = re.compile(
-    r" key: transaction_metadata::transactionalId=(?P<id>.*?) payload: (?P<payload>.*)"
-)
-_OLD_FIELDS: Final = re.compile(
-    r"producerId:(?P<id>-?\d+),producerEpoch:(?P<epoch>-?\d+),state=(?P<state>\w+),"
-    r"partitions=\[(?P<partitions>.*?)\].*?txnTimeoutMs=(?P<timeout>-?\d+)"
-)
-_OTHER: Final = re.compile(
-    r"Log starting offset: |producerId: \d+ producerEpoch: |offset: \d+ position: |timestamp: |"
-    r"version: \d+ producerId: |Found timestamp mismatch|Mismatches in |Snapshot |\s*Index|\s*$"
-)
-"""Lines of other files, and of what the tool remarks."""
+_NAMED_LINES_MAX: Final = 5
+_WRAPPED_LINES_MAX: Final = 12
+"""Lines over which a narrow terminal spreads one of the tool's."""
 
 
 class DumpedOpen(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +47,7 @@ class DumpedOpen(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     start_offset: int
     first_timestamp_ms: int
+    """CreateTime of the first batch; of the newest batch where only a snapshot tells it."""
     last_timestamp_ms: int
     verdict: OpenTxnStatus = OpenTxnStatus.UNKNOWN
     reason: str = ""
@@ -75,18 +68,8 @@ class DumpedPartition(msgspec.Struct, frozen=True, kw_only=True):
     unread_markers: int
     """Control batches without a printed record: COMMIT or ABORT, either may be."""
     open: tuple[DumpedOpen, ...]
-
-
-class DumpedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """The last thing that a dumped transaction log says of a transactional id."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    state: str
-    timeout_ms: int
-    partitions: frozenset[TopicPartition]
-    written_ms: int
+    snapshot_offset: int | None = None
+    """Of the newest dumped ``.snapshot``: it has the producers before this offset."""
 
 
 class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,53 +79,89 @@ class DumpedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[DumpedEntry, ...]
     missing: tuple[str, ...]
     """Sentences."""
+    understood: bool = True
+    """False where the text says nothing of transactions, or lines that speak of them could not be
+    read: then no open transaction in it does not mean that there is none.
+    """
 
     @property
     def worst(self) -> OpenTxnStatus | None:
         """Of all open transactions: one that hangs, one that can't be judged, or None."""
-        found = {one.verdict for each in self.partitions for one in each.open}
-        for one in (OpenTxnStatus.HANGING, OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT):
-            if one in found:
-                return one
+        statuses = {txn.verdict for partition in self.partitions for txn in partition.open}
+        for status in (OpenTxnStatus.HANGING, OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT):
+            if status in statuses:
+                return status
         return None
 
 
-class _Replica:
-    """What was dumped of one folder."""
+class _Segment:
+    """What was dumped of one ``.log`` file.
 
-    __slots__ = ("aborts", "batches", "commits", "first", "last", "open", "unread")
+    Of each producer it keeps whether a marker ended what came before, and what it has opened since:
+    segments may be dumped in any order, and are put together in that of their offsets.
+    """
+
+    __slots__ = (
+        "_marker_due",
+        "aborts",
+        "batches",
+        "commits",
+        "ended",
+        "first",
+        "invalid",
+        "last",
+        "open",
+        "read",
+        "unread",
+    )
 
     def __init__(self) -> None:
         self.first: int | None = None
-        self.last: int | None = None
+        self.last = -1
         self.batches = self.commits = self.aborts = self.unread = 0
+        self.ended: set[int] = set()
         self.open: dict[int, DumpedOpen] = {}
+        self.read = False
+        """Whether the text has anything of it behind the line with its name."""
+        self.invalid: int | None = None
+        """Offset of the first batch whose checksum is wrong."""
+        self._marker_due: tuple[int, int] | None = None
+        """Offsets of a control batch whose record was not seen yet."""
 
-    def add(self, found: re.Match[str]) -> None:
-        """A batch."""
-        first, last = int(found["first"]), int(found["last"])
-        self.first = first if self.first is None else min(self.first, first)
-        self.last = max(last, self.last or 0)
-        self.batches += 1
-        if found["transactional"] == "false":
-            return
-        producer = int(found["id"])
-        if found["control"] == "true":
-            self.open.pop(producer, None)
-            self.unread += 1
-            return
-        at_ms = int(found["time"])
-        begun = self.open.get(producer)
-        self.open[producer] = DumpedOpen(
-            producer_id=producer,
-            producer_epoch=int(found["epoch"]),
-            start_offset=begun.start_offset if begun else first,
-            first_timestamp_ms=begun.first_timestamp_ms if begun else at_ms,
-            last_timestamp_ms=max(at_ms, begun.last_timestamp_ms) if begun else at_ms,
+    def add_batch(self, batch: DumpedBatch) -> None:
+        self.read = True
+        self.first = (
+            batch.first_offset if self.first is None else min(self.first, batch.first_offset)
         )
+        self.last = max(self.last, batch.last_offset)
+        self.batches += 1
+        self._marker_due = None
+        if not batch.valid and self.invalid is None:
+            self.invalid = batch.first_offset
+        if not batch.transactional:
+            return
+        if batch.control:
+            self.open.pop(batch.producer_id, None)
+            self.ended.add(batch.producer_id)
+            self.unread += 1
+            self._marker_due = (batch.first_offset, batch.last_offset)
+            if batch.marker is not None:
+                self.mark(batch.first_offset, batch.marker)
+            return
+        opened = DumpedOpen(
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            start_offset=batch.first_offset,
+            first_timestamp_ms=batch.timestamp_ms,
+            last_timestamp_ms=batch.timestamp_ms,
+        )
+        self.open[batch.producer_id] = _continued(self.open.get(batch.producer_id), opened)
 
-    def mark(self, marker: str) -> None:
-        """The record of a control batch."""
+    def mark(self, offset: int, marker: str) -> None:
+        """The record of a control batch. A record of data may hold the same words."""
+        if self._marker_due is None or not self._marker_due[0] <= offset <= self._marker_due[1]:
+            return
+        self._marker_due = None
         self.unread -= 1
         if marker == "COMMIT":
             self.commits += 1
@@ -150,8 +169,86 @@ class _Replica:
             self.aborts += 1
 
 
+class _Replica:
+    """What was dumped of one folder."""
+
+    __slots__ = ("segments", "snapshots")
+
+    def __init__(self) -> None:
+        self.segments: dict[str, _Segment] = {}
+        """By their paths."""
+        self.snapshots: dict[int, dict[int, DumpedOpen]] = {}
+        """Offset -> open transactions before it, by producer."""
+
+    @property
+    def in_order(self) -> list[_Segment]:
+        """Segments with batches, from the first offset on."""
+        filled = [segment for segment in self.segments.values() if segment.first is not None]
+        return sorted(filled, key=lambda segment: (segment.first, segment.last))
+
+    @property
+    def snapshot_offset(self) -> int | None:
+        """Of the newest snapshot."""
+        return max(self.snapshots, default=None)
+
+    @property
+    def end(self) -> int:
+        """The first offset that nothing in the text speaks of."""
+        ends = [segment.last + 1 for segment in self.segments.values()]
+        return max([*ends, self.snapshot_offset or 0])
+
+    @property
+    def read(self) -> bool:
+        """Whether the text has anything of it but names of files."""
+        return bool(self.snapshots) or any(segment.read for segment in self.segments.values())
+
+    @property
+    def behind(self) -> list[_Segment]:
+        """Segments with offsets at or above the newest snapshot's; all without a snapshot."""
+        offset = self.snapshot_offset
+        return [one for one in self.in_order if offset is None or one.last >= offset]
+
+    def open_transactions(self) -> list[DumpedOpen]:
+        """By the newest snapshot and the log behind it, as a broker that starts reads them."""
+        offset = self.snapshot_offset
+        state = {} if offset is None else dict(self.snapshots[offset])
+        for producer_id, txn in state.items():
+            # The log before it has the time of the first batch, which a snapshot has not.
+            for segment in self.in_order:
+                begun = segment.open.get(producer_id)
+                if begun is not None and begun.start_offset == txn.start_offset:
+                    state[producer_id] = _continued(begun, txn)
+        for segment in self.behind:
+            for producer_id in segment.ended:
+                state.pop(producer_id, None)
+            for producer_id, txn in segment.open.items():
+                state[producer_id] = _continued(state.get(producer_id), txn)
+        return sorted(state.values(), key=lambda txn: txn.start_offset)
+
+    @property
+    def begins_late(self) -> bool:
+        """Whether a snapshot or segments in front of the first dumped batch are missing."""
+        behind = self.behind
+        if not behind:
+            return False
+        return (behind[0].first or 0) > (self.snapshot_offset or 0)
+
+
+def _continued(begun: DumpedOpen | None, txn: DumpedOpen) -> DumpedOpen:
+    """A transaction with a later part of it."""
+    if begun is None:
+        return txn
+    return DumpedOpen(
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        start_offset=min(begun.start_offset, txn.start_offset),
+        first_timestamp_ms=begun.first_timestamp_ms,
+        last_timestamp_ms=max(begun.last_timestamp_ms, txn.last_timestamp_ms),
+    )
+
+
 class _Reading:
-    """The text so far."""
+    """The texts so far."""
 
     def __init__(self) -> None:
         self.replicas: dict[str, tuple[TopicPartition, _Replica]] = {}
@@ -160,135 +257,198 @@ class _Reading:
         self.newest_ms = 0
         self.unknown: list[int] = []
         """Numbers of lines."""
+        self.incomplete: list[int] = []
+        """Of those that begin as a batch or a producer, or belong to no file that is named."""
+        self.errors: list[str] = []
+        """Of the tool."""
         self.undecoded = 0
         """Records of the transaction log without an entry."""
-        self.now: tuple[TopicPartition, _Replica] | None = None
+        self._numbers = 0
+        self._begin_text()
 
-    def line(self, number: int, text: str) -> None:
-        if found := _FILE.match(text):
-            self._file(PurePath(found["path"].strip()))
-        elif found := _BATCH.search(text):
-            self.newest_ms = max(self.newest_ms, int(found["time"]))
-            if self.now is None:
-                self.unknown.append(number)
-            else:
-                self.now[1].add(found)
-        elif found := _RECORD.match(text):
-            self._record(text, int(found["offset"]), int(found["time"]))
-        elif not _OTHER.match(text):
-            self.unknown.append(number)
+    def read(self, text: Iterable[str]) -> None:
+        """Read another file. A batch before its first ``Dumping`` line belongs to no partition."""
+        self._begin_text()
+        for raw in text:
+            self._numbers += 1
+            for line in unwrapped(raw):
+                self._read_line(line)
+        self._give_up_wrapped()
 
-    def _file(self, path: PurePath) -> None:
-        named = _FOLDER.fullmatch(path.parent.name)
-        if named is None or path.suffix != ".log":
-            self.now = None
+    def _begin_text(self) -> None:
+        self._lines = DumpLineReader()
+        self._partition: TopicPartition | None = None
+        self._replica: _Replica | None = None
+        self._segment: _Segment | None = None
+        self._producers: dict[int, DumpedOpen] | None = None
+        self._wrapped = ""
+        self._wrapped_lines = 0
+
+    def _read_line(self, text: str) -> None:
+        if self._wrapped and not self._lines.starts(text):
+            # A terminal cuts within words, an editor between them.
+            for joined in (self._wrapped + text, f"{self._wrapped} {text}"):
+                line = self._lines.read(joined)
+                if not isinstance(line, IncompleteLine):
+                    self._wrapped = ""
+                    self._add(line)
+                    return
+            self._wrapped += text
+            self._wrapped_lines += 1
+            if self._wrapped_lines > _WRAPPED_LINES_MAX:
+                self._give_up_wrapped()
             return
-        partition = TopicPartition(named["topic"], int(named["partition"]))
-        self.now = self.replicas.setdefault(str(path.parent), (partition, _Replica()))
+        self._give_up_wrapped()
+        line = self._lines.read(text)
+        if isinstance(line, IncompleteLine):
+            self._wrapped, self._wrapped_lines = text, 1
+        else:
+            self._add(line)
 
-    def _record(self, text: str, offset: int, at_ms: int) -> None:
-        if self.now is None:
+    def _give_up_wrapped(self) -> None:
+        if self._wrapped:
+            self.incomplete.append(self._numbers)
+        self._wrapped = ""
+
+    def _add(self, line: DumpLine) -> None:
+        match line:
+            case DumpedFile():
+                self._add_file(line)
+            case DumpedStart():
+                if self._segment is not None:
+                    self._segment.read = True
+            case DumpedBatch():
+                self.newest_ms = max(self.newest_ms, line.timestamp_ms)
+                if self._segment is None:
+                    self.incomplete.append(self._numbers)
+                else:
+                    self._segment.add_batch(line)
+            case DumpedRecord():
+                self._add_record(line)
+            case DumpedProducer():
+                self._add_producer(line)
+            case ToolError(message):
+                self.errors.append(message)
+            case OtherLine(known):
+                if not known:
+                    self.unknown.append(self._numbers)
+            case IncompleteLine():
+                self.incomplete.append(self._numbers)
+            case _:
+                assert_never(line)
+
+    def _add_file(self, file: DumpedFile) -> None:
+        self._segment = self._producers = self._replica = None
+        self._partition = file.partition
+        if file.partition is None or file.suffix not in (".log", ".snapshot"):
             return
-        partition, replica = self.now
-        if found := _MARKER.search(text):
-            replica.mark(found["marker"])
-        elif partition.topic == TRANSACTION_STATE_TOPIC:
-            entry = _entry(text, at_ms)
+        named = self.replicas.setdefault(file.replica, (file.partition, _Replica()))
+        self._replica = named[1]
+        if file.suffix == ".log":
+            # The same file dumped once more, with records for example, counts once.
+            self._segment = self._replica.segments[file.path] = _Segment()
+        elif file.offset is not None:
+            self._producers = self._replica.snapshots[file.offset] = {}
+
+    def _add_record(self, record: DumpedRecord) -> None:
+        if self._segment is None or self._partition is None:
+            return
+        if record.marker is not None:
+            self._segment.mark(record.offset, record.marker)
+        elif self._partition.topic == TRANSACTION_STATE_TOPIC:
+            self._segment.read = True
+            entry = entry_of(record.text, record.timestamp_ms)
             if entry is None:
                 self.undecoded += 1
                 return
             named = entry if isinstance(entry, str) else entry.transactional_id
             # Of several replicas the longest counts, whichever was dumped last.
-            if offset >= self.entries.get(named, (0, None))[0]:
-                self.entries[named] = (offset, None if isinstance(entry, str) else entry)
+            if record.offset >= self.entries.get(named, (0, None))[0]:
+                self.entries[named] = (record.offset, None if isinstance(entry, str) else entry)
+
+    def _add_producer(self, producer: DumpedProducer) -> None:
+        self.newest_ms = max(self.newest_ms, producer.timestamp_ms)
+        if self._producers is None:
+            self.incomplete.append(self._numbers)
+        elif producer.start_offset is not None:
+            self._producers[producer.producer_id] = DumpedOpen(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                start_offset=producer.start_offset,
+                first_timestamp_ms=producer.timestamp_ms,
+                last_timestamp_ms=producer.timestamp_ms,
+            )
 
 
-def _entry(text: str, at_ms: int) -> DumpedEntry | str | None:
-    """What a decoded record says; the transactional id alone where it deletes that."""
-    if found := _JSON_ENTRY.search(text):
-        transactional_id = msgspec.json.decode(found["key"])["data"]["transactionalId"]
-        if not found["payload"].startswith("{"):
-            return str(transactional_id)
-        return _of_json(transactional_id, msgspec.json.decode(found["payload"])["data"], at_ms)
-    if found := _OLD_ENTRY.search(text):
-        fields = _OLD_FIELDS.search(found["payload"])
-        return found["id"] if fields is None else _of_old(found["id"], fields, at_ms)
-    return None
+def answer(*texts: Iterable[str]) -> DumpedAnswer:
+    """Read the tool's output and judge each open transaction by the newest entry.
 
-
-def _of_json(transactional_id: str, data: Mapping[str, Any], at_ms: int) -> DumpedEntry:
-    listed = data["transactionPartitions"] or ()
-    return DumpedEntry(
-        transactional_id=transactional_id,
-        producer_id=data["producerId"],
-        producer_epoch=data["producerEpoch"],
-        state=str(data["transactionStatus"]),
-        timeout_ms=data["transactionTimeoutMs"],
-        partitions=frozenset(
-            TopicPartition(one["topic"], number) for one in listed for number in one["partitionIds"]
-        ),
-        written_ms=at_ms,
-    )
-
-
-def _of_old(transactional_id: str, fields: re.Match[str], at_ms: int) -> DumpedEntry:
-    names = [one.strip() for one in fields["partitions"].split(",") if one.strip()]
-    return DumpedEntry(
-        transactional_id=transactional_id,
-        producer_id=int(fields["id"]),
-        producer_epoch=int(fields["epoch"]),
-        state=fields["state"],
-        timeout_ms=int(fields["timeout"]),
-        partitions=frozenset(
-            TopicPartition(topic, int(number))
-            for topic, _, number in (name.rpartition("-") for name in names)
-        ),
-        written_ms=at_ms,
-    )
-
-
-def answer(lines: Iterable[str]) -> DumpedAnswer:
-    """Read lines of the tool's output and judge each open transaction by the newest entry."""
+    Args:
+        texts: Lines of each text; one that was cut in pieces is read as if the pieces were apart.
+    """
     reading = _Reading()
-    for number, text in enumerate(lines, 1):
-        reading.line(number, text.rstrip("\r\n"))
+    for text in texts:
+        reading.read(text)
     logs: dict[TopicPartition, list[_Replica]] = {}
     for partition, replica in reading.replicas.values():
         logs.setdefault(partition, []).append(replica)
-    entries = [one for _, (_, one) in sorted(reading.entries.items()) if one is not None]
-    owners = {one.producer_id: one for one in entries}
-    partitions = tuple(
-        _partition(partition, logs[partition], owners, reading.newest_ms)
+    entries = [entry for _, (_, entry) in sorted(reading.entries.items()) if entry is not None]
+    owners = {entry.producer_id: entry for entry in entries}
+    longest = {
+        partition: max(logs[partition], key=lambda replica: (replica.end, bool(replica.segments)))
         for partition in sorted(logs)
         if partition.topic != TRANSACTION_STATE_TOPIC
+    }
+    partitions = tuple(
+        _partition(partition, replica, len(logs[partition]), owners, reading.newest_ms)
+        for partition, replica in longest.items()
     )
     return DumpedAnswer(
         partitions=partitions,
         entries=tuple(entries),
-        missing=tuple(_missing(reading, partitions)),
+        missing=tuple(_missing(reading, longest, partitions)),
+        understood=_understood(reading, longest),
     )
+
+
+def _understood(reading: _Reading, longest: Mapping[TopicPartition, _Replica]) -> bool:
+    if reading.incomplete or reading.errors:
+        return False
+    replicas = longest.values()
+    if not all(replica.read for replica in replicas) or any(
+        _invalid_offset(replica) is not None for replica in replicas
+    ):
+        return False
+    return bool(longest or reading.entries)
+
+
+def _invalid_offset(replica: _Replica) -> int | None:
+    """Of the first batch whose checksum is wrong."""
+    return next((one.invalid for one in replica.in_order if one.invalid is not None), None)
 
 
 def _partition(
     partition: TopicPartition,
-    replicas: list[_Replica],
+    longest: _Replica,
+    replicas: int,
     owners: Mapping[int, DumpedEntry],
     newest_ms: int,
 ) -> DumpedPartition:
-    longest = max(replicas, key=lambda one: -1 if one.last is None else one.last)
+    segments = longest.in_order
     return DumpedPartition(
         partition=partition,
-        replicas=len(replicas),
-        first_offset=longest.first,
-        last_offset=longest.last,
-        batches=longest.batches,
-        commits=longest.commits,
-        aborts=longest.aborts,
-        unread_markers=longest.unread,
+        replicas=replicas,
+        first_offset=segments[0].first if segments else None,
+        last_offset=max((segment.last for segment in segments), default=None),
+        batches=sum(segment.batches for segment in segments),
+        commits=sum(segment.commits for segment in segments),
+        aborts=sum(segment.aborts for segment in segments),
+        unread_markers=sum(segment.unread for segment in segments),
         open=tuple(
-            _judged(partition, one, owners.get(one.producer_id), newest_ms)
-            for one in sorted(longest.open.values(), key=lambda one: one.start_offset)
+            _judged(partition, txn, owners.get(txn.producer_id), newest_ms)
+            for txn in longest.open_transactions()
         ),
+        snapshot_offset=longest.snapshot_offset,
     )
 
 
@@ -326,12 +486,35 @@ def _judged(
     )
 
 
-def _missing(reading: _Reading, partitions: tuple[DumpedPartition, ...]) -> Iterable[str]:
-    logs = {partition.topic for partition, _ in reading.replicas.values()}
+def _missing(
+    reading: _Reading,
+    longest: Mapping[TopicPartition, _Replica],
+    partitions: tuple[DumpedPartition, ...],
+) -> Iterator[str]:
+    topics = {partition.topic for partition, _ in reading.replicas.values()}
+    for message in dict.fromkeys(reading.errors):
+        yield (
+            f"All that the tool had not printed when it ended with an error: {message}. A newer"
+            " release reads what older ones wrote."
+        )
     if not reading.replicas:
-        yield "No line `Dumping …/TOPIC-PARTITION/….log`: it tells which partition a batch is of."
+        yield (
+            "No line `Dumping …/TOPIC-PARTITION/….log` or `….snapshot`: it tells which partition a"
+            " batch is of. This is no text of kafka-dump-log, or its beginning is cut off."
+        )
+    if reading.incomplete:
+        yield (
+            f"{len(reading.incomplete)} lines are of a batch or a producer, but lack fields or the"
+            f" name of a partition: {_named(reading.incomplete)}. A transaction may be open there."
+        )
+    if reading.unknown:
+        yield (
+            f"{len(reading.unknown)} lines say nothing that is known here:"
+            f" {_named(reading.unknown)}."
+        )
+    if not reading.replicas:
         return
-    if any(one.open for one in partitions) and TRANSACTION_STATE_TOPIC not in logs:
+    if any(partition.open for partition in partitions) and TRANSACTION_STATE_TOPIC not in topics:
         yield (
             "What the coordinators know: dump the .log files of __transaction_state-* with"
             " --transaction-log-decoder."
@@ -346,16 +529,43 @@ def _missing(reading: _Reading, partitions: tuple[DumpedPartition, ...]) -> Iter
             f"{reading.undecoded} records of __transaction_state are not decoded: dump them with"
             " --transaction-log-decoder."
         )
-    if any(one.unread_markers for one in partitions):
+    if TRANSACTION_STATE_TOPIC in topics and not (reading.entries or reading.undecoded):
+        yield (
+            "What the coordinators know: no record of __transaction_state is in the text. Dump its"
+            " .log files with --transaction-log-decoder."
+        )
+    if any(partition.unread_markers for partition in partitions):
         yield "Whether a marker is COMMIT or ABORT: dump with --deep-iteration."
-    late = [str(one.partition) for one in partitions if one.first_offset]
+    yield from _missing_of_partitions(longest)
+    if partitions:
+        yield "High watermarks, and replicas that were not dumped: the text never has them."
+
+
+def _missing_of_partitions(longest: Mapping[TopicPartition, _Replica]) -> Iterator[str]:
+    late = [str(name) for name, replica in longest.items() if replica.begins_late]
     if late:
         yield (
             f"What lies before the first dumped batch of {', '.join(late)}: a transaction may have"
             " begun there. Dump the segments before, or the .snapshot beside."
         )
-    if reading.unknown:
-        places = ", ".join(map(str, reading.unknown[:5]))
-        yield f"{len(reading.unknown)} lines say nothing that is known here: {places}."
-    if partitions:
-        yield "High watermarks, and replicas that were not dumped: the text never has them."
+    only = [
+        str(name) for name, replica in longest.items() if replica.snapshots and not replica.segments
+    ]
+    if only:
+        yield (
+            f"What lies behind the .snapshot of {', '.join(only)}: a marker may have come. Dump"
+            " the .log files, too."
+        )
+    empty = [str(name) for name, replica in longest.items() if not replica.read]
+    if empty:
+        yield f"Everything of {', '.join(empty)}: only names of files are in the text."
+    for name, replica in longest.items():
+        if (invalid := _invalid_offset(replica)) is not None:
+            yield (
+                f"Whether {name} goes on behind offset {invalid}: the batch there is not valid,"
+                " and a broker that starts may cut the log off in front of it."
+            )
+
+
+def _named(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers[:_NAMED_LINES_MAX]))

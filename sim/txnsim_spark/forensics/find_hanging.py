@@ -429,9 +429,18 @@ class Reading:
             transaction_log_partitions=coordinators.partitions,
             transaction_log_gap=coordinators.gap,
             cut_off=(*(cut.text for cut in cuts if cut), *coordinators.cut_off.values()),
-            problems=tuple(sorted({*self.problems, *_lost_ends(data)})),
+            problems=tuple(sorted({*self.problems, *_lost_ends(data), *self._unreadable(data)})),
             stale=self._identities.stale,
         )
+
+    def _unreadable(self, states: Iterable[ReplicaState]) -> Iterator[str]:
+        """Replicas of which nothing can be read, though their segments are not empty: no open
+        transaction in them does not mean that there is none.
+        """
+        for state in states:
+            cut, segments = self.notes_on(state).cut_off, state.segments
+            if cut is not None and cut.position == 0 and cut.offset <= segments[0].base_offset:
+                yield f"{cut.file}: nothing of this log can be read, so nothing is known of it"
 
     def _bytes_read(self, state: ReplicaState) -> int | None:
         """Bytes read of a replica; None if its snapshot was enough."""

@@ -27,6 +27,7 @@ from txnsim_spark.traces.schemas import TABLES, view_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_BLANK_BYTES_MAX: Final = 4_096
 EXPECTED: Final = (
     'no trace: expected JSON lines that begin with {"k":"run",…}, as `scenario run --trace` and GET'
     " /api/v1/trace give them"
@@ -125,6 +126,9 @@ def embedded(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
     files = small_files([f"{paths[0]}/**/*.parquet"] if are_exported else paths)
     if not files:
         return None  # Spark says what is wrong with the paths
+    for name in files:
+        if _is_blank(name):
+            raise TraceError(f"{name}: it is empty; {EXPECTED}")
     database = Embedded()
     if are_exported:
         register_export(database, Path(paths[0]))
@@ -133,6 +137,11 @@ def embedded(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
     if other is not None:
         raise TraceError(f"{other}: {EXPECTED}")
     return database.rows
+
+
+def _is_blank(file: Path) -> bool:
+    """Whether a small file has nothing but white space; a larger one is looked at by its reader."""
+    return file.stat().st_size <= _BLANK_BYTES_MAX and not file.read_bytes().strip()
 
 
 def is_export(names: Sequence[str]) -> bool:

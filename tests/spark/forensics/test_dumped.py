@@ -170,3 +170,89 @@ def test_the_longest_replica_counts() -> None:
 )
 def test_what_is_missing_is_named(text: str, says: str) -> None:
     assert any(says in sentence for sentence in read(text).missing)
+
+
+def snapshot(offset: int, *producers: str) -> str:
+    return f"Dumping /disk/orders-0/{offset:020}.snapshot\n" + "".join(producers)
+
+
+def producer_state(producer: int, since: str, at_ms: int = NOW_MS - HOUR_MS) -> str:
+    return (
+        f"producerId: {producer} producerEpoch: 3 coordinatorEpoch: 0"
+        f" currentTxnFirstOffset: {since} lastTimestamp: {at_ms} \n"
+    )
+
+
+def opened(*parts: str) -> list[tuple[int, int]]:
+    (partition,) = read(*parts).partitions
+    return [(txn.producer_id, txn.start_offset) for txn in partition.open]
+
+
+SEGMENT_5 = "Dumping /disk/orders-0/00000000000000000005.log\nLog starting offset: 5\n"
+
+
+def test_a_snapshot_and_the_log_behind_it_make_the_state() -> None:
+    held = snapshot(5, producer_state(7, "OptionalLong[3]"), producer_state(8, "None"))
+    assert opened(held) == [(7, 3)]
+    # Another batch of it, a marker, and a new one of another producer.
+    assert opened(held, SEGMENT_5, batch(5)) == [(7, 3)]
+    assert opened(SEGMENT_5, batch(5), held) == [(7, 3)]
+    assert opened(held, SEGMENT_5, marker(5, "COMMIT"), batch(6, producer=8)) == [(8, 6)]
+    assert opened(held, SEGMENT_5, marker(5, "COMMIT"), batch(6)) == [(7, 6)]
+    # The log in front of a newer snapshot has been counted by it.
+    assert opened(ORDERS, batch(3), snapshot(5, producer_state(7, "None"))) == []
+    assert opened(held, snapshot(9, producer_state(7, "None"))) == []
+    found = read(held, SEGMENT_5, batch(5))
+    assert not any("before the first dumped batch" in sentence for sentence in found.missing)
+    late = read(held, SEGMENT_5.replace("5.log", "8.log"), batch(8))
+    assert any("before the first dumped batch" in sentence for sentence in late.missing)
+
+
+def test_the_log_has_the_time_of_the_first_batch_of_a_snapshots_transaction() -> None:
+    held = snapshot(2, producer_state(7, "OptionalLong[0]", at_ms=NOW_MS))
+    (partition,) = read(ORDERS, batch(0), batch(1, at_ms=NOW_MS), held).partitions
+    (txn,) = partition.open
+    assert (txn.first_timestamp_ms, txn.last_timestamp_ms) == (NOW_MS - HOUR_MS, NOW_MS)
+
+
+def test_segments_count_by_their_offsets_in_any_order_and_once() -> None:
+    assert opened(SEGMENT_5, marker(5, "COMMIT"), ORDERS, batch(0)) == []
+    (partition,) = read(ORDERS, batch(0), ORDERS, batch(0), marker(1, "ABORT")).partitions
+    assert (partition.batches, partition.aborts, partition.open) == (2, 1, ())
+
+
+def test_a_second_text_does_not_go_on_with_the_file_of_the_first() -> None:
+    found = answer([*ORDERS.splitlines(), batch(0, producer=-1)], [batch(1)])
+    assert found.partitions[0].batches == 1
+    assert not found.understood
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n",
+        "hello\n",
+        batch(0),
+        'Exception in thread "main" java.lang.UnsupportedClassVersionError: kafka/tools/X\n',
+        "Error: Could not find or load main class kafka.tools.DumpLogSegments\n",
+        "Dumping /disk/orders-0/00000000000000000000.log\n",
+        "Dumping /disk/orders-0/00000000000000000000.index\noffset: 5 position: 155\n",
+        "Dumping /disk/orders-0/00000000000000000000.timeindex\ntimestamp: 5 offset: 155\n",
+        "Dumping 00000000000000000000.log\nLog starting offset: 0\n" + batch(0),
+        COORDINATOR,
+        COORDINATOR + "| offset: 0 CreateTime: 1 keySize: 8 valueSize: 37\n",
+        ORDERS + batch(0, producer=-1).replace("isvalid: true", "isvalid: false"),
+        ORDERS + batch(0, producer=-1) + "baseOffset: 1 lastOffset: 1 count: 1\n",
+        ORDERS + 'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n',
+    ],
+)
+def test_a_text_that_says_too_little_is_not_understood(text: str) -> None:
+    found = read(text)
+    assert not found.understood
+    assert found.missing
+
+
+@pytest.mark.parametrize("text", [ORDERS, COORDINATOR + entry("Empty"), snapshot(5)])
+def test_a_text_that_says_that_nothing_is_there_is_understood(text: str) -> None:
+    assert read(text).understood

@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         try:
             stores.with_local_copies(args, stack)
+            _require_topics(args)
             status: int = ACTIONS[args.action][0].run(args)
         except BrokenPipeError:
             raise  # the reader of what we print has gone
@@ -74,3 +75,22 @@ def run(args: argparse.Namespace) -> int:
             TERMINAL.complain(error)
             status = MISUSE_STATUS
     return status
+
+
+def _require_topics(args: argparse.Namespace) -> None:
+    """Refuse ``--topic typo``: verify would call its zero replicas sound.
+
+    Raises:
+        BadInputError: No directory has a replica of the topic.
+    """
+    # ``write`` asks a running simulator; its topics are checked there.
+    if args.action == "write" or not getattr(args, "topic", None):
+        return
+    from txnsim.errors import BadInputError
+    from txnsim.text import unknown
+    from txnsim_spark.scan.segments import replicas_in
+
+    topics = sorted({replica.topic for replica in replicas_in(args.directory)})
+    for topic in args.topic:
+        if topics and topic not in topics:
+            raise BadInputError(f"--topic: {unknown('replica of', topic, topics)}")

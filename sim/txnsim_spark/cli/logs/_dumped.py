@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,13 +16,15 @@ from txnsim.text import time_text
 from txnsim.txn.open_txn_verdict import OpenTxnStatus
 
 if TYPE_CHECKING:
-    from txnsim_spark.forensics.dumped import DumpedAnswer
+    from txnsim_spark.forensics.dumped import DumpedAnswer, DumpedPartition
 
 DESCRIPTION: Final = (
-    "Read the text that Kafka's kafka-dump-log printed, as people post it: which transactions are"
-    " open, what their coordinator has decided, and what would have to be dumped to know more. It"
-    " needs neither Spark nor the log directories. Exit status 3: something hangs, as far as the"
-    " text goes; 4: something is open that can't be judged; 0: nothing of these; 2: a misuse."
+    "Read the text that Kafka's kafka-dump-log printed of .log and .snapshot files, as people post"
+    " it: which transactions are open, what their coordinator has decided, and what would have to"
+    " be dumped to know more. It needs neither Spark nor the log directories. It reads what every"
+    " release since 2.5 prints, also within lines of a log collector. Exit status 3: something"
+    " hangs, as far as the text goes; 4: something is open that can't be judged, or the text, or a"
+    " part of it, was not understood; 0: nothing of these; 2: a misuse."
 )
 HANGS: Final = 3
 UNJUDGED: Final = 4
@@ -39,29 +42,46 @@ def run(args: argparse.Namespace) -> int:
     """Print what the text tells."""
     from txnsim_spark.forensics.dumped import answer
 
-    found = answer(_lines(args.file))
+    found = answer(*map(_lines, args.file))
     if args.json:
         TERMINAL.line(msgspec.json.encode(found).decode())
     else:
         _print(found)
     if found.worst is OpenTxnStatus.HANGING:
         return HANGS
-    return 0 if found.worst is None else UNJUDGED
+    return 0 if found.worst is None and found.understood else UNJUDGED
 
 
-def _lines(files: list[str]) -> Iterator[str]:
-    for name in files:
-        if name == "-":
-            yield from sys.stdin
-            continue
-        with Path(name).open(encoding="utf-8", errors="replace") as text:
-            yield from text
+def _lines(name: str) -> Iterator[str]:
+    if name == "-":
+        yield from sys.stdin
+        return
+    path = Path(name)
+    with path.open("rb") as file:
+        start = file.read(2)
+    # PowerShell writes what a command prints as UTF-16.
+    encoding = "utf-16" if start in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+    with path.open(encoding=encoding, errors="replace") as text:
+        yield from text
+
+
+def _span(partition: DumpedPartition) -> str:
+    snapshot = (
+        ""
+        if partition.snapshot_offset is None
+        else f"producers before {partition.snapshot_offset} (.snapshot)"
+    )
+    if partition.last_offset is None:
+        return snapshot or "empty"
+    return ", ".join(
+        filter(None, (f"{partition.first_offset} to {partition.last_offset}", snapshot))
+    )
 
 
 def _print(found: DumpedAnswer) -> None:
     for one in found.partitions:
         copies = f", {one.replicas} replicas" if one.replicas > 1 else ""
-        span = "empty" if one.last_offset is None else f"{one.first_offset} to {one.last_offset}"
+        span = _span(one)
         unread = f", {one.unread_markers} markers of unknown kind" if one.unread_markers else ""
         TERMINAL.line(
             f"{one.partition}: {span}, {one.batches} batches, {one.commits} commits,"

@@ -137,7 +137,8 @@ def status_of(report: Report) -> int:
         return HANGS
     if report.of(OpenTxnStatus.UNKNOWN, OpenTxnStatus.RECENT) or report.source.problems:
         return INCOMPLETE
-    return 0
+    # Where there is nothing to look at, nothing was judged.
+    return 0 if report.source.replicas else INCOMPLETE
 
 
 # What people read

@@ -41,6 +41,26 @@ def test_text_comes_from_the_input_too(
     assert (partition["commits"], partition["open"]) == (1, [])
 
 
+def test_a_snapshot_is_read_and_what_is_not_understood_never_means_that_nothing_hangs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # By a 3.1.2, of a partition that a 4.2.2 left behind in the middle of a transaction.
+    file = tmp_path / "snapshot.txt"
+    file.write_text(
+        "Dumping /data/dd-0/00000000000000000005.snapshot\n"
+        "producerId: 23 producerEpoch: 0 coordinatorEpoch: -1 currentTxnFirstOffset: Some(3)"
+        " lastTimestamp: 1795902893255 firstSequence: 0 lastSequence: 1 lastOffset: 4\n",
+        encoding="utf-16",
+    )
+    assert main(["logs", "dumped", str(file)]) == 4
+    printed = capsys.readouterr().out
+    assert "dd-0: producers before 5 (.snapshot), 0 batches" in printed
+    assert "open since offset 3: producer 23, epoch 0" in printed
+    file.write_text('Exception in thread "main" java.lang.OutOfMemoryError\n')
+    assert main(["logs", "dumped", str(file)]) == 4
+    assert "missing: No line `Dumping" in capsys.readouterr().out
+
+
 def test_what_can_not_be_judged_has_its_status_and_a_file_that_is_not_there_is_a_misuse(
     tmp_path: Path,
 ) -> None:

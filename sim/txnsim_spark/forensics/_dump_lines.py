@@ -1,0 +1,431 @@
+"""Lines that Kafka's ``kafka-dump-log`` prints, read by the names of their fields. Pure.
+
+Releases print the same fields in other orders, with other capitals and with more fields between:
+2.8 has ``| offset: 1 isValid: true crc: null … CreateTime: …`` where 2.7 and 3.1 have ``| offset: 1
+CreateTime: …``. So a line is known by its first field, and its fields are looked up by name. What
+people post has more around it: a log collector's prefix, JSON of a container's log, colours, other
+ends of lines. ``unwrapped`` takes these off, as far as a line of the tool is left. Kafka's
+counterpart: DumpLogSegments, read in 2.5.1, 2.7.2, 2.8.2, 3.1.2, 3.9.1, 4.0.0 and 4.4.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PureWindowsPath
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.types import TopicPartition
+
+_ANSI: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_JSON_TEXT_FIELDS: Final = ("log", "message", "msg", "line", "@message", "textPayload", "MESSAGE")
+"""Fields in which container runtimes and log collectors keep a line."""
+_JSON_DEPTH_MAX: Final = 3
+
+_FILE: Final = re.compile(
+    r"Dumping (?P<path>.+\.(?:log|snapshot|index|timeindex|txnindex|checkpoint))\s*$"
+)
+_START: Final = re.compile(
+    r"Dumping \S|baseOffset: \d|\|?[ \t]*\boffset: \d|\bproducerId: -?\d"
+    r"|(?:Log s|S)tarting offset: "
+)
+_DIGITS: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_EDGE: Final = " \t|>"
+"""Around a line: indentation, a quotation's ``>``, and the ``|`` that the tool itself prints."""
+
+_FIELD: Final = re.compile(r"(\w+): (\S+)")
+_TIMESTAMP_FIELDS: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
+_HEADERS: Final = re.compile(
+    r" headerKeys: \[(?P<keys>.*?)\](?= key: | payload: | endTxnMarker: |$)"
+)
+_CONTENT: Final = re.compile(r" (?:key|payload): ")
+_MARKER: Final = re.compile(r" endTxnMarker: (?P<marker>COMMIT|ABORT)\b")
+_OPEN_SINCE: Final = re.compile(r"(?:Some\((?P<scala>\d+)\)|OptionalLong\[(?P<java>\d+)\])")
+_NOT_OPEN: Final = frozenset({"None", "OptionalLong.empty"})
+_FOLDER: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
+_ERROR: Final = re.compile(
+    r"Exception in thread \".*|^Error: (?:Could not|Unable|A JNI|LinkageError|Main method).*"
+)
+"""Java's own words, as a value may speak of exceptions, too. Before 2.8 they follow on the line of
+a record that could not be decoded.
+"""
+_NOISE: Final = re.compile(
+    r"SLF4J: |log4j:|Found timestamp mismatch|Mismatches in |Non-consecutive offsets "
+    r"|Index offset: |Log segment .* has no data|Snapshot |(?:The following|Following) indexes "
+    r"|\s*at [\w.$]+\("
+    r"|\|?\s*(?:key|payload): |\s*\|?\s*$"
+)
+"""What the tool and its libraries remark, and records without their metadata."""
+
+_OLD_ENTRY: Final = re.compile(
+    r" key: transaction_metadata::transactionalId=(?P<id>.*?) payload: (?P<payload>.*)"
+)
+_OLD_FIELDS: Final = re.compile(
+    r"producerId:(?P<id>-?\d+),producerEpoch:(?P<epoch>-?\d+),state=(?P<state>\w+),"
+    r"partitions=\[(?P<partitions>.*?)\].*?txnTimeoutMs=(?P<timeout>-?\d+)"
+)
+_DELETED: Final = frozenset({"<DELETE>", "null", ""})
+
+
+class DumpedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """``Dumping …``: what follows is of this file."""
+
+    path: str
+    replica: str
+    """Path of the replica's folder."""
+    partition: TopicPartition | None
+    """None where the folder is not named after a partition."""
+    suffix: str
+    offset: int | None
+    """Of the file's name."""
+
+
+class DumpedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """``baseOffset: …``; or a record of a release before 2.1, which prints no batches."""
+
+    first_offset: int
+    last_offset: int
+    producer_id: int
+    producer_epoch: int
+    transactional: bool
+    control: bool
+    timestamp_ms: int
+    valid: bool
+    """Whether its checksum is right."""
+    marker: str | None = None
+    """``COMMIT`` or ``ABORT`` where the same line says it."""
+
+
+class DumpedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """``| offset: …``: a record of the batch before."""
+
+    offset: int
+    timestamp_ms: int
+    marker: str | None
+    text: str
+    """The line, for a decoder of its key and payload."""
+
+
+class DumpedProducer(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a ``.snapshot``: the state of a producer on this partition."""
+
+    producer_id: int
+    producer_epoch: int
+    start_offset: int | None
+    """First offset of its open transaction; None without one."""
+    timestamp_ms: int
+
+
+class DumpedStart(msgspec.Struct, frozen=True):
+    """``Starting offset: …``: the tool has begun to read this segment."""
+
+
+class ToolError(msgspec.Struct, frozen=True):
+    """The tool has ended with an error, so the rest of its file is not in the text."""
+
+    message: str
+
+
+class IncompleteLine(msgspec.Struct, frozen=True):
+    """A batch or producer that lacks fields: cut short, or printed by an unknown release."""
+
+
+class OtherLine(msgspec.Struct, frozen=True):
+    """Anything else."""
+
+    known: bool
+    """True for remarks of the tool, SLF4J's warnings and lines of indexes."""
+
+
+DumpLine = (
+    DumpedFile
+    | DumpedBatch
+    | DumpedRecord
+    | DumpedProducer
+    | DumpedStart
+    | ToolError
+    | IncompleteLine
+    | OtherLine
+)
+
+
+class DumpedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """The last thing that a dumped transaction log says of a transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    partitions: frozenset[TopicPartition]
+    written_ms: int
+
+
+class DumpLineReader:
+    """Reads the lines of a text one after the other.
+
+    It keeps two things: the kind of file that is being dumped, as an index has lines that look like
+    records; and the shape of the prefix of that file's first line, as only lines with a prefix of
+    the same shape are the tool's. A value of several lines may say anything.
+    """
+
+    __slots__ = ("_prefix", "_suffix")
+
+    def __init__(self) -> None:
+        self._prefix = ""
+        self._suffix: str | None = None
+
+    def read(self, text: str) -> DumpLine:
+        """What a line says; ``text`` comes from ``unwrapped``."""
+        if (error := _ERROR.search(text)) is not None and _CONTENT.search(text) is None:
+            return ToolError(error[0].strip())
+        if (start := _START.search(text)) is not None:
+            prefix, line = text[: start.start()], text[start.start() :].lstrip(_EDGE)
+            if (file := _FILE.match(line)) is not None:
+                self._prefix = _shape(prefix)
+                dumped = _file(file["path"].strip())
+                self._suffix = dumped.suffix
+                return dumped
+            if _shape(prefix) == self._prefix:
+                return self._line(line)
+        elsewhere = self._suffix not in (".log", ".snapshot", None)
+        rest = text[_prefix_length(text, self._prefix) :]
+        return OtherLine(known=elsewhere or _NOISE.match(rest) is not None)
+
+    def starts(self, text: str) -> bool:
+        """Whether a batch, record, producer or file begins here: not the rest of a wrapped line."""
+        start = _START.search(text)
+        return start is not None and _shape(text[: start.start()]) == self._prefix
+
+    def _line(self, line: str) -> DumpLine:
+        match self._suffix:
+            case ".log" | None:
+                return _log_line(line)
+            case ".snapshot":
+                return (
+                    _producer(line) if line.startswith("producerId: ") else OtherLine(known=False)
+                )
+            case _:
+                return OtherLine(known=True)
+
+
+def unwrapped(text: str, depth: int = 0) -> Iterator[str]:
+    """The lines of the tool in a line of a file: without colours, line ends, and JSON around them.
+
+    Args:
+        text: A line as it was read.
+        depth: How many wrappings of JSON were taken off already.
+    """
+    text = _ANSI.sub("", text).rstrip("\r\n")
+    if depth < _JSON_DEPTH_MAX and text.lstrip().startswith("{"):
+        inner = _json_text(text)
+        if inner is not None:
+            for line in inner.split("\n") if inner else ("",):
+                if line or "\n" not in inner:
+                    yield from unwrapped(line, depth + 1)
+            return
+    yield text
+
+
+def entry_of(text: str, timestamp_ms: int) -> DumpedEntry | str | None:
+    """The entry of the transaction log in a decoded record.
+
+    Args:
+        text: The line of the record.
+        timestamp_ms: Of the record.
+
+    Returns:
+        The entry; the transactional id alone where the record deletes it; None where the record is
+        not decoded, or in a form that is not known here.
+    """
+    _, mark, content = text.partition(" key: {")
+    if mark:
+        return _json_entry("{" + content, timestamp_ms)
+    if (entry := _OLD_ENTRY.search(text)) is None:
+        return None
+    if (fields := _OLD_FIELDS.search(entry["payload"])) is not None:
+        return _old_entry(entry["id"], fields, timestamp_ms)
+    return str(entry["id"]) if entry["payload"].strip() in _DELETED else None
+
+
+# Lines
+
+
+def _shape(prefix: str) -> str:
+    """What stays the same of a collector's prefix: not its times and numbers."""
+    return _DIGITS.sub("0", prefix).strip(_EDGE)
+
+
+def _prefix_length(text: str, shape: str) -> int:
+    """How many characters of a line have the shape of the prefix."""
+    if not shape:
+        return 0
+    longest = min(len(text), 4 * len(shape) + 64)
+    ends = (end for end in range(longest, 0, -1) if _shape(text[:end]) == shape)
+    return next(ends, 0)
+
+
+def _file(path: str) -> DumpedFile:
+    # PureWindowsPath takes both separators; a broker on Windows has the other one.
+    pure = PureWindowsPath(path)
+    folder = _FOLDER.fullmatch(pure.parent.name)
+    return DumpedFile(
+        path=path,
+        replica=str(pure.parent),
+        partition=folder and TopicPartition(folder["topic"], int(folder["partition"])),
+        suffix=pure.suffix,
+        offset=int(pure.stem) if pure.stem.isdecimal() else None,
+    )
+
+
+def _log_line(line: str) -> DumpLine:
+    if line.startswith("baseOffset: "):
+        return _batch(line)
+    if line.startswith("offset: "):
+        return _record(line)
+    if line.startswith(("Log starting offset: ", "Starting offset: ")):
+        return DumpedStart()
+    return OtherLine(known=False)
+
+
+def _batch(line: str) -> DumpedBatch | IncompleteLine:
+    fields = dict(_FIELD.findall(line))
+    numbers = _numbers(
+        fields, "baseOffset", "lastOffset", "producerId", "producerEpoch", *_TIMESTAMP_FIELDS
+    )
+    flags = (fields.get("isTransactional"), fields.get("isControl"))
+    # A size follows the time in every release: with it the time is whole, too.
+    if len(numbers) != 5 or "size" not in fields or not {"true", "false"}.issuperset(flags):
+        return IncompleteLine()
+    first, last, producer_id, epoch, timestamp_ms = numbers
+    return DumpedBatch(
+        first_offset=first,
+        last_offset=last,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transactional=flags[0] == "true",
+        control=flags[1] == "true",
+        timestamp_ms=timestamp_ms,
+        valid=fields.get("isvalid", "true") == "true",
+    )
+
+
+def _record(line: str) -> DumpLine:
+    content = _CONTENT.search(line)
+    head = line if content is None else line[: content.start()]
+    # Keys of headers are anything, so what they say is not a field.
+    head = _HEADERS.sub("", head)
+    fields = dict(_FIELD.findall(head))
+    numbers = _numbers(fields, "offset", *_TIMESTAMP_FIELDS)
+    if len(numbers) != 2:
+        return IncompleteLine()
+    offset, timestamp_ms = numbers
+    marker = _MARKER.search(head)
+    whose = _numbers(fields, "producerId", "producerEpoch")
+    if len(whose) == 2 and fields.get("isTransactional") in ("true", "false"):
+        return DumpedBatch(
+            first_offset=offset,
+            last_offset=offset,
+            producer_id=whose[0],
+            producer_epoch=whose[1],
+            transactional=fields["isTransactional"] == "true",
+            control=marker is not None,
+            timestamp_ms=timestamp_ms,
+            valid=fields.get("isvalid", "true") == "true",
+            marker=marker and marker["marker"],
+        )
+    return DumpedRecord(
+        offset=offset,
+        timestamp_ms=timestamp_ms,
+        marker=marker and marker["marker"],
+        text=line,
+    )
+
+
+def _producer(line: str) -> DumpedProducer | IncompleteLine:
+    fields = dict(_FIELD.findall(line))
+    numbers = _numbers(fields, "producerId", "producerEpoch")
+    since = fields.get("currentTxnFirstOffset", "")
+    opened = _OPEN_SINCE.fullmatch(since)
+    if len(numbers) != 2 or (opened is None and since not in _NOT_OPEN):
+        return IncompleteLine()
+    # Before 3.0 only the last batch has a time, and a producer without one has none.
+    times = _numbers(fields, "lastTimestamp") or _numbers(fields, "timestamp") or [-1]
+    return DumpedProducer(
+        producer_id=numbers[0],
+        producer_epoch=numbers[1],
+        start_offset=None if opened is None else int(opened["scala"] or opened["java"]),
+        timestamp_ms=times[0],
+    )
+
+
+def _numbers(fields: Mapping[str, str], *names: str) -> list[int]:
+    """Values of fields that are there and whole numbers."""
+    values = (fields.get(name, "") for name in names)
+    return [int(value) for value in values if value.lstrip("-").isdecimal()]
+
+
+# Wrappings and entries
+
+
+def _json_text(text: str) -> str | None:
+    """The line in a JSON object of a log collector; None where it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    for name in _JSON_TEXT_FIELDS:
+        if isinstance(value.get(name), str):
+            return str(value[name]).rstrip("\r\n")
+    return None
+
+
+def _json_entry(content: str, timestamp_ms: int) -> DumpedEntry | str | None:
+    try:
+        key, end = json.JSONDecoder().raw_decode(content)
+        transactional_id = str(key["data"]["transactionalId"])
+        payload = content[end:].removeprefix(" payload: ").strip()
+        if payload in _DELETED:
+            return transactional_id
+        return _of_json(transactional_id, json.loads(payload)["data"], timestamp_ms)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        # Another kind of key, a version that the tool does not know, or a line that was cut.
+        return None
+
+
+def _of_json(transactional_id: str, data: Mapping[str, Any], timestamp_ms: int) -> DumpedEntry:
+    listed = data["transactionPartitions"] or ()
+    return DumpedEntry(
+        transactional_id=transactional_id,
+        producer_id=int(data["producerId"]),
+        producer_epoch=int(data["producerEpoch"]),
+        state=str(data["transactionStatus"]),
+        timeout_ms=int(data["transactionTimeoutMs"]),
+        partitions=frozenset(
+            TopicPartition(str(topic["topic"]), int(number))
+            for topic in listed
+            for number in topic["partitionIds"]
+        ),
+        written_ms=timestamp_ms,
+    )
+
+
+def _old_entry(transactional_id: str, fields: re.Match[str], timestamp_ms: int) -> DumpedEntry:
+    names = [name.strip() for name in fields["partitions"].split(",") if name.strip()]
+    return DumpedEntry(
+        transactional_id=transactional_id,
+        producer_id=int(fields["id"]),
+        producer_epoch=int(fields["epoch"]),
+        state=fields["state"],
+        timeout_ms=int(fields["timeout"]),
+        partitions=frozenset(
+            TopicPartition(topic, int(number))
+            for topic, _, number in (name.rpartition("-") for name in names)
+        ),
+        written_ms=timestamp_ms,
+    )

@@ -1,0 +1,130 @@
+"""A command that judges never says that all is well of an input in which it understood nothing.
+
+The table has every command whose help explains its exit status, and what it is given instead of
+what it expects. The rest judge nothing that they are given, for the reason beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.alone import ROOT
+from txnsim.cli.main import main
+
+FILES: Final = ("empty", "blank", "words", "binary", "object", "list", "missing", "a folder")
+DIRECTORIES: Final = ("missing", "empty folder", "strange folder", "no segment", "binary segment")
+FILE_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "check": ("check", "{}"),
+    "check-hypothesis": ("check-hypothesis", "{}"),
+    "diff": ("diff", "{}", "{}"),
+    "explain": ("explain", "lso", "orders-0", "{}"),
+    "logs dumped": ("logs", "dumped", "{}"),
+    "scenario": ("scenario", "check", "{}"),
+    "trace analyse": ("trace", "analyse", "{}"),
+    "trace brief": ("trace", "brief", "{}"),
+    "trace convert": ("trace", "convert", "{}", "--as", "mermaid"),
+    "trace open": ("trace", "open", "{}"),
+}
+"""Commands that are given a file."""
+DIRECTORY_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "logs find-hanging": ("logs", "find-hanging", "{}"),
+    "logs timeline": ("logs", "timeline", "shop", "{}"),
+    "logs verify": ("logs", "verify", "{}"),
+    "logs waiting": ("logs", "waiting", "{}"),
+}
+"""Commands that are given log directories."""
+ELSEWHERE: Final = {
+    "conformance": "a broker that answers nothing: tests/lab/conformance/test_conformance.py",
+    "lesson": "plays its own story",
+    "logs describe": "says what lies there, and judges nothing",
+    "logs sql": "answers a question of yours, whatever it is",
+    "simulate": "makes its own runs",
+    "stream": "has no end of its own; it needs Spark",
+    "trace export": "copies, and judges nothing; it needs Spark",
+    "txns find-hanging": "asks brokers: tests/broker/cli/txns",
+}
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> dict[str, Path]:
+    """Each kind of input, with the ending that a story has."""
+    texts = {
+        "empty": b"",
+        "blank": b"\n\n",
+        "words": b'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space\n',
+        "binary": bytes(range(256)) * 4,
+        "object": b"{}\n",
+        "list": b"[]\n",
+    }
+    paths = {name: tmp_path / f"{name}.yaml" for name in (*texts, "missing")}
+    for name, text in texts.items():
+        paths[name].write_bytes(text)
+    for name in ("a folder", "empty folder"):
+        paths[name] = tmp_path / name
+        paths[name].mkdir()
+    paths["strange folder"] = tmp_path / "strange"
+    (paths["strange folder"] / "photos").mkdir(parents=True)
+    paths["no segment"] = tmp_path / "none"
+    (paths["no segment"] / "orders-0").mkdir(parents=True)
+    (paths["no segment"] / "orders-0" / "readme.txt").write_text("gone")
+    paths["binary segment"] = tmp_path / "damaged"
+    (paths["binary segment"] / "orders-0").mkdir(parents=True)
+    segment = paths["binary segment"] / "orders-0" / "00000000000000000000.log"
+    segment.write_bytes(b"\xff" * 3_000)
+    return paths
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("command", FILE_ARGUMENTS)
+def test_a_file_that_says_nothing_is_not_all_well(
+    command: str, kind: str, given: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    refuse(FILE_ARGUMENTS[command], given[kind], capsys)
+
+
+@pytest.mark.parametrize("kind", DIRECTORIES)
+@pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)
+def test_directories_without_a_log_are_not_all_well(
+    command: str, kind: str, given: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    refuse(DIRECTORY_ARGUMENTS[command], given[kind], capsys)
+
+
+@pytest.mark.parametrize("command", DIRECTORY_ARGUMENTS)
+def test_a_topic_that_no_directory_has_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    segment = tmp_path / "orders-0" / "00000000000000000000.log"
+    segment.parent.mkdir()
+    segment.write_bytes(b"")
+    status = main([*filled(DIRECTORY_ARGUMENTS[command], tmp_path), "--topic", "ordes"])
+    assert status == 2
+    assert "no replica of 'ordes'; did you mean orders?" in capsys.readouterr().err
+
+
+def refuse(words: Sequence[str], path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(filled(words, path))
+    printed = capsys.readouterr()
+    assert status != 0
+    assert printed.err.strip() or "missing: " in printed.out
+    assert "Traceback" not in printed.err
+    assert "[Errno" not in printed.err
+
+
+def filled(words: Sequence[str], path: Path) -> list[str]:
+    return [word.format(path) for word in words]
+
+
+def test_every_command_with_an_exit_status_of_its_own_is_in_the_table() -> None:
+    sections = re.split(r"^## txnsim ", (ROOT / "docs/cli.md").read_text(), flags=re.MULTILINE)[1:]
+    judging = {
+        section.splitlines()[0]
+        for section in sections
+        if re.search(r"exit\s+status:?\s+\d", section, re.IGNORECASE)
+    }
+    assert judging == {*FILE_ARGUMENTS, *DIRECTORY_ARGUMENTS, *ELSEWHERE}
