@@ -261,8 +261,8 @@ def _not_answered(answered: set[int]) -> str:
         (
             "## Not answered",
             f"Apache Kafka {REFERENCE.name} advertises these as well: {names}.",
-            "There are no streams groups here. ApiVersions does not list"
-            " these APIs. The connection of a client that asks for one is closed.",
+            "ApiVersions does not list these APIs. The connection of a client that asks for one is"
+            " closed.",
         )
     )
 

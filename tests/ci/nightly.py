@@ -203,6 +203,11 @@ def metrics_and_rights(deadline: Deadline) -> PartOutcome:
     return _real("metrics, rights and the proxy, Kafka and txnsim", *paths, deadline=deadline)
 
 
+def messages_of_clients(deadline: Deadline) -> PartOutcome:
+    """What docs/troubleshooting.md quotes of clients, looked for again in their releases."""
+    return _real("messages of clients", "tests/test_troubleshooting.py", deadline=deadline)
+
+
 def stories_on_real_brokers(deadline: Deadline) -> PartOutcome:
     """Some stories on three real brokers behind the proxy and on the simulator: equal verdicts."""
     test = "tests/real/test_stories_on_real_brokers.py"

@@ -118,6 +118,7 @@ NIGHTLY: Final = Plan(
         Part("judges by definition", 3, nightly.judges, needs_programs=False),
         Part("fuzzing", 3, nightly.fuzzing, needs_programs=False),
         Part("disks of Kafka, loaded and written", 3, nightly.disks),
+        Part("messages of clients", 1, nightly.messages_of_clients, needs_programs=False),
         Part(
             "stories on a real Kafka and on txnsim", 3, nightly.stories_on_real_brokers, cores=WAITS
         ),

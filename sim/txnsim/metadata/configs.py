@@ -41,7 +41,7 @@ from txnsim.types import INTERNAL_TOPICS, BrokerId
 from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 
 DEVIATIONS = (
-    "Topic configs of flushing, tiered storage and dead letters, compression.lz4.level and "
+    "Topic configs of flushing and tiered storage, compression.lz4.level and "
     "max.decompressed.message.bytes are stored, validated and described, but have no effect.",
     "Topics have internal.segment.bytes in every release; Apache Kafka 4.0 does not know it.",
     "Segments of the internal topics end after internal.log.segment.bytes (ours), so that a "

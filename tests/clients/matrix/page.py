@@ -51,9 +51,12 @@ against a real Apache Kafka 4.3.1 (that of @confluentinc/kafka-javascript agains
 check which is wrong about Kafka fails as well.
 
 ✓ passed at every level of `transaction.version` (0, 1 and 2), or at those that are named; *limit*:
-the library can't do it on any cluster, and [below](#limits-of-the-libraries) is why. No check is
-about share consumers, or about Kafka Streams with `group.protocol=streams`: [there are no such
-groups yet](groups.md)."""
+the library can't do it on any cluster, and [below](#limits-of-the-libraries) is why. The list asks
+about [share groups](groups.md#share-groups) and [streams groups](groups.md#streams-groups) nowhere:
+they have plays of their own. Java's share consumer sees what it sees of a real 4.4.0; it,
+librdkafka's and franz-go's keep all records under kills
+([tests/clients/share](../tests/clients/share)). Kafka Streams is killed with either
+`group.protocol` (below)."""
 
 DEMANDS: Final[Mapping[str, str]] = {
     "produce": "Records with keys, headers and timestamps, acks from all replicas, through every "

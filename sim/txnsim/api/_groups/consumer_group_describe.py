@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (key 69): groups of the consumer protocol and their members (KIP-848).
 
-Versions: 1 has the protocol of each member. A group of another protocol does not exist here.
+Versions: 1 has the protocol of each member. A group of another type is GROUP_ID_NOT_FOUND.
 Kafka's counterpart: KafkaApis.handleConsumerGroupDescribe.
 """
 

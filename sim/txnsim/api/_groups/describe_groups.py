@@ -1,7 +1,7 @@
 """DescribeGroups (key 15): classic groups and their members.
 
 Versions: 3 may have the authorized operations, 4 knows static members, 6 has an error for a
-group that does not exist; before, it is Dead. Groups of another protocol don't exist here. Kafka's
+group that does not exist; before, it is Dead. So is a group of another type. Kafka's
 counterpart: KafkaApis.handleDescribeGroupsRequest.
 """
 

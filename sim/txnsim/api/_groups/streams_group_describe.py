@@ -1,7 +1,7 @@
 """StreamsGroupDescribe (key 89): streams groups, their topology and members (KIP-1071).
 
 Versions: 1 has the assignor, and whether there is a description of the topology. A group of another
-protocol does not exist here. Kafka's counterpart: KafkaApis.handleStreamsGroupDescribe.
+type is GROUP_ID_NOT_FOUND. Kafka's counterpart: KafkaApis.handleStreamsGroupDescribe.
 """
 
 from __future__ import annotations

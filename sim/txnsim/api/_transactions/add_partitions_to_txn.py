@@ -2,8 +2,8 @@
 
 Versions: up to 3 a producer asks for its own transaction; 2 brings PRODUCER_FENCED. v4 is the batch
 form between brokers (KIP-890: verify, or add implicitly), 5 knows TRANSACTION_ABORTABLE. v4 and v5
-are advertised to everyone, and a client that sends them is served, as there is no authorizer that
-would refuse it. Kafka's counterpart: KafkaApis.handleAddPartitionsToTxnRequest.
+are advertised to everyone; with an authorizer they need CLUSTER_ACTION, without one a client that
+sends them is served. Kafka's counterpart: KafkaApis.handleAddPartitionsToTxnRequest.
 """
 
 from __future__ import annotations

@@ -53,10 +53,10 @@ NO_CLUSTER: Final = "http/runs/own_cluster.py"
 _PRIVATE: Final = re.compile("^_(?!_)")
 """The mark of a module that no other package imports."""
 _LIBRARIES_LEFT_OUT: Final = re.compile(
-    r"pydantic/(v1/|mypy|color|networks|experimental/p)|_yaml/|structlog/twisted|kio/schema/(streams_|\w*(raft|quorum|vote"
-    r"|delegation_token|snapshot))"
+    r"pydantic/(v1/|mypy|color|networks|experimental/p)|_yaml/|structlog/twisted|kio/schema/\w*(raft|quorum|vote"
+    r"|delegation_token|snapshot)"
 )
-"""Requests that no broker here knows, and what old programs need."""
+"""Requests that no story sends, and what old programs need."""
 STAND_INS: Final = {
     "crc32c.py": "crc32c.py",
     "kio_native.py": "kio/_kio_native.py",
