@@ -190,6 +190,11 @@ def _described(one: GroupDescription) -> Iterator[str]:
             f"Epoch {one.epoch}, assignment epoch {one.assignment_epoch},"
             f" assignor {one.assignor or '-'}"
         )
+    if one.type == groups.SHARE:
+        yield (
+            f"{groups.ISOLATION_LEVEL} is {one.isolation_level or 'not told'},"
+            f" {groups.OFFSET_RESET} is {one.offset_reset or 'not told'}"
+        )
     yield ""
     streams = [(each, each.streams) for each in one.members if each.streams is not None]
     if streams:
@@ -209,6 +214,32 @@ def _described(one: GroupDescription) -> Iterator[str]:
                 f"From offset {position.waits_at} of {at} on it waits for an open transaction:"
                 f" txnsim txns why {at.topic} {at.partition}"
             )
+    yield from _beginnings(one)
+
+
+def _beginnings(one: GroupDescription) -> Iterator[str]:
+    """Where a share group begins at the end of a log that has records."""
+    late = [position for position in one.positions if position.begins_at is not None]
+    for position in late:
+        at = position.partition
+        begins = f"offset {position.begins_at}, as {groups.OFFSET_RESET} is latest"
+        if position.offset is None:
+            yield (
+                f"Nothing of {at} was delivered yet: the group begins at the end of the log,"
+                f" {begins}, and does not get what lies before"
+            )
+        else:
+            yield (
+                f"In {at} the group stands at the end of the log, {begins}: unless it took what"
+                " lies before, it begins there, nothing was delivered, and the lag does not count"
+                " that"
+            )
+    if late:
+        topic = late[0].partition.topic
+        yield (
+            "To get older records, while it has no members: txnsim groups offsets reset"
+            f" {one.group_id} --topic {topic} --to-earliest"
+        )
 
 
 def _table(otherwise: str, columns: Columns[Any], values: Sequence[Any]) -> Iterator[str]:

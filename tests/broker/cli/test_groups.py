@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.txnsim_server import TxnsimServer
-from txnsim.cli._groups import _advice
+from txnsim.cli._groups import _advice, _described
 from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
+from txnsim.client.inspection.groups import GroupDescription, GroupPosition
 from txnsim.client.members.membership import MemberOptions
 from txnsim.client.members.share import ShareMember
 from txnsim.client.producer import Producer
@@ -88,6 +89,55 @@ def test_a_share_group_from_its_offsets_to_its_end(server: TxnsimServer, capsys:
     assert json.loads(capsys.readouterr().out) == {"deleted": "shop"}
     assert run(server, "describe", "shop") == 1
     assert "`txnsim groups list` shows the groups" in capsys.readouterr().err
+
+
+def described_share_group(**changes: object) -> GroupDescription:
+    whole = {
+        "group_id": "shop",
+        "type": "share",
+        "state": "Stable",
+        "coordinator_id": 1,
+        "assignor": "simple",
+        "epoch": 1,
+        "assignment_epoch": 1,
+        "members": (),
+        "positions": (),
+        **changes,
+    }
+    return GroupDescription(**whole)  # type: ignore[arg-type] # each test names what it wants
+
+
+@pytest.mark.parametrize(
+    ("offset", "said"),
+    [
+        (None, "Nothing of orders-0 was delivered yet: the group begins at the end of the log,"),
+        (5, "In orders-0 the group stands at the end of the log, offset 5, as share.auto.offset"),
+    ],
+)
+def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, said: str) -> None:
+    orders = TopicPartition("orders", 0)
+    lines = [
+        str(line)
+        for line in _described(
+            described_share_group(
+                isolation_level="read_committed",
+                offset_reset="latest",
+                positions=(
+                    GroupPosition(partition=orders, offset=offset, lag=0, begins_at=5),
+                    GroupPosition(partition=TopicPartition("sales", 0), offset=2, lag=0),
+                ),
+            )
+        )
+    ]
+    assert "share.isolation.level is read_committed, share.auto.offset.reset is latest" in lines
+    (line,) = (line for line in lines if "end of the log" in line)
+    assert line.startswith(said)
+    assert lines[-1].endswith("txnsim groups offsets reset shop --topic orders --to-earliest")
+
+
+def test_configs_that_may_not_be_described_are_not_made_up() -> None:
+    lines = [str(line) for line in _described(described_share_group())]
+    assert "share.isolation.level is not told, share.auto.offset.reset is not told" in lines
 
 
 @pytest.mark.slow

@@ -25,6 +25,9 @@ from txnsim.types import IsolationLevel, TopicPartition
 CLASSIC: Final = "classic"
 SHARE: Final = "share"
 STREAMS: Final = "streams"
+ISOLATION_LEVEL: Final = "share.isolation.level"
+OFFSET_RESET: Final = "share.auto.offset.reset"
+"""Where a share group begins in a partition for which it has no state (KIP-932)."""
 _DESCRIBED_BY: Final = {
     CLASSIC: Api.DESCRIBE_GROUPS,
     "consumer": Api.CONSUMER_GROUP_DESCRIBE,
@@ -96,6 +99,11 @@ class GroupPosition(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     waits_at: int | None = None
     """Last stable offset where an open transaction holds a share group with read_committed back."""
+    begins_at: int | None = None
+    """End of the log where a share group begins that has share.auto.offset.reset=latest and
+    stands there, or has no state yet, though the log has records. Unless the group took them, they
+    are never delivered to it, and its lag does not count them.
+    """
 
 
 class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +120,10 @@ class GroupDescription(msgspec.Struct, frozen=True, kw_only=True):
     positions: tuple[GroupPosition, ...]
     topology: DescribedTopology | None = None
     """Of a streams group."""
+    isolation_level: str | None = None
+    """The config share.isolation.level of a share group; None where we may not describe it."""
+    offset_reset: str | None = None
+    """The config share.auto.offset.reset of a share group: where it begins. None as above."""
 
 
 async def list_groups(
@@ -175,8 +187,11 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
     )
     row = message.groups[0]
     positions = await (share_positions if kind == SHARE else _committed)(admin, group_id)
-    if kind == SHARE and positions:
-        positions = await _held_back(admin, group_id, positions)
+    configs: Mapping[str, str] = {}
+    if kind == SHARE:
+        configs = await _share_configs(admin, group_id)
+        if positions:
+            positions = await _held_back(admin, configs, positions)
     return GroupDescription(
         group_id=group_id,
         type=kind,
@@ -188,6 +203,8 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDescription:
         members=tuple(_member(one, kind) for one in row.members),
         positions=positions,
         topology=_topology(row.topology) if kind == STREAMS else None,
+        isolation_level=configs.get(ISOLATION_LEVEL),
+        offset_reset=configs.get(OFFSET_RESET),
     )
 
 
@@ -297,36 +314,53 @@ async def reads_committed(admin: Admin, group_id: str) -> bool:
     Raises:
         ClientError: We may not describe its configs.
     """
-    name = "share.isolation.level"
-    return (await admin.group_configs(group_id, [name])).get(name) == "read_committed"
+    configs = await admin.group_configs(group_id, [ISOLATION_LEVEL])
+    return configs.get(ISOLATION_LEVEL) == "read_committed"
 
 
-async def _held_back(
-    admin: Admin, group_id: str, positions: tuple[GroupPosition, ...]
-) -> tuple[GroupPosition, ...]:
-    """The positions, with the last stable offset where it is below the high watermark and the
-    group reads committed records alone.
-    """
+async def _share_configs(admin: Admin, group_id: str) -> Mapping[str, str]:
+    """What decides which records a share group gets; nothing where we may not describe it."""
     try:
-        if not await reads_committed(admin, group_id):
-            return positions
+        return await admin.group_configs(group_id, [ISOLATION_LEVEL, OFFSET_RESET])
     except ClientError as error:
         if error.error is not ErrorCode.group_authorization_failed:
             raise
-        return positions  # configs need a right of their own, and positions are still to be shown
+        return {}  # configs need a right of their own, and positions are still to be shown
+
+
+async def _held_back(
+    admin: Admin, configs: Mapping[str, str], positions: tuple[GroupPosition, ...]
+) -> tuple[GroupPosition, ...]:
+    """The positions of a share group, with what keeps records from it: an open transaction, where
+    it reads committed records alone; and its beginning at the end of the log.
+    """
+    reads_committed = configs.get(ISOLATION_LEVEL) == "read_committed"
+    begins_at_end = configs.get(OFFSET_RESET) == "latest"
+    if not reads_committed and not begins_at_end:
+        return positions
     wanted = dict.fromkeys((one.partition for one in positions), LATEST)
-    stable = await admin.list_offsets(wanted, isolation=IsolationLevel.READ_COMMITTED)
     ends = await admin.list_offsets(wanted)
+    stable = starts = ends
+    if reads_committed:
+        stable = await admin.list_offsets(wanted, isolation=IsolationLevel.READ_COMMITTED)
+    if begins_at_end:
+        starts = await admin.list_offsets(dict.fromkeys(wanted, EARLIEST))
 
-    def waits_at(at: TopicPartition) -> int | None:
-        here, end = stable[at], ends[at]
-        if isinstance(here, ClientError) or isinstance(end, ClientError):
-            return None
-        return here.offset if here.offset < end.offset else None
+    def with_causes(position: GroupPosition) -> GroupPosition:
+        offsets = [found[position.partition] for found in (starts, stable, ends)]
+        start, last_stable, end = (
+            None if isinstance(offset, ClientError) else offset.offset for offset in offsets
+        )
+        if start is None or last_stable is None or end is None:
+            return position
+        is_at_end = start < end and position.offset in (None, end) and not position.error
+        return msgspec.structs.replace(
+            position,
+            waits_at=last_stable if last_stable < end else None,
+            begins_at=end if is_at_end else None,
+        )
 
-    return tuple(
-        msgspec.structs.replace(one, waits_at=waits_at(one.partition)) for one in positions
-    )
+    return tuple(map(with_causes, positions))
 
 
 def _known(number: int) -> int | None:

@@ -98,6 +98,34 @@ async def test_a_share_group_is_described_with_members_and_offsets(cluster: Virt
 
 
 @two_partitions
+@pytest.mark.parametrize("is_at_end", [False, True], ids=["no state yet", "at the end"])
+async def test_a_default_share_group_says_where_it_begins(
+    cluster: VirtualCluster, *, is_at_end: bool
+) -> None:
+    """It got nothing, had lag 0 or none, and nothing said why (KIP-932: the default is latest)."""
+    async with cluster.client() as client, Producer(client) as producer:
+        await producer.send("orders", 0, b"before")
+        member = ShareMember(client, MemberOptions(group_id="shop", member_id="m"))
+        await member.subscribe(["orders"], until=frozenset({A, B}))
+        got = await member.poll(max_wait_ms=500)
+        assert not any(partition.records for partition in got.acquired)
+        if is_at_end:
+            await member.leave()
+            await groups.alter_share_positions(Admin(client), "shop", {A: 1})
+        found = await groups.describe_group(Admin(client), "shop")
+        assert (found.isolation_level, found.offset_reset) == ("read_uncommitted", "latest")
+        first, *others = found.positions
+        assert (first.offset, first.begins_at) == (1 if is_at_end else None, 1)
+        # A log without records withholds none.
+        assert all(position.begins_at is None for position in others)
+        await Admin(client).set_group_config("shop", "share.auto.offset.reset", "earliest")
+        found = await groups.describe_group(Admin(client), "shop")
+        assert found.offset_reset == "earliest"
+        assert all(position.begins_at is None for position in found.positions)
+        await member.close()
+
+
+@two_partitions
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 async def test_other_groups_are_described_with_their_committed_positions(
     cluster: VirtualCluster, protocol: GroupProtocol
