@@ -31,6 +31,10 @@ from txnsim.security.principals import parse_principals
 from txnsim.security.sasl import MECHANISMS, OAUTHBEARER, PLAIN, UNSECURED, BearerRules
 
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+ZOOKEEPER_AUTHORIZERS: Final = frozenset(
+    {"kafka.security.auth.SimpleAclAuthorizer", "kafka.security.authorizer.AclAuthorizer"}
+)
+"""Kafka's own, up to 2.3 and up to 3.9, with the same rights (KIP-801)."""
 _MAY_BE_NAMED: Final = (
     "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
@@ -245,6 +249,9 @@ class _Reader:
         entry = self._everybody.get("authorizer.class.name")
         if entry is None or not entry.value.strip():
             return False
+        if entry.value.strip() in ZOOKEEPER_AUTHORIZERS:
+            self._odd.append((entry, f"its rights are those of {STANDARD_AUTHORIZER} here"))
+            return True
         if entry.value.strip() != STANDARD_AUTHORIZER:
             raise WrongValueError(
                 entry, f"Java classes can't be loaded; the only authorizer is {STANDARD_AUTHORIZER}"

@@ -6,6 +6,7 @@ written. All problems of a file are reported at once, each as ``file:line: field
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_type_hints
@@ -16,6 +17,7 @@ from txnsim.config._kafka_names import (
     CONFLUENT,
     LISTENER_PROPERTIES,
     NO_LISTENER_FOR_IT,
+    NOT_OPENED,
     OF_NOBODY,
     OF_PLUGINS,
     ONE_PROCESS,
@@ -85,6 +87,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_FIRST_ENTRY: Final = re.compile(rb"(?m)^[ \t]*[^\s:=#!][^\s:=]*[ \t]*(?P<sign>[:=])")
+"""Of a file whose name does not tell its kind."""
 UNKNOWN: Final = f"no such setting here, nor property of a Kafka {REFERENCE.name} broker"
 PROBLEMS_MAX: Final = 100
 """Of one file: to say what was meant instead of a name takes some milliseconds."""
@@ -170,7 +174,9 @@ def load(path: Path) -> Configuration:
     """Read a configuration file.
 
     Args:
-        path: Our YAML (``.yaml``, ``.yml``) or a broker's ``server.properties``.
+        path: Our YAML or a broker's ``server.properties``. Where the file's name ends neither in
+            ``.yaml``, ``.yml`` nor ``.properties``, its first entry tells: Kafka's own tools read
+            properties from a file of any name.
 
     Returns:
         What the file asks for, and warnings about entries without effect.
@@ -188,10 +194,15 @@ def load(path: Path) -> Configuration:
             return _from_yaml(data, path=path)
         case ".properties":
             return _from_properties(parse_properties(data, file=str(path)), file=str(path))
-        case suffix:
+        case _ if (entry := _FIRST_ENTRY.search(data)) is None:
             raise ConfigError(
-                f"{path}: expected .yaml, .yml or .properties, found {suffix or 'no suffix'}"
+                f"{path}: neither NAME=VALUE, as in a broker's properties, nor NAME: VALUE, as in"
+                " our YAML, is in it"
             )
+        case _ if entry["sign"] == b":":
+            return _from_yaml(data, path=path)
+        case _:
+            return _from_properties(parse_properties(data, file=str(path)), file=str(path))
 
 
 def _from_yaml(data: bytes, *, path: Path) -> Configuration:
@@ -309,9 +320,12 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     from txnsim.config._listeners import read_listeners
     from txnsim.config._model import settings_model
     from txnsim.config._nodes import read_node
+    from txnsim.config._providers import FROM_A_PROVIDER, provided, without_unopenable
 
     problems = _Problems(file)
-    last = {entry.name: entry for entry in entries}  # java.util.Properties: the last one wins
+    everything = {entry.name: entry for entry in entries}  # java.util.Properties: the last one wins
+    unknown = provided(everything)
+    last = {name: entry for name, entry in everything.items() if name not in unknown}
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
     for entry in last.values():
@@ -328,12 +342,12 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         problems.add_settings(error, origins)
     else:
         problems.add_disagreements(msgspec.convert(settings, Settings), origins)
-    listeners = read_listeners(last)
+    listeners = without_unopenable(read_listeners(last), last, unknown)
     security = read_security(last, listeners.clients)
     node = read_node(last)
     used = security.used | node.used
     plugins = plugin_prefixes({name: entry.value for name, entry in last.items()})
-    idle: list[tuple[str, Property]] = []
+    idle = [(FROM_A_PROVIDER, entry) for entry in unknown.values()]
     for entry in last.values():
         match _fate(entry.name, used, listeners, plugins):
             case _Unknown(message=message):
@@ -347,8 +361,8 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
         problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
     first = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
-    repeated = [entry for entry in entries if last[entry.name] is not entry]
-    odd = (*(listeners.odd if node.brokers != 1 else ()), *security.odd)
+    repeated = [entry for entry in entries if everything[entry.name] is not entry]
+    odd = (*(listeners.odd if node.brokers != 1 else ()), *listeners.closed, *security.odd)
     return Configuration(
         settings=written(settings),
         brokers=node.brokers,
@@ -397,6 +411,8 @@ def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
     clients = {one.name for one in listeners.clients}
     if listener.upper() in listeners.controllers:
         return ONE_PROCESS
+    if listener.upper() in listeners.closed_names:
+        return NOT_OPENED
     if clients and (listener.upper() not in clients or listener != listener.lower()):
         names = ", ".join(sorted(one.lower() for one in clients))
         return _Unknown(f"there is no listener {listener}, only {names}")

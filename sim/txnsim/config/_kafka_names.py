@@ -54,6 +54,7 @@ SECURITY_PROPERTIES: Final = AUTHORIZER_PROPERTIES | {
 """Read by ``txnsim.config._broker_security``."""
 
 ONE_PROCESS: Final = "brokers and controller share one process; brokers are numbered from 1"
+NOT_OPENED: Final = "its listener is not opened"
 NO_LISTENER_FOR_IT: Final = "no listener has a use for it"
 OF_PLUGINS: Final = "Java classes can't be loaded, and it is for one of them"
 OF_NOBODY: Final = f"a broker of Apache Kafka {REFERENCE.name} has no such property"
@@ -70,6 +71,7 @@ _PREFIXES: Final = {
 """Under whose value the properties of a plugin stand, and Kafka's defaults
 (RemoteLogManagerConfig).
 """
+_PROVIDERS: Final = "config.providers."
 _NEAR: Final = 0.85
 """How alike a misspelt name is."""
 _WORDS_MIN: Final = 3
@@ -109,7 +111,7 @@ def why_without_effect(name: str) -> str | None:
 def plugin_prefixes(given: Mapping[str, str]) -> tuple[str, ...]:
     """What the names of plugins' properties begin with, by the properties of a file."""
     named = (given.get(name, "").strip() or default for name, default in _PREFIXES.items())
-    return (*named, *_PREFIXES.values())
+    return (*named, *_PREFIXES.values(), _PROVIDERS)
 
 
 def nearest(name: str, others: Iterable[str] = ()) -> str | None:

@@ -46,6 +46,9 @@ class Listeners(msgspec.Struct, frozen=True, kw_only=True):
     clients: tuple[FileListener, ...] = ()
     """In the order of the file; empty if the file has none."""
     controllers: frozenset[str] = frozenset()
+    closed: tuple[Remark, ...] = ()
+    """Why listeners of the file are not opened."""
+    closed_names: frozenset[str] = frozenset()
     refused: tuple[Remark, ...] = ()
     odd: tuple[Remark, ...] = ()
     """What is told otherwise where there are several brokers, each with ports of its own."""

@@ -2,8 +2,9 @@
 
 A node that is broker and only controller is a cluster of one broker, under its own number. So is a
 broker of before Kafka 4 with its ZooKeeper, and who names one voter and no roles, which images add.
-A node without both roles can't be started alone. Kafka's counterpart: KafkaConfig's checks of
-``process.roles``.
+A broker alone, whose controllers are nodes of their own, is one of several brokers; their number
+is not in its file. A controller alone serves no client. Kafka's counterpart: KafkaConfig's checks
+of ``process.roles``.
 """
 
 from __future__ import annotations
@@ -21,10 +22,9 @@ ROLES: Final = "process.roles"
 VOTERS: Final = "controller.quorum.voters"
 CONTROLLERS: Final = "controller.quorum.bootstrap.servers"
 _ROLES: Final = frozenset({"broker", "controller"})
-_BOTH: Final = (
-    f"brokers and their controller share one process here: write {ROLES}=broker,controller and one "
-    f"voter, as {VOTERS}=1@localhost:9093; or leave {ROLES} out, and say how many brokers there are"
-    " with --brokers or TXNSIM_BROKERS"
+_CONTROLLER_ALONE: Final = (
+    "this node is a controller alone, which no client connects to: give the file of a broker, or"
+    f" write {ROLES}=broker"
 )
 
 
@@ -52,8 +52,10 @@ def read_node(given: Mapping[str, Property]) -> FileNode:
         return FileNode(
             refused=((roles, f"a role is broker or controller, not {strange or 'empty'}"),)
         )
-    if found != _ROLES:
-        return FileNode(refused=((roles, f"this node is a {found.pop()} alone; {_BOTH}"),))
+    if found == {"controller"}:
+        return FileNode(refused=((roles, _CONTROLLER_ALONE),))
+    if found == {"broker"}:
+        return FileNode()
     if len(_names(given, VOTERS)) > 1 or len(_names(given, CONTROLLERS)) > 1:
         return FileNode()
     return _alone(given, "node.id" if "node.id" in given else "broker.id")

@@ -333,7 +333,8 @@ def test_a_wrong_type_of_value_is_not_converted_in_silence(tmp_path: Path) -> No
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     assert problems(write(tmp_path, "cluster.toml", "")) == [
-        "cluster.toml: expected .yaml, .yml or .properties, found .toml"
+        "cluster.toml: neither NAME=VALUE, as in a broker's properties, nor NAME: VALUE, as in our"
+        " YAML, is in it"
     ]
     assert problems(tmp_path / "absent.yaml") == [
         "absent.yaml: can't be read: No such file or directory"

@@ -30,6 +30,7 @@ from txnsim.config._kafka_names import (
     why_without_effect,
     without_effect,
 )
+from txnsim.config._providers import FROM_A_PROVIDER
 from txnsim.config._stores import read_keystore, read_truststore
 from txnsim.config.lookup import Lookup, WrongValueError
 from txnsim.config.presets import PRESETS, preset_named, with_preset
@@ -284,6 +285,7 @@ def test_a_property_is_meant_by_a_slip_by_its_words_in_another_order_and_by_its_
             None,
             None,
         ),
+        ("process.roles=broker\nnode.id=2\ncontroller.quorum.voters=1@a:9093\n", None, None),
         ("zookeeper.connect=a:2181\nbroker.id=0\n", 1, 0),
         ("zookeeper.connect=a:2181\nbroker.id=-1\n", 1, None),
         ("zookeeper.connect=a:2181\n", 1, None),
@@ -303,14 +305,7 @@ def test_a_file_of_one_node_is_a_cluster_of_one_broker(
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (
-            "process.roles=broker\nnode.id=2\ncontroller.quorum.voters=1@elsewhere:9093\n",
-            "server.properties:1: process.roles: this node is a broker alone; brokers and their "
-            "controller share one process here: write process.roles=broker,controller and one "
-            "voter, as controller.quorum.voters=1@localhost:9093; or leave process.roles out, and "
-            "say how many brokers there are with --brokers or TXNSIM_BROKERS",
-        ),
-        ("process.roles=controller\n", "this node is a controller alone; "),
+        ("process.roles=controller\n", "this node is a controller alone, which no client connects"),
         ("process.roles=broker,worker\n", "a role is broker or controller, not worker"),
         (
             "process.roles=broker,controller\nnode.id=one\n",
@@ -326,6 +321,115 @@ def test_a_node_that_can_not_be_started_alone_is_refused_with_what_to_write(
     with pytest.raises(ConfigError) as refused:
         load(file)
     assert complaint in str(refused.value)
+
+
+# Files of production: composed as operators and images write them.
+
+OPERATOR = """\
+node.id=0
+broker.rack=${env:RACK}
+process.roles=broker
+controller.listener.names=CONTROL-9090
+controller.quorum.voters=3@c-3.svc:9090,4@c-4.svc:9090
+listener.name.control-9090.ssl.truststore.certificates=${secrets:ca:*.crt}
+listener.name.replication-9091.ssl.client.auth=required
+listener.name.replication-9091.ssl.keystore.type=PEM
+listener.name.replication-9091.ssl.keystore.certificate.chain=${secrets:b0:b0.crt}
+listener.name.replication-9091.ssl.keystore.key=${secrets:b0:b0.key}
+listeners=REPLICATION-9091://0.0.0.0:9091,PLAIN-9092://0.0.0.0:9092
+advertised.listeners=REPLICATION-9091://b-0.svc:9091,PLAIN-9092://b-0.svc:9092
+listener.security.protocol.map=CONTROL-9090:SSL,REPLICATION-9091:SSL,PLAIN-9092:PLAINTEXT
+inter.broker.listener.name=REPLICATION-9091
+config.providers=env,secrets
+config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
+min.insync.replicas=2
+"""
+SERVER = """\
+process.roles=broker
+node.id=11
+controller.quorum.bootstrap.servers=c1:9093,c2:9093
+controller.listener.names=CONTROLLER
+listeners=BROKER://:9091,EXTERNAL://:9092
+listener.security.protocol.map=CONTROLLER:SSL,BROKER:SSL,EXTERNAL:SASL_PLAINTEXT
+ssl.keystore.location=/mnt/certs/keystore.jks
+ssl.keystore.password=${file:/mnt/certs/password.txt:password}
+listener.name.external.sasl.enabled.mechanisms=PLAIN
+listener.name.external.plain.sasl.jaas.config=a.Plain required user_app="secret";
+confluent.license.topic.replication.factor=3
+config.providers=file
+"""
+OLD_BROKER = """\
+# of 2.8
+broker.id=3
+zookeeper.connect=zk-1:2181,zk-2:2181/kafka
+zookeeper.set.acl=true
+listeners=PLAINTEXT://0.0.0.0:9092
+authorizer.class.name=kafka.security.authorizer.AclAuthorizer
+super.users=User:admin
+inter.broker.protocol.version=2.8
+log.dirs=/data1,/data2
+num.partitions=6
+"""
+
+
+@pytest.mark.parametrize("name", ["server.config", "kafka.conf", "server", "server.properties.bak"])
+def test_a_file_of_any_name_is_read_as_kafkas_tools_read_it(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(OLD_BROKER)
+    found = load(file)
+    assert (found.brokers, found.first_broker_id, found.port) == (1, 3, 9092)
+    assert found.settings.num_partitions == 6
+    assert found.security is not None
+    assert found.security.has_authorizer
+    file.write_text("# ours\n---\nbrokers: 5\n")
+    assert load(file).brokers == 5
+    for text in ("", "hello world\n", "\x00\x01"):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match="neither NAME=VALUE"):
+            load(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "closed", "port"), [(OPERATOR, "REPLICATION-9091", 9092), (SERVER, "BROKER", 9092)]
+)
+def test_a_broker_with_controllers_elsewhere_is_served_without_what_providers_have(
+    text: str, closed: str, port: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "server.config"
+    file.write_text(text)
+    found = load(file)
+    assert (found.brokers, found.port) == (None, port)
+    warned = "\n".join(found.warnings)
+    assert f"listener {closed} is not opened: {FROM_A_PROVIDER}" in warned
+    names = [line.partition("=")[0] for line in text.splitlines()]
+    effective = {
+        "listeners", "advertised.listeners", "listener.security.protocol.map",
+        "controller.listener.names", "min.insync.replicas",
+        "listener.name.external.sasl.enabled.mechanisms",
+        "listener.name.external.plain.sasl.jaas.config",
+    }  # fmt: skip
+    assert [name for name in names if name not in effective and name not in warned] == []
+
+
+def test_a_listener_with_a_store_of_its_own_is_opened_and_none_left_is_refused(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "listeners=SASL://:9094\nlistener.security.protocol.map=SASL:SASL_PLAINTEXT\n"
+        "sasl.enabled.mechanisms=PLAIN\n"
+        'listener.name.sasl.plain.sasl.jaas.config=a.P required user_a="${file:/p:a}";\n'
+    )
+    with pytest.raises(ConfigError, match=r"no listener is left that can be opened here: write"):
+        load(file)
+    file.write_text(
+        "listeners=SASL://:9094\nlistener.security.protocol.map=SASL:SASL_PLAINTEXT\n"
+        "sasl.enabled.mechanisms=PLAIN\nssl.keystore.password=${file:/p:a}\n"
+        'listener.name.sasl.plain.sasl.jaas.config=a.P required user_a="b";\n'
+    )
+    found = load(file).security
+    assert found is not None
+    assert [listener.name for listener in found.listeners] == ["SASL"]
 
 
 # Java's property files; expectations are those of ``java.util.Properties.load``.

@@ -1,0 +1,85 @@
+"""Values that a real broker asks a config provider for, as operators and images write them:
+``${strimzidir:/opt/kafka/init:rack.id}``, ``${file:/etc/secrets.properties:password}``.
+
+A provider is a Java class, and what it reads lies on the broker's machine. So such a value is not
+known here: its property has no effect, and a listener that needs it is not opened. Kafka's
+counterpart: AbstractConfig.resolveConfigVariables, ConfigTransformer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.config._listeners import FileListener, Listeners
+from txnsim.config.properties import Property
+
+FROM_A_PROVIDER: Final = "a config provider has its value, a Java class that can't be loaded"
+_VARIABLE: Final = re.compile(r"\$\{[\w.-]+:[^}]*\}")
+"""ConfigTransformer.DEFAULT_PATTERN."""
+_TLS: Final = ("ssl.keystore.", "ssl.key.password", "ssl.truststore.")
+_SASL: Final = "sasl.jaas.config"
+
+
+def provided(given: Mapping[str, Property]) -> dict[str, Property]:
+    """The properties whose values stand with a provider, whether or not ``config.providers`` names
+    it: a property of Kafka never means ``${name:key}`` itself.
+    """
+    return {name: entry for name, entry in given.items() if _VARIABLE.search(entry.value)}
+
+
+def without_unopenable(
+    listeners: Listeners, given: Mapping[str, Property], unknown: Mapping[str, Property]
+) -> Listeners:
+    """The listeners that can be opened without the values that a provider has."""
+    closed = [
+        (listener, entry)
+        for listener in listeners.clients
+        if (entry := _withheld(listener, given, unknown)) is not None
+    ]
+    if not closed:
+        return listeners
+    names = frozenset(listener.name for listener, _ in closed)
+    remarks = tuple(
+        (entry, f"listener {listener.name} is not opened: {FROM_A_PROVIDER}")
+        for listener, entry in closed
+    )
+    left = tuple(listener for listener in listeners.clients if listener.name not in names)
+    refused = listeners.refused
+    if not left:
+        entry = closed[0][0].entry
+        refused += (
+            (
+                entry,
+                "no listener is left that can be opened here: write certificates and passwords in"
+                " place of ${…}, or add a listener without them, as PLAINTEXT://:9092",
+            ),
+        )
+    return msgspec.structs.replace(
+        listeners, clients=left, closed=remarks, closed_names=names, refused=refused
+    )
+
+
+def _withheld(
+    listener: FileListener, given: Mapping[str, Property], unknown: Mapping[str, Property]
+) -> Property | None:
+    """The property for whose value a listener can't be opened; None where it can.
+
+    Args:
+        listener: Of the file.
+        given: The properties whose values are known.
+        unknown: The others (``provided``).
+    """
+    own = f"listener.name.{listener.name.lower()}."
+    for name, entry in unknown.items():
+        if not name.startswith(own) and f"{own}{name}" in given:
+            continue  # the listener has one of its own
+        rest = name.removeprefix(own)
+        if listener.protocol.has_tls and rest.startswith(_TLS):
+            return entry
+        if listener.protocol.has_sasl and rest.endswith(_SASL) and name.startswith(own):
+            return entry
+    return None
