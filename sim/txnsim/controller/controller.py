@@ -508,14 +508,26 @@ def altered_configs(
         value = result.get(change.name)
         if value is None:
             continue
-        why = (
-            configs.topic_complaint(change.name, value, keys)
-            if is_topic
-            else configs.broker_complaint(change.name, value)
-        )
+        if is_topic:
+            why = configs.topic_complaint(change.name, value, keys)
+        else:
+            if change.operation is ConfigOperation.APPEND:
+                value = _appended_by_broker(current, change, keys)
+            why = configs.broker_complaint(change.name, value)
         if why is not None:
             return Rejection(error=error, reason=why)
     return result
+
+
+def _appended_by_broker(
+    current: Mapping[str, str], change: ConfigChange, keys: Mapping[str, ConfigKey]
+) -> str:
+    """A list of a broker as the broker judges it, before the controller changes it: with all that
+    it did not have, also twice (ConfigAdminManager.prepareIncrementalConfigs).
+    """
+    items = split_list(current.get(change.name, keys[change.name].default))
+    added = [item for item in split_list(change.value or "") if item not in items]
+    return ",".join([*items, *added])
 
 
 def changed_configs(
@@ -584,10 +596,23 @@ def _changed_value(
                 f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
             ),
         )
-    items = [item for item in current.get(change.name, key.default).split(",") if item]
-    wanted = [item for item in change.value.split(",") if item]
-    if change.operation is ConfigOperation.APPEND:
-        items += [item for item in wanted if item not in items]
-    else:
-        items = [item for item in items if item not in wanted]
+    items = [item for item in split_list(current.get(change.name, key.default)) if item]
+    for item in split_list(change.value):
+        if change.operation is ConfigOperation.SUBTRACT:
+            if item in items:
+                items.remove(item)
+        elif item not in items:
+            items.append(item)
     return ",".join(items)
+
+
+def split_list(value: str) -> list[str]:
+    """As Java's ``String.split(",")`` does it: without empty items at the end. A text without any
+    comma is one item, the empty one, too (ConfigurationControlManager.incrementalAlterConfigs).
+    """
+    if "," not in value:
+        return [value]
+    items = value.split(",")
+    while items and not items[-1]:
+        items.pop()
+    return items

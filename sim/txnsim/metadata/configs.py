@@ -31,6 +31,7 @@ from txnsim.metadata.config_keys import (
     ConfigKey,
     ConfigSource,
     ConfigType,
+    elements,
     topic_configs,
     whole_number,
 )
@@ -216,7 +217,13 @@ def broker_complaint(name: str, value: str) -> str | None:
     them.
     """
     key = BROKER_CONFIGS.get(name)
-    return None if key is None else key_complaint(key, name, value)
+    if key is None:
+        return None
+    if key.type is ConfigType.LIST and key.choices:
+        items = elements(value)
+        if len(set(items)) < len(items):  # of a topic's they go (ConfigDef.ValidList)
+            return f"Configuration '{name}' values must not be duplicated."
+    return key_complaint(key, name, value)
 
 
 def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
@@ -228,10 +235,12 @@ def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG | ConfigType.DOUBLE:
             return _number_complaint(key, name, value)
         case _:
-            items = _items(value) if key.type is ConfigType.LIST else [value.strip()]
-            wrong = [item for item in items if key.choices and item not in key.choices]
-            if wrong:
-                return _invalid(name, wrong[0], f"String must be one of: {', '.join(key.choices)}")
+            items = elements(value) if key.type is ConfigType.LIST else [value.strip()]
+            for item in items if key.choices else ():
+                if not item and key.type is ConfigType.LIST:
+                    return f"Configuration '{name}' values must not be empty."
+                if item not in key.choices:
+                    return _invalid(name, item, f"String must be one of: {', '.join(key.choices)}")
     return None
 
 

@@ -1,0 +1,48 @@
+"""APPEND and SUBTRACT on configs that are lists, as Kafka's own controller does them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.list_config_draws import RECORDED_DRAWS, answer, drawn, recorded
+from txnsim.controller.controller import split_list
+
+
+def test_drawn_operations_end_as_in_kafka() -> None:
+    """Recorded of the ConfigurationControlManager of 4.4.0."""
+    book = recorded()
+    assert [question for question, _ in book] == list(drawn(range(RECORDED_DRAWS)))
+    assert [one for one in book if answer(one[0]) != one[1]] == []
+
+
+@pytest.mark.parametrize(
+    ("operation", "operand", "value", "after"),
+    [
+        ("APPEND", "delete,delete", "compact", "compact,delete"),
+        ("APPEND", "compact", "compact,delete", "compact,delete"),
+        ("SUBTRACT", "delete", "delete,compact,delete", "compact,delete"),
+        ("SUBTRACT", "delete,delete", "delete,compact,delete", "compact"),
+        ("APPEND", "", "compact", "compact,"),
+        ("APPEND", "delete", None, "delete"),  # the default
+    ],
+)
+def test_each_value_is_appended_once_and_the_first_is_subtracted(
+    operation: str, operand: str, value: str | None, after: str
+) -> None:
+    question = ("topic", "cleanup.policy", value, ((operation, operand),))
+    assert answer(question) == (after, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("", [""]),
+        ("a", ["a"]),
+        ("a,,", ["a"]),
+        (",", []),
+        (",a", ["", "a"]),
+        ("a,,b", ["a", "", "b"]),
+    ],
+)
+def test_lists_are_split_as_java_does_it(text: str, items: list[str]) -> None:
+    assert split_list(text) == items

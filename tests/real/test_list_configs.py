@@ -1,0 +1,22 @@
+"""ConfigurationControlManager of Apache Kafka's jars and our code, asked the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.list_config_draws import answer, asked, drawn
+
+pytestmark = pytest.mark.real
+
+
+def test_lists_change_as_the_class_of_the_jars_has_it() -> None:
+    questions = list(drawn(range(1_000, 6_000)))
+    theirs = asked(questions)
+    wrong = [
+        (question, answer(question), other)
+        for question, other in zip(questions, theirs, strict=True)
+        if answer(question) != other
+    ]
+    assert wrong == []
+    assert any(refusal is not None for _, refusal in theirs)
+    assert len({value for value, _ in theirs}) > 100, "draws that differ"

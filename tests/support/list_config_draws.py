@@ -1,0 +1,118 @@
+"""APPEND and SUBTRACT on configs that are lists: drawn, and asked of our code and of Kafka's own
+ConfigurationControlManager alike.
+
+``python -m tests.support.list_config_draws`` records ``list_config_draws.jsonl`` again (Java 17,
+Maven). A question is the kind of a resource, the name of a config, its value or None, and
+operations that are applied one after the other. An answer is the value at the end (None: none), and
+the refusal (None: none).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import java_classes, kafka_libs, tool
+from txnsim.controller.controller import ConfigChange, ConfigOperation, changed_configs
+from txnsim.errors import Rejection
+from txnsim.metadata.config_keys import TOPIC_CONFIGS, ConfigKey
+from txnsim.metadata.configs import BROKER_CONFIGS
+from txnsim.runtime.rng import SeededRng
+
+Question = tuple[str, str, str | None, tuple[tuple[str, str], ...]]
+Answer = tuple[str | None, str | None]
+
+RECORDED: Final = Path(__file__).with_name("list_config_draws.jsonl")
+RECORDED_DRAWS: Final = 400
+_SOURCE: Final = Path(__file__).with_name("java") / "listconfigs" / "ListConfigJudge.java"
+_CONFIGS: Final = (
+    *[("topic", "cleanup.policy")] * 3,
+    ("topic", "leader.replication.throttled.replicas"),
+    ("topic", "retention.ms"),
+    ("topic", "compression.type"),
+    ("broker", "log.cleanup.policy"),
+    ("group", "streams.rack.aware.assignment.tags"),
+    ("group", "share.isolation.level"),
+)
+_ITEMS: Final = ("compact", "delete", "delete", "a", "", "", " delete", "0:1", "delete ")
+_KEYS: Final[Mapping[str, Mapping[str, ConfigKey]]] = {
+    "topic": TOPIC_CONFIGS,
+    "broker": BROKER_CONFIGS,
+    "group": {},
+}
+"""As handlers give them: the configs of groups have no schema in the controller."""
+
+
+class _Draw:
+    """The question of a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = SeededRng(seed).stream("list-configs")
+
+    def question(self) -> Question:
+        random = self._random
+        kind, name = random.choice(_CONFIGS)
+        value = None if random.random() < 0.3 else self._list()
+        operations = [
+            (random.choice(["APPEND", "APPEND", "SUBTRACT"]), self._list())
+            for _ in range(random.choice([1, 1, 2, 3]))
+        ]
+        return kind, name, value, tuple(operations)
+
+    def _list(self) -> str:
+        items = self._random.choices(_ITEMS, k=self._random.choice([1, 1, 2, 2, 3, 4]))
+        return ",".join(items)
+
+
+def drawn(seeds: Iterable[int]) -> Iterator[Question]:
+    """A question for each seed."""
+    return (_Draw(seed).question() for seed in seeds)
+
+
+def answer(question: Question) -> Answer:
+    """What our code says."""
+    kind, name, value, operations = question
+    current = {} if value is None else {name: value}
+    for operation, operand in operations:
+        change = ConfigChange(name=name, operation=ConfigOperation[operation], value=operand)
+        result = changed_configs(current, (change,), _KEYS[kind])
+        if isinstance(result, Rejection):
+            return None, result.reason
+        current = result
+    return current.get(name), None
+
+
+def asked(questions: Sequence[Question]) -> list[Answer]:
+    """What Kafka's class says."""
+    libs = kafka_libs()
+    classes = java_classes([_SOURCE], name="listconfigs", libs=libs)
+    program = "org.apache.kafka.controller.ListConfigJudge"
+    done = subprocess.run(
+        [tool("java", "the controller needs it"), "-cp", f"{classes}:{libs}/*", program],
+        input="".join(f"{json.dumps(question)}\n" for question in questions),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    return [(value, refusal) for value, refusal in map(json.loads, done.stdout.splitlines())]
+
+
+def recorded() -> list[tuple[Question, Answer]]:
+    """Questions and what Kafka's class said."""
+    lines = map(json.loads, RECORDED.read_text("utf-8").splitlines())
+    return [
+        ((kind, name, value, tuple((op, operand) for op, operand in operations)), (after, refusal))
+        for kind, name, value, operations, after, refusal in lines
+    ]
+
+
+if __name__ == "__main__":
+    said = list(drawn(range(RECORDED_DRAWS)))
+    rows = (
+        json.dumps([*question, *answer]) for question, answer in zip(said, asked(said), strict=True)
+    )
+    RECORDED.write_text("".join(f"{row}\n" for row in rows), "utf-8")
