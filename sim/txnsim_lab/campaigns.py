@@ -23,7 +23,7 @@ import msgspec
 from txnsim import TXNSIM
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.extensions import borrowed
-from txnsim.files import whole, write_whole
+from txnsim.files import problem_of, whole, write_whole
 from txnsim.runtime.virtual.process import limits_of_process
 from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
 from txnsim_lab.simulation.drawing import Wanted
@@ -350,7 +350,7 @@ class Folder:
         try:
             head = msgspec.json.decode((path / _HEAD).read_bytes(), type=_Head)
         except (OSError, msgspec.MsgspecError) as error:
-            raise BadInputError(f"{path} is no campaign: {_HEAD}: {error}") from None
+            raise BadInputError(f"{path} is no campaign: {_HEAD}: {problem_of(error)}") from None
         folder = cls.__new__(cls)
         folder._path, folder.wanted = path, head.wanted
         return folder

@@ -12,7 +12,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MISUSE_STATUS: Final = 2
 """Exit status of wrong arguments, of files that are not what they should be, of a missing extra."""
@@ -59,6 +62,25 @@ class HelpFormatter(argparse.HelpFormatter):
         )
 
 
+def new_file(text: str) -> Path:
+    """A file that a command writes at its end: refused before its work where it can't be.
+
+    Raises:
+        argparse.ArgumentTypeError: The folder is not there or may not be written, or a folder has
+            this name.
+    """
+    from pathlib import Path  # not for every command
+
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: there is no directory {path.parent}; make it first")
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a folder; name a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text} may not be written; name another place")
+    return path
+
+
 class CommandParser(argparse.ArgumentParser):
     """An ``ArgumentParser`` whose errors name what was probably meant."""
 
@@ -81,7 +103,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with the mistake, a suggestion and the place of the help."""
-        problem = self._unknown_option() or self._in_words(message)
+        problem = self._unknown_command() or self._unknown_option() or self._in_words(message)
         self.exit(
             MISUSE_STATUS,
             f"{self.prog.partition(' ')[0]}: {problem}\n`{self.prog} --help` shows what it takes\n",
@@ -99,6 +121,29 @@ class CommandParser(argparse.ArgumentParser):
 
     def _elsewhere(self, _name: str) -> str | None:
         """A hint for a name that is a command of another level; None without a hint."""
+        return None
+
+    def _unknown_command(self) -> str | None:
+        """The first word where a command is expected, if it is none: options behind it belong to
+        the command that was meant, and are no mistakes of this level.
+        """
+        known = [name for name, _ in self._branches()]
+        words = iter(self._given)
+        for word in words:
+            if word == "--" or not known:
+                return None
+            if not word.startswith("-"):
+                if word in known:
+                    return None
+                from txnsim.text import unknown  # only in case of an error
+
+                return self._elsewhere(word) or unknown("command", word, known)
+            name, equals, _ = word.partition("=")
+            action = self._option_string_actions.get(name)
+            if action is None:
+                return None
+            if action.nargs is None and not equals:
+                next(words, None)
         return None
 
     def _unknown_option(self) -> str | None:

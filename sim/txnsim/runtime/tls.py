@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import ConfigError
 from txnsim.extensions import OnDemand
+from txnsim.files import problem_of
 from txnsim.security.options import ClientAuth, ClientTls, TlsFiles, TlsPem
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def server_context(tls: TlsFiles | TlsPem, client_auth: ClientAuth) -> ssl.SSLCo
             _limit(context, tls.versions)
     except (OSError, ssl.SSLError) as error:
         what = f"{tls.certificate}, {tls.key}" if isinstance(tls, TlsFiles) else "of the keystore"
-        raise ConfigError(f"TLS files {what}: {error}") from error
+        raise ConfigError(f"TLS files {what}: {problem_of(error)}") from error
     context.verify_mode = _VERIFY[client_auth]
     return context
 
@@ -74,7 +75,7 @@ def client_context(tls: ClientTls) -> ssl.SSLContext:
             _load_text(context, tls.certificate, tls.key, tls.key_password)
         _limit(context, tls.versions)
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"TLS certificates of the client: {error}") from error
+        raise ConfigError(f"TLS certificates of the client: {problem_of(error)}") from error
     return context
 
 

@@ -26,6 +26,7 @@ from txnsim.client.inspection.txn_views import TransactionDescription
 from txnsim.client.requests import NewTopic
 from txnsim.errors import ConfigError
 from txnsim.extensions import borrowed
+from txnsim.files import problem_of
 from txnsim.injection.injector import Injector
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
@@ -132,7 +133,7 @@ class ForeignCluster(RebuiltCluster):
         try:
             await client.connect()
         except (ClientError, OSError) as error:
-            raise ConfigError(f"{OPTION} {self.bootstrap}: {error}") from error
+            raise ConfigError(f"{OPTION} {self.bootstrap}: {problem_of(error)}") from error
         self._client = client
         self._environment = real_environment()
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim.releases import REFERENCE
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--patience", type=float, metavar="SECONDS",
                         help="until an answer is given up")  # fmt: skip
     parser.add_argument("--json", action="store_true", help="results as JSON")
-    parser.add_argument("--junit", type=Path, metavar="FILE", help="write results as JUnit XML")
+    parser.add_argument("--junit", type=new_file, metavar="FILE", help="write results as JUnit XML")
     parser.add_argument("--needs", action="store_true",
                         help="print the settings that a broker needs, and end")  # fmt: skip
 

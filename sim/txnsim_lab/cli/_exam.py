@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_all, write_whole
 from txnsim_lab.cli import _exam_compare as exam_compare
@@ -43,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="real brokers behind a proxy: HOST:PORT or apache-RELEASE")  # fmt: skip
     run.add_argument("--known", type=Path, metavar="FILE",
                      help="misses that don't count, a line each: commit-late@1")  # fmt: skip
-    run.add_argument("--report", type=Path, metavar="FILE", help="write a page of it: FILE.html")
+    run.add_argument(
+        "--report", type=new_file, metavar="FILE", help="write a page of it: FILE.html"
+    )
     run.add_argument("--misses", type=Path, metavar="DIR",
                      help="a folder for each miss that --known has not: text, story, versions,"
                      " page")  # fmt: skip

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import new_file
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, write_all, write_whole
 
@@ -28,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = parser.add_subparsers(dest="readers_part", metavar="COMMAND", required=True)
     serve = parts.add_parser("serve", description="Serve the topics until Ctrl-C.")
     serve.add_argument("--port", type=int, default=0, help="of the first of three brokers")
-    serve.add_argument("--expected", type=Path, metavar="FILE", help="write what is expected there")
+    serve.add_argument(
+        "--expected", type=new_file, metavar="FILE", help="write what is expected there"
+    )
     LongRunning.add_script_arguments(serve)
     write = parts.add_parser("write", description="Write the brokers' log directories.")
     write.add_argument("directory", type=Path, metavar="DIR", help="must not be there")

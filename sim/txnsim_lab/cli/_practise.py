@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from txnsim.cli import serve
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
@@ -56,7 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the control port (default {serve.HTTP_PORT_DEFAULT}); 0 picks a free one",
     )
     parser.add_argument("--ready-file", metavar="FILE", help="as of `txnsim serve`")
-    parser.add_argument("--json", action="store_true", help="say what was started as JSON")
+    parser.add_argument("--json", action="store_true",
+                        help="what was started, or what the upgrade came to, as JSON")  # fmt: skip
 
 
 def rewrite(arguments: Sequence[str]) -> list[str]:
@@ -95,10 +98,21 @@ def _rehearse(args: argparse.Namespace) -> int:
         if args.old is None:
             raise ConfigError("--from is missing: the release that the brokers run, such as 3.9")
         old, new = release_named(args.old), release_named(args.new or REFERENCE.name)
-        found = rehearse(old, new, TERMINAL.text)
+        told: list[str] = []
+        found = rehearse(old, new, told.append if args.json else TERMINAL.text)
     except ConfigError as error:
         TERMINAL.complain(error)
         return MISUSE_STATUS
+    if args.json:
+        TERMINAL.json(
+            {
+                "from": old.name,
+                "to": new.name,
+                **msgspec.to_builtins(found),
+                "is_well": found.is_well,
+                "text": [line for text in told for line in text.splitlines()],
+            }
+        )
     return 0 if found.is_well else 1
 
 

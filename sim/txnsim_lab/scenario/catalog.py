@@ -5,6 +5,7 @@ by path.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -80,6 +81,16 @@ def of_name(name: str) -> tuple[Path, Scenario] | None:
     where there is none. Only files that mention the name are read: reading all takes a second.
     """
     wanted = name.lower()
+    return _of_exact_name(wanted) or _of_exact_name(_two_digits(wanted))
+
+
+def _two_digits(name: str) -> str:
+    """``z1`` is ``z01``; a name without a number, or with more, stays."""
+    numbered = re.fullmatch(r"([a-z]+)0*(\d{1,2})", name)
+    return name if numbered is None else f"{numbered[1]}{int(numbered[2]):02}"
+
+
+def _of_exact_name(wanted: str) -> tuple[Path, Scenario] | None:
     for path in (*_files(), *_files(ERRORS)):
         if path.stem == wanted or wanted in path.read_text("utf-8").lower():
             scenario = _load_once(path, path.stat().st_mtime_ns)

@@ -35,7 +35,7 @@ from txnsim.cli._txns.rights import missing_right
 from txnsim.cli._txns.searching import Scope
 from txnsim.cli.client_properties import bootstrap_of, read_client_properties
 from txnsim.cli.output import TERMINAL, Columns, Output, rows_of
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.connection import ClientSettings
@@ -231,7 +231,7 @@ def _add_repair(parser: argparse.ArgumentParser) -> None:
 def _add_audit_file(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--audit-file",
-        type=Path,
+        type=new_file,
         default=AUDIT_FILE,
         metavar="FILE",
         help="where each attempt and its outcome is written down (default %(default)s)",
@@ -575,7 +575,7 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
         if self.topic is None and self.broker_id is None:
             raise MisuseFailure(
                 "The `find-hanging` command requires either --topic or --broker-id to limit the"
-                " scope of the search"
+                " scope of the search; here --all searches every leader, too"
             )
         if self.partition is not None and self.topic is None:
             raise MisuseFailure("The --partition argument requires --topic to be provided")

@@ -18,6 +18,7 @@ from txnsim.cli import _ready_file as ready_file
 from txnsim.cli import control_token
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs, tell_left_out
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import new_file
 from txnsim.runtime.wall_clock import monotonic_ms
 
 END_MS_MAX: Final = 4_500
@@ -50,7 +51,7 @@ class LongRunning:
         """Declare what scripts and tests need that start the command."""
         parser.add_argument(
             "--ready-file",
-            type=Path,
+            type=new_file,
             metavar="FILE",
             help="write bootstrap, http, token and pid there as JSON once every listener accepts",
         )

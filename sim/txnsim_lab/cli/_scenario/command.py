@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import TERMINAL, Columns
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim.text import unknown
@@ -112,7 +112,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         help="write there what the clients saw in each run, which is what is judged",
     )
     parser.add_argument("--json", action="store_true", help="verdicts as JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help=one_file.HTML_HELP)
+    parser.add_argument("--html", type=new_file, metavar="FILE", help=one_file.HTML_HELP)
     parser.add_argument("--open", action="store_true", help=one_file.OPEN_HELP)
     parser.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
     on_real_brokers.add_arguments(parser)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import new_file
 from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.text import read_ms
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     written = parser.add_argument_group("what is written")
     written.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
                          help="where traces, histories and stories of findings go")  # fmt: skip
-    written.add_argument("--rows", type=Path, metavar="FILE",
+    written.add_argument("--rows", type=new_file, metavar="FILE",
                          help="keep a row of each seed there; go on where it ends")  # fmt: skip
     written.add_argument("--no-shrink", action="store_true", help="only say which seeds find what")
     written.add_argument("--json", action="store_true", help="as JSON")

@@ -10,7 +10,7 @@ import msgspec
 
 from txnsim.cli.output import Columns
 from txnsim.errors import ConfigError
-from txnsim.files import write_whole
+from txnsim.files import problem_of, write_whole
 
 
 class HandedIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,7 +53,8 @@ def table(paths: Iterable[Path]) -> list[dict[str, str]]:
         try:
             one = msgspec.json.decode(path.read_bytes(), type=HandedIn)
         except (OSError, msgspec.MsgspecError) as error:
-            raise ConfigError(f"{path}: nothing that a lesson handed in: {error}") from error
+            problem = problem_of(error)
+            raise ConfigError(f"{path}: nothing that a lesson handed in: {problem}") from error
         rows.append((one.lesson, sum(one.predictions), path.name, one))
     return [
         {

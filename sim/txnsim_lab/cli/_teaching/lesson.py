@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL, Columns
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim_lab.cli._scenario.output import event_of
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--hand-in",
-        type=Path,
+        type=new_file,
         metavar="FILE",
         help="write your predictions and how many goals you have reached, for your teacher",
     )

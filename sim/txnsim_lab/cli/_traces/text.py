@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.garbage_collection import rare_garbage_collection
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim_lab.cli._traces import one_file
@@ -51,7 +52,7 @@ def add_arguments(actions: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--as", dest="form", required=True, choices=tuple(FORMS), help="which format"
     )
     convert.add_argument(
-        "--to", type=Path, metavar="FILE", help="where to (default: standard output)"
+        "--to", type=new_file, metavar="FILE", help="where to (default: standard output)"
     )
     convert.add_argument("--redact", action="store_true", help=one_file.REDACT_HELP)
     opened = actions.add_parser(

@@ -11,10 +11,10 @@ import argparse
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL, Columns, Table
+from txnsim.cli.parsing import new_file
 from txnsim_spark.cli.logs._searching import add_as_of, answering, find
 from txnsim_spark.cli.logs.spark import add_directories
 
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--since",
-        type=Path,
+        type=new_file,
         metavar="STATE",
         help="read what is new since the search that wrote this file, and write it anew; the answer"
         " is the same",
