@@ -25,7 +25,7 @@ from txnsim.txn.marker_payment import (
 )
 from txnsim.types import IsolationLevel, TopicPartition
 
-BYTES_MAX: Final = 1 << 30
+BYTES_MAX: Final = 128 << 20
 """Of one search; with more to read, use the disks (``txnsim logs find-hanging``)."""
 
 
