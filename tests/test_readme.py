@@ -279,6 +279,32 @@ def test_the_readme_counts_the_anomalies() -> None:
     assert f"It is one of {len(anomalies)} [documented anomalies]" in text
 
 
+def test_the_readme_compares_by_figures_that_were_measured() -> None:
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    rows = {
+        cells[0]: cells[1:]
+        for page in ("docs/performance.md", "docs/conformance.md")
+        for line in (ROOT / page).read_text("utf-8").splitlines()
+        if line.startswith("| ")
+        and (cells := [cell.strip() for cell in line.strip("|").split("|")])
+    }
+    starts = [
+        int(cell.replace(",", "")) / 1000 for cell in rows["process start to first commit, ms"][:2]
+    ]
+    memory = rows["idle memory, MB"]
+    theirs, ours = (
+        f"{starts[0]:.1f} s and in {memory[0]} MB",
+        f"{starts[1]:.2f} s and {memory[1]} MB",
+    )
+    assert f"after {theirs}; here {ours}" in text
+    passed, differ = (int(cell) for cell in rows["kfake"][3:5])
+    own, none = (int(cell) for cell in rows["txnsim"][3:5])
+    assert (
+        f"it gives {passed} of {passed + differ} to the letter, txnsim {own} of {own + none}."
+        in text
+    )
+
+
 def test_files_that_are_named_exist() -> None:
     missing = [
         f"{page}: {name}"
