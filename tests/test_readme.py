@@ -257,7 +257,14 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
     for block in (block for block in blocks() if block.language == "yaml"):
         content = yaml.safe_load(block.text)
         place = f"{block.page}:{block.line}"
-        if "steps" in content:
+        if "jobs" in content:
+            kinds.add("workflow")
+            # YAML 1.1 reads `on` as true; GitHub reads the word.
+            assert content.keys() == {"name", True, "jobs"}, f"{place}: paste it whole"
+            for job in content["jobs"].values():
+                assert "runs-on" in job
+                assert all({"uses", "run"} & step.keys() for step in job["steps"])
+        elif "steps" in content:
             kinds.add("scenario")
             read(place, block.text)
         elif "action" in content:
@@ -270,7 +277,7 @@ def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
             file = tmp_path / "cluster.yaml"
             file.write_text(block.text, "utf-8")
             assert load(file).warnings == (), place
-    assert kinds == {"scenario", "rule", "job", "configuration"}
+    assert kinds == {"scenario", "rule", "job", "configuration", "workflow"}
 
 
 def test_the_readme_counts_the_anomalies() -> None:

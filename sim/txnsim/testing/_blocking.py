@@ -283,6 +283,11 @@ class SimulatedKafka:
         return self.asynchronous.bootstrap
 
     @property
+    def bootstrap_servers(self) -> list[str]:
+        """``host:port`` of every broker as a list, for kafka-python, FastStream and the like."""
+        return self.asynchronous.bootstrap_servers
+
+    @property
     def history(self) -> History:
         """Observations from outside, for the judges.
 

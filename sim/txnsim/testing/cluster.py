@@ -216,6 +216,11 @@ class AsyncSimulatedKafka:
         """``host:port`` of every broker, as clients take it (``bootstrap.servers``)."""
         return self.rebuilt.sim.bootstrap
 
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        """``host:port`` of every broker as a list, for kafka-python, FastStream and the like."""
+        return self.bootstrap.split(",")
+
     # Judging
 
     @property

@@ -95,7 +95,7 @@ def rehearse(old: Release, new: Release, tell: Tell) -> Rehearsal:
     Raises:
         ConfigError: The new release is not newer, or a cluster can't go from one to the other.
     """
-    before, after = (tuple(map(int, one.patch_release.split("."))) for one in (old, new))
+    before, after = _version(old), _version(new)
     if before >= after:
         raise ConfigError(f"--to {new.name} is not newer than --from {old.name}")
     if before < (3, 3) and after >= WITHOUT_ZOOKEEPER:
@@ -208,6 +208,10 @@ class _Upgrade:
         )
 
 
+def _version(release: Release) -> tuple[int, ...]:
+    return tuple(map(int, release.patch_release.split(".")))
+
+
 def _before(old: Release, new: Release) -> Iterator[str]:
     mended, brought = risks(old, new)
     yield (
@@ -215,6 +219,11 @@ def _before(old: Release, new: Release) -> Iterator[str]:
         " one, while five producers commit. In virtual time; nothing listens."
     )
     yield "\nBefore: `txnsim txns find-hanging --all` on your cluster. What hangs, end first."
+    if _version(old) < WITHOUT_ZOOKEEPER <= _version(new):
+        yield (
+            f"A cluster of {old.name} may have ZooKeeper, and {new.name} has none: this rehearsal is"
+            " of KRaft. With ZooKeeper go to KRaft in 3.9 first, and rehearse from there."
+        )
     yield from _listed(f"Mended in {new.name}; at risk while a broker runs {old.name}:", mended)
     yield from _listed(f"New in {new.name}; at risk from the first broker on:", brought)
     yield ""

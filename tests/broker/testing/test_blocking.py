@@ -74,6 +74,8 @@ def test_a_mistake_of_the_caller_shows_the_callers_line_alone(
 def test_everything_can_be_done_from_a_thread_that_blocks() -> None:
     with SimulatedKafka(topics={"orders": 1}, faults_may_miss=True) as kafka:
         assert kafka.bootstrap.count(",") == 2
+        assert kafka.bootstrap_servers == kafka.bootstrap.split(",")
+        assert kafka.asynchronous.bootstrap_servers == kafka.bootstrap_servers
         fault = kafka.faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")
         assert (fault.id, fault.rule.api, fault.matched, fault.struck, fault.held) == (
             *("idle", "EndTxn"), 0, 0, 0,

@@ -34,6 +34,7 @@ def test_a_producer_commits_through_an_upgrade(old: str) -> None:
     steps = ["1. Stop broker 2", "2. Stop broker 3", "3. Stop broker 1", "4. Raise the features"]
     assert [text.index(one) for one in steps] == sorted(text.index(one) for one in steps)
     assert "transaction.version 2" in text
+    assert (f"A cluster of {old} may have ZooKeeper, and 4.4 has none" in text) is (old[0] == "3")
 
 
 @pytest.mark.costly
