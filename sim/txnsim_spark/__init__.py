@@ -9,7 +9,7 @@ the lab; its commands join by ``txnsim.extensions``.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
   ``tables`` has a module per table, ``following`` knows how far directories have grown. What a
   query wants: ``log_query``; ``empty_reads`` refuses what could
-  only be empty.
+  only be empty, ``file_faults`` what would be less than was planned.
 - ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
   to Spark's workers.
 - ``views``: SQL over these tables, each record once among them; ``log_database`` has them in

@@ -2,8 +2,7 @@
 files that this user may not read, a worker that does not see the directory. No rows would look like
 the answer.
 
-What is wrong with some of the files is another matter: it is a row of the table ``errors``, and the
-rest is read.
+What is wrong with some of the files is another matter (``file_faults``).
 """
 
 from __future__ import annotations

@@ -50,6 +50,8 @@ class LogDatabase:
         self._options = options
         self._database = Embedded()
         self._there: set[str] = set()
+        self._fault: BadInputError | None = None
+        """Error of the read that ended a query."""
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """What a query finds.
@@ -63,6 +65,8 @@ class LogDatabase:
             self._prepare(query)
             return self._database.rows(query)
         except duckdb.Error as error:
+            if self._fault is not None:  # DuckDB has the message alone
+                raise self._fault from None
             raise BadInputError(str(error).partition("\n")[0]) from error
 
     def _prepare(self, query: str) -> None:
@@ -90,7 +94,13 @@ class LogDatabase:
             columns=tuple(schema.names),
             producer_ids=options.producer_ids or None,
         )
-        return (_shown(rows) for share in shares for rows in batches_of(share, job, schema))
+        try:
+            for share in shares:
+                for rows in batches_of(share, job, schema):
+                    yield _shown(rows)
+        except BadInputError as error:
+            self._fault = error
+            raise
 
 
 def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -54,13 +54,16 @@ HADOOP_PREFIX: Final = "fs."
 
 
 class Check(Enum):
-    """Which batches' CRCs are computed."""
+    """Which batches' CRCs are computed. Those of compressed batches are, whenever their records
+    are read: to compute one costs little beside unpacking.
+    """
 
     AUTO = "auto"
-    """Those that a broker would check as it starts: behind the recovery point after a stop out of
-    order. What is not sound there is cut off, with all that follows."""
+    """All where no clean-shutdown file lies in the log directory. What a starting broker would find
+    unsound behind the recovery point is cut off, with all that follows."""
     ALL = "true"
     NONE = "false"
+    """Compressed batches only; nothing is cut off."""
 
 
 class KafkaLogError(BadInputError):
@@ -80,6 +83,17 @@ class Division(msgspec.Struct, frozen=True, kw_only=True):
     """``spark.sql.files.openCostInBytes``."""
     parallelism: int | None = None
     """Minimum number of tasks; None for the number of cores."""
+
+
+class FileTolerance(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session's reads of files pass over, unless their options say otherwise; Spark's
+    defaults.
+    """
+
+    ignore_missing_files: bool = False
+    """``spark.sql.files.ignoreMissingFiles``."""
+    ignore_corrupt_files: bool = False
+    """``spark.sql.files.ignoreCorruptFiles``."""
 
 
 class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +136,12 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """For the table ``findings``: younger transactions are not called hanging; None: 15 minutes."""
     fail_on_data_loss: bool = True
     """A stream ends where rows that it has not read are gone."""
+    ignore_missing_files: bool | None = None
+    """Pass over files that are gone since the read was planned; None: as the session says."""
+    ignore_corrupt_files: bool | None = None
+    """Pass over what is damaged or unreadable; None: as the session says."""
+    follows: bool = False
+    """It is a stream that reads."""
     max_bytes_per_trigger: int | None = None
     """Maximum bytes of logs in one batch of a stream; None for all available."""
     max_files_per_trigger: int | None = None
@@ -174,9 +194,25 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             as_of_ms=_time_ms(given, "asOf"),
             max_transaction_timeout_ms=_number(given, "maxTransactionTimeoutMs", "milliseconds"),
             fail_on_data_loss=_truth("failOnDataLoss", given.get("failondataloss", "true")),
+            ignore_missing_files=_truth_or_none(given, "ignoreMissingFiles"),
+            ignore_corrupt_files=_truth_or_none(given, "ignoreCorruptFiles"),
             max_bytes_per_trigger=_size(given, "maxBytesPerTrigger"),
             max_files_per_trigger=_number(given, "maxFilesPerTrigger", "segments"),
         )
+
+    @property
+    def passes_over_missing(self) -> bool:
+        """Whether a read leaves out missing files instead of ending."""
+        return bool(self.ignore_missing_files) or self._goes_on
+
+    @property
+    def passes_over_corrupt(self) -> bool:
+        """Whether a read leaves out damage instead of ending."""
+        return bool(self.ignore_corrupt_files) or self._goes_on
+
+    @property
+    def _goes_on(self) -> bool:
+        return self.follows and not self.fail_on_data_loss
 
 
 def kept_by_catalog(options: Mapping[str, str]) -> dict[str, str] | None:
@@ -218,6 +254,7 @@ NAMES: Final = (
     *(STARTING_OFFSETS, ENDING_OFFSETS, "startTimestamp", END_TIMESTAMP),
     *("checkCrc", "checkRecords", "taskBytes", "asOf", "maxTransactionTimeoutMs"),
     *("maxBytesPerTrigger", "maxFilesPerTrigger", "lateByMaxMs", "failOnDataLoss"),
+    *("ignoreMissingFiles", "ignoreCorruptFiles"),
 )
 _KNOWN: Final = {name.lower(): name for name in NAMES}
 _OF_TABLES: Final[Mapping[str, Collection[str]]] = {
@@ -332,6 +369,11 @@ def _truth(name: str, text: str) -> bool:
     if text.lower() not in _TRUTH:
         raise _wrong(name, text, "true or false")
     return _TRUTH[text.lower()]
+
+
+def _truth_or_none(given: Mapping[str, str], name: str) -> bool | None:
+    text = given.get(name.lower())
+    return None if text is None else _truth(name, text)
 
 
 def time_ms_of(text: str, name: str = "asOf") -> int:

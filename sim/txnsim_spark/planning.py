@@ -27,6 +27,7 @@ from txnsim.storage.regular_file import MOUNTS
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from txnsim_spark import tasks
 from txnsim_spark.empty_reads import refuse_unknown_names, refuse_unreadable
+from txnsim_spark.file_faults import refuse_problem
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import COSTS, HEADERS_COST, OPEN_COST, Check, KafkaLogOptions
 from txnsim_spark.scan.log_dirs import LogDirectory, OnProblem, untold
@@ -64,6 +65,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     segments: tuple[SegmentFile, ...] = ()
     replicas: tuple[Replica, ...] = ()
     log_dirs: tuple[str, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    """Of the table ``errors``: why folders can't be looked into, sentences that begin with their
+    paths.
+    """
 
     @property
     def places(self) -> frozenset[str]:
@@ -107,7 +112,12 @@ plans each read in a process of its own, which need not import numba for it.
 
 
 def shares_of(
-    options: KafkaLogOptions, wanted: Wanted, reads: Reads, *, is_asked: bool = False
+    options: KafkaLogOptions,
+    wanted: Wanted,
+    reads: Reads,
+    *,
+    is_asked: bool = False,
+    on_problem: OnProblem | None = None,
 ) -> list[Share]:
     """The tasks of a job.
 
@@ -116,9 +126,12 @@ def shares_of(
         wanted: Of that.
         reads: What the table is made of.
         is_asked: Somebody has named it, and is told where nothing can come of it.
+        on_problem: Called with each replica's folder that can't be looked into; None: refused.
 
     Raises:
         BadInputError: A path is no log directory; where it is asked for, what ``empty_reads`` says.
+        CorruptLogFileError: A replica's folder can't be looked into, and the options don't pass
+            over that.
     """
     if options.uris:  # nobody has placed them (``stores.reading``)
         raise BadInputError(f"{options.uris[0]} is not read here")
@@ -129,12 +142,19 @@ def shares_of(
     problems: list[str] = []
     named = replicas_of(options, Wanted(), reads, problems.append)
     replicas = [one for one in named if wanted.has_replica(one)]
-    of_replicas = dict(_by_replica(replicas)) if reads.segments else {}
+    of_replicas = dict(_by_replica(replicas, problems.append)) if reads.segments else {}
     if is_asked:
         refuse_unknown_names(options, named)
         every_one = (one for many in of_replicas.values() for one in many)
         refuse_unreadable(options.table, replicas, every_one, problems)
     shares: list[Share] = []
+    if problems and options.table == "errors":
+        shares.append(Share(unreadable=tuple(problems)))
+    elif on_problem is not None:
+        for problem in problems:
+            on_problem(problem)
+    elif problems:
+        refuse_problem(problems[0], options)
     if reads.segments:
         segments = [
             one for many in of_replicas.values() for one in _wanted_of(many, options, wanted)
@@ -289,14 +309,17 @@ def _looked_through(
     return looked_through(segments)
 
 
-def _by_replica(replicas: Iterable[Replica]) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
+def _by_replica(
+    replicas: Iterable[Replica], on_problem: OnProblem = untold
+) -> Iterator[tuple[str, tuple[SegmentFile, ...]]]:
     directory_at = cache(LogDirectory.at)
 
     def listed(replica: Replica) -> tuple[SegmentFile, ...] | None:
         try:
             return tuple(segments_of(replica, directory_at(Path(replica.log_dir))))
-        except OSError:
-            return None  # the table of errors tells
+        except OSError as error:
+            on_problem(f"{replica.path}: {error.strerror or error}; passed by")
+            return None
 
     several = list(replicas)
     # A disk of another machine takes its time for each answer, and several at a time.

@@ -333,8 +333,8 @@ class ErrorRow(msgspec.Struct, frozen=True, kw_only=True):
     file: Annotated[String, "Path of the file."]
     kind: Annotated[
         String,
-        "torn, format, length, crc, behind, records, txn_index, snapshot, checkpoint, metadata or "
-        "unreadable.",
+        "torn, format, length, crc, behind, records, txn_index, snapshot, checkpoint, metadata, "
+        "missing, short or unreadable.",
     ]
     position: Annotated[Bigint, "First byte that makes no sense."] = 0
     size_bytes: Annotated[
@@ -516,7 +516,8 @@ _TABLES: Final = {
         columns_of(ReplicaRow),
     ),
     "errors": Table.of(
-        "A row per place where a file stops making sense. Reading goes on with the next file.",
+        "A row per place where a file stops making sense, and per file that is gone. Nothing ends "
+        "this read: it goes on with the next file.",
         _SEGMENT,
         columns_of(ErrorRow),
     ),

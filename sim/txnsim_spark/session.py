@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.errors import MissingExtraError
 from txnsim_spark.active import active_session
-from txnsim_spark.options import Division
+from txnsim_spark.options import Division, FileTolerance
 
 if TYPE_CHECKING:
     from pyspark.sql import Row as Row
@@ -96,7 +96,8 @@ def is_running() -> bool:
 
 def register(spark: SparkSession) -> None:
     """Make ``kafka_log`` known to a session of another program, and change nothing else of it.
-    Settings, those of Hadoop and how files are divided, are those that the session has now. Its
+    Settings are those that the session has now: of Hadoop, how files are divided, and which faults
+    of files are passed over (``spark.sql.files.ignoreMissingFiles``, ``.ignoreCorruptFiles``). Its
     workers need a Python that has txnsim (PYSPARK_PYTHON).
 
     Raises:
@@ -110,7 +111,17 @@ def register(spark: SparkSession) -> None:
 
     settings = settings_of(spark)
     division = Division() if settings is None else _division_of(spark)
-    spark.dataSource.register(of_session(settings, division))
+    spark.dataSource.register(of_session(settings, division, _tolerance_of(spark)))
+
+
+def _tolerance_of(spark: SparkSession) -> FileTolerance:
+    def is_set(name: str) -> bool:
+        return (spark.conf.get(name, "false") or "false").lower() == "true"
+
+    return FileTolerance(
+        ignore_missing_files=is_set("spark.sql.files.ignoreMissingFiles"),
+        ignore_corrupt_files=is_set("spark.sql.files.ignoreCorruptFiles"),
+    )
 
 
 def _division_of(spark: SparkSession) -> Division:

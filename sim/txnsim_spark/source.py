@@ -35,6 +35,7 @@ from pyspark.sql.types import StructType
 
 from txnsim.errors import BadInputError, MissingExtraError
 from txnsim_spark.empty_reads import may_be_missing, refuse_elsewhere
+from txnsim_spark.file_faults import LogFileError
 from txnsim_spark.following import (
     LOGS,
     Ends,
@@ -55,6 +56,7 @@ from txnsim_spark.options import (
     ENDING_OFFSETS,
     FORMAT,
     Division,
+    FileTolerance,
     KafkaLogError,
     KafkaLogOptions,
     kept_by_catalog,
@@ -77,6 +79,8 @@ def told() -> Iterator[None]:
     """What is refused, as Spark shows it: one class, without the frames that found it."""
     try:
         yield
+    except LogFileError as error:
+        raise type(error)(*error.args) from None
     except (BadInputError, MissingExtraError, OSError) as error:
         raise KafkaLogError(str(error)) from None
 
@@ -104,6 +108,7 @@ class KafkaLogDataSource(DataSource):
 
     hadoop: StoreSettings | None = None
     division: Division = Division()
+    tolerance: FileTolerance = FileTolerance()
     is_registered = False
     """All of the session that it is registered with (``of_session``)."""
 
@@ -130,6 +135,7 @@ class KafkaLogDataSource(DataSource):
         try:
             options, columns = self.asked(schema)
             _refuse_endless(options)
+            options = msgspec.structs.replace(options, follows=True)
             return KafkaLogStreamReader(options, columns, self._stores(schema))
         except (BadInputError, MissingExtraError) as error:
             return RefusingReader(str(error))
@@ -140,7 +146,16 @@ class KafkaLogDataSource(DataSource):
     def asked(self, schema: StructType) -> tuple[KafkaLogOptions, pa.Schema]:
         """What to read, and the columns as Arrow has them."""
         options = KafkaLogOptions.of(self._given(schema))
-        options = msgspec.structs.replace(options, division=self.division)
+        options = msgspec.structs.replace(
+            options,
+            division=self.division,
+            ignore_missing_files=_own_or(
+                options.ignore_missing_files, self.tolerance.ignore_missing_files
+            ),
+            ignore_corrupt_files=_own_or(
+                options.ignore_corrupt_files, self.tolerance.ignore_corrupt_files
+            ),
+        )
         return options, to_arrow_schema(columns_of(options.table, schema), timezone="UTC")
 
     def _given(self, schema: StructType) -> Mapping[str, str]:
@@ -149,6 +164,11 @@ class KafkaLogDataSource(DataSource):
         if not kept or "path" in self.options or "paths" in self.options:
             return self.options
         return {**msgspec.json.decode(kept[0], type=dict[str, str]), **self.options}
+
+
+def _own_or(option: bool | None, setting: bool) -> bool:  # noqa: FBT001 - both are truths
+    """An option of the read, else the session's setting."""
+    return setting if option is None else option
 
 
 def _refuse_endless(options: KafkaLogOptions) -> None:
@@ -169,7 +189,9 @@ def _refuse_endless(options: KafkaLogOptions) -> None:
         )
 
 
-def of_session(hadoop: StoreSettings | None, division: Division) -> type[KafkaLogDataSource]:
+def of_session(
+    hadoop: StoreSettings | None, division: Division, tolerance: FileTolerance
+) -> type[KafkaLogDataSource]:
     """The format, for a session that has these settings: where Spark plans and reads no session is
     at hand, so the class takes them there.
     """
@@ -177,7 +199,7 @@ def of_session(hadoop: StoreSettings | None, division: Division) -> type[KafkaLo
     class Registered(KafkaLogDataSource):
         is_registered = True
 
-    Registered.hadoop, Registered.division = hadoop, division
+    Registered.hadoop, Registered.division, Registered.tolerance = hadoop, division, tolerance
     return Registered
 
 

@@ -15,6 +15,7 @@ from tests.support.logs import plain
 from txnsim.errors import BadInputError
 from txnsim.storage.regular_file import RegularFile
 from txnsim_spark import empty_reads
+from txnsim_spark.file_faults import CorruptLogFileError, MissingLogFileError
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogError, KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
@@ -112,7 +113,9 @@ def test_one_file_that_can_be_opened_is_enough(logs: Path, monkeypatch: pytest.M
         return opened(file, **how)
 
     monkeypatch.setattr(RegularFile, "ranges", refused)
-    assert rows_of(logs, topics="orders,payments")
+    assert rows_of(logs, topics="orders,payments", ignoreCorruptFiles="true")
+    with pytest.raises(CorruptLogFileError, match=r"orders-0.*Permission denied"):
+        rows_of(logs, topics="orders,payments")
     with pytest.raises(BadInputError, match="Permission denied"):
         rows_of(logs, topics="orders")
 
@@ -140,11 +143,23 @@ def test_a_worker_that_does_not_see_the_directory_fails(logs: Path) -> None:
         list(reader.read(task))
 
 
-def test_a_segment_that_retention_has_taken_meanwhile_is_no_failure(logs: Path) -> None:
-    reader: Any = source(logs).reader(schema_of("batches"))
-    tasks = reader.partitions()
-    (logs / "payments-3" / "00000000000000000000.log").unlink()
-    assert sum(one.num_rows for task in tasks for one in reader.read(task)) == 90
+def test_a_segment_that_retention_has_taken_meanwhile_is_refused_or_passed_over(
+    logs: Path,
+) -> None:
+    def count(**options: str) -> int:
+        reader: Any = source(logs, **options).reader(schema_of("batches"))
+        tasks = reader.partitions()
+        gone = logs / "payments-3" / "00000000000000000000.log"
+        data = gone.read_bytes()
+        gone.unlink()
+        try:
+            return sum(one.num_rows for task in tasks for one in reader.read(task))
+        finally:
+            gone.write_bytes(data)
+
+    with pytest.raises(MissingLogFileError, match=r"payments-3/0{20}\.log is gone.*load again"):
+        count()
+    assert count(ignoreMissingFiles="true") == 90
 
 
 @pytest.mark.parametrize("uri", ["s3a://bucket/logs", "gs://bucket/logs"])

@@ -32,6 +32,7 @@ from txnsim.storage import names
 from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 from txnsim_spark import planning
+from txnsim_spark.file_faults import CorruptLogFileError
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import (
     COSTS,
@@ -233,7 +234,7 @@ def test_a_large_replica_without_a_checkpoint_is_several_tasks_with_the_rows_of_
     (tmp_path / names.FileName.RECOVERY_POINTS).write_text(encode_offsets({}))
     damaged = logs_of(folder)[2]
     overwrite(damaged, damaged.stat().st_size - 5, b"!")
-    chosen = options(tmp_path, name, taskBytes="1")
+    chosen = options(tmp_path, name, taskBytes="1", ignoreCorruptFiles="true")
     schema = TABLES[name].arrow()
     job = Job(options=chosen, columns=tuple(schema.names))
 
@@ -295,7 +296,7 @@ def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
     assert planned(Wanted(), topics="orders") == []
 
 
-def test_a_folder_that_can_t_be_read_does_not_end_the_plan(
+def test_a_folder_that_can_t_be_read_ends_the_plan_unless_it_may_be_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker_dir(tmp_path)
@@ -308,7 +309,13 @@ def test_a_folder_that_can_t_be_read_does_not_end_the_plan(
         return segments_of(of, directory)
 
     monkeypatch.setattr(planning, "segments_of", refused)
-    shares = shares_of(options(tmp_path), Wanted(), SEGMENTS)
+    with pytest.raises(CorruptLogFileError, match=r"orders-0: .*ignoreCorruptFiles"):
+        shares_of(options(tmp_path), Wanted(), SEGMENTS)
+    told = shares_of(options(tmp_path, "errors"), Wanted(), READS["errors"])
+    assert [one.partition(": ")[0] for share in told for one in share.unreadable] == [
+        str(tmp_path / "orders-0")
+    ]
+    shares = shares_of(options(tmp_path, ignoreCorruptFiles="true"), Wanted(), SEGMENTS)
     assert [one.partition for share in shares for one in share.segments] == [1]
 
 

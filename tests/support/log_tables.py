@@ -35,6 +35,8 @@ SHARE_STATES: Final = (
     Path(__file__).parents[1] / "broker" / "codec" / "golden" / "share_state.jsonl"
 )
 """Records of ``__share_group_state`` that Kafka's own classes wrote."""
+PASSING_OVER: Final = {"ignoreCorruptFiles": "true", "ignoreMissingFiles": "true"}
+"""Options of a read that has what is sound of damaged directories."""
 ORDERS: Final = TopicPartition("orders", 0)
 
 

@@ -4,6 +4,7 @@ and jobs.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
@@ -49,6 +50,9 @@ def find_hanging(
     Returns:
         The table ``findings`` (docs/kafka-log-tables.md), a row per open transaction and partition.
 
+    Warns:
+        UserWarning: Something can't be read or judged; a sentence for each.
+
     Raises:
         BadInputError: A path is no directory, there is nothing of Kafka's in it, ``as_of`` is no
             time.
@@ -77,6 +81,8 @@ def find_hanging(
         now_ms=wall_ms(),
     )
     report = searching.find_hanging(search, new_session=lambda: spark)
+    for problem in report.source.problems:
+        warnings.warn(problem, stacklevel=2)
     schema = TABLES["findings"].arrow()
     batches = [rows.in_schema(schema) for rows in rows_of(report)]
     batches = batches or [pa.RecordBatch.from_pylist([], schema)]

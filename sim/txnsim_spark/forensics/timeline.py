@@ -139,6 +139,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     """What the two sides, or replicas, tell differently."""
     stale: tuple[Stale, ...] = ()
     """Replicas of topics that were deleted; they are left out."""
+    problems: tuple[str, ...] = ()
+    """Unreadable files, whose events may be missing here."""
 
 
 def timeline_of(

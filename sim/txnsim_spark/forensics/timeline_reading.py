@@ -27,6 +27,7 @@ from txnsim_spark.forensics.timeline import (
     timeline_of,
 )
 from txnsim_spark.log_query import Wanted
+from txnsim_spark.scan.log_dirs import OnProblem
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.arrays import of_values
 from txnsim_spark.tables.by_replica import kept_rows
@@ -42,15 +43,17 @@ def read_timeline(
     """All that log directories tell of a transactional id: of these topics, all where empty, and in
     any case the coordinators' log.
     """
+    problems: dict[str, None] = {}
     wanted = topics | {TRANSACTION_STATE_TOPIC} if topics else topics
     identities = identities_in([path.absolute() for path in paths], wanted)  # as rows have them
     records, apart = merged_records(
-        identities.living(_coordinator_rows(engine, paths, transactional_id))
+        identities.living(_coordinator_rows(engine, paths, transactional_id, problems.setdefault))
     )
     producer_ids = producer_ids_of(records)
     if not producer_ids:
-        return timeline_of(transactional_id, records, ())
-    rows = transactions_of(engine, paths, producer_ids, topics)
+        timeline = timeline_of(transactional_id, records, ())
+        return msgspec.structs.replace(timeline, problems=tuple(problems))
+    rows = transactions_of(engine, paths, producer_ids, topics, problems.setdefault)
     stays, behind = merged_stays(identities.living(rows))
     timeline = timeline_of(transactional_id, records, stays)
     doubts = identities.undecided.values()
@@ -58,15 +61,17 @@ def read_timeline(
         timeline,
         disagreements=(*doubts, *apart, *behind, *timeline.disagreements),
         stale=identities.stale,
+        problems=tuple(problems),
     )
 
 
 def _coordinator_rows(
-    engine: Engine, paths: Sequence[Path], transactional_id: str
+    engine: Engine, paths: Sequence[Path], transactional_id: str, on_problem: OnProblem
 ) -> Iterator[dict[str, Any]]:
     topics = frozenset({TRANSACTION_STATE_TOPIC})
     keep = partial(_of_id, transactional_id)
-    for batch in kept_rows(engine, "transactions", paths, keep, topics=topics):
+    found = kept_rows(engine, "transactions", paths, keep, topics=topics, on_problem=on_problem)
+    for batch in found:
         yield from batch.to_pylist()
 
 
@@ -75,10 +80,15 @@ def transactions_of(
     paths: Sequence[Path],
     producer_ids: Sequence[int],
     topics: frozenset[str] = frozenset(),
+    on_problem: OnProblem | None = None,
 ) -> list[dict[str, Any]]:
-    """A row per transaction of some producers, on each replica, by the headers of batches."""
+    """A row per transaction of some producers, on each replica, by the headers of batches. What
+    can't be read is told, or refused (``kept_rows``).
+    """
     wanted = Wanted(producer_ids=frozenset(producer_ids))
-    found = kept_rows(engine, "batches", paths, _all_of, topics=topics, wanted=wanted)
+    found = kept_rows(
+        engine, "batches", paths, _all_of, topics=topics, wanted=wanted, on_problem=on_problem
+    )
     batches = pa.Table.from_batches(found, TABLES["batches"].arrow())
     database = Embedded()
     database.register("kafka_batches", batches)

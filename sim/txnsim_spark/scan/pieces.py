@@ -9,6 +9,7 @@ The size of the file is read once: what a broker appends meanwhile is not read.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,15 @@ from txnsim.storage.regular_file import RangeFile, RegularFile
 
 PIECE_BYTES: Final = 4 << 20
 """Small enough to stay in a CPU's cache between reading and walking, large enough for the disk."""
+DELETED: Final = ".deleted"
+"""Behind the name of a file that a broker is going to delete."""
 PIECE_BYTES_MIN: Final = 256
 """A header and a marker's record fit in."""
+
+
+class ShorterFileError(OSError):
+    """A file has become shorter than it was when the read was planned."""
+
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -40,8 +48,10 @@ class PieceReader:
     ) -> None:
         if piece_bytes < PIECE_BYTES_MIN:
             raise ValueError(f"piece_bytes is {piece_bytes}, expected {PIECE_BYTES_MIN} or more")
+        if until is not None and file.size < until:
+            raise shorter(file.size, until)
         self._file = file
-        self.size = file.size if until is None else min(file.size, until)
+        self.size = file.size if until is None else until
         """Number of bytes to read."""
         room = min(piece_bytes, max(self.size, 1))
         self._buffer = np.empty(room, dtype=np.uint8) if buffer is None else buffer[:room]
@@ -53,9 +63,8 @@ class PieceReader:
         filled = 0
         while filled < want:
             count = self._file.read_into(self._view[filled:want], position + filled)
-            if not count:  # somebody has made the file shorter
-                self.size = position + filled
-                break
+            if not count:
+                raise shorter(position + filled, self.size)
             filled += count
         return self._buffer[:filled]
 
@@ -71,9 +80,18 @@ class PieceReader:
         while filled < len(data):
             count = self._file.read_into(view[filled:], position + filled)
             if not count:
-                break
+                raise shorter(position + filled, self.size)
             filled += count
-        return view[:filled]
+        return view
+
+
+def shorter(size: int, planned: int) -> ShorterFileError:
+    """The error of a file of ``size`` bytes of which ``planned`` were to be read."""
+    return ShorterFileError(
+        errno.EINVAL,
+        f"{size} bytes, {planned - size} fewer than when the read was planned: it was cut off, or"
+        " another file has taken its place",
+    )
 
 
 @contextmanager
@@ -87,8 +105,40 @@ def pieces_of(
     """Open a file for reading, up to where ``until`` says, into a buffer of ``piece_bytes`` if one
     is given, as by a caller that reads many files.
     """
-    file = RegularFile(path).ranges(is_sequential=True)
+    file = _opened(path, until)
     try:
         yield PieceReader(file, piece_bytes, until, buffer)
+    except ShorterFileError as error:
+        error.filename = error.filename or str(path)
+        raise
     finally:
         file.close()
+
+
+def _opened(path: Path, until: int | None) -> RangeFile:
+    """A segment's file, or what a running broker has made of it since the read was planned: it
+    renames what retention or the cleaner gives up, and deletes it after ``file.delete.delay.ms``
+    (LocalLog.deleteSegmentFiles).
+    """
+    try:
+        file = RegularFile(path).ranges(is_sequential=True)
+    except FileNotFoundError:
+        renamed = _renamed(path)
+        if renamed is None:
+            raise
+        return renamed
+    if until is not None and file.size < until:
+        renamed = _renamed(path)
+        if renamed is not None and renamed.size >= until:
+            file.close()
+            return renamed
+        if renamed is not None:
+            renamed.close()
+    return file
+
+
+def _renamed(path: Path) -> RangeFile | None:
+    try:
+        return RegularFile(path.with_name(f"{path.name}{DELETED}")).ranges(is_sequential=True)
+    except OSError:
+        return None

@@ -130,6 +130,16 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
     return next((cut for cut in _indexed(segment, near) if cut.offset > offset), None)
 
 
+def has_batch_past(segment: SegmentFile, position: int) -> bool:
+    """Whether the index knows of a sound batch that begins behind a position."""
+
+    def there(index: SparseIndex) -> Iterable[int]:
+        at = bisect_right(index, position, key=itemgetter(1))
+        return range(at, at + _TRIES)
+
+    return any(cut.position > position for cut in _indexed(segment, there))
+
+
 def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
     """Position of the batch with this base offset; None if the index lacks the batch."""
 

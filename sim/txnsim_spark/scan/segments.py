@@ -82,6 +82,8 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     """Where reading ends: all that was there when the job was planned."""
     is_recovered: bool = False
     """A starting broker goes through it, and cuts off what is not sound."""
+    is_clean: bool = True
+    """The broker has stopped in order, and has not been started since."""
     is_looked_through: bool = False
     """What it would cut was looked for before: ``cut``."""
     cut: Damage | None = None
@@ -161,6 +163,7 @@ def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iter
             base_offset=base_offset,
             next_base_offset=next_base_offset,
             size=size_of(path),
+            is_clean=directory.is_clean,
             is_recovered=recovered_from is not None
             and (next_base_offset is None or recovered_from < next_base_offset),
         )

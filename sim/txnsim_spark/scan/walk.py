@@ -153,7 +153,7 @@ def damage_of(
     format 0 and 1 are passed over and told, too.
     """
     found: list[Damage] = []
-    passed_over = None if on_old is None else lambda run: on_old(_old(run))
+    passed_over = None if on_old is None else lambda run: on_old(old_damage(run))
     for _ in batch_rows(
         path, on_damage=found.append, until=until, bounds=bounds, on_old=passed_over
     ):
@@ -194,7 +194,8 @@ def _folded(
         tell_damage(file, position, why, on_damage)
 
 
-def _old(run: OldRun) -> Damage:
+def old_damage(run: OldRun) -> Damage:
+    """The damage that messages of an old format are where they would be rows."""
     size = run.end - run.position
     reason = f"{size} bytes, messages of format 0 or 1, which are passed over"
     return Damage(position=run.position, size=size, kind="format", reason=reason)

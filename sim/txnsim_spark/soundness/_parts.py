@@ -14,7 +14,7 @@ from txnsim.log.txn_index import AbortedTxn
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.soundness.violations import Broken
+from txnsim_spark.soundness.violations import Broken, Invariant
 
 GOES_ON: Final = kernel.BATCH_COLUMNS
 """Behind the kernel's columns: the batch goes on where the one before of its producer ended."""
@@ -64,3 +64,31 @@ class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
     def is_followed(self) -> bool:
         """Whether the next segment can be checked against the end of this one."""
         return not self.is_torn and self.doubtful_from is None
+
+
+def unread_part(segment: SegmentFile, reason: str) -> SegmentPart:
+    """What a segment leaves that could be opened when the verification was planned, and can't be
+    read any more.
+    """
+    broken = Broken(
+        rule=Invariant.UNREADABLE_FILE,
+        file=Path(segment.path).name,
+        offset=segment.base_offset,
+        found=reason,
+        expected="a segment that can be read",
+    )
+    return SegmentPart(
+        segment=segment,
+        first_offset=None,
+        last_base=-1,
+        end_offset=segment.base_offset,
+        first_epoch=-1,
+        last_epoch=-1,
+        is_torn=True,
+        shows_cleaning=False,
+        gaps=(),
+        broken=(broken,),
+        rows=(),
+        aborted_index=None,
+        digests={},
+    )

@@ -29,7 +29,7 @@ from txnsim_spark.soundness._facts import (
     replica_facts,
 )
 from txnsim_spark.soundness._partition import judge_partition, read_epochs
-from txnsim_spark.soundness._parts import SegmentPart
+from txnsim_spark.soundness._parts import SegmentPart, unread_part
 from txnsim_spark.soundness._replica_rules import comparable
 from txnsim_spark.soundness._segment_walk import examine
 from txnsim_spark.soundness.violations import Broken, Invariant, Severity, Violation
@@ -139,9 +139,12 @@ def _parts_of(task: Sequence[Work]) -> Iterator[tuple[str, tuple[ReplicaFacts, S
 def examine_work(work: Work) -> SegmentPart:
     """Walk over a segment; what else it takes is read from its replica's folder."""
     directory = Path(work.facts.replica.path)
-    snapshots = names.Suffix.SNAPSHOT.files_in(directory)
-    epochs = read_epochs(directory, untold)  # told by ``judge_partition``, once
-    return examine(work.facts, work.segment, [offset for offset, _ in snapshots], epochs)
+    try:
+        snapshots = names.Suffix.SNAPSHOT.files_in(directory)
+        epochs = read_epochs(directory, untold)  # told by ``judge_partition``, once
+        return examine(work.facts, work.segment, [offset for offset, _ in snapshots], epochs)
+    except OSError as error:
+        return unread_part(work.segment, error.strerror or str(error))
 
 
 def _judged(_key: str, found: Sequence[tuple[ReplicaFacts, SegmentPart]]) -> list[Violation]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from txnsim.wire.batch import BatchHeader
 from txnsim.wire.compression import NAMES
@@ -15,7 +16,7 @@ from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
-from txnsim_spark.scan.walk import batch_rows
+from txnsim_spark.tables._damage import checks_crcs, refuse_wrong_crcs, refusing, sound_rows
 from txnsim_spark.tables.rows import (
     Held,
     Job,
@@ -44,7 +45,10 @@ CONTROL_TYPES: Final = (
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Ints]:
     """The rows of a segment."""
-    for table in batch_rows(Path(segment.path), until=segment.size, start=segment.start):
+    on_damage = refusing(segment, job)
+    for table in sound_rows(segment, on_damage):
+        if checks_crcs(segment, job) and not job.options.passes_over_corrupt:
+            refuse_wrong_crcs(segment, table, on_damage)
         if segment.span is not None:
             table = table[:, in_span(table[kernel.BASE_OFFSET], segment)]
         if job.producer_ids is not None:
@@ -90,14 +94,20 @@ def of_headers(table: Ints) -> dict[str, Make]:
 
 
 def _validity(count: int, held: Held, check: Check) -> Make:
-    match check:
-        case Check.ALL:
-            return lambda kind: truths(
-                np.concatenate([crcs_are_right(Path(one.path), table.T) for one, table in held])
-            )(kind)
-        case Check.AUTO:  # what is wrong in a segment that a broker would go through is cut
-            sound = np.repeat(
-                [one.is_recovered for one, _ in held], [len(rows) for _, rows in held]
-            )
-            return truths(sound, absent=~sound)
-    return nothing(count)
+    if check is Check.NONE:
+        return nothing(count)
+
+    def make(kind: pa.DataType) -> Any:
+        computed = [
+            crcs_are_right(Path(segment.path), table.T)
+            if check is Check.ALL or not (segment.is_clean or segment.is_recovered)
+            else np.full(len(table), segment.is_recovered)  # what is wrong in such a one is cut
+            for segment, table in held
+        ]
+        unknown = np.repeat(
+            [check is Check.AUTO and segment.is_clean for segment, _ in held],
+            [len(table) for _, table in held],
+        )
+        return truths(np.concatenate(computed), absent=unknown)(kind)
+
+    return make

@@ -17,13 +17,11 @@ from txnsim.errors import CorruptBatchError, CorruptLogRecordError
 from txnsim.wire.batch import BatchHeader, Record
 from txnsim.wire.compression import DECOMPRESSED_MAX
 from txnsim.wire.records import iter_records
-from txnsim_spark.options import Check
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right, runs_of
-from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.pieces import Bytes, Ints, pieces_of
 from txnsim_spark.scan.segments import Damage, SegmentFile
-from txnsim_spark.scan.walk import batch_rows
+from txnsim_spark.tables._damage import checks_crcs, refusing, sound_rows, wrong_crc
 from txnsim_spark.tables.rows import Job, in_span
 
 T = TypeVar("T")
@@ -34,7 +32,7 @@ STORED_MAX: Final = DECOMPRESSED_MAX
 
 
 def decoded_batches(
-    segment: SegmentFile, job: Job, on_damage: OnDamage = untold
+    segment: SegmentFile, job: Job, on_damage: OnDamage
 ) -> Iterator[tuple[Ints, Iterator[Record]]]:
     """The batches of a segment of the producers that are wanted: ``kernel.BATCH_COLUMNS`` of each,
     and its records in order, up to damage, which is told. Records are good until the next batch is
@@ -52,11 +50,11 @@ def _records(data: memoryview, columns: Ints, on_damage: OnDamage) -> Iterator[R
     try:
         yield from iter_records(data)
     except CorruptBatchError as error:
-        on_damage(_undecoded(columns, str(error)))
+        on_damage(undecoded(columns, str(error)))
 
 
 def chosen_runs(
-    segment: SegmentFile, job: Job, on_damage: OnDamage = untold
+    segment: SegmentFile, job: Job, on_damage: OnDamage
 ) -> Iterator[tuple[Bytes, int, Ints]]:
     """(bytes, their position in the file, chosen batches in them): batches that fit into a piece,
     or one that is larger. The bytes are good until the next ones are asked for.
@@ -64,15 +62,17 @@ def chosen_runs(
     Args:
         segment: What is read.
         job: What for.
-        on_damage: Called with each batch that is too large.
+        on_damage: Called with what is left out of the wanted batches: one that is too large or
+            whose CRC is wrong, messages of an old format, and where the segment stops making sense.
 
     Raises:
         OSError: The file can't be read.
     """
     path = Path(segment.path)
     with pieces_of(path, until=segment.size) as file:
-        for table in batch_rows(path, until=segment.size, start=segment.start):
+        for table in sound_rows(segment, on_damage):
             chosen = _chosen(segment, table, job)
+            chosen &= _right_crcs(path, table, chosen, job, segment, on_damage)
             for first, last in runs_of(table):
                 run, mine = table[:, first:last], chosen[first:last]
                 start = int(run[kernel.POSITION, 0])
@@ -81,15 +81,20 @@ def chosen_runs(
                     continue
                 if size > STORED_MAX:
                     text = f"a batch of {size} bytes; at most {STORED_MAX} are looked into"
-                    on_damage(_undecoded(run[:, 0], text))
+                    on_damage(undecoded(run[:, 0], text))
                     continue
                 data = np.frombuffer(file.read_whole(start, size), dtype=np.uint8)
                 yield data, start, run if mine.all() else run[:, mine]
 
 
 def decoded_records(segment: SegmentFile, job: Job) -> Iterator[tuple[Record, Ints]]:
-    """Each record of data with the columns of its batch (``decoded_batches``)."""
-    for columns, records in decoded_batches(segment, job):
+    """Each record of data with the columns of its batch (``decoded_batches``).
+
+    Raises:
+        CorruptLogFileError: Some can't be had, and the options don't pass over that.
+    """
+    on_damage = refusing(segment, job)
+    for columns, records in decoded_batches(segment, job, on_damage):
         if not columns[kernel.ATTRIBUTES] & BatchHeader.CONTROL:
             for record in records:
                 yield record, columns
@@ -116,12 +121,28 @@ def _chosen(segment: SegmentFile, table: Ints, job: Job) -> Any:
     chosen = in_span(table[kernel.BASE_OFFSET], segment)
     if job.producer_ids is not None:
         chosen &= np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))
-    if job.options.check_crc is Check.ALL:
-        chosen &= crcs_are_right(Path(segment.path), table)
     return chosen
 
 
-def _undecoded(columns: Ints, reason: str) -> Damage:
+def _right_crcs(
+    path: Path, table: Ints, chosen: Any, job: Job, segment: SegmentFile, on_damage: OnDamage
+) -> Any:
+    """Which rows are not known to be wrong: CRCs of chosen batches are computed as the options say,
+    and in any case of compressed ones, whose records may be others where a byte has changed.
+    """
+    asked = chosen.copy()
+    if not checks_crcs(segment, job):
+        asked &= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
+    right = np.ones(table.shape[1], dtype=np.bool_)
+    if asked.any():
+        right[asked] = crcs_are_right(path, table[:, asked])
+        for number in np.flatnonzero(~right).tolist():
+            on_damage(wrong_crc(table, number))
+    return right
+
+
+def undecoded(columns: Ints, reason: str) -> Damage:
+    """The damage that a batch is whose records can't be had."""
     return Damage(
         position=int(columns[kernel.POSITION]),
         size=int(columns[kernel.SIZE]),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from txnsim.errors import CorruptLogRecordError
@@ -15,12 +16,16 @@ from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
 from txnsim.storage.metadata_files import MetaProperties, decode_partition_metadata
 from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import replica_files
+from txnsim.wire.batch import BatchHeader
 from txnsim_spark.options import Check
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.crcs import crcs_are_right
+from txnsim_spark.scan.log_dirs import read_small, untold
+from txnsim_spark.scan.pieces import Ints, ShorterFileError
 from txnsim_spark.scan.segments import Damage, Replica, SegmentFile, broker_of
-from txnsim_spark.scan.walk import batch_rows, damage_of
+from txnsim_spark.scan.walk import batch_rows, old_damage
 from txnsim_spark.schemas import ErrorRow
+from txnsim_spark.tables._damage import checks_crcs, wrong_crc
 from txnsim_spark.tables._decoded import decoded_batches
 from txnsim_spark.tables._small_files import txn_indexes
 from txnsim_spark.tables.rows import Job, Make, Rows, nothing, of_file, of_segment, of_structs, same
@@ -37,39 +42,48 @@ def _of_segment(segment: SegmentFile, job: Job, cut: Damage | None) -> Iterator[
     path = Path(segment.path)
     try:
         old: list[Damage] = []
-        if cut is None:
-            cut = damage_of(path, until=segment.size, on_old=old.append)
-            is_cut = False
-        else:
-            is_cut = True
+        ends: list[Damage] = []
+        for table in batch_rows(
+            path,
+            until=segment.size,
+            on_damage=ends.append,
+            on_old=lambda run: old.append(old_damage(run)),
+        ):
+            yield from (_row(segment.path, one) for one in _wrong_crcs(segment, table, job))
         yield from (_row(segment.path, one) for one in old)
-        if job.options.check_crc is Check.ALL:
-            yield from _wrong_crcs(segment, path)
         if job.options.check_records:
-            found: list[Damage] = []
-            for _, records in decoded_batches(segment, job, found.append):
-                for _ in records:
-                    pass
-                yield from (_row(segment.path, one) for one in found)
-                found.clear()
-            yield from (_row(segment.path, one) for one in found)
+            yield from _undecodable(segment, job)
         if cut is not None:
-            yield _row(segment.path, cut, is_cut=is_cut)
+            yield _row(segment.path, cut, is_cut=True)
+        else:
+            yield from (_row(segment.path, one) for one in ends)
     except OSError as error:
         yield _unreadable(path, error, segment.size)
 
 
-def _wrong_crcs(segment: SegmentFile, path: Path) -> Iterator[ErrorRow]:
-    for table in batch_rows(path, until=segment.size):
-        for number in np.flatnonzero(~crcs_are_right(path, table)):
-            yield ErrorRow(
-                file=segment.path,
-                kind="crc",
-                position=int(table[kernel.POSITION, number]),
-                size_bytes=int(table[kernel.SIZE, number]),
-                reason=f"the batch at offset {table[kernel.BASE_OFFSET, number]} has another CRC "
-                "than it states",
-            )
+def _wrong_crcs(segment: SegmentFile, table: Ints, job: Job) -> Iterator[Damage]:
+    """Wrong CRCs of what any other table would have computed."""
+    asked = np.full(table.shape[1], checks_crcs(segment, job))
+    if not (segment.is_recovered and job.options.check_crc is Check.AUTO):
+        asked |= (table[kernel.ATTRIBUTES] & BatchHeader.COMPRESSION) != 0
+    if asked.any():
+        chosen = table[:, asked]
+        for number in np.flatnonzero(~crcs_are_right(Path(segment.path), chosen)).tolist():
+            yield wrong_crc(chosen, number)
+
+
+def _undecodable(segment: SegmentFile, job: Job) -> Iterator[ErrorRow]:
+    """Batches whose records can't be had, whatever their CRCs say."""
+    found: list[Damage] = []
+    options = msgspec.structs.replace(job.options, check_crc=Check.NONE)
+    for _, records in decoded_batches(
+        segment, msgspec.structs.replace(job, options=options), found.append
+    ):
+        for _ in records:
+            pass
+        yield from (_row(segment.path, one) for one in found if one.kind == "records")
+        found.clear()
+    yield from (_row(segment.path, one) for one in found if one.kind == "records")
 
 
 def _row(file: str, damage: Damage, *, is_cut: bool = False) -> ErrorRow:
@@ -132,6 +146,28 @@ def read_log_dir(path: Path, job: Job) -> Iterator[Rows]:
     return of_structs(_of_log_dir(path), place)
 
 
+def read_problem(problem: str) -> Iterator[Rows]:
+    """The row of a replica's folder that can't be looked into: a sentence that begins with its
+    path.
+    """
+    name, _, reason = problem.partition(": ")
+    path = Path(name)
+    named = names.PartitionDirectory.at(path)
+
+    def place(count: int) -> dict[str, Make]:
+        whose = None if named is None else named.topic_partition
+        return {
+            "log_dir": same(str(path.parent), count),
+            "broker": same(broker_of(path.parent), count),
+            "topic": same(None if whose is None else whose.topic, count),
+            "partition": same(None if whose is None else whose.partition, count),
+            "segment_base_offset": nothing(count),
+        }
+
+    row = ErrorRow(file=name, kind="unreadable", size_bytes=0, reason=reason)
+    return of_structs(iter([row]), place)
+
+
 def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
     for name in names.FileName.checkpoints():
         if (path / name).exists():
@@ -139,6 +175,22 @@ def _of_log_dir(path: Path) -> Iterator[ErrorRow]:
     meta = path / names.FileName.META_PROPERTIES
     if meta.exists():
         yield from _of_file(meta, "metadata", _text(MetaProperties.decode))
+    yield from _missing_replicas(path)
+
+
+def _missing_replicas(path: Path) -> Iterator[ErrorRow]:
+    """Replicas that the broker noted as it last ran, and whose folders are not there."""
+    checkpoint = path / names.FileName.HIGH_WATERMARKS
+    noted = read_small(checkpoint, checkpoints.decode_offsets, untold) or {}
+    for whose in sorted(noted):
+        folder = path / names.directory_name(whose)
+        if not folder.is_dir():
+            yield ErrorRow(
+                file=str(folder),
+                kind="missing",
+                size_bytes=0,
+                reason=f"{names.FileName.HIGH_WATERMARKS} names it, and there is no such folder",
+            )
 
 
 Decode = Callable[[bytes, str], object]
@@ -182,5 +234,10 @@ def _of_txn_index(path: Path) -> Iterator[ErrorRow]:
 
 
 def _unreadable(path: Path, error: OSError, size: int) -> ErrorRow:
+    kind = "unreadable"
+    if isinstance(error, FileNotFoundError):
+        kind = "missing"
+    elif isinstance(error, ShorterFileError):
+        kind = "short"
     reason = error.strerror or str(error)
-    return ErrorRow(file=str(path), kind="unreadable", size_bytes=size, reason=reason)
+    return ErrorRow(file=str(path), kind=kind, size_bytes=size, reason=reason)

@@ -14,18 +14,23 @@ from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.scan.walk import ending_rows, fragment_rows
 from txnsim_spark.schemas import TABLES, TIMESTAMP
+from txnsim_spark.tables._damage import check_headers, refusing
 from txnsim_spark.tables.rows import Held, Job, Make, in_span, not_negative, truths
 
 
 def fragments(segment: SegmentFile, job: Job) -> Iterator[Ints]:
     """The rows of a segment: a producer may have several."""
-    for table in fragment_rows(Path(segment.path), until=segment.size):
+    check_headers(segment, job)
+    on_damage = refusing(segment, job)
+    for table in fragment_rows(Path(segment.path), until=segment.size, on_damage=on_damage):
         yield _of_producers(table, table[:, fk.PRODUCER], job)
 
 
 def endings(segment: SegmentFile, job: Job) -> Iterator[Ints]:
     """The rows of a segment: one for each marker."""
-    for table in ending_rows(Path(segment.path), until=segment.size):
+    check_headers(segment, job)
+    on_damage = refusing(segment, job)
+    for table in ending_rows(Path(segment.path), until=segment.size, on_damage=on_damage):
         by_row = np.ascontiguousarray(table.T)
         if segment.span is not None:
             by_row = by_row[in_span(by_row[:, fk.ENDED_MARKER], segment)]

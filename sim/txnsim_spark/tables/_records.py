@@ -16,7 +16,8 @@ from txnsim_spark.scan import kernel_records as kr
 from txnsim_spark.scan.pieces import Bytes, Ints
 from txnsim_spark.scan.segments import SegmentFile
 from txnsim_spark.tables._batches import of_headers
-from txnsim_spark.tables._decoded import chosen_runs
+from txnsim_spark.tables._damage import refusing
+from txnsim_spark.tables._decoded import OnDamage, chosen_runs, undecoded
 from txnsim_spark.tables.arrays import of_lists, of_pieces, of_struct, repeated
 from txnsim_spark.tables.rows import ROWS_MAX, Job, Make, Rows, integers, of_segment
 
@@ -26,12 +27,15 @@ BYTES_MAX: Final = 8 << 20
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     """The rows of a segment."""
-    for data, start, run in chosen_runs(segment, job):
-        for buffer, starts, ends, batches in _unpacked(data, start, run):
-            yield from _decoded(segment, buffer, starts, ends, batches)
+    on_damage = refusing(segment, job)
+    for data, start, run in chosen_runs(segment, job, on_damage):
+        for buffer, starts, ends, batches in _unpacked(data, start, run, on_damage):
+            yield from _decoded(segment, buffer, starts, ends, batches, on_damage)
 
 
-def _unpacked(data: Bytes, start: int, run: Ints) -> Iterator[tuple[Bytes, Ints, Ints, Ints]]:
+def _unpacked(
+    data: Bytes, start: int, run: Ints, on_damage: OnDamage
+) -> Iterator[tuple[Bytes, Ints, Ints, Ints]]:
     """(bytes, where each batch's records begin and end there, the batches): all of a run where
     nothing is compressed, else as many as have some megabytes.
     """
@@ -45,9 +49,8 @@ def _unpacked(data: Bytes, start: int, run: Ints) -> Iterator[tuple[Bytes, Ints,
     first, held = 0, 0
     parts: list[bytes] = []
     for number in range(run.shape[1]):
-        is_whole = ends[number] <= len(view)  # the file may shrink
-        packed = view[starts[number] : ends[number]] if is_whole else view[:0]
-        part = _payload(int(codecs[number]), packed)
+        packed = view[starts[number] : ends[number]]
+        part = _payload(int(codecs[number]), packed, run[:, number], on_damage)
         if parts and held + len(part) > BYTES_MAX:
             yield (*_joined(parts), run[:, first:number])
             first, held, parts = number, 0, []
@@ -56,11 +59,12 @@ def _unpacked(data: Bytes, start: int, run: Ints) -> Iterator[tuple[Bytes, Ints,
     yield (*_joined(parts), run[:, first:])
 
 
-def _payload(codec: int, packed: memoryview) -> bytes:
+def _payload(codec: int, packed: memoryview, batch: Ints, on_damage: OnDamage) -> bytes:
     try:
         return decompress(codec, bytes(packed))
-    except CorruptBatchError:
-        return b""  # the table of errors tells
+    except CorruptBatchError as error:
+        on_damage(undecoded(batch, str(error)))
+        return b""
 
 
 def _joined(parts: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
@@ -69,15 +73,25 @@ def _joined(parts: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
 
 
 def _decoded(
-    segment: SegmentFile, buffer: Bytes, starts: Ints, ends: Ints, batches: Ints
+    segment: SegmentFile,
+    buffer: Bytes,
+    starts: Ints,
+    ends: Ints,
+    batches: Ints,
+    on_damage: OnDamage,
 ) -> Iterator[Rows]:
     place = np.zeros(3, dtype=np.int64)
     counts = batches[kernel.RECORDS]
+    decoded = np.zeros(len(starts), dtype=np.int64)
     while place[0] < len(starts):
         rows = kr.room_for(ROWS_MAX)
         count = kr.record_rows(buffer, starts, ends, counts, place, rows, BYTES_MAX)
         if count:
+            decoded += np.bincount(rows[:count, kr.BATCH], minlength=len(starts))
             yield _rows(segment, buffer, rows[:count], batches)
+    for number in np.flatnonzero(decoded < counts):
+        text = f"{decoded[number]} of the {counts[number]} records that the batch claims"
+        on_damage(undecoded(batches[:, number], text))
 
 
 def _rows(segment: SegmentFile, buffer: Bytes, records: Ints, batches: Ints) -> Rows:

@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from txnsim_spark.file_faults import refuse_damage
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.segments import Damage, SegmentFile
-from txnsim_spark.scan.walk import batch_rows
 from txnsim_spark.schemas import SegmentRow
+from txnsim_spark.tables._damage import check_headers, sound_rows
 from txnsim_spark.tables.rows import Job, Rows, of_segment, of_structs
 
 WALKED: Final = frozenset(
@@ -29,23 +30,27 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     if WALKED.isdisjoint(job.columns):
         row = SegmentRow(file=segment.path, size_bytes=size, is_last=segment.is_last)
     else:
-        row = _walked(segment, path, size)
+        check_headers(segment, job)
+        row = _walked(segment, size, job)
     return of_structs(iter([row]), partial(of_segment, segment))
 
 
-def _walked(segment: SegmentFile, path: Path, size: int) -> SegmentRow:
+def _walked(segment: SegmentFile, size: int, job: Job) -> SegmentRow:
     damages: list[Damage] = []
     batches = records = 0
     first_offset: int | None = None
     last_offset: int | None = None
     newest = -1
-    for table in batch_rows(path, on_damage=damages.append, until=segment.size):
+    for table in sound_rows(segment, damages.append):
         batches += table.shape[1]
         records += int(table[kernel.RECORDS].sum())
         newest = max(newest, int(table[kernel.MAX_TIMESTAMP].max()))
         last_offset = int(table[kernel.LAST_OFFSET, -1])
         if first_offset is None:
             first_offset = int(table[kernel.BASE_OFFSET, 0])
+    for damage in damages:
+        refuse_damage(segment, damage, job.options)
+    damages = [damage for damage in damages if damage.position + damage.size == segment.size]
     return SegmentRow(
         file=segment.path,
         size_bytes=size,

@@ -12,12 +12,14 @@ from pathlib import Path
 from txnsim.errors import CorruptLogRecordError
 from txnsim.log.producer_state import SnapshotEntry
 from txnsim.storage import checkpoints, names, producer_snapshot, txn_index
+from txnsim.storage.metadata_files import MetaProperties
 from txnsim.storage.regular_file import RegularFile
 from txnsim.storage.replica_files import replica_files
-from txnsim_spark.scan.log_dirs import LogDirectory, read_small, topic_id_of, untold
+from txnsim_spark.file_faults import refuse_file, refuse_problem, refuse_unreadable
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.scan.log_dirs import LogDirectory, read_small, topic_id_of
 from txnsim_spark.scan.segments import Replica, size_of
 from txnsim_spark.schemas import AbortedRow, LeaderEpochRow, ProducerRow, ReplicaRow
-from txnsim_spark.stores.uris import refuse_outage
 from txnsim_spark.tables.rows import Job, Rows, of_file, of_replica, of_structs, or_none
 
 
@@ -46,21 +48,22 @@ def _rows_of_aborted(path: Path, job: Job) -> Iterator[AbortedRow]:
                     last_stable_offset=entry.last_stable_offset,
                 )
     except OSError as error:
-        refuse_outage(error)
-    except CorruptLogRecordError:
-        return  # as of what can't be read, the table of errors tells of the rest
+        refuse_unreadable(error, str(path), job.options)
+    except CorruptLogRecordError as error:
+        refuse_file(path, str(error), job.options)
 
 
 def leader_epochs(replica: Replica, job: Job) -> Iterator[Rows]:
     """The rows of a replica."""
-    del job
-    return of_structs(_rows_of_leader_epochs(Path(replica.path)), partial(of_replica, replica))
+    found = _rows_of_leader_epochs(Path(replica.path), job)
+    return of_structs(found, partial(of_replica, replica))
 
 
-def _rows_of_leader_epochs(folder: Path) -> Iterator[LeaderEpochRow]:
+def _rows_of_leader_epochs(folder: Path, job: Job) -> Iterator[LeaderEpochRow]:
+    next(folder.iterdir(), None)  # a folder that is gone is not one without the file
     path = folder / names.FileName.LEADER_EPOCHS
-    # Of one that can't be read the table of errors tells.
-    for epoch, start_offset in read_small(path, checkpoints.decode_leader_epochs, untold) or ():
+    on_problem = partial(refuse_problem, options=job.options)
+    for epoch, start_offset in read_small(path, checkpoints.decode_leader_epochs, on_problem) or ():
         yield LeaderEpochRow(leader_epoch=epoch, start_offset=start_offset)
 
 
@@ -68,22 +71,23 @@ def producer_state(replica: Replica, job: Job) -> Iterator[Rows]:
     """The rows of a replica."""
     found = (
         row
-        for row in _rows_of_producer_state(Path(replica.path))
+        for row in _rows_of_producer_state(Path(replica.path), job)
         if job.producer_ids is None or row.producer_id in job.producer_ids
     )
     return of_structs(found, partial(of_replica, replica))
 
 
-def _rows_of_producer_state(folder: Path) -> Iterator[ProducerRow]:
+def _rows_of_producer_state(folder: Path, job: Job) -> Iterator[ProducerRow]:
     snapshots = replica_files(folder).snapshots
     for offset, path in snapshots:
         try:
             entries = producer_snapshot.decode(RegularFile(path).read())
         except OSError as error:
-            refuse_outage(error)
-            continue  # the table of errors tells
-        except CorruptLogRecordError:
-            continue  # the table of errors tells; a broker goes by an older one then
+            refuse_unreadable(error, str(path), job.options)
+            continue
+        except CorruptLogRecordError as error:
+            refuse_file(path, str(error), job.options)
+            continue  # a broker goes by an older one then
         for entry in entries:
             yield _row_of_producer_state(entry, offset, is_last=offset == snapshots[-1][0])
 
@@ -106,11 +110,23 @@ def _row_of_producer_state(entry: SnapshotEntry, offset: int, *, is_last: bool) 
 
 def replicas(replica: Replica, job: Job, directory: LogDirectory) -> Iterator[Rows]:
     """The row of a replica."""
-    del job
-    return of_structs(iter([_row_of_replicas(replica, directory)]), partial(of_replica, replica))
+    row = _row_of_replicas(replica, directory, job)
+    return of_structs(iter([row]), partial(of_replica, replica))
 
 
-def _row_of_replicas(replica: Replica, directory: LogDirectory) -> ReplicaRow:
+def directory_of(log_dir: Path, options: KafkaLogOptions) -> LogDirectory:
+    """What the small files of a log directory say, for rows that are made of them.
+
+    Raises:
+        CorruptLogFileError: One makes no sense, and the options don't pass over that.
+    """
+    on_problem = partial(refuse_problem, options=options)
+    read_small(log_dir / names.FileName.META_PROPERTIES, MetaProperties.decode, on_problem)
+    read_small(log_dir / names.FileName.RECOVERY_POINTS, checkpoints.decode_offsets, on_problem)
+    return LogDirectory.at(log_dir, on_problem)
+
+
+def _row_of_replicas(replica: Replica, directory: LogDirectory, job: Job) -> ReplicaRow:
     folder, whose = Path(replica.path), replica.topic_partition
     files = replica_files(folder)
     segments, snapshots = files.segments, files.snapshots
@@ -118,7 +134,7 @@ def _row_of_replicas(replica: Replica, directory: LogDirectory) -> ReplicaRow:
     return ReplicaRow(
         directory=replica.path,
         cluster_id=directory.meta.cluster_id if directory.meta is not None else None,
-        topic_id=topic_id_of(folder),
+        topic_id=topic_id_of(folder, partial(refuse_problem, options=job.options)),
         segments=len(segments),
         size_bytes=sum(size_of(one.log) for one in segments),
         first_segment_offset=first,

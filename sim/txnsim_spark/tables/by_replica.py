@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from txnsim_spark.engine import Engine, Way, cost_of
 from txnsim_spark.engine import Job as Reading
+from txnsim_spark.file_faults import LogFileError
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import Division, KafkaLogOptions
 from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.scan.log_dirs import OnProblem, untold
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.tables.readings import rows_of
 from txnsim_spark.tables.rows import Job
@@ -38,6 +40,7 @@ def kept_rows(
     *,
     topics: frozenset[str] = frozenset(),
     wanted: Wanted = Wanted(),  # noqa: B008 - frozen
+    on_problem: OnProblem | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that are kept, those of a replica together, in any order.
 
@@ -48,6 +51,10 @@ def kept_rows(
         keep: Leaves a batch with the columns of the table.
         topics: Only these; all where empty.
         wanted: Of the rest.
+        on_problem: Called with what is missing or damaged, and the rest is read; None: refused.
+
+    Raises:
+        LogFileError: A file is missing or damaged, and ``on_problem`` is None.
     """
     options = KafkaLogOptions(
         paths=tuple(path.absolute() for path in paths),
@@ -55,21 +62,47 @@ def kept_rows(
         topics=topics,
         task_bytes=TASK_BYTES,
     )
-    shares = shares_of(options, wanted, READS[table])
+    shares = shares_of(options, wanted, READS[table], on_problem=on_problem)
     sizes = (segment.size for share in shares for segment in share.segments)
     way = engine.way(cost_of(sizes, is_decoded=table in DECODED))
     if way is not Way.HERE:
         division = Division(parallelism=engine.cores(way))
         options = msgspec.structs.replace(options, task_bytes=None, division=division)
-        shares = shares_of(options, wanted, READS[table])
+        shares = shares_of(
+            options, wanted, READS[table], on_problem=None if on_problem is None else untold
+        )
     job = Job(
         options=options,
         columns=TABLES[table].names,
         producer_ids=wanted.producer_ids,
         by_replica=True,
     )
-    read = Reading(tasks=shares, read=partial(_kept, job, keep), join=_together)
-    return chain.from_iterable(engine.done(read, way).values())
+    read = _kept if on_problem is None else _kept_or_told
+    by_replica = engine.done(
+        Reading(tasks=shares, read=partial(read, job, keep), join=_together), way
+    )
+    for problem in by_replica.pop(_PROBLEMS, ()):
+        assert on_problem is not None, "only then a task hands problems over"
+        on_problem(problem)
+    return chain.from_iterable(by_replica.values())
+
+
+_PROBLEMS: Final = ""
+"""Key of what is wrong with files, beside the folders of replicas."""
+
+
+def _kept_or_told(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, Any]]:
+    """Rows by replica; where a file can't be read, what is wrong with the first one, too, and the
+    rows of the rest.
+    """
+    try:
+        yield from list(_kept(job, keep, share))
+    except LogFileError as error:
+        yield _PROBLEMS, error.problem
+        passing = msgspec.structs.replace(
+            job.options, ignore_missing_files=True, ignore_corrupt_files=True
+        )
+        yield from _kept(msgspec.structs.replace(job, options=passing), keep, share)
 
 
 def _kept(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -81,8 +114,8 @@ def _kept(job: Job, keep: Keep, share: Share) -> Iterator[tuple[str, pa.RecordBa
             yield f"{log_dir}/{topic}-{partition}", kept
 
 
-def _together(_replica: str, batches: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
-    return batches
+def _together(_key: str, found: Sequence[Any]) -> Sequence[Any]:
+    return found
 
 
 _REPLICA: Final = ("log_dir", "topic", "partition")

@@ -10,6 +10,7 @@ import msgspec
 
 from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.runtime.wall_clock import wall_ms
+from txnsim_spark.file_faults import refuse_problem
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Finding, Report
 from txnsim_spark.tables.rows import Job, Make, Rows, values
@@ -34,7 +35,12 @@ def read(job: Job) -> Iterator[Rows]:
         now_ms=wall_ms(),
         never_spark=True,
     )
-    return rows_of(find_hanging(search))
+    report = find_hanging(search)
+    if report.source.problems and not options.passes_over_corrupt:
+        first, *others = report.source.problems
+        more = f"; and {len(others)} more" if others else ""
+        refuse_problem(f"not everything can be judged: {first}{more}", options)
+    return rows_of(report)
 
 
 def rows_of(report: Report) -> Iterator[Rows]:

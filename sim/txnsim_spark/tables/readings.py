@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -13,13 +14,12 @@ import pyarrow as pa
 
 from txnsim.storage.regular_file import MOUNTS
 from txnsim_spark.empty_reads import may_be_missing
+from txnsim_spark.file_faults import refuse_damage, refuse_unreadable
 from txnsim_spark.options import Check
 from txnsim_spark.planning import Share
 from txnsim_spark.scan.examining import cut_short
-from txnsim_spark.scan.log_dirs import LogDirectory
 from txnsim_spark.scan.pieces import Ints
 from txnsim_spark.scan.segments import Replica, SegmentFile
-from txnsim_spark.stores.uris import refuse_outage
 from txnsim_spark.tables import _batches as batches
 from txnsim_spark.tables import _errors as errors
 from txnsim_spark.tables import _fragments as fragments
@@ -96,16 +96,25 @@ def _of_segments(name: str, share: Share, job: Job) -> Iterator[Rows]:
     left = _left_of(segments, job)
     if name in OF_SEGMENTS:
         read = OF_SEGMENTS[name]
-        tables = ((one, table) for one in left for table in _sound(partial(read, one, job)))
+        tables = (
+            (one, table) for one in left for table in _sound(one.path, job, partial(read, one, job))
+        )
         yield from together(tables, _columns_of(name, job), by_replica=job.by_replica)
         return
     for segment in left:
-        yield from _sound(partial(OF_SEGMENT[name], segment, job))
+        yield from _sound(segment.path, job, partial(OF_SEGMENT[name], segment, job))
 
 
-def _left_of(segments: Iterable[SegmentFile], job: Job) -> Iterator[SegmentFile]:
-    """Segments as far as a starting broker would keep them."""
-    for segment, damage in cut_short(segments, is_cut=_cuts(job)):
+def _left_of(segments: Sequence[SegmentFile], job: Job) -> Iterator[SegmentFile]:
+    """Segments as far as a starting broker would keep them.
+
+    Raises:
+        BadInputError: It would cut off more than an unfinished end, and the options don't pass over
+            that; of a stream, records that the stream is to read.
+    """
+    for whole, (segment, damage) in zip(
+        segments, cut_short(segments, is_cut=_cuts(job)), strict=True
+    ):
         if job.refuses_loss and damage is not None and damage.offset is not None:
             until = sys.maxsize if segment.span is None else segment.span[1]
             if damage.offset < until:
@@ -113,6 +122,9 @@ def _left_of(segments: Iterable[SegmentFile], job: Job) -> Iterator[SegmentFile]
                     f"{segment.path}, byte {damage.position}: {damage.reason}; a starting broker"
                     " cuts the log off there"
                 )
+        elif damage is not None and not job.options.follows:
+            with _refusing(whole.path, job):
+                refuse_damage(whole, damage, job.options)
         yield segment
 
 
@@ -127,14 +139,15 @@ def _columns_of(name: str, job: Job) -> Callable[[Ints, Held], Mapping[str, Make
 
 def _of_replicas(name: str, share: Share, job: Job) -> Iterator[Rows]:
     for replica in share.replicas:
-        yield from _sound(partial(OF_REPLICA[name], replica, job))
+        yield from _sound(replica.path, job, partial(OF_REPLICA[name], replica, job))
 
 
 def _replicas(share: Share, job: Job) -> Iterator[Rows]:
-    directory_at = cache(LogDirectory.at)
+    directory_at = cache(partial(small_files.directory_of, options=job.options))
     for replica in share.replicas:
         directory = directory_at(Path(replica.log_dir))
-        yield from _sound(partial(small_files.replicas, replica, job, directory))
+        read = partial(small_files.replicas, replica, job, directory)
+        yield from _sound(replica.path, job, read)
 
 
 def _errors(share: Share, job: Job) -> Iterator[Rows]:
@@ -145,16 +158,27 @@ def _errors(share: Share, job: Job) -> Iterator[Rows]:
         yield from errors.read_replica(replica, job)
     for log_dir in share.log_dirs:
         yield from errors.read_log_dir(Path(log_dir), job)
+    for problem in share.unreadable:
+        yield from errors.read_problem(problem)
 
 
 def _cuts(job: Job) -> bool:
     return job.options.check_crc is not Check.NONE
 
 
-def _sound(read: Callable[[], Iterator[T]]) -> Iterator[T]:
-    """Up to where a file or folder can't be read."""
-    try:
+def _sound(path: str, job: Job, read: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """What a file or folder gives.
+
+    Raises:
+        LogFileError: It can't be read, and the options don't pass over that.
+    """
+    with _refusing(path, job):
         yield from read()
+
+
+@contextmanager
+def _refusing(path: str, job: Job) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
-        refuse_outage(error)
-        return  # the table of errors tells
+        refuse_unreadable(error, path, job.options)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.broker_dirs import move
 from tests.support.log_tables import (
+    PASSING_OVER,
     broker_dir,
     busy_log,
     overwrite,
@@ -31,6 +32,7 @@ from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD
 from txnsim_spark.schemas import TABLES
+from txnsim_spark.session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -122,13 +124,14 @@ def plain_row(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_spark_has_the_rows_that_workers_make(spark: SparkSession, logs: Path, name: str) -> None:
-    frame = read(spark, logs, name, taskBytes=SMALL_TASKS)
+    options = {**PASSING_OVER, "taskBytes": SMALL_TASKS}
+    frame = read(spark, logs, name, **options)
     assert frame.columns == list(TABLES[name].names)
     found, expected = (
         [{key: plain_row(value) for key, value in row.items()} for row in rows]
         for rows in (
             (row.asDict() for row in frame.collect()),
-            table(logs, name, options={"taskBytes": SMALL_TASKS}),
+            table(logs, name, options=options),
         )
     )
     for row in (*found, *expected):
@@ -218,6 +221,40 @@ def test_what_is_refused_is_one_class_and_little_around_it(spark: SparkSession) 
     *frames, last = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
     assert last == "txnsim_spark.options.KafkaLogError: /nowhere is no directory"
     assert len(frames) < 12
+
+
+def test_a_file_that_goes_ends_a_dataframe_unless_option_or_session_pass_over_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from pyspark.errors import PySparkException
+
+    log_dir = broker_dir(tmp_path)
+    gone = segment(log_dir / "orders-0", [plain()])
+    segment(log_dir / "orders-1", [plain(), plain()])
+    setting = "spark.sql.files.ignoreMissingFiles"
+    plan = spark.read.format("kafka_log").option("table", "records")
+    planned, passing = plan.load(str(log_dir)), plan.option("ignoreMissingFiles", "true")
+    passing_frame = passing.load(str(log_dir))
+    assert (planned.count(), passing_frame.count()) == (3, 3)
+    try:
+        spark.conf.set(setting, "true")
+        register(spark)
+        of_session = spark.read.format("kafka_log").option("table", "records").load(str(log_dir))
+        strict = spark.read.format("kafka_log").options(table="records", ignoreMissingFiles="false")
+        strict_frame = strict.load(str(log_dir))
+        assert (of_session.count(), strict_frame.count()) == (3, 3)
+    finally:
+        spark.conf.unset(setting)
+        register(spark)
+    gone.unlink()
+    for frame in (planned, strict_frame):
+        with pytest.raises(PySparkException) as refused:
+            frame.count()
+        *frames, last = str(refused.value).partition("SQLSTATE")[0].strip().splitlines()
+        assert last.startswith("txnsim_spark.file_faults.MissingLogFileError: format kafka_log: ")
+        assert f"{gone} is gone" in last
+        assert len(frames) < 20
+    assert (passing_frame.count(), of_session.count()) == (2, 2)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from txnsim_spark.scan.pieces import PIECE_BYTES_MIN, pieces_of
+from txnsim_spark.scan.pieces import PIECE_BYTES_MIN, ShorterFileError, pieces_of
 
 DATA = bytes(range(256)) * 4
 
@@ -62,11 +62,33 @@ def test_a_file_that_grows_ends_where_it_ended(path: Path) -> None:
         assert bytes(file.read(0)) == DATA
 
 
-def test_a_file_that_somebody_shortens_ends_there(path: Path) -> None:
-    with pieces_of(path, 512) as file:
-        os.truncate(path, 300)
-        assert bytes(file.read(0)) == DATA[:300]
-        assert file.size == 300
+def test_a_file_that_somebody_shortens_is_an_error(path: Path) -> None:
+    def read_while_it_is_cut() -> None:
+        with pieces_of(path, 512) as file:
+            os.truncate(path, 300)
+            file.read(0)
+
+    with pytest.raises(ShorterFileError, match=f"300 bytes, {len(DATA) - 300} fewer") as raised:
+        read_while_it_is_cut()
+    assert raised.value.filename == str(path)
+    with pytest.raises(ShorterFileError), pieces_of(path, 512, until=301):
+        pass
+    with pieces_of(path, 512, until=300) as file:
+        os.truncate(path, 200)
+        with pytest.raises(ShorterFileError):
+            file.read_whole(100, 200)
+
+
+def test_what_a_broker_has_renamed_is_read_until_it_is_deleted(path: Path) -> None:
+    renamed = path.rename(f"{path}.deleted")
+    with pieces_of(path, 512, until=400) as file:
+        assert bytes(file.read(0)) == DATA[:400]
+    path.write_bytes(b"the cleaner's")
+    with pieces_of(path, 512, until=400) as file:
+        assert bytes(file.read(0)) == DATA[:400]
+    renamed.write_bytes(b"short")
+    with pytest.raises(ShorterFileError), pieces_of(path, 512, until=400):
+        pass
 
 
 def test_a_system_without_advice_is_read_all_the_same(

@@ -9,7 +9,8 @@ import pytest
 from tests.support.soundness import busy_log, write_log_dir
 from txnsim.errors import BadInputError
 from txnsim.storage import names
-from txnsim_spark.soundness.verify import plan
+from txnsim_spark.engine import Way, alone
+from txnsim_spark.soundness.verify import plan, verify
 from txnsim_spark.soundness.violations import Invariant
 
 
@@ -51,3 +52,12 @@ def test_where_nobody_noted_it_the_newest_segment_is_recovered(log_dir: Path) ->
 def test_what_holds_nothing_of_kafka_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError):
         plan([tmp_path / "nowhere"])
+
+
+def test_a_segment_that_goes_while_it_is_verified_is_a_finding(log_dir: Path) -> None:
+    planned = plan([log_dir])
+    gone = next((log_dir / "orders-0").glob("*.log"))
+    gone.unlink()
+    found = list(verify(alone(), planned, Way.HERE))
+    unread = [one for one in found if one.rule is Invariant.UNREADABLE_FILE]
+    assert (gone.name, "No such file or directory") in {(one.file, one.found) for one in unread}

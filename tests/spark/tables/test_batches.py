@@ -19,6 +19,8 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
 
 from tests.support.log_tables import (
+    ORDERS,
+    PASSING_OVER,
     broker_dir,
     busy_log,
     overwrite,
@@ -30,6 +32,8 @@ from tests.support.log_tables import (
 from tests.support.logs import NOW, LogDriver, batch, plain
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
 from txnsim_spark.scan import kernel_fragments as fk
@@ -402,13 +406,18 @@ def test_crcs_are_judged_where_they_are_computed(tmp_path: Path) -> None:
     overwrite(path, 2 * len(plain()) - 3, b"!")
 
     def judged(**options: str) -> list[bool | None]:
-        return [row["is_valid"] for row in table(tmp_path, "batches", options=options)]
+        rows = table(tmp_path, "batches", options=PASSING_OVER | options)
+        return [row["is_valid"] for row in rows]
 
     assert judged() == [None, None, None]
     assert judged(checkCrc="true") == [True, False, True]
     (tmp_path / ".kafka_cleanshutdown").unlink()
     assert judged() == [True]
     assert judged(checkCrc="false") == [None, None, None]
+    points = encode_offsets({ORDERS: 3})
+    (tmp_path / names.FileName.RECOVERY_POINTS).write_text(points)
+    segment(tmp_path / "orders-0", [], base_offset=3)
+    assert judged() == [True, False, True], "no starting broker would go through it"
 
 
 # ``bounds``: Rows between offsets and times: the same as somebody would choose by hand.

@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.support.broker_dirs import BrokerDir, move
-from tests.support.log_tables import broker_dir, logs_of, replica, write_dense_index
+from tests.support.log_tables import broker_dir, cut, logs_of, replica, write_dense_index
 from tests.support.logs import PID, LogDriver
 from txnsim.log.config import LogConfig
 from txnsim.releases.rules import LATEST
 from txnsim_spark.engine import Engine, Way, alone
+from txnsim_spark.file_faults import CorruptLogFileError
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, shares_of
@@ -93,3 +94,17 @@ def test_a_segment_that_several_tasks_decode_counts_once(
     assert sum(len(share.segments) for share in shares) > 1
     found = kept_rows(alone(), "records", [tmp_path], all_of)
     assert sum(batch.num_rows for batch in found) == 40
+
+
+def test_what_can_t_be_read_is_refused_or_told_once(log_dir: Path) -> None:
+    (path,) = logs_of(log_dir / "broker-1" / "orders-0")
+    cut(path, path.stat().st_size - 1)
+    whole = len(list(kept_rows(alone(), "transactions", [log_dir], all_of)))
+    assert whole
+    with pytest.raises(CorruptLogFileError, match=f"{path}, byte"):
+        list(kept_rows(alone(), "batches", [log_dir], all_of))
+    problems: list[str] = []
+    found = kept_rows(alone(), "batches", [log_dir], all_of, on_problem=problems.append)
+    assert sum(batch.num_rows for batch in found if batch["topic"][0].as_py() == "orders") == 2
+    (problem,) = problems
+    assert problem.startswith(f"{path}, byte ")

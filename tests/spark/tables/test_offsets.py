@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.log_tables import (
+    PASSING_OVER,
     Row,
     broker_dir,
     busy_log,
@@ -50,6 +51,7 @@ from txnsim.storage import names
 from txnsim.storage.txn_index import ENTRY_BYTES
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import ZSTD, Record, build_batch, control_batch
+from txnsim_spark.file_faults import CorruptLogFileError
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan.pieces import Ints
@@ -337,7 +339,11 @@ def test_a_segment_that_stops_making_sense_is_told_with_its_place(
     (row,) = table(tmp_path, "errors")
     assert (row["topic"], row["partition"], row["segment_base_offset"]) == ("orders", 0, 0)
     assert row["reason"]
-    assert len(table(tmp_path, "batches")) == 1
+    is_end = not is_clean and (kind == "torn" or not any(path.read_bytes()[BATCH:]))
+    if not is_end:
+        with pytest.raises(CorruptLogFileError, match=f"byte {position}: {left} bytes"):
+            table(tmp_path, "batches")
+    assert len(table(tmp_path, "batches", options={} if is_end else PASSING_OVER)) == 1
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -357,7 +363,10 @@ def test_what_lies_behind_a_cut_segment_goes_with_it(tmp_path: Path) -> None:
         (first.name, "crc", BATCH, BATCH, True),
         (second.name, "behind", 0, BATCH, True),
     ]
-    assert [row["base_offset"] for row in table(tmp_path, "batches")] == [0]
+    with pytest.raises(CorruptLogFileError, match="from offset 1 on; a starting broker cuts"):
+        table(tmp_path, "batches")
+    rows = table(tmp_path, "batches", options=PASSING_OVER)
+    assert [row["base_offset"] for row in rows] == [0]
     assert errors(tmp_path, checkCrc="false") == []
 
 
@@ -437,7 +446,8 @@ def test_what_can_t_be_read_at_all_is_told_and_the_rest_is_read(tmp_path: Path) 
         path.mkdir()
     told = {(name, kind) for name, kind, *_ in errors(tmp_path)}
     assert told == {(path.name, "unreadable") for path in (logs[1], snapshot, index)}
-    bases = {row["segment_base_offset"] for row in table(tmp_path, "batches")}
+    rows = table(tmp_path, "batches", options=PASSING_OVER)
+    bases = {row["segment_base_offset"] for row in rows}
     assert len(bases) == len(logs) - 1
 
 
@@ -446,7 +456,7 @@ def test_a_file_whose_size_can_t_be_had_is_told(tmp_path: Path) -> None:
     loop = folder / names.Suffix.LOG.at(999)
     loop.symlink_to(loop)
     assert errors(tmp_path) == [(loop.name, "unreadable", 0, 0, False)]
-    assert len(table(tmp_path, "batches")) == 90
+    assert len(table(tmp_path, "batches", options=PASSING_OVER)) == 90
 
 
 def test_a_folder_that_can_t_be_listed_is_told(tmp_path: Path) -> None:
@@ -456,7 +466,7 @@ def test_a_folder_that_can_t_be_listed_is_told(tmp_path: Path) -> None:
     job = Job(options=KafkaLogOptions.of({"path": str(tmp_path), "table": "errors"}), columns=())
     (rows,) = read_replica(found, job)
     kinds = pa.schema([("kind", pa.string()), ("file", pa.string())])
-    assert rows.in_schema(kinds).to_pylist() == [{"kind": "unreadable", "file": str(folder)}]
+    assert rows.in_schema(kinds).to_pylist() == [{"kind": "missing", "file": str(folder)}]
 
 
 # Findings as rows, without Spark.

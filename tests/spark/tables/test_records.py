@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tests.support.broker_dirs import move
 from tests.support.log_tables import (
     ORDERS,
+    PASSING_OVER,
     broker_dir,
     busy_log,
     overwrite,
@@ -34,6 +35,7 @@ from txnsim.storage.txn_index import ENTRY_BYTES
 from txnsim.txn.log_format import encode_batch
 from txnsim.types import TopicPartition, TransactionVersion
 from txnsim.wire.batch import GZIP, LZ4, NONE, SNAPPY, ZSTD, Record, build_batch
+from txnsim_spark.file_faults import CorruptLogFileError
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions
 from txnsim_spark.planning import READS, Share, shares_of
@@ -78,7 +80,9 @@ def test_entries_in_front_of_damage_are_told(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     before = table(tmp_path, "aborted")
     overwrite(folder / names.Suffix.TXN_INDEX.at(0), ENTRY_BYTES, b"\x00\x09")
-    after = table(tmp_path, "aborted")
+    with pytest.raises(CorruptLogFileError, match=r"0{20}\.txnindex"):
+        table(tmp_path, "aborted")
+    after = table(tmp_path, "aborted", options=PASSING_OVER)
     assert after[0] == before[0]
     assert {row["marker_offset"] for row in after if row["segment_base_offset"] == 0} == {
         before[0]["marker_offset"]
@@ -103,11 +107,13 @@ def test_epochs_are_rows_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_without_the_file_or_with_a_damaged_one_there_are_none(tmp_path: Path) -> None:
+def test_without_the_file_there_are_none_and_a_damaged_one_is_refused(tmp_path: Path) -> None:
     segment(broker_dir(tmp_path) / "orders-0", [plain()])
     assert table(tmp_path, "leader_epochs") == []
     (tmp_path / "orders-0" / names.FileName.LEADER_EPOCHS).write_bytes(b"0\n1\n\xff")
-    assert table(tmp_path, "leader_epochs") == []
+    with pytest.raises(CorruptLogFileError, match="leader-epoch-checkpoint"):
+        table(tmp_path, "leader_epochs")
+    assert table(tmp_path, "leader_epochs", options=PASSING_OVER) == []
 
 
 def test_the_snapshot_at_the_end_names_what_is_open(tmp_path: Path) -> None:
@@ -150,7 +156,10 @@ def test_a_damaged_snapshot_has_no_rows(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     offset, path = names.Suffix.SNAPSHOT.files_in(folder)[0]
     overwrite(path, 30, b"\xff")
-    assert offset not in {row["snapshot_offset"] for row in table(tmp_path, "producer_state")}
+    with pytest.raises(CorruptLogFileError, match=path.name):
+        table(tmp_path, "producer_state")
+    rows = table(tmp_path, "producer_state", options=PASSING_OVER)
+    assert offset not in {row["snapshot_offset"] for row in rows}
 
 
 def test_a_row_tells_what_all_the_small_files_say(tmp_path: Path) -> None:
@@ -205,10 +214,12 @@ def test_what_is_not_told_is_null(tmp_path: Path) -> None:
     }
 
 
-def test_a_damaged_topic_id_is_null(tmp_path: Path) -> None:
+def test_a_damaged_topic_id_is_refused_or_null(tmp_path: Path) -> None:
     folder = replica(broker_dir(tmp_path), busy_log())
     (folder / names.FileName.PARTITION_METADATA).write_text("version: 9\n")
-    assert table(tmp_path, "replicas")[0]["topic_id"] is None
+    with pytest.raises(CorruptLogFileError, match=r"partition\.metadata"):
+        table(tmp_path, "replicas")
+    assert table(tmp_path, "replicas", options=PASSING_OVER)[0]["topic_id"] is None
 
 
 # Every table is made of something, and nothing ends a job.
@@ -265,7 +276,12 @@ def test_a_file_that_vanishes_takes_only_its_own_rows(tmp_path: Path, name: str)
     before = table(tmp_path, name)
     gone.unlink()
     gone.symlink_to(gone)
-    after = table(tmp_path, name)
+    if name not in ("aborted", "errors", "leader_epochs", "producer_state", "replicas") and (
+        before or name in ("findings", "endings")
+    ):
+        with pytest.raises(CorruptLogFileError, match=f"orders-0/{gone.name}"):
+            table(tmp_path, name)
+    after = table(tmp_path, name, options=PASSING_OVER)
     if name == "replicas":
         assert [row["size_bytes"] > 0 for row in after] == [False, True]
     elif name in ("batches", "records", "fragments", "segments"):
@@ -411,7 +427,9 @@ def test_batches_of_several_codecs_come_in_order_without_the_damaged_one(
     damaged[61:65] = b"none"
     segment(broker_dir(tmp_path) / "orders-0", [*stored[:3], bytes(damaged), *stored[4:]])
     left = [number for number in range(6) if number != 3]
-    rows = table(tmp_path, "records")
+    with pytest.raises(CorruptLogFileError, match="the batch at offset 6 has another CRC"):
+        table(tmp_path, "records")
+    rows = table(tmp_path, "records", options=PASSING_OVER)
     assert [one["value"] for one in rows] == [
         b"%d-%d" % (number, one) * 9 for number in left for one in range(2)
     ]
@@ -613,7 +631,10 @@ def test_an_empty_segment_spans_nothing(tmp_path: Path) -> None:
 def test_what_is_torn_is_not_sound(tmp_path: Path, is_clean: bool) -> None:
     path = segment(broker_dir(tmp_path, is_clean=is_clean) / "orders-0", [plain(), plain()])
     path.write_bytes(path.read_bytes()[:-1])
-    (row,) = table(tmp_path, "segments")
+    if is_clean:
+        with pytest.raises(CorruptLogFileError, match="byte 70: 69 bytes"):
+            table(tmp_path, "segments")
+    (row,) = table(tmp_path, "segments", options=PASSING_OVER if is_clean else {})
     assert row["sound_bytes"] == len(plain())
     assert row["size_bytes"] == 2 * len(plain()) - 1
 
@@ -639,6 +660,6 @@ def test_nobody_goes_through_segments_for_their_names(
     def never(*args: object, **named: object) -> None:
         raise AssertionError(args)
 
-    monkeypatch.setattr(segments, "batch_rows", never)
+    monkeypatch.setattr(segments, "sound_rows", never)
     rows = table(tmp_path, "segments", columns=cheap)
     assert rows == [{name: row[name] for name in cheap} for row in whole]

@@ -51,6 +51,8 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "sql": (logs_sql, "a question of your own in SQL: whose producer it was, what was lost"),
 }
 """Name -> module, and its line of help."""
+INCOMPLETE: Final = 4
+"""Exit status where an unreadable file leaves the answer incomplete."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     from txnsim.errors import BadInputError, MissingExtraError
+    from txnsim_spark.file_faults import LogFileError
 
     with ExitStack() as stack:
         try:
@@ -71,6 +74,9 @@ def run(args: argparse.Namespace) -> int:
             status: int = ACTIONS[args.action][0].run(args)
         except BrokenPipeError:
             raise  # the reader of what we print has gone
+        except LogFileError as error:
+            TERMINAL.complain(error)
+            status = INCOMPLETE
         except (BadInputError, MissingExtraError, OSError) as error:
             TERMINAL.complain(error)
             status = MISUSE_STATUS

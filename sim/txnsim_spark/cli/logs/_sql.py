@@ -15,7 +15,8 @@ DESCRIPTION: Final = (
     " is the table NAME of kafka_log; leader, kafka_outcomes and kafka_partition_transactions are"
     " views over them. DuckDB does it in this process, without Spark, and knows COPY … TO for"
     " Parquet."
-    " Exit status 0: answered; 2: a misuse."
+    " Exit status 0: answered; 4: something that the query is about could not be read (--option"
+    " ignoreCorruptFiles=true or ignoreMissingFiles=true passes over it); 2: a misuse."
 )
 
 

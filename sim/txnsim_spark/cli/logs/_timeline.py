@@ -18,9 +18,12 @@ DESCRIPTION: Final = (
     "Tell the life of a transactional id from log directories of stopped brokers, or from copies of"
     " them: what its coordinator wrote, and first record, last record and marker on each partition,"
     " in order of time; what is still open, and where the two sides disagree. Exit status 0: known;"
-    " 1: they disagree, or nothing is known of the id; 2: a misuse."
+    " 1: they disagree, or nothing is known of the id; 4: neither, but something could not be read;"
+    " 2: a misuse."
 )
 DISAGREEMENT: Final = 1
+INCOMPLETE: Final = 4
+"""Something could not be read; as that of ``logs find-hanging``."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _status(found: Timeline) -> int:
+    if found.problems and not found.disagreements:
+        return INCOMPLETE
     return DISAGREEMENT if found.disagreements or not found.events else 0
 
 
@@ -54,6 +59,8 @@ def _read(args: argparse.Namespace) -> Timeline:
 def _print(found: Timeline) -> None:
     from txnsim_spark.forensics.identity import stale_words
 
+    for problem in found.problems:
+        TERMINAL.warn(f"Something may be missing: {problem}")
     if not found.events:
         TERMINAL.warn(f"{found.transactional_id}: no coordinator's log in these directories has it")
         return

@@ -101,3 +101,31 @@ def test_a_misuse_has_its_status(
     query, *more = arguments
     assert main(["logs", "sql", query, log_dir, *more]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_what_can_t_be_read_has_its_status_and_can_be_passed_over(
+    log_dir: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = Path(log_dir) / "orders-0" / f"{0:020}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    query = "SELECT count(*) AS batches FROM kafka_batches WHERE topic = 'orders'"
+    assert main(["logs", "sql", query, log_dir]) == 4
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"{log}, byte " in told.err
+    assert main(["logs", "sql", query, log_dir, "--option", "ignoreCorruptFiles=true"]) == 0
+    assert capsys.readouterr().out.split() == ["batches", "4"]
+
+
+def test_a_timeline_of_what_can_be_read_has_its_status(
+    log_dir: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "timeline", "app", log_dir]) == 0
+    whole = capsys.readouterr().out
+    (Path(log_dir) / "more-0").mkdir()
+    log = Path(log_dir) / "more-0" / f"{0:020}.log"
+    log.write_bytes(b"nothing of Kafka's")
+    assert main(["logs", "timeline", "app", log_dir]) == 4
+    told = capsys.readouterr()
+    assert told.out == whole
+    assert told.err.startswith(f"Something may be missing: {log}, byte 0: 18 bytes")

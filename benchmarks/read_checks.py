@@ -1,0 +1,134 @@
+"""What the CRCs cost that ``kafka_log`` computes by default: CPU time of reading a table in one
+process, without Spark.
+
+``python -m benchmarks.read_checks [--before CHECKOUT]``
+
+Each kind of batch is read from a directory whose broker did not stop in order and had flushed
+everything, so that no starting broker would go through it: ``checkCrc`` false and auto in
+alternation. With ``--before``, another checkout of txnsim reads the same, with its defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from time import process_time
+from typing import Final
+
+from benchmarks.log_data import write_meta
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import GZIP, LZ4, NONE, ZSTD, Record, assign, build_batch
+from txnsim_spark.log_query import Wanted
+from txnsim_spark.options import KafkaLogOptions
+from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.schemas import TABLES
+from txnsim_spark.tables.readings import batches_of
+from txnsim_spark.tables.rows import Job
+
+LOG_BYTES: Final = 80_000_000
+ROUNDS: Final = 3
+VALUE_BYTES: Final = 100
+SEED: Final = 1
+BEGAN_MS: Final = 1_790_000_000_000
+KINDS: Final = {
+    "small": (NONE, 1),
+    "large": (NONE, 500),
+    "gzip": (GZIP, 500),
+    "lz4": (LZ4, 500),
+    "zstd": (ZSTD, 500),
+}
+"""Name -> codec, records of a batch."""
+READ: Final = ("records", "batches", "fragments")
+CHECKS: Final = ("false", "auto")
+
+
+def main() -> None:
+    """Measure and print, or read once for another process."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.read_checks")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="measure this one, too")
+    parser.add_argument("--read", nargs=3, metavar=("DIR", "TABLE", "CHECK"), help="read once")
+    given = parser.parse_args()
+    if given.read:
+        sys.stdout.write(f"{_seconds(*given.read)}\n")
+        return
+    here = Path(__file__).resolve().parent.parent
+    with tempfile.TemporaryDirectory(prefix="txnsim-checks-") as scratch:
+        for kind, (codec, records) in KINDS.items():
+            log_dir = Path(scratch) / kind
+            size = _write(log_dir, codec, records)
+            for table in READ:
+                ways = {check: (here, check) for check in CHECKS}
+                if given.before is not None:
+                    ways["before"] = (given.before, "auto")
+                taken: defaultdict[str, list[float]] = defaultdict(list)
+                for _ in range(ROUNDS):
+                    for name, (checkout, check) in ways.items():
+                        taken[name].append(_asked(checkout, log_dir, table, check))
+                told = "  ".join(
+                    f"{name} {statistics.median(many):.3f} s ({min(many):.3f} to {max(many):.3f})"
+                    for name, many in taken.items()
+                )
+                sys.stdout.write(f"{kind} ({size / 1e6:.0f} MB), {table}: {told}\n")
+                sys.stdout.flush()
+
+
+def _write(log_dir: Path, codec: int, records: int) -> int:
+    folder = log_dir / "orders-0"
+    folder.mkdir(parents=True)
+    write_meta(log_dir, node_id=1)
+    chance = random.Random(SEED)
+    size = offset = 0
+    with (folder / names.Suffix.LOG.at(0)).open("wb") as file:
+        while size < LOG_BYTES:
+            values = [
+                Record(key=b"%d" % number, value=chance.randbytes(VALUE_BYTES // 2).hex().encode())
+                for number in range(records)
+            ]
+            batch = build_batch(values, timestamp_ms=BEGAN_MS, compression=codec)
+            for _ in range(max(1, 20_000 // records)):
+                file.write(assign(batch, base_offset=offset, leader_epoch=1))
+                offset += records
+                size += len(batch)
+    (folder / names.Suffix.LOG.at(offset)).write_bytes(b"")
+    points = encode_offsets({TopicPartition("orders", 0): offset})
+    (log_dir / names.FileName.RECOVERY_POINTS).write_text(points)
+    (log_dir / names.FileName.CLEAN_SHUTDOWN).unlink(missing_ok=True)
+    return size
+
+
+def _asked(checkout: Path, log_dir: Path, table: str, check: str) -> float:
+    """CPU seconds of a read in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--read", str(log_dir), table, check],
+        env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return float(done.stdout)
+
+
+def _seconds(log_dir: str, table: str, check: str) -> float:
+    options = KafkaLogOptions.of({"path": log_dir, "table": table, "checkCrc": check})
+    schema = TABLES[table].arrow()
+    job = Job(options=options, columns=tuple(schema.names))
+    took: list[float] = []
+    for _ in range(2):  # the first one loads what is compiled
+        began = process_time()
+        for share in shares_of(options, Wanted(), READS[table]):
+            for _ in batches_of(share, job, schema):
+                pass
+        took.append(process_time() - began)
+    return took[-1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""Files that a read of ``kafka_log`` can't have as they were planned: refused, unless an option
+passes over them. Less than what was planned would look like the answer.
+
+The options are those of Spark's own sources: ``ignoreMissingFiles`` of files and folders that are
+gone, ``ignoreCorruptFiles`` of all else that makes a file unreadable or wrong. What they pass over
+is a row of the table ``errors``. Spark's counterpart: FileScanRDD.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import Final
+
+from txnsim_spark.options import FORMAT, KafkaLogError, KafkaLogOptions
+from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.stores.uris import refuse_outage
+
+IGNORE_MISSING: Final = "ignoreMissingFiles"
+IGNORE_CORRUPT: Final = "ignoreCorruptFiles"
+
+
+class LogFileError(KafkaLogError):
+    """A file of a log directory can't be read as it was planned.
+
+    Args:
+        problem: A sentence with the file, the place in it and what is wrong.
+        hint: What to do, as a user of the data source is told it.
+    """
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem, hint)
+        self.problem = problem
+        self._hint = hint
+
+    def __str__(self) -> str:
+        return f"format {FORMAT}: {self.problem}. {self._hint}".rstrip()
+
+
+class MissingLogFileError(LogFileError):
+    """A file or folder that was planned is gone."""
+
+
+class CorruptLogFileError(LogFileError):
+    """A file is damaged, shorter than planned, or can't be read."""
+
+
+def refuse_damage(segment: SegmentFile, damage: Damage, options: KafkaLogOptions) -> None:
+    """Refuse a segment that has lost records, unless the options pass over it.
+
+    Args:
+        segment: The segment, up to its planned size.
+        damage: Where it stops making sense.
+        options: Of the read.
+
+    Raises:
+        CorruptLogFileError: Records are lost; the message names file, byte and offset.
+        OSError: The segment can't be read any more.
+    """
+    from txnsim_spark.scan.log_end import is_log_end  # planning does without numpy
+
+    if options.passes_over_corrupt or is_log_end(segment, damage):
+        return
+    cut = ""
+    if segment.is_recovered and damage.offset is not None:
+        cut = f", from offset {damage.offset} on; a starting broker cuts the log off there"
+    raise CorruptLogFileError(
+        f"{segment.path}, byte {damage.position}: {damage.reason}{cut}", _corrupt_hint(options)
+    )
+
+
+def refuse_file(path: Path, reason: str, options: KafkaLogOptions) -> None:
+    """Refuse a small file whose content makes no sense, unless the options pass over it.
+
+    Raises:
+        CorruptLogFileError: It is refused.
+    """
+    refuse_problem(reason if reason.startswith(str(path)) else f"{path}: {reason}", options)
+
+
+def refuse_problem(problem: str, options: KafkaLogOptions) -> None:
+    """Refuse what is wrong with a file or folder, as a sentence that begins with its path, unless
+    the options pass over it.
+
+    Raises:
+        CorruptLogFileError: It is refused.
+    """
+    if not options.passes_over_corrupt:
+        raise CorruptLogFileError(problem, _corrupt_hint(options))
+
+
+def refuse_unreadable(error: OSError, path: str, options: KafkaLogOptions) -> None:
+    """Refuse a file or folder that the system does not hand over, unless the options pass over it.
+
+    Args:
+        error: What the system said.
+        path: Which one, where the error does not name it.
+        options: Of the read.
+
+    Raises:
+        MissingLogFileError: It is gone.
+        CorruptLogFileError: It is there, and can't be read.
+        BadInputError: A store does not answer; no option passes over that.
+    """
+    refuse_outage(error)
+    name = error.filename or path
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        if not options.passes_over_missing:
+            raise MissingLogFileError(
+                f"{name} is gone since the read was planned",
+                "Retention of a running broker, a copy that goes on or a disk that was unmounted"
+                f" takes files: load again to read what is there now. {_missing_hint(options)}",
+            ) from error
+    elif not options.passes_over_corrupt:
+        reason = error.strerror or str(error)
+        raise CorruptLogFileError(f"{name}: {reason}", _corrupt_hint(options)) from error
+
+
+def _corrupt_hint(options: KafkaLogOptions) -> str:
+    if options.follows:
+        return "The option failOnDataLoss=false goes on with what is there"
+    return (
+        f"The option {IGNORE_CORRUPT}=true reads the rest, and the table errors then names what is"
+        " passed over"
+    )
+
+
+def _missing_hint(options: KafkaLogOptions) -> str:
+    if options.follows:
+        return "The option failOnDataLoss=false goes on with what is there"
+    return f"The option {IGNORE_MISSING}=true reads the rest"

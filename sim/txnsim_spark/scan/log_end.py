@@ -1,0 +1,64 @@
+"""Where the log of a running or killed broker ends, and where it is damaged.
+
+A broker appends to its active segment, so that one may end within a batch, or in zeros that were
+allocated in advance (``log.preallocate``, and file systems after a loss of power). Kafka takes the
+first for the end of the log wherever it reads (FileLogInputStream.nextBatch answers null), and cuts
+both off as it starts (LogSegment.recover). Everything else that makes no sense is damage: bytes of
+a batch that was whole once are gone or changed.
+
+- A closed segment was finished before the next one began: it ends with its last batch.
+- A broker that stopped in order has flushed whole batches and given back what was allocated.
+- A wrong CRC is no end: the batch is there in full length.
+- What looks like half a batch is no end where the index knows of a batch behind it: then its length
+  has changed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from txnsim.wire.batch import BatchHeader
+from txnsim_spark.scan.pieces import PieceReader, pieces_of
+from txnsim_spark.scan.sections import has_batch_past
+from txnsim_spark.scan.segments import Damage, SegmentFile
+
+TORN: Final = "torn"
+IMPOSSIBLE_LENGTH: Final = "length"
+
+
+def is_log_end(segment: SegmentFile, damage: Damage) -> bool:
+    """Whether the log of a segment ends where its batches do, so that no record is lost.
+
+    Args:
+        segment: The segment, up to its planned size.
+        damage: Where its batches end.
+
+    Raises:
+        OSError: The segment can't be read.
+    """
+    if segment.next_base_offset is not None or segment.is_clean:
+        return False
+    if damage.kind == TORN:
+        return not has_batch_past(segment, damage.position)
+    return damage.kind == IMPOSSIBLE_LENGTH and _ends_in_zeros(segment, damage.position)
+
+
+def _ends_in_zeros(segment: SegmentFile, position: int) -> bool:
+    with pieces_of(Path(segment.path)) as file:
+        at = position
+        while at < file.size:
+            piece = file.read(at)
+            if piece.any():
+                # A running broker may have appended a batch there since the walk stopped.
+                return _has_batch(file, position)
+            at += len(piece)
+    return True
+
+
+def _has_batch(file: PieceReader, position: int) -> bool:
+    front = bytes(file.read_whole(position, BatchHeader.SIZE))
+    if len(front) < BatchHeader.SIZE or front[BatchHeader.MAGIC_POSITION] != BatchHeader.MAGIC:
+        return False
+    size = int.from_bytes(front[8:12], "big", signed=True) + BatchHeader.OVERHEAD
+    return BatchHeader.SIZE <= size <= BatchHeader.BYTES_MAX

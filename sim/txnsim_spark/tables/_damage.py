@@ -1,0 +1,97 @@
+"""What the tables of segments do about damage: which CRCs they compute, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from txnsim_spark.file_faults import refuse_damage
+from txnsim_spark.options import Check
+from txnsim_spark.scan import kernel
+from txnsim_spark.scan.crcs import crcs_are_right
+from txnsim_spark.scan.log_end import TORN
+from txnsim_spark.scan.pieces import Ints
+from txnsim_spark.scan.segments import Damage, SegmentFile
+from txnsim_spark.scan.walk import OnDamage, batch_rows, old_damage
+from txnsim_spark.tables.rows import Job
+
+
+def checks_crcs(segment: SegmentFile, job: Job) -> bool:
+    """Whether the CRC of every batch of a segment is computed as its rows are made. What a starting
+    broker would go through was gone through before, and is cut where it is wrong.
+    """
+    check = job.options.check_crc
+    return check is Check.ALL or (
+        check is Check.AUTO and not segment.is_clean and not segment.is_recovered
+    )
+
+
+def refusing(segment: SegmentFile, job: Job) -> Callable[[Damage], None]:
+    """A function that refuses damage of a segment, unless the options pass over it. A stream reads
+    a batch when it is whole.
+    """
+
+    def refuse(damage: Damage) -> None:
+        if job.options.follows and segment.is_last and damage.kind == TORN:
+            return
+        refuse_damage(segment, damage, job.options)
+
+    return refuse
+
+
+def sound_rows(segment: SegmentFile, on_damage: OnDamage) -> Iterator[Ints]:
+    """Tables of a segment's batches (``walk.batch_rows``).
+
+    Args:
+        segment: The segment.
+        on_damage: Called with messages of an old format, which are no rows, and with the place
+            where the segment stops making sense, if that lies within the segment's span. Another
+            part of the segment has the other damages.
+    """
+    reached = segment.base_offset
+    ends: list[Damage] = []
+    for table in batch_rows(
+        Path(segment.path),
+        until=segment.size,
+        start=segment.start,
+        on_damage=ends.append,
+        on_old=lambda run: on_damage(old_damage(run)),
+    ):
+        reached = max(reached, int(table[kernel.LAST_OFFSET].max()) + 1)
+        yield table
+    if segment.span is None or reached < segment.span[1]:
+        for damage in ends:
+            on_damage(damage)
+
+
+def check_headers(segment: SegmentFile, job: Job) -> None:
+    """Compute the CRCs of a segment of which only headers are read, where they are to be.
+
+    Raises:
+        CorruptLogFileError: One is wrong, and the options don't pass over that.
+    """
+    if job.options.passes_over_corrupt or not checks_crcs(segment, job):
+        return
+    on_damage = refusing(segment, job)
+    for table in batch_rows(Path(segment.path), until=segment.size):
+        refuse_wrong_crcs(segment, table, on_damage)
+
+
+def refuse_wrong_crcs(segment: SegmentFile, table: Ints, on_damage: OnDamage) -> None:
+    """Compute the CRC of each batch of a table; call ``on_damage`` with the wrong ones."""
+    right = crcs_are_right(Path(segment.path), table)
+    for number in np.flatnonzero(~right).tolist():
+        on_damage(wrong_crc(table, number))
+
+
+def wrong_crc(table: Ints, number: int) -> Damage:
+    """The damage that a batch of a wrong CRC is where the batches behind it are read."""
+    return Damage(
+        position=int(table[kernel.POSITION, number]),
+        size=int(table[kernel.SIZE, number]),
+        kind="crc",
+        reason=f"the batch at offset {table[kernel.BASE_OFFSET, number]} has another CRC than it"
+        " states",
+    )
