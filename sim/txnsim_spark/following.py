@@ -37,12 +37,13 @@ from txnsim_spark.planning import (
     segments_in,
     shares_of,
 )
-from txnsim_spark.scan.log_dirs import topic_id_of
+from txnsim_spark.scan.log_dirs import meta_of, topic_id_of
 from txnsim_spark.scan.log_seek import end_offset_of
 from txnsim_spark.scan.sections import cut_at, cut_behind
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in
 from txnsim_spark.schemas import DECODED
 from txnsim_spark.stores.mirror import at_once, shown
+from txnsim_spark.stream_scope import StreamScope, refuse_mismatch, refuse_other_logs
 
 LOGS: Final = frozenset({"batches", "endings", *DECODED})
 """Tables whose rows never change, as each is made of what was appended to a log."""
@@ -55,23 +56,34 @@ class StreamOffset(msgspec.Struct, frozen=True, kw_only=True):
     """Of a table in ``LOGS``: place of a replica -> offset in its log behind what was read."""
     state: str = ""
     """Of any other table: which state of the files was read."""
+    scope: StreamScope | None = None
+    """What the stream reads; None of a new stream, and of older releases."""
+
+    @property
+    def is_new(self) -> bool:
+        return not self.ends and not self.state
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
     """One look at directories: all of a batch of rows goes by it."""
 
     options: KafkaLogOptions
+    scope: StreamScope
     segments: Mapping[str, tuple[SegmentFile, ...]] = {}
     """Of a table in ``LOGS``: place of a replica -> its segments, in order."""
 
 
 def look_at(options: KafkaLogOptions) -> Look:
+    metas = map(meta_of, log_dirs_in(options.paths))
+    clusters = frozenset(meta.cluster_id for meta in metas if meta is not None and meta.cluster_id)
+    scope = StreamScope.of(options, clusters)
     if options.table not in LOGS:
-        return Look(options=options)
+        return Look(options=options, scope=scope)
     found = segments_in(options, READS[options.table])
     many = {path: segments for path, segments in found.items() if segments}
     places = _places_of([segments[0].replica for segments in many.values()])
-    return Look(options=options, segments=dict(zip(places, many.values(), strict=True)))
+    segments = dict(zip(places, many.values(), strict=True))
+    return Look(options=options, scope=scope, segments=segments)
 
 
 def _places_of(replicas: Sequence[Replica]) -> list[str]:
@@ -86,6 +98,17 @@ def _places_of(replicas: Sequence[Replica]) -> list[str]:
         name if times[name] == 1 else f"{name}:{shown(one.path)}"
         for name, one in zip(named, replicas, strict=True)
     ]
+
+
+def refuse_other_stream(look: Look, start: StreamOffset) -> None:
+    """Refuse to go on from where another stream has come.
+
+    Raises:
+        CheckpointMismatchError: It is another one's offset; the message names the difference.
+    """
+    if not start.is_new:
+        refuse_mismatch(start.scope, look.scope)
+        refuse_other_logs(start.ends, look.segments)
 
 
 def refuse_nothing(look: Look) -> None:
@@ -134,15 +157,15 @@ class Ends:
 def latest(look: Look, start: StreamOffset, ends: Ends) -> StreamOffset:
     """How far it can be read now; the same as ``start`` where nothing is new."""
     if look.options.table not in LOGS:
-        return StreamOffset(state=_state(look.options))
-    return later(start, StreamOffset(ends=ends.of(look.segments)))
+        return StreamOffset(state=_state(look.options), scope=look.scope)
+    return later(start, StreamOffset(ends=ends.of(look.segments), scope=look.scope))
 
 
 def later(one: StreamOffset, other: StreamOffset) -> StreamOffset:
     """Where the second has come, and the first alone. A log that was cut back goes on from there:
     who may not miss a row has been told (``unread_lost``).
     """
-    return StreamOffset(ends={**one.ends, **other.ends}, state=other.state)
+    return StreamOffset(ends={**one.ends, **other.ends}, state=other.state, scope=other.scope)
 
 
 def unread_lost(look: Look, start: StreamOffset, now: StreamOffset) -> Iterator[str]:
@@ -173,7 +196,7 @@ def behind(look: Look, reached: StreamOffset, now: StreamOffset) -> int:
 
 def shares_between(look: Look, start: StreamOffset, end: StreamOffset) -> list[Share]:
     """The tasks of one batch of rows; none where nothing is new."""
-    if start == end:
+    if (start.ends, start.state) == (end.ends, end.state):
         return []
     options = look.options
     if options.table not in LOGS:
@@ -227,7 +250,7 @@ def bounded(
                 break
         ends[place] = until
         left = max(0, left - size)
-    return StreamOffset(ends=ends)
+    return StreamOffset(ends=ends, scope=end.scope)
 
 
 def _between(look: Look, start: StreamOffset, end: StreamOffset) -> Iterator[SegmentFile]:

@@ -47,6 +47,7 @@ from txnsim_spark.following import (
     latest,
     look_at,
     refuse_nothing,
+    refuse_other_stream,
     shares_between,
     unread_lost,
 )
@@ -275,10 +276,13 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far one batch of rows goes."""
         begun = _taken(start)
-        if self._target is not None and self._look is not None:
-            look, end = self._look, later(begun, self._target)
+        look = self._look if self._target is not None else None
+        if look is not None and self._target is not None:
+            refuse_other_stream(look, begun)
+            end = later(begun, self._target)
         else:
             look = self._looked()
+            refuse_other_stream(look, begun)
             end = latest(look, begun, self._ends)
         self._refuse_loss(look, begun, end)
         match limit:
@@ -303,6 +307,8 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, until = _taken(start), _taken(end)
         # A query that goes on from its checkpoint has not looked yet.
         look = self._look or self._looked()
+        refuse_other_stream(look, begun)
+        refuse_other_stream(look, until)
         self._refuse_loss(look, begun, until)
         return tasks_of(shares_between(look, begun, until), self._stores)
 
@@ -337,7 +343,10 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _told(offset: StreamOffset) -> dict[str, Any]:
-    return {"ends": offset.ends, "state": offset.state}
+    told: dict[str, Any] = {"ends": offset.ends, "state": offset.state}
+    if offset.scope is not None:
+        told["scope"] = msgspec.json.decode(msgspec.json.encode(offset.scope))  # Spark compares
+    return told
 
 
 def _taken(told: dict[str, Any]) -> StreamOffset:

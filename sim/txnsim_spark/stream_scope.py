@@ -1,0 +1,112 @@
+"""What a stream of ``kafka_log`` reads, as its checkpoint remembers it.
+
+A stream offset says how far a stream has come. That means nothing to a stream of another table, of
+another cluster, or of rows that the first one left out: it would pass over rows without a word. So
+an offset carries its scope, and a stream whose scope is not within it is refused. Offsets of older
+releases carry none, and are taken as they are.
+
+More topics or partitions are no mismatch: what an offset does not name is read from its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from txnsim_spark.options import FORMAT, STARTING_OFFSETS, KafkaLogError, KafkaLogOptions
+
+
+class CheckpointMismatchError(KafkaLogError):
+    """A stream was started on the checkpoint of another one; the message names the difference."""
+
+
+class StreamScope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The rows that a stream reads."""
+
+    table: str
+    clusters: tuple[str, ...] = ()
+    """Cluster ids of the log directories, as far as these tell."""
+    producer_ids: tuple[int, ...] = ()
+    """Empty for all."""
+    start_ms: int | None = None
+    """Timestamp of the earliest rows; None for any."""
+    starting_offsets: Mapping[str, int] = {}
+    """Partition, as ``orders-0`` -> its first offset; 0 where it is not named."""
+
+    @classmethod
+    def of(cls, options: KafkaLogOptions, clusters: frozenset[str]) -> StreamScope:
+        """The scope of a stream with these options."""
+        return cls(
+            table=options.table,
+            clusters=tuple(sorted(clusters)),
+            producer_ids=tuple(sorted(options.producer_ids)),
+            start_ms=options.start_ms,
+            starting_offsets={
+                f"{topic}-{partition}": offset
+                for topic, partitions in sorted(options.starting_offsets.items())
+                for partition, offset in sorted(partitions.items())
+            },
+        )
+
+
+def refuse_mismatch(remembered: StreamScope | None, scope: StreamScope) -> None:
+    """Refuse a stream that a checkpoint does not fit.
+
+    Args:
+        remembered: What the checkpoint says; None where an older release wrote it.
+        scope: What the stream reads.
+
+    Raises:
+        CheckpointMismatchError: The stream reads rows that the checkpoint has passed over.
+    """
+    for difference in () if remembered is None else _differences(remembered, scope):
+        raise CheckpointMismatchError(
+            f"format {FORMAT}: the checkpoint is of another stream: {difference}. Rows would be"
+            " passed over: give this stream a checkpoint of its own"
+        )
+
+
+def refuse_other_logs(read_places: Mapping[str, int], places: Mapping[str, object]) -> None:
+    """Refuse directories that hold no partition that a checkpoint is about. (A topic that was made
+    anew has its old name; what became of its old log is another question.)
+
+    Raises:
+        CheckpointMismatchError: They do not; the message names a log of each side.
+    """
+    if read_places and places and _partitions(read_places).isdisjoint(_partitions(places)):
+        raise CheckpointMismatchError(
+            f"format {FORMAT}: the checkpoint is of other directories: it has read"
+            f" {min(read_places)}, and these hold {min(places)}. Give this stream a checkpoint of"
+            " its own"
+        )
+
+
+def _partitions(places: Iterable[str]) -> set[str]:
+    """``orders-0`` of ``orders-0:TOPICID@1``."""
+    return {place.partition("@")[0].partition(":")[0] for place in places}
+
+
+def _differences(remembered: StreamScope, scope: StreamScope) -> Iterator[str]:
+    if remembered.table != scope.table:
+        yield f"table {remembered.table}, not {scope.table}"
+    if remembered.clusters and scope.clusters:
+        others = sorted(set(remembered.clusters) - set(scope.clusters))
+        if others and not set(remembered.clusters) & set(scope.clusters):
+            yield f"cluster {others[0]}, not {scope.clusters[0]}"
+    if remembered.producer_ids and not (
+        scope.producer_ids and set(scope.producer_ids) <= set(remembered.producer_ids)
+    ):
+        yield f"producerIds {_listed(remembered.producer_ids)}, not {_listed(scope.producer_ids)}"
+    if remembered.start_ms is not None and (
+        scope.start_ms is None or scope.start_ms < remembered.start_ms
+    ):
+        yield f"startTimestamp {remembered.start_ms}, not {scope.start_ms or 'the earliest'}"
+    for partition, offset in remembered.starting_offsets.items():
+        first = scope.starting_offsets.get(partition, 0)
+        if first < offset:
+            yield f"{STARTING_OFFSETS} {offset} of {partition}, not {first}"
+
+
+def _listed(producer_ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, producer_ids)) or "all"
