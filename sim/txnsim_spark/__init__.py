@@ -7,10 +7,10 @@ the lab; its commands join by ``txnsim.extensions``.
 - ``session``: the one way to a SparkSession; ``active`` is the one of this thread, ``daemon`` has
   the compiled walk loaded before workers are forked, ``libraries`` says what is not installed.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
-  ``tables`` has a module per table, ``following`` knows how far directories have grown, ``stream_scope`` whose
-  checkpoint a stream goes on from. What a
-  query wants: ``log_query``; ``empty_reads`` refuses what could
-  only be empty, ``file_faults`` what would be less than was planned.
+  ``tables`` has a module per table, ``following`` knows how far directories have grown,
+  ``stream_scope`` which stream a checkpoint belongs to. What a query wants: ``log_query``;
+  ``empty_reads`` refuses what could only be empty, ``file_faults`` what would be less than was
+  planned.
 - ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
   to Spark's workers.
 - ``views``: SQL over these tables, each record once among them; ``log_database`` has them in
