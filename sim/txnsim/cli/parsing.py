@@ -73,7 +73,9 @@ def new_file(text: str) -> Path:
 
     path = Path(text)
     if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"{text}: there is no directory {path.parent}; make it first")
+        raise argparse.ArgumentTypeError(
+            f"{text}: there is no directory {path.parent}; make it first"
+        )
     if path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is a folder; name a file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
