@@ -221,8 +221,8 @@ def _before(old: Release, new: Release) -> Iterator[str]:
     yield "\nBefore: `txnsim txns find-hanging --all` on your cluster. What hangs, end first."
     if _version(old) < WITHOUT_ZOOKEEPER <= _version(new):
         yield (
-            f"A cluster of {old.name} may have ZooKeeper, and {new.name} has none: this rehearsal is"
-            " of KRaft. With ZooKeeper go to KRaft in 3.9 first, and rehearse from there."
+            f"A cluster of {old.name} may have ZooKeeper, and {new.name} has none: this rehearsal"
+            " is of KRaft. With ZooKeeper go to KRaft in 3.9 first, and rehearse from there."
         )
     yield from _listed(f"Mended in {new.name}; at risk while a broker runs {old.name}:", mended)
     yield from _listed(f"New in {new.name}; at risk from the first broker on:", brought)
