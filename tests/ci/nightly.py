@@ -186,9 +186,17 @@ def share_consumers(deadline: Deadline) -> PartOutcome:
 
 
 def random_play(deadline: Deadline) -> PartOutcome:
-    """The same random requests to a real broker and to ours, answer by answer, at every level."""
-    test = "tests/conformance/test_random_play.py"
-    return _real("random play, Kafka and txnsim", test, deadline=deadline)
+    """The same random requests to a real broker and to ours, answer by answer, at every level; and
+    what is drawn for single classes of Kafka's jars: configs, lists, patterns, share partitions.
+    """
+    paths = (
+        "tests/conformance/test_random_play.py",
+        "tests/real/test_group_configs.py",
+        "tests/real/test_list_configs.py",
+        "tests/real/test_re2j.py",
+        "tests/real/test_share_partition.py",
+    )
+    return _real("random play, Kafka and txnsim", *paths, deadline=deadline)
 
 
 def metrics_and_rights(deadline: Deadline) -> PartOutcome:
