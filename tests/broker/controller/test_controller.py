@@ -314,6 +314,30 @@ def test_operations_on_configs(
     assert before == kept
 
 
+@pytest.mark.parametrize(
+    ("operation", "value", "complaint"),
+    [
+        (APPEND, "compact", ""),
+        (APPEND, "compact,delete", ""),
+        (APPEND, "compact,compact", "must not be duplicated"),
+        (APPEND, "", "must not be empty"),
+        (SET, "delete,delete", "must not be duplicated"),
+        (SET, "x,delete,", "Invalid value x"),
+        (SUBTRACT, "x,delete,", ""),
+    ],
+)
+def test_a_broker_judges_its_lists_before_the_controller_changes_them(
+    operation: ConfigOperation, value: str, complaint: str
+) -> None:
+    """As a real 4.4.0 answered (case leader/configs/alter-lists)."""
+    changes = (change("log.cleanup.policy", operation, value),)
+    answer = altered_configs({}, changes, configs.BROKER_CONFIGS)
+    assert isinstance(answer, Rejection) is bool(complaint)
+    if isinstance(answer, Rejection):
+        assert answer.error is ErrorCode.invalid_request
+        assert complaint in answer.reason
+
+
 @pytest.mark.parametrize("value", ["x" * 32_768, "\N{GRINNING FACE}" * 16_384])
 @pytest.mark.parametrize("keys", [configs.TOPIC_CONFIGS, configs.BROKER_CONFIGS])
 def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(

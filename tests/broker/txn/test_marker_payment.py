@@ -10,17 +10,20 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from txnsim.txn.marker_payment import (
     FROM_THE_START,
     NEVER_WHOLE,
+    NO_MARKERS,
     SKEW_MS,
     DueDecisions,
     Noted,
     PartitionMarker,
     PartitionMarkers,
+    Payment,
 )
 from txnsim.txn.past_decision import Decided, Decision
 from txnsim.types import TopicPartition
@@ -278,3 +281,74 @@ def test_what_lies_behind_the_marker_of_the_last_decision_is_never_committed(
     )
     assume(history.run)
     assert history.advice() is not Decision.COMMITTED
+
+
+# One decision and the last marker in front of the open transaction, by each kind of evidence.
+
+
+def decision(
+    epoch: int = 3, *, at_ms: int = START_MS, duration_ms: int = 10, is_v2: bool = False
+) -> Noted:
+    return Noted(
+        state="PrepareCommit",
+        producer_id=PID,
+        producer_epoch=epoch,
+        partitions=frozenset({HERE}),
+        is_v2=is_v2,
+        timestamp_ms=at_ms,
+        start_timestamp_ms=at_ms - duration_ms,
+    )
+
+
+def due(*log: Noted, skew_ms: int = SKEW_MS) -> DueDecisions:
+    found = DueDecisions.on(HERE, PID, log[-1].producer_epoch, log, skew_ms=skew_ms)
+    assert found is not None
+    return found
+
+
+def marked(
+    after_ms: int, *, epoch: int = 3, whole_since_ms: int = FROM_THE_START
+) -> PartitionMarkers:
+    """A COMMIT marker that is stamped so long after the decision."""
+    marker = PartitionMarker(
+        offset=8, producer_epoch=epoch, is_commit=True, timestamp_ms=START_MS + after_ms
+    )
+    return PartitionMarkers(markers=(marker,), whole_since_ms=whole_since_ms)
+
+
+@pytest.mark.parametrize(
+    ("markers", "payment"),
+    [
+        (marked(5_000), Payment.PAID),
+        (marked(-5_000), Payment.UNPAID),
+        (marked(5), Payment.UNKNOWN),  # nothing to count from
+        (marked(5, epoch=2), Payment.UNPAID),
+        (marked(5_000, epoch=2), Payment.PAID),  # of nobody, yet behind the decision
+        (marked(5, epoch=4), Payment.PAID),
+        (marked(-5_000, epoch=4), Payment.UNKNOWN),
+        (marked(5_000, whole_since_ms=NEVER_WHOLE), Payment.PAID),
+        (marked(-5_000, whole_since_ms=NEVER_WHOLE), Payment.UNKNOWN),
+        (PartitionMarkers(whole_since_ms=FROM_THE_START), Payment.UNPAID),
+        (NO_MARKERS, Payment.UNKNOWN),
+    ],
+)
+def test_epoch_and_order_tell_what_is_paid(markers: PartitionMarkers, payment: Payment) -> None:
+    assert due(decision()).payment(markers) is payment
+
+
+def test_markers_are_needed_from_the_pause_before_a_decision_on() -> None:
+    earlier = decision(at_ms=START_MS - 60_000)
+    assert due(earlier, decision()).since_ms == START_MS - 10 - SKEW_MS
+    near = decision(at_ms=START_MS - 100)
+    assert due(near, decision()).since_ms == START_MS - 110 - SKEW_MS
+
+
+def test_a_pause_is_a_place_to_count_from() -> None:
+    """Of two decisions a minute apart each has its own marker."""
+    both = due(decision(at_ms=START_MS - 60_000), decision())
+    assert both.payment(marked(3, whole_since_ms=both.since_ms)) is Payment.PAID
+
+
+@pytest.mark.parametrize(("after_ms", "payment"), [(1, Payment.PAID), (-1, Payment.UNPAID)])
+def test_of_one_clock_the_order_is_certain(after_ms: int, payment: Payment) -> None:
+    assert due(decision(), skew_ms=0).payment(marked(after_ms)) is payment
