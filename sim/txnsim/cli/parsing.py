@@ -126,8 +126,8 @@ class CommandParser(argparse.ArgumentParser):
         return None
 
     def _unknown_command(self) -> str | None:
-        """The first word where a command is expected, if it is none: options behind it belong to
-        the command that was meant, and are no mistakes of this level.
+        """``descibe`` in ``txns descibe --transactional-id x``: that option is right behind
+        ``describe``, and must not be blamed.
         """
         known = [name for name, _ in self._branches()]
         words = iter(self._given)

@@ -23,6 +23,7 @@ from txnsim_lab.check.anomaly import Kind
 from txnsim_lab.scenario._cluster_options import leaders_of
 from txnsim_lab.scenario._notation.blocks import PARTS, rolled_out
 from txnsim_lab.scenario._notation.places import BY_NAME, PLACED
+from txnsim_lab.scenario._pruning import complaints_of
 from txnsim_lab.scenario.answers import ANY, LOST
 from txnsim_lab.scenario.fields import ELSE, ByRun, Model, Only
 from txnsim_lab.scenario.model import HEALTHY, RESERVED, Actor, Scenario
@@ -37,19 +38,15 @@ def read(file: str, text: str) -> Scenario:
         ConfigError: It is no scenario; one line per problem, with file, line and field.
     """
     document, lines = parsed(file, text)
-    document, origins, problems = rolled_out(document)
-    if problems:
-        raise place_error(file, lines, problems)
-    try:
-        scenario = Scenario.model_validate(document)
-    except ValidationError as error:
-        found = problems_in(error, Scenario)
-        raise place_error(
-            file, lines, [(origins.of(place), words) for place, words in found]
-        ) from None
-    problems = [(origins.of(place), words) for place, words in contradictions(scenario)]
-    if problems:
-        raise place_error(file, lines, problems)
+    document, origins, blocks = rolled_out(document)
+    scenario, wrong = _judged(document)
+    if scenario is None:
+        wrong = complaints_of(document, _judged, contradictions)
+    else:
+        wrong = list(contradictions(scenario))
+    if scenario is None or blocks or wrong:
+        problems = [(origins.of(place), words) for place, words in wrong]
+        raise place_error(file, lines, [*blocks, *problems])
     for part in PARTS:
         for number, step in enumerate(getattr(scenario, part)):
             place = origins.of((part, number))
@@ -58,6 +55,16 @@ def read(file: str, text: str) -> Scenario:
                 step.stands_in(unit)
             step.stands_at(f"{PurePath(file).name}:{_line(lines, place)}: {_field(place)}")
     return scenario
+
+
+def _judged(
+    document: Mapping[Any, Any],
+) -> tuple[Scenario | None, list[tuple[Place, str]]]:
+    """The model of a document, or what is wrong with its fields."""
+    try:
+        return Scenario.model_validate(document), []
+    except ValidationError as error:
+        return None, list(problems_in(error, Scenario))
 
 
 def read_step(data: object) -> Step:
@@ -295,14 +302,22 @@ class _Checks:
         cast = self._scenario.cast
         if call.who not in cast:
             yield (*place, "who"), unknown("actor", call.who, cast)
-            return
-        plays = cast[call.who].plays
-        can = CALLS[plays]
-        if call.do not in can:
-            yield (*place, "do"), unknown(f"call of {_article(plays)}", call.do, can)
-            return
-        needed, possible = can[call.do]
-        yield from _fields(place, call.do, call.given, needed, possible)
+            calls = {name for can in CALLS.values() for name in can}
+            if call.do not in calls:
+                yield (*place, "do"), unknown("call", call.do, sorted(calls))
+            plays = ""
+        else:
+            plays = cast[call.who].plays
+            can = CALLS[plays]
+            if call.do not in can:
+                yield (*place, "do"), unknown(f"call of {_article(plays)}", call.do, can)
+            else:
+                yield from _fields(place, call.do, call.given, *can[call.do])
+        yield from self._call_fields(place, call, plays)
+
+    def _call_fields(self, place: Place, call: Call, plays: str) -> Problems:
+        """Partitions, topics, errors and names, whichever actor makes the call."""
+        cast = self._scenario.cast
         if "value" in call.given and call.values is not None:
             yield (*place, "values"), "either value or values"
         has_records = not {"count", "value", "values"}.isdisjoint(call.given)
@@ -328,7 +343,7 @@ class _Checks:
         if call.background is not None:
             if call.background in self._background:
                 yield (*place, "background"), f"{call.background} is a call of a step before"
-            self._background[call.background] = plays
+            self._background[call.background] = plays or "wire"
         fields = ("partition", "partitions", "assigned", "names")
         yield from self._partitions(place, call, *fields)
         for other in call.beside or ():

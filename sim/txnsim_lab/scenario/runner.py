@@ -31,7 +31,7 @@ from txnsim_lab.scenario.model import Scenario
 from txnsim_lab.scenario.players.casting import Cast, Casting, cast
 from txnsim_lab.scenario.recorder import Recorder
 from txnsim_lab.scenario.stage import LOOKER, Stage, simulated_target, stage
-from txnsim_lab.scenario.steps import act, need_strikes
+from txnsim_lab.scenario.steps import act, first_answers, need_strikes
 from txnsim_lab.scenario.steps_model import Step
 from txnsim_lab.target.cluster import Target
 
@@ -295,7 +295,8 @@ async def _take(built: Stage, step: Step) -> None:
         await act(built, step)
     except (ClientError, StoryFailedError) as error:
         where = f"{step.place}: " if step.place else ""
-        raise StoryFailedError(f"{where}{error}", answered=answered(error)) from error
+        words = "; ".join([f"{where}{error}", *first_answers(built, told=str(error))])
+        raise StoryFailedError(words, answered=answered(error)) from error
 
 
 async def _end(built: Stage) -> None:

@@ -103,6 +103,7 @@ def need_strikes(stage: Stage) -> None:
                     [
                         f"{where}the fault {rule_id} never struck: the story was not played",
                         *strangers(stage, armed.rule),
+                        *first_answers(stage, told=""),
                     ]
                 )
             )
@@ -189,6 +190,28 @@ async def _await(stage: Stage, awaited: str | Awaited) -> None:
     took_first = call.error is None and answer.error in ASKED_AGAIN
     hint = "; it took its first answer: write `error: NONE`" if took_first else ""
     _compare(stage, f"{call.who}: {call.do} ({name})", answer, wanted, offset, hint=hint)
+
+
+def first_answers(stage: Stage, *, told: str) -> Iterator[str]:
+    """Calls of the background that ended with an answer after which clients ask again: often the
+    reason why a later step waits in vain.
+
+    Args:
+        stage: With the calls so far.
+        told: The failure; a call that it names already is left out.
+    """
+    for name, background in stage.background.items():
+        task = background.task
+        if background.call.error is not None or f"({name})" in told:
+            continue
+        if not task.done() or task.cancelled() or task.exception() is not None:
+            continue
+        answer = task.result()
+        if isinstance(answer, CallResult) and answer.error in ASKED_AGAIN:
+            yield (
+                f"the background call {name} was answered {answer.error}, and is not repeated"
+                " without error: NONE"
+            )
 
 
 async def _settled(stage: Stage, name: str) -> CallResult:

@@ -7,7 +7,7 @@ import os
 import time  # noqa: TID251 - measures the CPU time of a pure function
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -28,6 +28,7 @@ from txnsim.errors import ConfigError, ErrorCode
 from txnsim_lab.cli._scenario.command import TEMPLATE
 from txnsim_lab.scenario import catalog
 from txnsim_lab.scenario._cluster_options import STRICT_MARKERS, leaders_of, new_topic, options_of
+from txnsim_lab.scenario._pruning import Pruning
 from txnsim_lab.scenario.answers import CallResult, failure, read_answer
 from txnsim_lab.scenario.catalog import directory, find
 from txnsim_lab.scenario.commands import Input
@@ -491,3 +492,122 @@ def test_what_is_said_of_other_runs_is_left_out_and_durations_are_kept() -> None
     assert run_in_virtual_time(
         ScenarioRun(scenario=read("mine.yaml", text), run="TV2/before")
     ).as_declared
+
+
+# Every mistake in one look: a wrong field hides no wrong call and no unknown name.
+
+MISTAKEN = """\
+name: moves-twice
+title: Two producers
+goal: See what two producers get.
+method: The coordinator moves.
+topics:
+  orders: {partitions: 1, leaders: [1]}
+  bills: {partitions: 2, leaders: [1, 2]}
+actors:
+  shop: {plays: wire, transactional-id: shop}
+  bank: {plays: wire, transactional-id: bank}
+runs:
+  V-: {mode: V-, verdict: healthy}
+steps:
+  - call: {who: shop, do: init-producer-id}
+  - call: {who: shop, do: begin}
+  - call: {who: shop, do: produce, partition: bills-1, value: b2}
+  - hold: {id: late, point: peer.request, api: WriteTxnMarkers}
+  - call: {who: shop, do: commit, background: sc}
+  - wait-until: {struck: late}
+  - release: late
+  - await: sc
+  - expect: {partition: bills-1, committed: [b2]}
+"""
+"""Without a mistake."""
+MISTAKES = {
+    "runs": ("mode: V-", "mode: V++", "runs.V-.mode: no value 'V++'"),
+    "verdict": ("healthy", "helthy", "runs.V-.verdict.0: no verdict 'helthy'"),
+    "topics": ("partitions: 2", "partitions: two", "topics.bills.partitions: "),
+    "actors": ("plays: wire, transactional-id: bank", "plays: wires", "actors.bank.plays: "),
+    "calls": ("do: begin", "do: beginn", "steps.1.call.do: no call of a wire 'beginn'"),
+    "names": ("do: produce, partition: bills-1", "do: produce, partition: billz-1",
+              "steps.2.call.partition: no topic 'billz'"),
+    "points": ("peer.request", "peer.requst", "steps.3.hold: point: no value 'peer.requst'"),
+    "who": ("who: shop, do: commit", "who: shp, do: commit", "steps.4.call.who: no actor 'shp'"),
+    "fields": ("- wait-until:", "- wait-untl:", "steps.5.wait-untl: no field 'wait-untl'"),
+    "rules": ("- release: late", "- release: lat", "steps.6.release: no rule 'lat'"),
+    "expected": ("committed: [b2]", "comitted: [b2]", "steps.8.expect.comitted: no field"),
+}  # fmt: skip
+"""What is right, what stands there instead, and what is said of it."""
+
+
+def mistakes_in(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as refused:
+        read("bad.yaml", text)
+    return str(refused.value).splitlines()
+
+
+def test_the_story_of_the_mistakes_has_none() -> None:
+    assert read("good.yaml", MISTAKEN).name == "moves-twice"
+
+
+@pytest.mark.parametrize("first", MISTAKES)
+def test_two_mistakes_of_any_kind_are_named_at_once_and_no_others(first: str) -> None:
+    for second in MISTAKES:
+        text = MISTAKEN
+        for name in {first: 0, second: 0}:
+            right, wrong, _ = MISTAKES[name]
+            assert right in text
+            text = text.replace(right, wrong, 1)
+        pair = {first, second}
+        # A rule that is gone with its step is not missed.
+        hidden = {"rules"} if "points" in pair else set()
+        found = mistakes_in(text)
+        for name in pair - hidden:
+            words = MISTAKES[name][2]
+            assert any(words in line for line in found), (pair, found)
+        assert len(found) <= len(pair), (pair, found)
+
+
+def test_a_story_of_mistakes_alone_is_refused_with_all_of_them() -> None:
+    text = MISTAKEN
+    for right, wrong, _ in MISTAKES.values():
+        text = text.replace(right, wrong, 1)
+    found = mistakes_in(text)
+    assert len(found) in (len(MISTAKES) - 1, len(MISTAKES)), found
+    assert all(line.startswith("bad.yaml:") for line in found)
+    assert len(mistakes_in("runs: 1\nsteps: x\ntopics: []\nname: 3\n")) >= 4
+
+
+def test_a_failure_names_the_first_answer_of_a_call_in_the_background() -> None:
+    """While the coordinator moves, a commit in the background without ``error`` is over with
+    NOT_COORDINATOR, so no marker comes.
+    """
+    text = MISTAKEN.replace(
+        "  - call: {who: shop, do: commit",
+        "  - arm: {id: moved, point: client.request, api: EndTxn, limit: 1, action: {do: error,"
+        " error: NOT_COORDINATOR}}\n  - call: {who: shop, do: commit",
+    )
+    told = ScenarioRun(scenario=read("moves.yaml", text), run="V-")
+    result = run_in_virtual_time(told)
+    assert result.verdict.observed == ("story-failed",)
+    assert (
+        "the background call sc was answered NOT_COORDINATOR, and is not repeated without error:"
+        " NONE" in " ".join(result.verdict.because)
+    )
+
+
+def test_the_page_has_every_kind_of_actor() -> None:
+    page = (Path(txnsim_lab.__file__).parents[2] / "docs/writing-scenarios.md").read_text("utf-8")
+    table = page[page.index("| `plays` | What it is") :].partition("\n\n")[0]
+    kinds = {line.split("`")[1] for line in table.splitlines()[2:]}
+    assert kinds == set(get_args(Actor.model_fields["plays"].annotation))
+
+
+def test_a_wrong_part_is_taken_out_once_and_what_follows_from_it_is_not_told() -> None:
+    document = {"runs": {"V-": {"mode": "x"}}, "steps": [{"hold": {"id": "late"}}, {"say": "a"}]}
+    pruning = Pruning(document)
+    assert pruning.take_out([(("steps", 0, "hold"), "no point")]) == [
+        (("steps", 0, "hold"), "no point")
+    ]
+    assert pruning.take_out([(("steps", 0), "no act")]) == []
+    assert pruning.follows(("steps", 1, "release"), "no rule 'late'")
+    assert not pruning.follows(("steps", 1, "release"), "no rule 'lat'")
+    assert document["steps"][0] == {"hold": {"id": "late"}}

@@ -1,0 +1,179 @@
+"""A story with mistakes, without its wrong parts: so that one look names the mistakes of the rest.
+
+The model judges fields, ``reading`` the names that steps use. Where a field is wrong there is no
+model, and names could not be judged. So the wrong part is taken out, the smallest that is enough,
+and what follows from its absence is not told. It knows the shape of a story, not what is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+Place = tuple[int | str, ...]
+"""Keys and positions from the top of the document down."""
+Complaint = tuple[Place, str]
+
+ROUNDS_MAX: Final = 20
+"""Wrong parts lie in one another at most so deep."""
+_RUN: Final = {"mode": "V-", "verdict": "healthy"}
+_DECLARED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "runs": _RUN,
+    "topics": {"partitions": 100},
+    "actors": {"plays": "wire"},
+}
+"""Replaces a wrong mode, verdict, partition count or player: later steps still know the label."""
+_STEP: Final = {"advance": "1ms"}
+"""A step that names nothing."""
+_SKELETON: Final[Mapping[str, Any]] = {
+    "name": "name", "title": "title", "goal": "goal", "method": "method",
+    "topics": {"topic": {"partitions": 1}},
+    "actors": {},
+    "runs": {"V-": _RUN},
+    "steps": [_STEP],
+}  # fmt: skip
+_DECLARES: Final = frozenset({"id", "background", "generation", "topic"})
+"""Fields of a step that give a name to later steps."""
+
+
+class Pruning:
+    """Takes wrong parts out of a document.
+
+    Args:
+        document: A story, as YAML has it; it is not changed.
+    """
+
+    def __init__(self, document: Mapping[Any, Any]) -> None:
+        self.document = _copy(document)
+        self._taken: set[Place] = set()
+        self._names: set[str] = set()
+        """Names that the parts which are gone had declared."""
+        self._strangers: set[str] = set()
+        """Actors with a wrong ``plays``: their calls are not judged."""
+        self._lacks_declarations = False
+
+    def take_out(self, complaints: Iterable[Complaint]) -> list[Complaint]:
+        """Remove every wrong field or step.
+
+        Returns:
+            The complaints, without consequences of an earlier removal.
+        """
+        fresh = []
+        for place, words in complaints:
+            spelled = tuple(_spelled(key) for key in place)
+            if not any(_is_within(spelled, gone) for gone in self._taken):
+                fresh.append((place, words))
+            self._take(spelled)
+        return fresh
+
+    def follows(self, place: Place, words: str) -> bool:
+        """True for a name that a removed step or run had declared."""
+        if self._lacks_declarations or any(f"{name!r}" in words for name in self._names):
+            return True
+        if any(_is_within(tuple(map(_spelled, place)), gone) for gone in self._taken):
+            return True
+        match place:
+            case (("steps" | "cure") as part, int(at), "call", *_):
+                return self.document[part][at]["call"].get("who") in self._strangers
+            case _:
+                return False
+
+    def _take(self, place: Place) -> None:
+        target = place[:3]
+        while target in self._taken and len(target) > 1:
+            target = target[:-1]
+        self._taken.add(target)
+        match target:
+            case (("steps" | "cure") as part, int(at), *keys):
+                self._take_from_step(part, at, keys)
+            case (str(part), name, *keys) if isinstance(self.document.get(part), dict):
+                self._take_from_declaration(part, str(name), keys)
+            case (str(part), *_):
+                self.document.pop(_key_of(self.document, part), None)
+                if part in _SKELETON:
+                    self.document[part] = _copy(_SKELETON[part])
+                    self._lacks_declarations |= part in ("topics", "actors", "runs", "steps")
+            case _:
+                self._lacks_declarations = True
+
+    def _take_from_declaration(self, part: str, name: str, keys: Sequence[Any]) -> None:
+        """What others name stays declared, as far as it is right."""
+        defaults = _DECLARED.get(part, {})
+        given = self.document[part].get(name)
+        if keys and isinstance(given, dict):
+            given.pop(_key_of(given, keys[0]), None)
+            if keys[0] == "partitions":
+                given.pop("leaders", None)
+            given.update({key: value for key, value in defaults.items() if key not in given})
+        elif defaults:
+            self.document[part][name] = dict(defaults)
+        else:
+            self.document[part].pop(name, None)
+        if part == "actors" and (not keys or keys[0] == "plays"):
+            self._strangers.add(name)
+
+    def _take_from_step(self, part: str, at: int, keys: Sequence[Any]) -> None:
+        steps = self.document.get(part)
+        if not isinstance(steps, list) or at >= len(steps):
+            return
+        step = steps[at]
+        key = _key_of(step, keys[0]) if keys and isinstance(step, dict) else None
+        if key is None:
+            self._names |= _declared(step)
+            steps[at] = dict(_STEP)
+        else:
+            self._names |= _declared(step.pop(key))
+            if not step.keys() - {"only", "say"}:
+                step.update(_STEP)
+
+
+def complaints_of(
+    document: Mapping[Any, Any],
+    judge: Callable[[Mapping[Any, Any]], tuple[Any, list[Complaint]]],
+    judge_names: Callable[[Any], Iterable[Complaint]],
+) -> list[Complaint]:
+    """Every mistake of a document with wrong fields.
+
+    Args:
+        document: As YAML has it.
+        judge: Gives the model of a document, or what is wrong with its fields.
+        judge_names: Says what is wrong with the names in a model.
+    """
+    pruning = Pruning(document)
+    complaints: list[Complaint] = []
+    for _ in range(ROUNDS_MAX):
+        model, wrong = judge(pruning.document)
+        if not wrong:
+            names = (one for one in judge_names(model) if not pruning.follows(*one))
+            return [*complaints, *names]
+        complaints += pruning.take_out(wrong)
+    return complaints
+
+
+def _is_within(place: Place, gone: Place) -> bool:
+    """Compares paths of YAML keys: ``runs.V-`` is within ``runs`` and around ``runs.V-.mode``."""
+    shorter = min(len(place), len(gone))
+    return place[:shorter] == gone[:shorter]
+
+
+def _declared(part: Any) -> set[str]:
+    if isinstance(part, dict):
+        own = {str(value) for key, value in part.items() if key in _DECLARES}
+        return own.union(*(_declared(value) for value in part.values()))
+    return set()
+
+
+def _key_of(mapping: Mapping[Any, Any], key: Any) -> Any:
+    """Finds ``wait_until`` for ``wait-until``; None for a missing field."""
+    return next((name for name in mapping if _spelled(name) == key), None)
+
+
+def _spelled(key: Any) -> Any:
+    return key.rstrip("_").replace("_", "-") if isinstance(key, str) else key
+
+
+def _copy(value: Any) -> Any:
+    """Of mappings and lists, as deep as YAML has them."""
+    if isinstance(value, dict):
+        return {key: _copy(inner) for key, inner in value.items()}
+    return [_copy(inner) for inner in value] if isinstance(value, list) else value
