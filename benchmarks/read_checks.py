@@ -64,7 +64,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="txnsim-checks-") as scratch:
         for kind, (codec, records) in KINDS.items():
             log_dir = Path(scratch) / kind
-            size = _write(log_dir, codec, records)
+            size = write_log(log_dir, codec, records, LOG_BYTES)
             for table in READ:
                 ways = {check: (here, check) for check in CHECKS}
                 if given.before is not None:
@@ -81,14 +81,19 @@ def main() -> None:
                 sys.stdout.flush()
 
 
-def _write(log_dir: Path, codec: int, records: int) -> int:
+def write_log(log_dir: Path, codec: int, records: int, bytes_min: int) -> int:
+    """Make a log directory with one log of a codec, in batches of so many records.
+
+    Returns:
+        Its size in bytes.
+    """
     folder = log_dir / "orders-0"
     folder.mkdir(parents=True)
     write_meta(log_dir, node_id=1)
     chance = random.Random(SEED)
     size = offset = 0
     with (folder / names.Suffix.LOG.at(0)).open("wb") as file:
-        while size < LOG_BYTES:
+        while size < bytes_min:
             values = [
                 Record(key=b"%d" % number, value=chance.randbytes(VALUE_BYTES // 2).hex().encode())
                 for number in range(records)

@@ -14,7 +14,7 @@ the lab; its commands join by ``txnsim.extensions``.
 - ``planning``: segments shared out to tasks; ``engine`` decides who does them, ``tasks`` gives them
   to Spark's workers.
 - ``views``: SQL over these tables, each record once among them; ``log_database`` has them in
-  DuckDB.
+  DuckDB, ``query_plan`` says which columns of them a query reads.
 - ``embedded``: DuckDB, which runs the same SQL where input is small.
 - ``stores``: directories in an object store.
 - ``scan``: from files to columns, the compiled walk over batch headers.

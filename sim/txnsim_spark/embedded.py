@@ -76,6 +76,12 @@ class Embedded:
         self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _incoming")
         self.connection.unregister("_incoming")
 
+    def stream(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+        """Name Arrow rows that one query reads, once."""
+        import pyarrow as pa
+
+        self.connection.register(name, pa.RecordBatchReader.from_batches(schema, iter(batches)))
+
     def register(self, name: str, rows: pa.Table) -> None:
         """Name Arrow rows for queries."""
         self.connection.register(name, rows)

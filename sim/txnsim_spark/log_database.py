@@ -5,7 +5,7 @@ views of ``views``, by the names and in the words that Spark has for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim_spark.embedded import Embedded
+from txnsim_spark.embedded import Embedded, for_duckdb
 from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions, tables_with
-from txnsim_spark.planning import READS, shares_of
+from txnsim_spark.planning import READS, Share, shares_of
+from txnsim_spark.query_plan import TableUse, prepare_planning, scans_of_streams, uses_of
+from txnsim_spark.scan.segments import Replica
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.mirror import carried
 from txnsim_spark.stores.reading import Stores
@@ -34,7 +36,9 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class LogDatabase:
-    """Tables are read when a query first names them, and kept.
+    """Of a table that a query names only the columns and the replicas are read that the query needs
+    (``query_plan``). What it reads once goes through it in batches. What it reads several times is
+    kept, in columns, for this query and the next ones.
 
     Args:
         paths: Log directories, folders of them, or replicas' folders.
@@ -48,8 +52,14 @@ class LogDatabase:
     def __init__(self, paths: Sequence[Path], options: Mapping[str, str] = _NONE) -> None:
         self._paths = paths
         self._options = options
+        self._planned = Embedded()
+        """The same tables and views without rows."""
+        prepare_planning(self._planned.connection)
         self._database = Embedded()
-        self._there: set[str] = set()
+        self._kept: dict[str, TableUse] = {}
+        """Name of a table -> what of it is kept."""
+        self._views: set[str] = set()
+        self._named: set[str] = set()
         self._fault: BadInputError | None = None
         """Error of the read that ended a query."""
 
@@ -57,38 +67,118 @@ class LogDatabase:
         """What a query finds.
 
         Raises:
-            BadInputError: The query is wrong, or an option, or a directory.
+            BadInputError: The query is wrong, or an option, or a directory. What DuckDB says of a
+                query comes with the line and a caret below the place.
         """
         import duckdb
 
         try:
+            self._name_all(query)
             self._prepare(query)
             return self._database.rows(query)
         except duckdb.Error as error:
             if self._fault is not None:  # DuckDB has the message alone
                 raise self._fault from None
-            raise BadInputError(str(error).partition("\n")[0]) from error
+            raise BadInputError(f"{error}{_hint_on(query, error)}") from error
+        finally:
+            self._fault = None
 
-    def _prepare(self, query: str) -> None:
-        for name in dict.fromkeys(_WORD.findall(_COMMENT.sub("", query.lower()))):
-            table = name.removeprefix(TABLE_PREFIX)
-            if name in self._there:
+    # Naming
+
+    def _name_all(self, query: str) -> None:
+        """Make the tables without rows, and the views, that a query names."""
+        for name in _names_in(query):
+            if name in self._named:
                 continue
             if name in VIEWS:
-                self._there.add(name)  # first: as an alias it stands in itself
-                self._prepare(VIEWS[name])
-                self._database.create(name, VIEWS[name])
-            elif name != table and table in TABLES:
-                self._there.add(name)
-                self._database.keep(name, TABLES[table].arrow(), self._read(table))
+                self._named.add(name)  # first: as an alias it stands in itself
+                self._name_all(VIEWS[name])
+                self._planned.create(name, VIEWS[name])
+            elif name in _TABLE_OF:
+                self._named.add(name)
+                self._planned.keep(name, TABLES[_TABLE_OF[name]].arrow(), [])
 
-    def _read(self, table: str) -> Iterator[pa.RecordBatch]:
-        given = {name: text for name, text in self._options.items() if table in tables_with(name)}
+    # Reading
+
+    def _prepare(self, query: str) -> None:
+        import duckdb
+
+        statement = for_duckdb(query)
+        connection = self._planned.connection
+        is_one = len(connection.extract_statements(statement)) == 1
+        try:
+            uses = uses_of(connection, statement) if is_one else None
+        except duckdb.Error:
+            connection.execute(statement)  # raises the same, with the places of the query itself
+            uses = None  # a statement without a plan
+        if uses is None:
+            uses = {name: _whole(name) for name in self._named if name in _TABLE_OF}
+        streamed = {name: use for name, use in uses.items() if name in _TABLE_OF and is_one}
+        for name, use in uses.items():
+            if name in _TABLE_OF and not self._keeps(name, use):
+                if use.scans == 1 and is_one:
+                    self._stream(name, use)
+                else:
+                    del streamed[name]
+                    self._keep(name, use)
+            else:
+                streamed.pop(name, None)
+        for name in self._named - uses.keys():
+            if name in _TABLE_OF and name not in self._kept:
+                self._show(name, frozenset(), "")  # named, and nothing of it is needed
+        for name in (one for one in VIEWS if one in self._named - self._views):
+            self._views.add(name)
+            self._database.create(name, VIEWS[name])
+        if streamed and scans_of_streams(self._database.connection, statement) != len(streamed):
+            # The same view in two places is one scan of a table, and two of a stream.
+            for name, use in streamed.items():
+                self._keep(name, use)
+
+    def _keeps(self, name: str, use: TableUse) -> bool:
+        kept = self._kept.get(name)
+        return (
+            kept is not None
+            and use.columns <= kept.columns
+            and all(use.keys.get(key, frozenset([""])) <= kept.keys[key] for key in kept.keys)
+        )
+
+    def _stream(self, name: str, use: TableUse) -> None:
+        source = f"_streamed_{name}"
+        columns = _columns_of(name, use)
+        self._database.stream(source, _schema(name, columns), self._read(name, use, columns))
+        self._kept.pop(name, None)
+        self._show(name, columns, source)
+
+    def _keep(self, name: str, use: TableUse) -> None:
+        source = f"_kept_{name}"
+        columns = _columns_of(name, use)
+        self._database.connection.execute(f'DROP TABLE IF EXISTS "{source}"')
+        self._database.keep(source, _schema(name, columns), self._read(name, use, columns))
+        self._kept[name] = use
+        self._show(name, columns, source)
+
+    def _show(self, name: str, columns: frozenset[str], source: str) -> None:
+        """Name what was read, with all columns of the table; others than these are null."""
+        kinds = self._planned.connection.execute(f'DESCRIBE "{name}"').fetchall()
+        shown = ", ".join(
+            f'"{column}"' if column in columns else f'CAST(NULL AS {kind}) AS "{column}"'
+            for column, kind, *_ in kinds
+        )
+        origin = f'FROM "{source}"' if source else "WHERE false"
+        self._database.connection.execute(
+            f'CREATE OR REPLACE VIEW "{name}" AS SELECT {shown} {origin}'
+        )
+
+    def _read(self, name: str, use: TableUse, columns: frozenset[str]) -> Iterator[pa.RecordBatch]:
+        table = _TABLE_OF[name]
+        given = {key: text for key, text in self._options.items() if table in tables_with(key)}
         paths = msgspec.json.encode([*map(str, self._paths)]).decode()
         options = KafkaLogOptions.of({**given, "table": table, "paths": paths})
         options = msgspec.structs.replace(options, task_bytes=TASK_BYTES)
         shares = shares_of(options, Wanted.of(options), READS[table], is_asked=bool(given))
-        schema = TABLES[table].arrow()
+        if table not in WHOLE:
+            shares = list(_of_keys(shares, use.keys))
+        schema = _schema(name, columns)
         job = Job(
             options=options,
             columns=tuple(schema.names),
@@ -101,6 +191,56 @@ class LogDatabase:
         except BadInputError as error:
             self._fault = error
             raise
+
+
+WHOLE: Final = frozenset({"errors", "findings"})
+"""Tables with rows that are of no replica alone."""
+_TABLE_OF: Final = {f"{TABLE_PREFIX}{table}": table for table in TABLES}
+
+
+def _names_in(query: str) -> list[str]:
+    return list(dict.fromkeys(_WORD.findall(_COMMENT.sub("", query.lower()))))
+
+
+def _whole(name: str) -> TableUse:
+    return TableUse(columns=frozenset(TABLES[_TABLE_OF[name]].names), scans=2, keys={})
+
+
+def _columns_of(name: str, use: TableUse) -> frozenset[str]:
+    """The columns to read: a stream without any would have no rows."""
+    names = TABLES[_TABLE_OF[name]].names
+    return use.columns.intersection(names) or frozenset(names[:1])
+
+
+def _schema(name: str, columns: frozenset[str]) -> pa.Schema:
+    table = TABLES[_TABLE_OF[name]]
+    return table.arrow(tuple(column for column in table.names if column in columns))
+
+
+def _of_keys(shares: Iterable[Share], keys: Mapping[str, frozenset[str]]) -> Iterator[Share]:
+    """Shares without replicas of other topics and partitions than are wanted."""
+
+    def is_wanted(replica: Replica) -> bool:
+        values = {"topic": replica.topic, "partition": str(replica.partition)}
+        return all(values[key] in wanted for key, wanted in keys.items())
+
+    for share in shares:
+        segments = tuple(one for one in share.segments if is_wanted(one.replica))
+        replicas = tuple(filter(is_wanted, share.replicas))
+        if segments or replicas:
+            yield msgspec.structs.replace(share, segments=segments, replicas=replicas)
+
+
+def _hint_on(query: str, error: Exception) -> str:
+    """What to do about a column whose name is a word of SQL."""
+    text = _QUOTED.sub("", _COMMENT.sub("", query))
+    if "Parser Error" in str(error) and _BARE_OFFSET.search(text):
+        return '\noffset is a reserved word of SQL: write "offset", with the quotes, for the column'
+    return ""
+
+
+_QUOTED: Final = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
+_BARE_OFFSET: Final = re.compile(r"(?<![\w.])offset(?!\s*\d)\b", re.IGNORECASE)
 
 
 def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.spark.test_views import disks
 from txnsim.errors import BadInputError
-from txnsim_spark.log_database import LogDatabase
+from txnsim_spark import log_database
+from txnsim_spark.log_database import _TABLE_OF, LogDatabase, _whole
+from txnsim_spark.planning import Share
 from txnsim_spark.schemas import TABLES
+from txnsim_spark.tables.readings import batches_of
+from txnsim_spark.tables.rows import Job
 
 __all__ = ["disks"]
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
@@ -52,3 +57,101 @@ def test_times_that_are_asked_for_bound_the_rows(disks: Path) -> None:
 def test_a_misuse_is_refused(disks: Path, options: dict[str, str], query: str, told: str) -> None:
     with pytest.raises(BadInputError, match=told):
         LogDatabase([disks], options).rows(query)
+
+
+class Reads:
+    """Columns and replicas that were read, by table."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.columns: dict[str, tuple[str, ...]] = {}
+        self.places: set[str] = set()
+
+        def counted(share: Share, job: Job, schema: Any) -> Any:
+            self.columns[job.options.table] = job.columns
+            self.places |= {f"{one.topic}-{one.partition}" for one in share.segments}
+            return batches_of(share, job, schema)
+
+        monkeypatch.setattr(log_database, "batches_of", counted)
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT count(*) FROM kafka_records", ["log_dir"]),
+        ("SELECT topic, max(`offset`) FROM kafka_records GROUP BY topic", ["topic", "offset"]),
+        ("SELECT count(*) FROM leader", ["log_dir", "topic", "partition"]),
+        ("SELECT * EXCLUDE (value) FROM (SELECT topic, value FROM kafka_records)", ["topic"]),
+    ],
+)
+def test_only_the_columns_that_a_query_needs_are_read(
+    disks: Path, query: str, columns: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = Reads(monkeypatch)
+    assert LogDatabase([disks]).rows(query)
+    assert sorted(reads.columns["records"]) == sorted(columns)
+
+
+def test_only_the_replicas_that_a_query_names_are_read(
+    disks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = Reads(monkeypatch)
+    query = "SELECT count(*) AS rows FROM kafka_batches WHERE topic = '{}' AND partition = 0"
+    (all_of_it,) = LogDatabase([disks]).rows("SELECT count(*) AS rows FROM kafka_batches")
+    assert {"orders-0", "__transaction_state-0"} <= reads.places
+    reads.places.clear()
+    (row,) = LogDatabase([disks]).rows(query.format("orders"))
+    assert reads.places == {"orders-0"}
+    assert 0 < row["rows"] < all_of_it["rows"]
+    assert LogDatabase([disks]).rows(query.format("nowhere")) == [{"rows": 0}]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT topic, count(*) AS n FROM {} GROUP BY ALL ORDER BY ALL",
+        "SELECT count(*) AS n FROM {0} AS a JOIN {0} AS b USING (log_dir, topic, partition)",
+        "SELECT DISTINCT topic FROM {} WHERE partition = 0 ORDER BY ALL",
+        "WITH a AS (SELECT * FROM {}) SELECT (SELECT count(*) FROM a) + count(*) AS n FROM a",
+        "SELECT count(*) AS n FROM {0} AS a LEFT JOIN kafka_leaders USING (topic, partition)"
+        " WHERE EXISTS (SELECT 1 FROM {0} AS b WHERE a.topic = b.topic AND b.topic = 'orders')",
+    ],
+)
+@pytest.mark.parametrize("name", ["kafka_batches", "kafka_records", "leader", "kafka_outcomes"])
+def test_what_is_streamed_or_kept_answers_as_whole_tables_do(
+    disks: Path, query: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = query.format(name)
+    found = LogDatabase([disks]).rows(asked)
+    database = LogDatabase([disks])
+
+    def unplanned(*_: object) -> Any:
+        return {one: _whole(one) for one in database._named if one in _TABLE_OF}
+
+    monkeypatch.setattr(log_database, "uses_of", unplanned)
+    assert database.rows(asked) == found
+    assert found
+
+
+def test_a_mistake_has_its_line_and_a_caret(disks: Path) -> None:
+    query = "-- whose\nSELECT topic,\n  nothing\nFROM kafka_batches"
+    with pytest.raises(BadInputError) as refused:
+        LogDatabase([disks]).rows(query)
+    *_, line, caret = str(refused.value).splitlines()
+    assert line == "LINE 3:   nothing"
+    assert caret.strip("^") == " " * line.index("nothing")
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT offset FROM leader", "SELECT 1 FROM leader ORDER BY offset"]
+)
+def test_an_unquoted_offset_is_told_with_the_fix(disks: Path, query: str) -> None:
+    with pytest.raises(BadInputError, match="Parser Error") as refused:
+        LogDatabase([disks]).rows(query)
+    assert 'offset is a reserved word of SQL: write "offset"' in str(refused.value)
+
+
+def test_other_mistakes_have_no_such_hint(disks: Path) -> None:
+    for query in ('SELECT "offset" FRM leader', "SELEC 1 FROM leader LIMIT 1 OFFSET 2 -- offset"):
+        with pytest.raises(BadInputError) as refused:
+            LogDatabase([disks]).rows(query)
+        assert "reserved" not in str(refused.value)

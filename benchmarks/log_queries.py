@@ -1,0 +1,84 @@
+"""What ``txnsim logs sql`` costs over a log of some hundred megabytes: seconds by the clock and the
+largest memory of its process.
+
+``python -m benchmarks.log_queries [--before CHECKOUT] [--bytes N] [--query FILE]``
+
+With ``--before``, another checkout of txnsim answers the same queries, in alternation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+from benchmarks import read_checks
+from txnsim.wire.batch import NONE
+
+ROUNDS: Final = 3
+RECORDS: Final = 20
+"""Of a batch: one of about two kilobytes."""
+QUERIES: Final = {
+    "count of records": "SELECT count(*) AS n FROM kafka_records",
+    "records of a partition": "SELECT max(timestamp_ms) AS newest FROM kafka_records"
+    " WHERE topic = 'orders' AND partition = 0",
+    "another topic": "SELECT count(*) AS n FROM kafka_records WHERE topic = 'none'",
+    "batches by codec": "SELECT codec, sum(records) AS n FROM kafka_batches GROUP BY codec",
+    "leader": "SELECT count(*) AS n FROM leader",
+}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.log_queries")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="measure this one, too")
+    parser.add_argument("--bytes", type=int, default=300_000_000, help="of the log")
+    parser.add_argument("--query", type=Path, metavar="FILE", help="a query more")
+    given = parser.parse_args()
+    checkouts = {"after": Path(__file__).resolve().parent.parent}
+    if given.before is not None:
+        checkouts["before"] = given.before
+    queries = dict(QUERIES)
+    if given.query is not None:
+        queries[given.query.name] = given.query.read_text("utf-8")
+    with tempfile.TemporaryDirectory(prefix="txnsim-queries-") as scratch:
+        size = read_checks.write_log(Path(scratch) / "logs", NONE, RECORDS, given.bytes)
+        for title, query in queries.items():
+            taken: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+            for _ in range(ROUNDS):
+                for name, checkout in checkouts.items():
+                    taken[name].append(_asked(checkout, query, f"{scratch}/logs"))
+            told = "  ".join(
+                f"{name} {statistics.median(s for s, _ in many):.1f} s"
+                f" {max(mb for _, mb in many):,.0f} MB"
+                for name, many in taken.items()
+            )
+            sys.stdout.write(f"{size / 1e6:.0f} MB, {title}: {told}\n")
+            sys.stdout.flush()
+
+
+def _asked(checkout: Path, query: str, directory: str) -> tuple[float, float]:
+    """(seconds, megabytes) of the command in a process of its own."""
+    began_s = time.perf_counter()
+    main_of = "import sys; from txnsim.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", main_of, "logs", "sql", query, directory],
+        env={**os.environ, "PYTHONPATH": f"{checkout / 'sim'}:{checkout}"},
+        stdout=subprocess.DEVNULL,
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, query)
+    return time.perf_counter() - began_s, usage.ru_maxrss / 1e3
+
+
+if __name__ == "__main__":
+    main()

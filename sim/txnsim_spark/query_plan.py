@@ -1,0 +1,116 @@
+"""What a query of DuckDB's reads of some tables: which columns, how often, of which topics and
+partitions. DuckDB plans it over tables without rows, so nothing is read for that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+KEYS: Final = ("topic", "partition")
+"""Columns by which a read leaves out replicas."""
+_SETTINGS: Final = (
+    # These would leave out what tables without rows can't add to.
+    "SET disabled_optimizers = 'statistics_propagation,empty_result_pullup'"
+)
+_EQUAL: Final = re.compile(r"\(?(\w+) = (?:'((?:[^']|'')*)'|(\d+))\)?")
+"""A filter of a scan that leaves one value."""
+
+
+class TableScan(msgspec.Struct, frozen=True, kw_only=True):
+    """What one place of a plan reads of a table."""
+
+    table: str
+    columns: tuple[str, ...]
+    keys: Mapping[str, str]
+    """Column of ``KEYS`` -> the only value that is wanted."""
+
+
+class TableUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a query reads of a table in all places together."""
+
+    columns: frozenset[str]
+    scans: int
+    keys: Mapping[str, frozenset[str]]
+    """Column of ``KEYS`` -> the values that are wanted; one that is missing: any."""
+
+
+def prepare_planning(connection: DuckDBPyConnection) -> None:
+    """Have a connection plan as if its empty tables had rows."""
+    connection.execute(_SETTINGS)
+
+
+def uses_of(connection: DuckDBPyConnection, query: str) -> dict[str, TableUse]:
+    """Table -> what a query reads of it.
+
+    Args:
+        connection: Has all tables, without rows (``prepare_planning``).
+        query: One statement.
+
+    Raises:
+        duckdb.Error: The statement is wrong, or has no plan.
+    """
+    scans: dict[str, list[TableScan]] = {}
+    for _, plan in connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall():
+        for node in msgspec.json.decode(plan, type=list[dict[str, Any]]):
+            for scan in _scans(node):
+                scans.setdefault(scan.table, []).append(scan)
+    return {table: _together(several) for table, several in scans.items()}
+
+
+def scans_of_streams(connection: DuckDBPyConnection, query: str) -> int:
+    """How many places of a query's plan read Arrow rows, each of which can be read once."""
+    return sum(
+        _streams(node)
+        for _, plan in connection.execute(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
+        for node in msgspec.json.decode(plan, type=list[dict[str, Any]])
+    )
+
+
+def _streams(node: Mapping[str, Any]) -> int:
+    return ("ARROW_SCAN" in node.get("name", "")) + sum(map(_streams, node.get("children", ())))
+
+
+def _together(scans: Iterable[TableScan]) -> TableUse:
+    several = tuple(scans)
+    return TableUse(
+        columns=frozenset(column for scan in several for column in scan.columns),
+        scans=len(several),
+        keys={
+            key: frozenset(scan.keys[key] for scan in several)
+            for key in KEYS
+            if all(key in scan.keys for scan in several)
+        },
+    )
+
+
+def _scans(node: Mapping[str, Any]) -> Iterator[TableScan]:
+    told = node.get("extra_info", {})
+    table = told.get("Table") if isinstance(told, dict) else None
+    if isinstance(table, str):
+        filters = tuple(_texts(told.get("Filters")))
+        equal = [found for text in filters if (found := _EQUAL.fullmatch(text.strip()))]
+        values = {one[1]: (one[2] or "").replace("''", "'") or one[3] for one in equal}
+        words = {word for text in filters for word in re.findall(r"\w+", text)}
+        yield TableScan(
+            table=table.rpartition(".")[2],
+            # Words of filters that are no columns are no columns of the table either.
+            columns=tuple(dict.fromkeys((*_texts(told.get("Projections")), *sorted(words)))),
+            keys={key: value for key, value in values.items() if key in KEYS and value},
+        )
+    for below in node.get("children", ()):
+        yield from _scans(below)
+
+
+def _texts(told: object) -> Iterator[str]:
+    match told:
+        case str():
+            yield from told.split("\n")
+        case list():
+            yield from map(str, told)
