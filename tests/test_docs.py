@@ -127,7 +127,7 @@ def test_pages_by_hand_stay_few() -> None:
     )
     prose = [not_prose.sub("", text) for text in by_hand]
     assert len(by_hand) <= 45
-    assert sum(len(text.split()) for text in prose) <= 51_500, "say less"
+    assert sum(len(text.split()) for text in prose) <= 52_000, "say less"
 
 
 def test_every_page_is_linked_from_somewhere() -> None:

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-collect_ignore = ["quix"]
+collect_ignore = ["faststream", "quix", "share"]

@@ -108,6 +108,30 @@ def _quix(lab: Lab) -> str:
     return seen
 
 
+def _faststream(lab: Lab) -> str:
+    """FastStream: at least once, by a handler that fails and gets its order again. The test on a
+    cluster that was there before, then on one that it starts itself.
+    """
+    _pytest(lab, "faststream", "test_receipts.py")
+    receipts = lab.judge.only_topic("receipts-")
+    lab.judge.assert_exactly_once(receipts, (f"receipt of order {number}" for number in range(20)))
+    return "20 orders, 20 receipts, no transaction"
+
+
+def _share(lab: Lab) -> str:
+    """A share group of librdkafka's: a job that fails once, and one that fails always."""
+    _pytest(lab, "share", "test_jobs.py")
+    return "20 jobs, 19 done by one of two workers each, 1 rejected"
+
+
+def _pytest(lab: Lab, folder: str, test: str) -> None:
+    """Run a test of a project in Python on the lab's cluster, then on one that it starts."""
+    project = python_project(RECIPES / folder)
+    command = [str(project / "venv" / "bin" / "python"), *_PYTEST[:-1], test]
+    lab.run(command, directory=project)
+    lab.run(command, directory=project, environment=outside())
+
+
 def _under_junit(lab: Lab, folder: str, *, log_level: str) -> None:
     java, *options = java_command(RECIPES / folder, more=[RECIPES / "java" / "Txnsim.java"])
     quiet = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
@@ -136,5 +160,7 @@ ALL: Final[Mapping[str, Recipe]] = {
         Recipe("connect", _connect),
         Recipe("flink", _flink),
         Recipe("quix", _quix),
+        Recipe("faststream", _faststream),
+        Recipe("share", _share),
     )
 }

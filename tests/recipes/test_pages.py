@@ -14,7 +14,9 @@ from tests.support.apache_kafka import REPOSITORY
 FOLDER = REPOSITORY / "tests" / "recipes"
 PROGRAMS = {".java", ".mjs", ".properties", ".yaml"}
 """What a reader copies, whole."""
-IN_PYTHON = set((FOLDER / "quix").glob("*.py"))
+IN_PYTHON = {
+    file for name in ("faststream", "quix", "share") for file in (FOLDER / name).glob("*.py")
+}
 
 
 def pages() -> list[Path]:

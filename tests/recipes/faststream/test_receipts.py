@@ -1,0 +1,71 @@
+"""The handler fails once, and the order comes again."""
+
+import asyncio
+from uuid import uuid4
+
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from receipts import receipt_service
+
+ORDERS = [f"order {number}" for number in range(20)]
+PATIENCE_S = 60
+
+
+def test_each_order_has_one_receipt_though_the_handler_fails(bootstrap: str) -> None:
+    # Names of its own: tests share the cluster, and nothing else.
+    run = uuid4()
+    orders, receipts = f"orders-{run}", f"receipts-{run}"
+    create_topics(bootstrap, orders, receipts)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for order in ORDERS:
+        producer.produce(orders, order)
+    producer.flush()
+    tried = []
+
+    def notify(order: str) -> None:
+        tried.append(order)
+        if order == "order 7" and tried.count(order) == 1:
+            raise ConnectionError("no network")
+
+    async def serve() -> list[str]:
+        service = receipt_service(
+            bootstrap.split(","),
+            name=f"shop-{run}",
+            orders=orders,
+            receipts=receipts,
+            notify=notify,
+        )
+        async with service:
+            await service.start()
+            return await asyncio.to_thread(read, bootstrap, receipts, len(ORDERS))
+
+    written = asyncio.run(asyncio.wait_for(serve(), PATIENCE_S))
+
+    assert sorted(written) == sorted(f"receipt of {order}" for order in ORDERS)
+    assert tried.count("order 7") == 2
+
+
+def create_topics(bootstrap: str, *names: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [NewTopic(name, 1, replication_factor=3) for name in names]
+    for created in admin.create_topics(topics).values():
+        created.result()
+
+
+def read(bootstrap: str, topic: str, count: int) -> list[str]:
+    """The first values of a topic."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": f"reader-{uuid4()}",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(settings)
+    consumer.subscribe([topic])
+    values: list[str] = []
+    while len(values) < count:
+        message = consumer.poll(PATIENCE_S)
+        assert message is not None, "not in time"
+        if message.error() is None:
+            values.append(message.value().decode())
+    consumer.close()
+    return values

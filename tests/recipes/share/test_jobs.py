@@ -1,0 +1,58 @@
+"""Two workers share one partition; a job fails once, another one always."""
+
+from collections import Counter
+from collections.abc import Callable
+from uuid import uuid4
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from jobs import job_worker, work
+
+JOBS = [f"job {number}" for number in range(20)]
+TURNS = 300
+
+
+def test_each_job_is_done_by_one_of_two_workers(bootstrap: str) -> None:
+    # Names of its own: tests share the cluster, and nothing else.
+    run = uuid4()
+    jobs = f"jobs-{run}"
+    topics = [NewTopic(jobs, 1, replication_factor=3)]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics(topics).values():
+        created.result()
+    producer = Producer({"bootstrap.servers": bootstrap})
+    tried: Counter[str] = Counter()
+    done: Counter[str] = Counter()
+
+    def handle(job: str) -> None:
+        tried[job] += 1
+        if job == "job 3":
+            raise ValueError("it says nothing")
+        if job == "job 7" and tried[job] == 1:
+            raise ConnectionError("no network")
+        done[job] += 1
+
+    workers = [job_worker(bootstrap, group=f"workers-{run}", jobs=jobs) for _ in range(2)]
+
+    def until(is_enough: Callable[[], object], *, write: str | None = None) -> None:
+        for _ in range(TURNS):
+            if write is not None:
+                producer.produce(jobs, write)
+                producer.flush()
+            for worker in workers:
+                work(worker, handle)
+            if is_enough():
+                return
+        raise AssertionError(f"not in time: {tried}")
+
+    # A new share group begins at the end of the log: only a member that is there gets a job.
+    until(lambda: done["first"], write="first")
+    for job in JOBS:
+        producer.produce(jobs, job)
+    producer.flush()
+    until(lambda: done.keys() >= set(JOBS) - {"job 3"} and tried["job 3"])
+    for worker in workers:
+        worker.close()
+
+    assert {job: done[job] for job in JOBS} == {job: int(job != "job 3") for job in JOBS}
+    assert (tried["job 3"], tried["job 7"]) == (1, 2)
