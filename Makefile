@@ -44,6 +44,7 @@ demo: $(VENV)/installed-run
 	@exec $(VENV)/bin/txnsim lesson demo
 
 dev: $(VENV)/installed-dev
+	@echo 'Everything is in $(VENV): source $(VENV)/bin/activate; then make check, or txnsim --help'
 
 test: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.check $(ARGS)
@@ -102,9 +103,10 @@ $(VENV)/installed-docs: $(VENV)/made pyproject.toml
 # PySpark comes as source: its wheel is made beside the other downloads. Modules are compiled when
 # they are imported, as most of them never are.
 $(VENV)/installed-dev: $(VENV)/made pyproject.toml
-	@echo 'Installing txnsim and what its tests need ...'
+	@echo '1 of 2: installing txnsim and what its tests need ...'
 	@$(PIP) wheel --no-deps --wheel-dir $(VENV)/wheels --group pyspark & \
 	$(PIP) install --no-compile --editable '.[http,demo,security]' --group dev --group clients; wait
+	@echo '2 of 2: installing Apache Spark ...'
 	@$(PIP) install --no-compile --find-links $(VENV)/wheels --editable '.[http,demo,security,spark]' --group pyspark
 	@rm -rf $(VENV)/wheels
 	@touch $@ $(VENV)/installed-run $(VENV)/installed-docs

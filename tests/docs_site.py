@@ -244,11 +244,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="txnsim-site-") as name:
         if not asked.text_only:
+            print("1 of 3: the simulator for the browser ...", flush=True)
             simulator.build(Path(name))
+        print("2 of 3: the pages ...", flush=True)
         build(asked.folder, None if asked.text_only else Path(name))
+    print("3 of 3: links ...", flush=True)
     dead = sorted(set(dead_links(asked.folder.resolve())))
     for one in dead:
         print(f"dead link: {one}")
+    index = asked.folder.resolve() / "index.html"
+    print(f"The site: {index}; see it: {sys.executable} -m http.server --directory {asked.folder}")
     return 1 if dead else 0
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
 from txnsim.cli.output import TERMINAL
-from txnsim.cli.parsing import new_file
+from txnsim.cli.parsing import MISUSE_STATUS, new_file
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim.releases import REFERENCE
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from txnsim_lab.conformance.run import Asked
 
 DIFFERS_STATUS = 1
+_TENTHS: Final = 10
 """Some answer is not Kafka's."""
 
 
@@ -28,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``conformance`` takes."""
     parser.epilog = (
         "It wants a cluster of one broker, best an empty one. Exit status: 0 nothing differs,"
-        " 1 something does, 2 a wrong argument, or a cluster that is not meant for this."
+        " 1 something does, 2 a wrong argument, a cluster that is not meant for this, or no case"
+        " that applies. Ctrl-C ends it, cleans up and prints what is known so far."
     )
     parser.add_argument("address", nargs="?", metavar="HOST:PORT", help="of the broker")
     parser.add_argument("--release", default=REFERENCE.name, metavar="RELEASE",
@@ -62,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
             TERMINAL.line(f"{name}={value}")
         return 0
     counter = _Counter(quiet=args.json)
-    found = run_conformance(_asked(args), counter.add)
+    found = run_conformance(_asked(args), counter.add, stops=(KeyboardInterrupt,))
     counter.end()
     if args.junit is not None:
         write_whole(args.junit, junit(found))
@@ -74,7 +77,29 @@ def run(args: argparse.Namespace) -> int:
                 for line in lines(one):
                     TERMINAL.line(line)
         _sum_up(found)
-    return DIFFERS_STATUS if found.count(Outcome.DIFFERS) else 0
+    if found.is_stopped:
+        _end_stopped(args, found)
+    if found.count(Outcome.DIFFERS):
+        return DIFFERS_STATUS
+    if not found.count(Outcome.PASSED):
+        TERMINAL.complain("no case applied, so nothing was compared")
+        return MISUSE_STATUS
+    return 0
+
+
+def _end_stopped(args: argparse.Namespace, run: Conformance) -> NoReturn:
+    """Say how to go on, and end without waiting for answers that are on their way."""
+    from txnsim.cli.main import INTERRUPTED_STATUS
+
+    words = " ".join(f"--only {file}" for file in run.files_left())
+    TERMINAL.warn(
+        f"stopped after {len(run.results)} of {len(run.cases)} cases; what it had made is taken"
+        f" away. The others: txnsim conformance {args.address} {words}"
+    )
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # A thread may wait for a broker's answer for as long as --patience says, and Python joins it.
+    os._exit(INTERRUPTED_STATUS)
 
 
 def _asked(args: argparse.Namespace) -> Asked:
@@ -122,19 +147,24 @@ def _sum_up(run: Conformance) -> None:
 
 
 class _Counter:
-    """How far it is, on standard error where that is a terminal."""
+    """How far it is, on standard error: one line that changes on a terminal, else a line for each
+    tenth.
+    """
 
     def __init__(self, *, quiet: bool) -> None:
-        self._shows = sys.stderr.isatty() and not quiet
-        self._done = 0
+        self._quiet = quiet
+        self._done = self._differ = 0
 
-    def add(self, result: CaseResult) -> None:
+    def add(self, result: CaseResult, total: int) -> None:
         self._done += 1
-        self._show(f"{self._done} {result.case}: {result.outcome}")
+        self._differ += result.outcome == "differs"
+        if self._quiet:
+            return
+        if TERMINAL.may_move_cursor():
+            TERMINAL.progress(f"{self._done} of {total}: {result.case}: {result.outcome}")
+        elif self._done * _TENTHS // total > (self._done - 1) * _TENTHS // total:
+            TERMINAL.warn(f"{self._done} of {total} cases, {self._differ} differ")
 
     def end(self) -> None:
-        self._show("")
-
-    def _show(self, text: str) -> None:
-        if self._shows:
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+        if not self._quiet:
+            TERMINAL.progress("")

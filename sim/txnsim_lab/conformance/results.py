@@ -60,6 +60,16 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
     """APIs and versions that the release has and the broker does not offer."""
     results: tuple[CaseResult, ...]
     left_behind: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    """Everything that was to be played, FILE/NAME."""
+    is_stopped: bool = False
+    """It was ended early: ``results`` has a part of ``cases``."""
+
+    def files_left(self) -> list[str]:
+        """Files of the casebook with cases that were not played."""
+        played = {result.case for result in self.results}
+        left = (case for case in self.cases if case not in played)
+        return list(dict.fromkeys(case.rpartition("/")[0] for case in left))
 
     def count(self, outcome: Outcome) -> int:
         return sum(one.outcome is outcome for one in self.results)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -65,12 +65,19 @@ def needs() -> dict[str, str]:
     }
 
 
-def run_conformance(asked: Asked, tell: Callable[[CaseResult], None]) -> Conformance:
+def run_conformance(
+    asked: Asked,
+    tell: Callable[[CaseResult, int], None],
+    *,
+    stops: tuple[type[BaseException], ...] = (),
+) -> Conformance:
     """Play what applies.
 
     Args:
         asked: What is wanted.
-        tell: Gets each result when it is known.
+        tell: Gets each result when it is known, and the number of all cases.
+        stops: Errors that end it early, such as KeyboardInterrupt: what is known so far is
+            returned, and what was made is taken away all the same.
 
     Raises:
         ConfigError: The cluster can't be asked, has more than one broker or topics of others, or
@@ -89,13 +96,19 @@ def run_conformance(asked: Asked, tell: Callable[[CaseResult], None]) -> Conform
             raise ConfigError(f"no case is called {' or '.join(asked.only)}")
         cluster.clean(PREFIX)  # of a run that was killed
         around = cluster.around(asked.patience_s)
-        results = []
+        results: list[CaseResult] = []
+        is_stopped = False
         try:
-            for result in _played(cases, asked.bootstrap, cluster, around, book):
-                results.append(result)
-                tell(result)
+            with contextlib.closing(
+                _played(cases, asked.bootstrap, cluster, around, book)
+            ) as played:
+                for result in played:
+                    results.append(result)
+                    tell(result, len(cases))
             again = cluster.around(asked.patience_s)
             results = _again(results, asked.bootstrap, cluster, again, book)
+        except stops:
+            is_stopped = True
         finally:
             left_behind = cluster.clean(PREFIX)
     order = {case.id: at for at, case in enumerate(cases)}
@@ -107,6 +120,8 @@ def run_conformance(asked: Asked, tell: Callable[[CaseResult], None]) -> Conform
         lacks=tuple(cluster.lacks(release)),
         results=tuple(sorted(results, key=lambda one: order[one.case])),
         left_behind=left_behind,
+        cases=tuple(case.id for case in cases),
+        is_stopped=is_stopped,
     )
 
 
@@ -137,7 +152,7 @@ def _played(
     cluster: _Cluster,
     around: Around,
     book: answers.Answers,
-) -> Iterator[CaseResult]:
+) -> Generator[CaseResult, None, None]:
     level = cluster.level
     left = []
     for case in cases:
@@ -147,9 +162,11 @@ def _played(
             left.append(case)
     for first in range(0, len(left), HANDFUL):
         some = left[first : first + HANDFUL]
-        for case, done in play_all(some, There(bootstrap), level, around=around):
-            recording = book.of_case(case.file, case.name, level)
-            yield _judged(case, level, recording, done.exception() or done.result())
+        plays = play_all(some, There(bootstrap), level, around=around)
+        with contextlib.closing(plays):  # now, and not when the traceback of Ctrl-C goes
+            for case, done in plays:
+                recording = book.of_case(case.file, case.name, level)
+                yield _judged(case, level, recording, done.exception() or done.result())
         cluster.clean(around.prefix)
 
 
@@ -265,7 +282,9 @@ class _Cluster:
             )
             if getattr(answer, "error_code", None) == ErrorCode.none:
                 return answer
-        raise ConfigError(f"{bootstrap} does not answer ApiVersions: {answer}")
+        code = getattr(answer, "error_code", None)
+        why = f"it answers {code.name.upper()}" if isinstance(code, ErrorCode) else "no answer"
+        raise ConfigError(f"{bootstrap} does not answer ApiVersions: {why}")
 
     @property
     def broker_id(self) -> int:

@@ -17,7 +17,7 @@ from txnsim_lab.conformance._book.answers import Answers
 from txnsim_lab.conformance._book.reading import chosen
 from txnsim_lab.conformance._book.transcript import Transcript
 from txnsim_lab.conformance._names import java_hash, prefix_without_hash
-from txnsim_lab.conformance.results import Conformance, Outcome, junit
+from txnsim_lab.conformance.results import CaseResult, Conformance, Outcome, junit
 from txnsim_lab.conformance.run import PREFIX, Asked, needs, run_conformance, why_not
 
 METADATA, LIST_GROUPS, DELETE_GROUPS = 3, 16, 42
@@ -33,7 +33,7 @@ def kafka() -> Iterator[SimulatedKafka]:
 
 def played(kafka: SimulatedKafka, *only: str, release: str = "4.4") -> Conformance:
     asked = Asked(bootstrap=kafka.bootstrap, release=release, only=only)
-    return run_conformance(asked, lambda _: None)
+    return run_conformance(asked, lambda _result, _total: None)
 
 
 def names_on(kafka: SimulatedKafka) -> list[str]:
@@ -198,3 +198,37 @@ def test_the_reference_is_asked_where_a_release_answers_the_same() -> None:
     case = ("coordinator/end_txn", "commit-v4", 0)
     assert older.of_case(*case) == newest.of_case(*case)
     assert older.of_case("coordinator/end_txn", "no-such", 0) is None
+
+
+def test_what_is_stopped_is_cleaned_up_and_tells_what_is_known_and_what_is_left(
+    kafka: SimulatedKafka,
+) -> None:
+    told: list[tuple[str, int]] = []
+
+    def tell(result: CaseResult, total: int) -> None:
+        told.append((result.case, total))
+        if result.outcome is Outcome.PASSED:
+            raise KeyboardInterrupt
+
+    wanted = Asked(bootstrap=kafka.bootstrap, release="4.4", only=("coordinator/end_txn",))
+    found = run_conformance(wanted, tell, stops=(KeyboardInterrupt,))
+    assert found.is_stopped
+    assert 0 < len(found.results) == len(told) < len(found.cases)
+    assert {total for _, total in told} == {len(found.cases)}
+    assert found.files_left() == ["coordinator/end_txn"]
+    assert found.left_behind == ()
+    with pytest.raises(KeyboardInterrupt):
+        run_conformance(wanted, tell)
+    assert not [name for name in names_on(kafka) if name.startswith("txnsim-conformance-")]
+
+
+def test_progress_has_a_total_in_a_file_too(
+    kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["conformance", kafka.bootstrap, "--only", "coordinator/end_txn"])
+    lines = [line for line in capsys.readouterr().err.splitlines() if " cases, " in line]
+    assert 2 <= len(lines) <= 10
+    first, last = lines[0], lines[-1]
+    total = last.split()[2]
+    assert first.split()[1:3] == ["of", total]
+    assert last.startswith(f"{total} of {total} cases, ")

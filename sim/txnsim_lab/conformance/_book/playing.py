@@ -8,7 +8,7 @@ ids of all plays; those of others are left out of the answer.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
@@ -183,7 +183,8 @@ class CasePlayer:
                 continue
             answer = self._asked(step, request)
             if step.promptly and set(error_codes(answer)) != {ErrorCode.none}:
-                raise TooLateError(f"{request.api} came too late: {answer}")
+                codes = ", ".join(code.name.upper() for code in set(error_codes(answer)))
+                raise TooLateError(f"{request.api} came too late: {codes}")
             self._heard(step, request, answer, step.note or _told(step.given))
 
     def _send(self, step: Step, request: Request) -> None:
@@ -558,19 +559,25 @@ def play_all(
     *,
     turn: int = 0,
     around: Around = ALONE,
-) -> Iterator[tuple[Case, Future[Play]]]:
+) -> Generator[tuple[Case, Future[Play]], None, None]:
     wanted = [case for case in cases if level in case.text.levels]
 
     def asked(case: Case) -> Play:
         return play(case, target, level, turn=turn, around=around)
 
-    with ThreadPoolExecutor(WORKERS) as threads:
+    threads = ThreadPoolExecutor(WORKERS)
+    try:
         together = [
             (case, threads.submit(copy_context().run, asked, case))
             for case in wanted
             if not case.alone
         ]
         yield from together
+    except BaseException:
+        # Whoever stops does not wait for answers; what is under way ends with its connections.
+        threads.shutdown(wait=False, cancel_futures=True)
+        raise
+    threads.shutdown()
     for case in wanted:
         if case.alone:
             done: Future[Play] = Future()
