@@ -20,7 +20,7 @@ help:
 	@echo 'make dev          install into .venv what the tests need; then: .venv/bin/python -m pytest PATH'
 	@echo 'make test         the whole check: format, lint, types, layers, all tests, real Python clients'
 	@echo 'make check        the same without slow tests and clients'
-	@echo 'make nightly      ask what the gate (.ci/run) leaves out, two hours (Java 17, Maven, Go, Node.js, Rust)'
+	@echo 'make nightly      ask what the gate (.ci/run) leaves out, two hours and more (Java 17, Maven, Go, Node.js, Rust)'
 	@echo 'make conformance  ask a real Apache Kafka again and compare with the answers that are kept (Java 17, Maven)'
 	@echo 'make random       play 10,000 random operations per level to a real Apache Kafka and to us (the same)'
 	@echo 'make stage        play every story on real brokers of five releases, an hour or more; --missing goes on (the same)'

@@ -327,6 +327,17 @@ def suites_of_kafka(deadline: Deadline) -> PartOutcome:
     return verdict + _real("a killed JVM", "tests/peers/test_java.py", deadline=deadline)
 
 
+def suites_of_clients(deadline: Deadline) -> PartOutcome:
+    """Tests that client libraries publish with their packages: librdkafka's, those of four clients
+    in Go, kafka-python's, rdkafka's. What does not pass here has a reason (tests/peers/RESULTS.md).
+    """
+    verdict = PartOutcome(0, 0)
+    for ecosystem in ("c", "go", "python", "rust"):
+        command = [PYTHON, "-m", "tests.peers.run", ecosystem]
+        verdict += judge_step(f"suites of clients, {ecosystem}", run(command, deadline=deadline))
+    return verdict
+
+
 def helpers(deadline: Deadline) -> PartOutcome:
     """The helpers for tests in Go, Node.js and Java, with a client library of each language, and
     the programs of other languages that need none.

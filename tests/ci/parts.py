@@ -76,7 +76,7 @@ GATE: Final = Plan(
 
 NIGHTLY: Final = Plan(
     "nightly",
-    minutes=120,
+    minutes=130,
     minutes_max=480,
     first=(
         Part("make test, drawn, with coverage", 8, nightly.make_test, cores=CORES),
@@ -86,6 +86,7 @@ NIGHTLY: Final = Plan(
         Part("toolchains", 4, nightly.toolchains, needs_programs=False, makes_programs=True),
         Part("stage", 42, nightly.stage),
         Part("suites of Apache Kafka, txnsim", 40, nightly.suites_of_kafka, cores=WAITS),
+        Part("suites of client libraries, txnsim", 45, nightly.suites_of_clients, cores=WAITS),
         Part(
             "pipeline on Spark and Kafka's directories",
             40,

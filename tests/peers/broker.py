@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +22,13 @@ from tests.support.txnsim_server import TxnsimServer
 
 _OURS: Final = "127.0.0.2"
 """Another address of this machine: who holds a port at 127.0.0.1 leaves it free for us here."""
-_QUICK: Final = ("group.initial.rebalance.delay.ms=0",)
+_SETTINGS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    # What tests set below Kafka's lower bounds is allowed here.
+    "group.consumer.min.heartbeat.interval.ms": "1",
+    "group.consumer.min.session.timeout.ms": "1",
+    "group.min.session.timeout.ms": "1",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--brokers", type=int, default=1)
     parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_args(argv)
-    properties = [*_QUICK, *options.property]
+    properties = _SETTINGS | dict(line.split("=", 1) for line in options.property)
+    if "group.max.size" in properties:  # that of a classic group; a fake has one setting for both
+        properties["group.consumer.max.size"] = properties["group.max.size"]
     if options.target is Target.TXNSIM:
         _simulated(options.brokers, options.listen, properties)
     else:
@@ -41,28 +49,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _simulated(brokers: int, port: int, properties: Sequence[str]) -> None:
+def _simulated(brokers: int, port: int, properties: Mapping[str, str]) -> None:
     with tempfile.TemporaryDirectory(prefix="txnsim-peer-") as directory:
         config = Path(directory) / "server.properties"
-        config.write_text("".join(f"{line}\n" for line in properties))
+        config.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         where = ("--host", _OURS, "--advertised-host", "127.0.0.1")
         arguments = (*where, "--port", str(port), "--config", str(config))
         with TxnsimServer(brokers=brokers, arguments=arguments):
             _tell([f"{_OURS}:{port + n}" for n in range(brokers)])
 
 
-def _real(port: int, properties: Sequence[str]) -> None:
+def _real(port: int, properties: Mapping[str, str]) -> None:
     """One broker, whatever is asked for: a test that needs more says so by failing."""
-    settings = dict(line.split("=", 1) for line in properties)
-    # What tests set below Kafka's lower bounds is allowed here.
-    settings |= {
-        "group.consumer.min.heartbeat.interval.ms": "1",
-        "group.consumer.min.session.timeout.ms": "1",
-        "group.min.session.timeout.ms": "1",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
-    }
-    if "group.max.size" in settings:  # that of a classic group; a fake knows one setting for both
-        settings["group.consumer.max.size"] = settings["group.max.size"]
+    settings = {**properties, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
     with ApacheKafka(properties=settings, jvm_options=("-Xmx512m",)) as kafka:
         _tell([kafka.bootstrap])
 

@@ -56,16 +56,9 @@ def _three_brokers(target: Target) -> Iterator[dict[str, str]]:
         }
 
 
-_NO_SHARE_GROUPS: Final = "Share groups (KIP-932) are not part of txnsim; it skips itself."
-
 _REASONS: Final[Mapping[str, str]] = {
-    "TestConsumeRegexShareSkipsInternal": _NO_SHARE_GROUPS,
     "TestIssueProduceBrokerTooOldFailsRecords": "It is about brokers before Kafka 0.10, and skips "
     "itself.",
-    "TestShareGroup": _NO_SHARE_GROUPS,
-    "TestShareGroupAckOnClose": _NO_SHARE_GROUPS,
-    "TestShareGroupETL": _NO_SHARE_GROUPS,
-    "TestShareGroupOffsetsAdmin": _NO_SHARE_GROUPS,
 }
 
 SUITE: Final = Suite(

@@ -121,28 +121,33 @@ def run_tests(
 ) -> Iterator[Outcome]:
     """Run these tests and tell each as it ends; ``Test/Sub`` is one of a test's subtests.
 
+    A test that panics has failed, and takes the process with it: the tests that it left are run
+    again without it.
+
     Raises:
-        PeerError: Not all of them ended, as after a panic.
+        PeerError: Not all of them ended, and no test did in the last run.
     """
     flags = [f"-test.timeout={minutes}m", *([f"-test.parallel={parallel}"] if parallel else [])]
     waiting = set(names)
-    for pattern in _patterns(names):
-        command = [shutil.which("go") or "go", "tool", "test2json", "-t", str(binary)]
-        process = subprocess.Popen(
-            [*command, "-test.v=test2json", f"-test.run={pattern}", *flags],
-            cwd=directory,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
+    while waiting:
+        unfinished = len(waiting)
         tail = deque[str](maxlen=_TAIL_LINES)
-        with process:
-            yield from _outcomes(process, waiting, tail)
-    if waiting:
-        raise PeerError(f"no end of {', '.join(sorted(waiting))}:\n{''.join(tail)}")
+        for pattern in _patterns(sorted(waiting)):
+            command = [shutil.which("go") or "go", "tool", "test2json", "-t", str(binary)]
+            process = subprocess.Popen(
+                [*command, "-test.v=test2json", f"-test.run={pattern}", *flags],
+                cwd=directory,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+            with process:
+                yield from _outcomes(process, waiting, tail)
+        if len(waiting) == unfinished:
+            raise PeerError(f"no end of {', '.join(sorted(waiting))}:\n{''.join(tail)}")
 
 
 def _patterns(names: Sequence[str]) -> Iterator[str]:

@@ -13,7 +13,21 @@ INTRODUCTION: Final = """\
 Projects that speak to Kafka have tests of their own. Here they are pointed at simulated brokers
 over TCP, unmodified, as they come from their package registry, or from the sources of a tag where
 a package holds no tests. Where a test does not pass, the reason stands beside it, and where that
-was asked, what a real Apache Kafka 4.3.1 makes of it."""
+was asked, what a real Apache Kafka (4.4.0, in older rows 4.3.1) makes of it."""
+
+_FROM_A_TAG: Final = "They were played from the sources of a tag (above)."
+NOT_TO_BE_HAD: Final = {
+    "aiokafka": f"Its source distributions hold no tests. {_FROM_A_TAG}",
+    "kafkajs": f"Its npm package holds one test, of a default. {_FROM_A_TAG}",
+    "confluent-kafka (Python)": "Its source distribution holds programs for Kafka's system tests.",
+    "Confluent's JavaScript client, @platformatic/kafka": "Their npm packages hold none.",
+    "Confluent's .NET client": "NuGet could not be reached where this was written.",
+    "node-rdkafka": "Its npm package holds tests. With Node.js 20, 3.6.1 ends in a segmentation "
+    "fault in the middle of them.",
+    "rskafka": "Its crate, 0.6.0, holds tests. They need rsasl 2.2.0, which Rust 1.95 refuses.",
+    "kafka (Rust), samsa": "Their crates' tests want containers by name, or Redpanda.",
+}
+"""Client → why no verdict of its tests stands here, or none from its package."""
 
 RUNNING: Final = """\
 ```
@@ -34,7 +48,13 @@ def sections() -> Iterator[str]:
     for suite in shown():
         if suite.name in stored:
             yield _section(suite, stored[suite.name])
+    yield f"## Not to be had\n\n{_not_to_be_had()}"
     yield f"## Running them\n\n{RUNNING}"
+
+
+def _not_to_be_had() -> str:
+    rows = [f"| {client} | {why} |" for client, why in NOT_TO_BE_HAD.items()]
+    return "\n".join(["| Client | Why |", "| --- | --- |", *rows])
 
 
 def _overview(stored: dict[str, Stored]) -> str:
@@ -58,7 +78,7 @@ def _section(suite: Suite, stored: Stored) -> str:
     if others:
         rows = [
             f"| `{name}` | {_ours(test) or 'not asked'} | {test.by_target.get(Target.APACHE, '')} "
-            f"| {_cell(suite.why(name) or test.told)} |"
+            f"| {_cell(suite.why(name) or _same_on_apache(test) or test.told)} |"
             for name, test in sorted(others.items())
         ]
         head = ["| Not passed | txnsim | Apache Kafka | Why |", "| --- | --- | --- | --- |"]
@@ -66,6 +86,11 @@ def _section(suite: Suite, stored: Stored) -> str:
     passed = sorted(name for name, test in stored.tests.items() if name not in others)
     parts.append(f"Passed: {', '.join(f'`{name}`' for name in passed)}.")
     return "\n\n".join(parts)
+
+
+def _same_on_apache(test: Found) -> str:
+    is_same = _ours(test) is test.by_target.get(Target.APACHE)
+    return f"The same on a real Apache Kafka. {test.told}" if is_same else ""
 
 
 def _ours(test: Found) -> Result | None:

@@ -58,6 +58,17 @@ def save(name: str, stored: Stored, directory: Path = DIRECTORY) -> None:
     )
 
 
+def unexplained_failures(suite: Suite, stored: Stored | None, failed: Iterable[str]) -> list[str]:
+    """Of the tests that failed here, those without a reason that pass on a real Kafka, or were not
+    asked there.
+    """
+    kept = stored.tests if stored is not None and stored.version == suite.version else {}
+    fails_there = {
+        test for test, row in kept.items() if row.by_target.get(Target.APACHE) is Result.FAILED
+    }
+    return [test for test in failed if not suite.why(test) and test not in fails_there]
+
+
 def _row(found: Found) -> dict[str, str]:
     row = {
         str(target): str(found.by_target[target]) for target in Target if target in found.by_target

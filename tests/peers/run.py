@@ -1,7 +1,8 @@
 """Ask the test suites of other projects: ``python -m tests.peers.run [ECOSYSTEM]``.
 
 One line per test, with what it said and the reason if it did not pass, then one line per suite.
-Exit status 1 if a test failed for which no reason stands in the suite's module.
+Exit status 1 if a test failed for which no reason stands in the suite's module, and which did not
+fail on a real Apache Kafka, too (``results/``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.peers.record import load, merged, save
+from tests.peers.record import load, merged, save, unexplained_failures
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
 from tests.peers.suites import ecosystems, suites
 from tests.support.apache_kafka import ApacheKafkaError
@@ -53,9 +54,10 @@ def _run(suite: Suite, target: Target, tests: Sequence[str], *, write: bool) -> 
     say(f"{suite.name}, {target}: " + ", ".join(f"{count[result]} {result}" for result in Result))
     if write:
         save(suite.name, merged(load(), suite, target, outcomes, whole=not tests))
-    unexplained = [
-        each for each in outcomes if each.result is Result.FAILED and not suite.why(each.test)
-    ]
+    failed = [outcome.test for outcome in outcomes if outcome.result is Result.FAILED]
+    unexplained = unexplained_failures(suite, load().get(suite.name), failed)
+    if unexplained:
+        say(f"{suite.name}: without a reason: {', '.join(unexplained)}")
     return 1 if unexplained or not outcomes else 0
 
 

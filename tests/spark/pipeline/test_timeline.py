@@ -52,6 +52,7 @@ def disks(tmp_path: Path) -> Path:
         made.coordinator(*records)
         made.replica(_replica(ended=broker == 1))
         made.replica(hanging, "payments")
+        made.replica(LogDriver(), "quiet")
         made.stop()
     return tmp_path
 
@@ -109,6 +110,6 @@ def test_a_life_is_told_from_both_sides(disks: Path, told: Told) -> None:
 
 
 def test_an_id_without_disagreement(disks: Path, told: Told) -> None:
-    status, found = told("timeline", "other", str(disks / "broker-1"), "--topic", "none")
+    status, found = told("timeline", "other", str(disks / "broker-1"), "--topic", "quiet")
     assert (status, found["open"], found["disagreements"]) == (0, [], [])
     assert [one["event"] for one in found["events"]] == ["Empty"]
