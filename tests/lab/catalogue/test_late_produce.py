@@ -204,7 +204,8 @@ def installed(tmp_path: Path) -> Path:
     for package in layout["packages"]:
         shutil.copytree(ROOT / package, site / Path(package).name, ignore=without_caches)
     for source, target in layout["force-include"].items():
-        shutil.copytree(ROOT / source, site / target)
+        copy = shutil.copytree if (ROOT / source).is_dir() else shutil.copyfile
+        copy(ROOT / source, site / target)
     return site
 
 
