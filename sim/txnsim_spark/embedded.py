@@ -7,7 +7,8 @@ functions that have another name there are macros.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim_spark.libraries import require_libraries
@@ -30,6 +31,7 @@ SET TimeZone = 'UTC';
 _DDL: Final = re.compile(r"'struct<(.*?)>'", re.DOTALL)
 FIELD: Final = re.compile(r"`?(\w+)`? ((?:array|map)<[\w,]+>|\w+)")
 """A column as Spark declares it."""
+_INTERRUPTED: Final = "Query interrupted"
 _NOT_NULL: Final = re.compile(r"\b(first|last)\(((?:[^()]|\([^()]*\))*)\) IGNORE NULLS")
 
 
@@ -58,14 +60,19 @@ class Embedded:
         """What a query of Spark's finds; a value stands for ``:name``."""
         for name, value in values.items():
             query = query.replace(f":{name}", str(value))
-        found = self.connection.execute(for_duckdb(query))
+        found = self._carry_out(for_duckdb(query))
         names = [column[0] for column in found.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        with _interruptible():
+            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+    def _carry_out(self, statement: str) -> DuckDBPyConnection:
+        with _interruptible():
+            return self.connection.execute(statement)
 
     def create(self, name: str, query: str, *, is_kept: bool = False) -> None:
         """Make a view of a query of Spark's; or a table, whose rows are kept."""
         kind = "TABLE" if is_kept else "VIEW"
-        self.connection.execute(f"CREATE {kind} {name} AS {for_duckdb(query)}")
+        self._carry_out(f"CREATE {kind} {name} AS {for_duckdb(query)}")
 
     def keep(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         """Make a table of Arrow rows."""
@@ -73,7 +80,7 @@ class Embedded:
 
         rows = pa.RecordBatchReader.from_batches(schema, iter(batches))
         self.connection.register("_incoming", rows)
-        self.connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _incoming")
+        self._carry_out(f"CREATE TABLE {name} AS SELECT * FROM _incoming")
         self.connection.unregister("_incoming")
 
     def stream(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
@@ -85,6 +92,17 @@ class Embedded:
     def register(self, name: str, rows: pa.Table) -> None:
         """Name Arrow rows for queries."""
         self.connection.register(name, rows)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C in the middle of a query is KeyboardInterrupt; DuckDB raises an error of its words."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
 
 
 def structure(ddl: str) -> str:

@@ -16,12 +16,12 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
+from txnsim.runtime.process_pool import interrupts_kept_back, process_pool
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.stores.mirror import carried, carry
 
@@ -143,13 +143,15 @@ class Engine:
         return self._session
 
     def _in_processes(self, job: Job[T, R]) -> dict[str, R]:
-        with ProcessPoolExecutor(
+        with process_pool(
             self.cores(Way.PROCESSES),
-            mp_context=multiprocessing.get_context("fork"),
+            context=multiprocessing.get_context("fork"),
             initializer=_begin,
             initargs=(job,),  # inherited: nothing of it is written and read
         ) as pool:
-            return self._joined(job, pool.map(_read, range(len(job.tasks))))
+            with interrupts_kept_back():
+                parts = pool.map(_read, range(len(job.tasks)))
+            return self._joined(job, parts)
 
     def _joined(self, job: Job[T, R], found: Iterable[Iterable[Piece]]) -> dict[str, R]:
         by_key: dict[str, list[Any]] = {}

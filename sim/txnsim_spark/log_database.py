@@ -5,7 +5,7 @@ views of ``views``, by the names and in the words that Spark has for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from txnsim_spark.log_query import Wanted
 from txnsim_spark.options import KafkaLogOptions, tables_with
 from txnsim_spark.planning import READS, Share, shares_of
 from txnsim_spark.query_plan import TableUse, prepare_planning, scans_of_streams, uses_of
+from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.segments import Replica
 from txnsim_spark.schemas import TABLES
 from txnsim_spark.stores.mirror import carried
@@ -44,13 +45,20 @@ class LogDatabase:
         paths: Log directories, folders of them, or replicas' folders.
         options: Of the data source, such as ``topics`` or ``producerIds``; each holds for the
             tables that have it.
+        progress: Called with what is read now.
 
     Raises:
         MissingExtraError: DuckDB is not installed.
     """
 
-    def __init__(self, paths: Sequence[Path], options: Mapping[str, str] = _NONE) -> None:
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        options: Mapping[str, str] = _NONE,
+        progress: Callable[[str], object] = untold,
+    ) -> None:
         self._paths = paths
+        self._progress = progress
         self._options = options
         self._planned = Embedded()
         """The same tables and views without rows."""
@@ -60,7 +68,7 @@ class LogDatabase:
         """Name of a table -> what of it is kept."""
         self._views: set[str] = set()
         self._named: set[str] = set()
-        self._fault: BadInputError | None = None
+        self._fault: BadInputError | KeyboardInterrupt | None = None
         """Error of the read that ended a query."""
 
     def rows(self, query: str) -> list[dict[str, Any]]:
@@ -185,10 +193,11 @@ class LogDatabase:
             producer_ids=options.producer_ids or None,
         )
         try:
-            for share in shares:
+            for number, share in enumerate(shares, 1):
+                self._progress(f"{name}: read part {number} of {len(shares)}")
                 for rows in batches_of(share, job, schema):
                     yield _shown(rows)
-        except BadInputError as error:
+        except (BadInputError, KeyboardInterrupt) as error:
             self._fault = error
             raise
 

@@ -1,7 +1,8 @@
 """The command line: one module per command, imported only when it is chosen.
 
 - ``main``: the tree of commands; ``commands`` lists them, with those that extensions add.
-- ``parsing`` and ``output``: what all of them share. ``garbage_collection`` is for those that
+- ``parsing`` and ``output``: what all of them share; ``progress``: the count of long ones.
+  ``garbage_collection`` is for those that
   keep much.
 - ``serve``, with ``_serve_load``: a cluster. ``_ready_file`` and
   ``_security_settings`` are what it writes, ``serving`` what it shares with the proxy.

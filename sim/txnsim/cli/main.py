@@ -203,6 +203,9 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
         TERMINAL.complain(str(error))
         return 1
     except KeyboardInterrupt:
+        from txnsim.cli.progress import stop_sentence
+
+        TERMINAL.warn(stop_sentence())
         return INTERRUPTED_STATUS
     except BrokenPipeError:
         # What Python would still flush at its end goes nowhere instead of failing again.

@@ -8,6 +8,7 @@
 - ``real``: put on the system's clocks, sockets and uvloop; ``wall_clock`` for programs without a
   loop.
 - ``blocking``: connections and time for programs that wait for each answer.
+- ``process_pool``: processes that end with the one that needs them.
 - ``virtual``: put on a loop whose clock jumps.
 - ``turns``, ``switch_interval``: who goes first on the loop.
 - ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen, ``_trace_forms``

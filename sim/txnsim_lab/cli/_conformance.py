@@ -12,6 +12,7 @@ import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS, new_file
+from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim.releases import REFERENCE
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from txnsim_lab.conformance.results import CaseResult, Conformance
     from txnsim_lab.conformance.run import Asked
 
-DIFFERS_STATUS = 1
-_TENTHS: Final = 10
+DIFFERS_STATUS: Final = 1
 """Some answer is not Kafka's."""
 
 
@@ -64,9 +64,19 @@ def run(args: argparse.Namespace) -> int:
         for name, value in sorted(needs().items()):
             TERMINAL.line(f"{name}={value}")
         return 0
-    counter = _Counter(quiet=args.json)
-    found = run_conformance(_asked(args), counter.add, stops=(KeyboardInterrupt,))
-    counter.end()
+    progress: Progress | None = None
+    differing = 0
+
+    def tell(result: CaseResult, total: int) -> None:
+        nonlocal progress, differing
+        progress = progress or Progress("cases", total)
+        done = progress.done + 1
+        differing += result.outcome is Outcome.DIFFERS
+        progress.advance(done, f"{result.case}: {result.outcome}", f"{differing} differ")
+
+    found = run_conformance(_asked(args), tell, stops=(KeyboardInterrupt,))
+    if progress is not None:
+        progress.end()
     if args.junit is not None:
         write_whole(args.junit, junit(found))
     if args.json:
@@ -144,27 +154,3 @@ def _sum_up(run: Conformance) -> None:
         f" transaction.version {run.transaction_version}: {counts};"
         f" {len(kept)} rules kept, {len(broken)} broken"
     )
-
-
-class _Counter:
-    """How far it is, on standard error: one line that changes on a terminal, else a line for each
-    tenth.
-    """
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._done = self._differ = 0
-
-    def add(self, result: CaseResult, total: int) -> None:
-        self._done += 1
-        self._differ += result.outcome == "differs"
-        if self._quiet:
-            return
-        if TERMINAL.may_move_cursor():
-            TERMINAL.progress(f"{self._done} of {total}: {result.case}: {result.outcome}")
-        elif self._done * _TENTHS // total > (self._done - 1) * _TENTHS // total:
-            TERMINAL.warn(f"{self._done} of {total} cases, {self._differ} differ")
-
-    def end(self) -> None:
-        if not self._quiet:
-            TERMINAL.progress("")

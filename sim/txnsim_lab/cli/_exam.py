@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shlex
-import sys
 from collections.abc import Sequence
 from os.path import relpath
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import new_file
+from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
 from txnsim.files import write_all, write_whole
 from txnsim_lab.cli import _exam_compare as exam_compare
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     quieten()
     known = _known(args.known)
     total = sum(level in one.levels for one in situations for level in levels)
-    progress = _Progress(total, quiet=args.json)
+    progress = Progress("situations", total)
     asked = asyncio.run(_run_exam(situations, levels, args, progress))
     progress.end()
     if args.report is not None:
@@ -116,6 +116,11 @@ def run(args: argparse.Namespace) -> int:
         TERMINAL.json(msgspec.to_builtins(msgspec.structs.replace(asked, results=tuple(results))))
     else:
         _show(asked, known, args)
+    if asked.is_stopped:
+        from txnsim.cli.main import INTERRUPTED_STATUS
+
+        TERMINAL.warn(stop_sentence())
+        return INTERRUPTED_STATUS
     return MISSED_STATUS if any(asked.misses(known)) else 0
 
 
@@ -123,9 +128,10 @@ async def _run_exam(
     situations: list[Situation],
     levels: Sequence[int],
     args: argparse.Namespace,
-    progress: _Progress,
+    progress: Progress,
 ) -> ExamRun:
     from txnsim.errors import ClientError
+    from txnsim_lab.exam.results import Outcome
     from txnsim_lab.exam.run import run_exam
     from txnsim_lab.exam.targets import SimulatedTargets, Targets
 
@@ -134,11 +140,23 @@ async def _run_exam(
         from txnsim_lab.exam.real_targets import RealTargets
 
         try:
-            targets = await RealTargets.at(args.on, say=progress.say)
+            targets = await RealTargets.at(args.on, say=TERMINAL.warn)
         except ClientError as error:
             raise ConfigError(f"--on {args.on}: {error}") from None
+    missed = 0
+
+    def tell(result: Result) -> None:
+        nonlocal missed
+        missed += result.outcome is Outcome.MISSED
+        progress.advance(progress.done + 1, f"{result.id}: {result.outcome}", f"{missed} missed")
+
     return await run_exam(
-        args.driver, situations, levels=levels, targets=targets, tell=progress.show
+        args.driver,
+        situations,
+        levels=levels,
+        targets=targets,
+        tell=tell,
+        stops=(asyncio.CancelledError,),  # as ``asyncio.run`` tells of Ctrl-C
     )
 
 
@@ -197,29 +215,3 @@ def _again(args: argparse.Namespace) -> str:
     given = (("--as-version", args.as_version), ("--on", args.on))
     where = "".join(f" {name} {value}" for name, value in given if value is not None)
     return f"txnsim exam run --driver {shlex.quote(args.driver)}{where}"
-
-
-class _Progress:
-    """How far it is, on standard error: one line that changes for a person, lines for a log."""
-
-    def __init__(self, total: int, *, quiet: bool) -> None:
-        self._total, self._done = total, 0
-        self._quiet = quiet
-        self._begin, self._end = ("\r\x1b[K", "") if sys.stderr.isatty() else ("", "\n")
-
-    def show(self, result: Result) -> None:
-        self._done += 1
-        self._write(f"{self._done}/{self._total} {result.id}: {result.outcome}")
-
-    def say(self, text: str) -> None:
-        """What is going on besides."""
-        self._write(text)
-
-    def end(self) -> None:
-        """Leave no line behind."""
-        if not self._end:
-            self._write("")
-
-    def _write(self, text: str) -> None:
-        if not self._quiet:
-            print(f"{self._begin}{text}", end=self._end, file=sys.stderr, flush=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.progress import Progress
 
 if TYPE_CHECKING:
     from txnsim_lab.exam.compare import Comparison, Difference
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
             SimulatedTargets(args.as_version),
             bounds,
             clock=real_environment().clock,
-            tell=_quiet if args.json else _tell,
+            tell=_Teller(is_quiet=args.json).tell,
         )
 
     found = asyncio.run(asked())
@@ -80,16 +80,24 @@ def run(args: argparse.Namespace) -> int:
     return DIFFER_STATUS if found.differences else 0
 
 
-def _quiet(_name: str, _difference: Difference | None) -> None:
-    """With ``--json`` nothing else is printed."""
+class _Teller:
+    """Shows how far it is, and each difference at once.
 
+    How many there will be is not known: where the first differ, more of their kind are asked.
+    """
 
-def _tell(name: str, difference: Difference | None) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\x1b[K{name}", end="", file=sys.stderr, flush=True)
-    if difference is not None:
-        for line in _lines(difference):
-            TERMINAL.line(line)
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self._progress = Progress("situations and variants", None)
+        self._differences = 0
+
+    def tell(self, name: str, difference: Difference | None) -> None:
+        self._differences += difference is not None
+        tally = f"{self._differences} differences"
+        self._progress.advance(self._progress.done + 1, name, tally)
+        if difference is not None and not self._is_quiet:
+            for line in _lines(difference):
+                TERMINAL.line(line)
 
 
 def _lines(found: Difference) -> list[str]:

@@ -79,6 +79,8 @@ class ExamRun(msgspec.Struct, frozen=True, kw_only=True):
     speaks: int
     """The newest version of transactions that it was seen to use."""
     results: tuple[Result, ...]
+    is_stopped: bool = False
+    """It was ended early: ``results`` has what was known then."""
 
     def count(self, outcome: Outcome) -> int:
         return sum(result.outcome is outcome for result in self.results)

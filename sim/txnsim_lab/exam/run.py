@@ -29,6 +29,7 @@ async def run_exam(
     levels: Sequence[int],
     targets: Targets | None = None,
     tell: Tell = lambda _: None,
+    stops: tuple[type[BaseException], ...] = (),
 ) -> ExamRun:
     """Run the exam of a library.
 
@@ -38,19 +39,25 @@ async def run_exam(
         levels: Of ``transaction.version``; those that the cluster can't have are left out.
         targets: Where; simulated clusters unless given.
         tell: Hears each result when it is there.
+        stops: Errors that end it early, such as ``CancelledError``: what is known so far is
+            returned, and the driver and clusters are ended all the same.
 
     Raises:
         ConfigError: The driver can't be started, or does not speak the contract.
     """
     exam = Exam(command, targets or SimulatedTargets())
+    results: list[Result] = []
+    is_stopped = False
     try:
         who = await exam.begin()
-        results = []
-        for level in (level for level in levels if level in exam.targets.levels):
-            for one in situations:
-                if level in one.levels:
-                    results.append(await exam.play(one, level))
-                    tell(results[-1])
+        try:
+            for level in (level for level in levels if level in exam.targets.levels):
+                for one in situations:
+                    if level in one.levels:
+                        results.append(await exam.play(one, level))
+                        tell(results[-1])
+        except stops:
+            is_stopped = True
     finally:
         await exam.end()
     return ExamRun(
@@ -62,6 +69,7 @@ async def run_exam(
         kafka=exam.targets.about,
         speaks=exam.speaks,
         results=tuple(results),
+        is_stopped=is_stopped,
     )
 
 

@@ -19,6 +19,7 @@ import msgspec
 from txnsim import TXNSIM
 from txnsim.errors import ConfigError
 from txnsim.files import append, write_whole
+from txnsim.runtime.process_pool import interrupts_kept_back, process_pool
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._causes import causes_of
 from txnsim_lab.simulation._plan import Plan
@@ -216,7 +217,8 @@ def in_pool(
                 some = list(islice(left, chunk))
                 if not some:
                     break
-                under_way[pool.submit(_all_of, work, some)] = some
+                with interrupts_kept_back():
+                    under_way[pool.submit(_all_of, work, some)] = some
             if not under_way:
                 return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
@@ -234,7 +236,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     os.environ[_HASH_SEED] = "0"
     try:
         fresh = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=fresh, initializer=quieten) as pool:
+        with process_pool(jobs, context=fresh, initializer=quieten) as pool:
             yield pool
     finally:
         if before is None:

@@ -295,7 +295,7 @@ def test_a_miss_is_told_and_is_the_status(capsys: pytest.CaptureFixture[str]) ->
     told = capsys.readouterr()
     assert "but readers do not get" in told.out
     assert "again: txnsim exam run --driver" in told.out
-    assert "1/1 commit-lost@2: missed" in told.err
+    assert "1 of 1 situations, 1 missed: commit-lost@2: missed" in told.err
 
 
 def test_a_known_miss_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

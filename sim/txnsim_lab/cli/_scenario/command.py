@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import TERMINAL, Columns
 from txnsim.cli.parsing import MISUSE_STATUS, new_file
+from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
 from txnsim.files import write_whole
 from txnsim.text import unknown
@@ -323,6 +324,8 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
     pace = _pace_of(plan, args, is_real=is_real)
     results = []
     said: set[str] = set()
+    progress = Progress("runs", len(plan))
+    different = 0
     for number, scenario_run in enumerate(plan, 1):
         result = (
             real.run(run_in_real_time(scenario_run, casting))
@@ -333,10 +336,13 @@ def _run_all(plan: Sequence[ScenarioRun], args: argparse.Namespace) -> list[RunR
         _write(args.trace, result, "jsonl", result.trace)
         _write(args.history, result, "history.jsonl", result.history)
         if args.quiet or args.json:
-            TERMINAL.warn(progress_of(result, number=number, of=len(plan)))
+            different += not result.as_declared
+            progress.advance(number, progress_of(result), f"{different} not as declared")
         elif scenario_run.take == "armed" or args.disarmed or args.control:
             world = scenario_run.scenario.runs[scenario_run.run]
             TERMINAL.text(story_of(world, result, said=said))
+        progress.count(number)
+    progress.end()
     return results
 
 

@@ -142,15 +142,12 @@ def _comparison(result: RunResult) -> str:
     return f"expected {'; '.join(wrong)}" if wrong else "as declared"
 
 
-def progress_of(result: RunResult, *, number: int, of: int) -> str:
-    """A run that has just ended, in one line."""
+def progress_of(result: RunResult) -> str:
+    """A run that has just ended: its name, its verdict and the virtual or real milliseconds."""
     verdict = kinds(result.verdict.observed)
     if not result.as_declared:
         verdict += ", not declared"
-    return (
-        f"{number}/{of} {result.scenario} {result.run} {result.take}: {verdict}"
-        f" ({result.duration_ms} ms)"
-    )
+    return f"{result.scenario} {result.run} {result.take}: {verdict} ({result.duration_ms} ms)"
 
 
 def facts_of(result: RunResult) -> dict[str, object]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.progress import Progress
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
 from txnsim.extensions import offered, require_libraries
 from txnsim_lab.cli._simulating.simulate import (
@@ -80,10 +81,10 @@ def _run(args: argparse.Namespace) -> int:
     with ExitStack() as stack:
         play, examine = _engine(args, wanted, stack)
         left = total = sum(map(len, missing))
-        TERMINAL.progress(f"0 of {total} seeds")
+        progress = Progress("seeds", total)
         for written in folder.take(missing, play(missing)):
             left -= len(written)
-            TERMINAL.progress(f"{total - left} of {total} seeds")
+            progress.advance(total - left)
         summary = folder.summary()
         firsts = () if args.no_shrink else tuple(one.seed for one in summary.firsts)
         reports = folder.reports(firsts, examine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import new_file
+from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim.text import read_ms
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from txnsim_lab.simulation.reports import Report
 
 FOUND_STATUS: Final = 1
-PROGRESS_MS: Final = 2_000
 SEEDS_DEFAULT: Final = "0..200"
 ENDLESS: Final = range(2**31)
 """More seeds than any ``--time`` has room for."""
@@ -98,7 +97,8 @@ def run(args: argparse.Namespace) -> int:
     end_ms = None if args.time is None else wall_ms() + duration_of("--time", args.time)
     count = -(-len(seeds) // AMONG) if args.guided else len(seeds)
     tally = Tally()
-    progress = _Progress(None if seeds is ENDLESS else count, quiet=args.json)
+    progress = Progress("seeds", None if seeds is ENDLESS else count)
+    is_stopped = False
 
     def goes_on() -> bool:
         early = args.first and tally.failed
@@ -111,12 +111,17 @@ def run(args: argparse.Namespace) -> int:
                 tally.add(row)
         order = guided(seeds, wanted) if args.guided else seeds
         left = (seed for seed in order if seed not in known)
-        for row in rows(left, wanted, jobs=jobs, goes_on=goes_on):
-            tally.add(row)
-            if kept is not None:
-                kept.add(row)
-            progress.show(tally)
+        try:
+            for row in rows(left, wanted, jobs=jobs, goes_on=goes_on):
+                tally.add(row)
+                if kept is not None:
+                    kept.add(row)
+                progress.advance(tally.seeds, tally=_so_far(tally))
+        except KeyboardInterrupt:
+            is_stopped = True
     progress.end()
+    if is_stopped:
+        return _end_stopped(tally, args)
     tally.failed = [named(row, wanted) for row in tally.failed]
     reports = list(_reports(tally, wanted, args))
     if args.json:
@@ -127,6 +132,24 @@ def run(args: argparse.Namespace) -> int:
     if tally.idle is not None:
         raise ConfigError(f"this run proves nothing: {tally.idle}")
     return FOUND_STATUS if tally.failed else 0
+
+
+def _so_far(tally: Tally) -> str:
+    return f"{len(tally.cells)} places of the map, {len(tally.failed)} with findings"
+
+
+def _end_stopped(tally: Tally, args: argparse.Namespace) -> int:
+    """Print what is known after Ctrl-C: no finding is given a name or shrunk, which takes long."""
+    from txnsim.cli.main import INTERRUPTED_STATUS
+
+    if args.json:
+        TERMINAL.json(_values(tally, []))
+    else:
+        for line in _lines(tally, [], args):
+            TERMINAL.line(line)
+    again = "" if args.rows is None else "; the same command goes on behind these"
+    TERMINAL.warn(f"{stop_sentence()}: nothing was shrunk{again}")
+    return INTERRUPTED_STATUS
 
 
 def _compare(args: argparse.Namespace, wanted: Wanted) -> int:
@@ -215,33 +238,6 @@ def duration_of(option: str, text: str) -> int:
         return read_ms(text)
     except ValueError as error:
         raise ConfigError(f"{option}: {error}") from None
-
-
-class _Progress:
-    """A line on standard error, now and then."""
-
-    def __init__(self, seeds: int | None, *, quiet: bool) -> None:
-        """Of so many seeds; None where the time decides."""
-        self._of = "" if seeds is None else f" of {seeds}"
-        self._began_ms = self._next_ms = wall_ms()
-        self._is_shown = not quiet and sys.stderr.isatty()
-
-    def show(self, tally: Tally) -> None:
-        now_ms = wall_ms()
-        if not self._is_shown or now_ms < self._next_ms:
-            return
-        self._next_ms = now_ms + PROGRESS_MS
-        rate = tally.seeds * 1_000 / max(1, now_ms - self._began_ms)
-        text = (
-            f"{tally.seeds}{self._of} seeds, {rate:.1f} a second, "
-            f"{len(tally.cells)} places of the map, {len(tally.failed)} with findings"
-        )
-        print(f"\r{text:<78}", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self._is_shown:
-            print(file=sys.stderr)
 
 
 def _reports(tally: Tally, wanted: Wanted, args: argparse.Namespace) -> Iterator[Report]:

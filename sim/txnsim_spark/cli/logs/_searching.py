@@ -5,18 +5,24 @@ print it.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from txnsim.cli.output import TERMINAL
+from txnsim.cli.progress import LINES
 from txnsim_spark.cli.logs.spark import session
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics.find_hanging import Search
 
 T = TypeVar("T")
+
+_COUNT_RE: Final = re.compile(r"(\d+) of ([1-9]\d*)")
+_tenths: Final[dict[tuple[str, int], int]] = {}
+"""Of each kind of sentence and its total: the tenth that was reached."""
 
 
 def add_as_of(parser: argparse.ArgumentParser) -> None:
@@ -55,11 +61,24 @@ def find(master: str | None, look: Callable[..., T], *asked: Any) -> T:
 
 
 def show_progress(text: str) -> None:
-    """Progress: replaced on a terminal; elsewhere only the start of Spark is printed."""
+    """Progress of a search, by its sentence: replaced on a terminal. Elsewhere the start of Spark
+    is printed, and each tenth of a count that is longer than a few.
+    """
     if TERMINAL.may_move_cursor():
         TERMINAL.progress(text)
-    elif "Spark" in text:
+    elif "Spark" in text or _is_new_tenth(text):
         TERMINAL.warn(text)
+
+
+def _is_new_tenth(text: str) -> bool:
+    count = _COUNT_RE.search(text)
+    if count is None:
+        return False
+    done, total = map(int, count.groups())
+    key = (text[: count.start()], total)
+    tenth, before = done * LINES // total, _tenths.get(key, 0)
+    _tenths[key] = tenth
+    return total > LINES and tenth > before
 
 
 def time_ms(text: str) -> int:

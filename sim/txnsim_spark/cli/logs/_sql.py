@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from txnsim.cli.output import TERMINAL, Table
-from txnsim_spark.cli.logs._searching import answering
+from txnsim_spark.cli.logs._searching import answering, show_progress
 from txnsim_spark.cli.logs.spark import add_directories, setting
 
 DESCRIPTION: Final = (
@@ -43,7 +43,7 @@ def _read(args: argparse.Namespace) -> list[dict[str, Any]]:
     from txnsim_spark.log_database import LogDatabase
 
     query = sys.stdin.read() if args.query == "-" else args.query
-    return LogDatabase(args.directory, dict(args.option)).rows(query)
+    return LogDatabase(args.directory, dict(args.option), show_progress).rows(query)
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

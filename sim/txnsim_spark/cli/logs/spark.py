@@ -5,11 +5,14 @@ far a job is.
 from __future__ import annotations
 
 import argparse
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
@@ -21,6 +24,13 @@ if TYPE_CHECKING:
     from txnsim_spark.session import SparkSession
 
 POLL_SECONDS: Final = 0.5
+JAVA_ENDS_SECONDS: Final = 1.2
+"""After Ctrl-C; until then it deletes its folders."""
+PY4J_WORDS: Final = (
+    "Exception while sending command.",
+    "KeyboardInterrupt while sending command.",
+)
+"""What py4j logs at the root with a traceback, and raises."""
 GIVEN: ContextVar[Mapping[str, str]] = ContextVar("GIVEN", default={})  # noqa: B039 - never changed
 """Settings of ``--spark-conf``, for a session that is started later."""
 
@@ -91,20 +101,75 @@ def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSess
 
     TERMINAL.progress("starting Spark")
     is_anothers = is_running()
-    spark = spark_session(master, config={**(SHORT_LIVED if is_short else {}), **GIVEN.get()})
+    if not is_anothers:
+        keep_py4j_silent()
+    settings = {**(SHORT_LIVED if is_short else {}), **GIVEN.get()}
+    try:
+        spark = spark_session(master, config=settings)
+    except KeyboardInterrupt as interrupt:
+        kill_starting_java(interrupt)
+        raise
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
     if TERMINAL.may_move_cursor():
         watcher.start()
+    is_ended = is_anothers
     try:
         yield spark
+    except KeyboardInterrupt:
+        if not is_anothers:
+            is_ended = end_java(spark)
+        raise
     finally:
         done.set()
         if watcher.ident is not None:
             watcher.join()
             TERMINAL.progress("")
-        if not is_anothers:
+        if not is_ended:
             spark.stop()
+
+
+def kill_starting_java(interrupt: KeyboardInterrupt) -> None:
+    """Kill the Java process that PySpark was waiting for: it ends itself only once it has told its
+    port, and stays for ever where PySpark has taken away the folder for that. Only PySpark's own
+    frame knows the process.
+    """
+    for frame, _ in walk_tb(interrupt.__traceback__):
+        process = frame.f_locals.get("proc")
+        if frame.f_code.co_name == "launch_gateway" and isinstance(process, Popen):
+            process.kill()
+            process.wait()
+
+
+def end_java(spark: SparkSession) -> bool:
+    """Have the Java process of a session end now, without its jobs and without a word of them;
+    False where another process started it. It takes its folders away when it is asked to end, and
+    is killed where that takes long.
+    """
+    process = getattr(spark.sparkContext._gateway, "proc", None)
+    if not isinstance(process, Popen):
+        return False
+    spark.sparkContext.setLogLevel("OFF")
+    process.terminate()
+    try:
+        process.wait(JAVA_ENDS_SECONDS)
+    except TimeoutExpired:
+        process.kill()
+        process.wait()
+    return True
+
+
+def keep_py4j_silent() -> None:
+    """Have py4j print no traceback of a request that Ctrl-C has broken off: PySpark's handler of
+    that signal asks the JVM in the middle of it. py4j raises what it prints, so nothing is lost.
+    """
+    root = logging.getLogger()
+    if _is_not_of_py4j not in root.filters:
+        root.addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.msg not in PY4J_WORDS
 
 
 def _watch(spark: SparkSession, done: threading.Event) -> None:

@@ -412,6 +412,17 @@ def test_progress_that_takes_long_is_told_everywhere(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err == "starting Spark\n"
 
 
+def test_a_long_count_is_told_by_tenths_and_a_short_one_not_at_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for part in range(1, 6):
+        show_progress(f"read part {part} of 5")
+    for part in range(1, 81):
+        show_progress(f"read part {part} of 80")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"read part {part} of 80" for part in range(8, 81, 8)]
+
+
 @pytest.mark.parametrize(("json", "printed"), [(False, "seven\n"), (True, "7\n")])
 def test_for_people_and_as_json(
     json: bool, printed: str, capsys: pytest.CaptureFixture[str]

@@ -1,0 +1,84 @@
+"""How far a long command is, on standard error, and what Ctrl-C says that it has done.
+
+A terminal gets one line that is replaced. A file or a pipe gets a line for each tenth of the work,
+or for each item where they are few, so that a log stays short. Without a known total it gets a line
+whenever the count has doubled. Nothing of it goes to standard output, so ``--json`` needs no
+silence here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.cli.output import TERMINAL
+
+LINES: Final = 10
+"""Lines of a whole work where no line can be replaced."""
+
+
+class Progress:
+    """The count of what a command has done of its work."""
+
+    latest: Progress | None = None
+    """Of the command that runs: ``stop_sentence`` tells of it."""
+
+    def __init__(self, noun: str, total: int | None) -> None:
+        """Begin to count.
+
+        Args:
+            noun: What is counted, in the plural: "seeds".
+            total: How many there will be; None where it can't be known.
+        """
+        self._noun = noun
+        self._total = total
+        self._done = 0
+        self._shown = 0
+        self._names_each = total is not None and total <= 2 * LINES
+        Progress.latest = self
+
+    @property
+    def done(self) -> int:
+        """How many are done."""
+        return self._done
+
+    def advance(self, done: int, item: str = "", tally: str = "") -> None:
+        """Show how far it is.
+
+        Args:
+            done: How many are done by now.
+            item: The newest of them: shown where each one is.
+            tally: What came of all of them so far.
+        """
+        self.count(done)
+        text = f"{self}, {tally}" if tally else str(self)
+        is_terminal = TERMINAL.may_move_cursor()
+        if item and (is_terminal or self._names_each):
+            text = f"{text}: {item}"
+        if is_terminal:
+            TERMINAL.progress(text)
+        elif self._names_each or self._is_due():
+            self._shown = done
+            TERMINAL.warn(text)
+
+    def count(self, done: int) -> None:
+        """Keep what Ctrl-C tells, where the command's own lines show how far it is."""
+        self._done = done
+
+    def end(self) -> None:
+        """Clear the line of a terminal: results follow."""
+        TERMINAL.progress("")
+
+    def __str__(self) -> str:
+        of = "" if self._total is None else f" of {self._total}"
+        return f"{self._done}{of} {self._noun}"
+
+    def _is_due(self) -> bool:
+        if self._total is None:
+            return self._done >= max(1, 2 * self._shown)
+        return self._done * LINES // self._total > self._shown * LINES // self._total
+
+
+def stop_sentence() -> str:
+    """What Ctrl-C has left of the command that ran."""
+    counted = "" if Progress.latest is None else f" after {Progress.latest}"
+    return f"txnsim: stopped{counted}"

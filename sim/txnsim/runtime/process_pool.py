@@ -1,0 +1,53 @@
+"""Processes that work beside this one and end with it: no Ctrl-C reaches them, and none of them
+outlives an error here.
+
+``ProcessPoolExecutor`` alone waits at its end for all that is under way.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing.context import BaseContext
+from typing import Any
+
+
+@contextmanager
+def process_pool(
+    jobs: int,
+    *,
+    context: BaseContext,
+    initializer: Callable[..., object] | None = None,
+    initargs: tuple[Any, ...] = (),
+) -> Iterator[ProcessPoolExecutor]:
+    """Have a pool. An exception in the block, Ctrl-C among them, kills what is under way.
+
+    Args:
+        jobs: Processes.
+        context: How they are started.
+        initializer: Called in each of them first.
+        initargs: Its arguments.
+    """
+    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=initializer, initargs=initargs)
+    try:
+        yield pool
+    except BaseException:
+        for process in list((pool._processes or {}).values()):  # None after a process died
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def interrupts_kept_back() -> Iterator[None]:
+    """What is started in the block never gets SIGINT, as a terminal sends it to all processes of
+    a command; this process gets it behind the block. Processes inherit the mask of signals.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
