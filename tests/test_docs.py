@@ -112,24 +112,6 @@ def test_no_page_speaks_of_newest_releases_without_their_number() -> None:
     assert found.keys() == OF_OTHERS, found
 
 
-def test_pages_by_hand_stay_few() -> None:
-    """What is generated, pages or tables in pages, what clients show of an error
-    (``tests/clients/client_messages.tsv``), and pages for contributors count apart.
-    """
-    by_hand = [
-        path.read_text("utf-8")
-        for path in ROOT.glob("docs/**/*.md")
-        if path.relative_to(ROOT).as_posix() not in PAGES and path.parent.name != "contributing"
-    ]
-    not_prose = re.compile(
-        r"(?ms)^ *```.*?^ *```$|^<!-- table.*?^<!-- end -->$"
-        r"|^\*\*Also seen as:\*\*\n\n(?:- [^\n]+\n)+"
-    )
-    prose = [not_prose.sub("", text) for text in by_hand]
-    assert len(by_hand) <= 45
-    assert sum(len(text.split()) for text in prose) <= 52_000, "say less"
-
-
 def test_every_page_is_linked_from_somewhere() -> None:
     texts = {path: path.read_text("utf-8") for path in _documents()}
     unlinked = [
