@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from tests.support.markers import append_marker
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.log.answers import Appended, LogRead
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client, start_verification
@@ -77,7 +77,7 @@ def replayed_log(
     """
     log: PartitionLog | None = None
     for data in batches:
-        stored = described(data)
+        stored = describe_batch(data)
         if log is None:
             log = PartitionLog(
                 topic_partition=topic_partition,
@@ -97,7 +97,7 @@ def replayed_log(
 
 def follow(log: PartitionLog, data: bytes) -> None:
     """Append what a leader wrote."""
-    log.append(described(data), now_ms=NOW)
+    log.append(describe_batch(data), now_ms=NOW)
 
 
 class LogDriver:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from txnsim.log.answers import AppendRejection
-from txnsim.log.unpacking import Steps, Unpacked, unpacked
+from txnsim.log.unpacking import Steps, Unpacked, unpack_records
 from txnsim.log.validation import newest_in_steps
 from txnsim.runtime.turns import SLICE_NS, TimeSlices
 from txnsim.wire.compression import Packed
@@ -57,7 +57,7 @@ class LookAhead:
                 if isinstance(step, Packed):
                     self.was_heavy = True
                     await self._enter()
-                    answer = await self._unpacker.unpack(unpacked, step)
+                    answer = await self._unpacker.unpack(unpack_records, step)
                     if isinstance(answer, memoryview):
                         self.payload = answer
                     continue

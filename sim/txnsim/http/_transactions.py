@@ -191,7 +191,7 @@ class TransactionRoutes(ClusterNoun):
                 open_since_offset=_start(one),
             )
             for where, leader, log in self._logs()
-            for one in log.producers.all()
+            for one in log.producers.all_producers()
             if topic in (None, where.topic) and partition in (-1, where.partition)
         )
 

@@ -35,9 +35,9 @@ def check(state: LogState, batches: tuple[bytes, ...], *, name: str) -> None:
     _check_bytes(state, batches, headers, name)
 
 
-def _require(holds: bool, name: str, what: str) -> None:  # noqa: FBT001 - it is the condition itself
+def _require(holds: bool, name: str, message: str) -> None:  # noqa: FBT001 - it is the condition itself
     if not holds:
-        raise InvariantViolation(f"{name}: {what}")
+        raise InvariantViolation(f"{name}: {message}")
 
 
 def _check_bounds(state: LogState, name: str) -> None:
@@ -53,7 +53,7 @@ def _check_bounds(state: LogState, name: str) -> None:
         name,
         f"log start {state.log_start_offset} above high watermark {state.high_watermark}",
     )
-    firsts = [first for first, _ in (*state.ongoing, *state.unreplicated)]
+    firsts = [first_offset for first_offset, _ in (*state.ongoing, *state.unreplicated)]
     if state.last_stable_offset < state.log_start_offset:
         _require(
             bool(firsts) and min(firsts) < state.log_start_offset,
@@ -151,8 +151,10 @@ def _check_cache(entry: ProducerEntry, headers: list[BatchHeader], name: str) ->
 
 def _holes(headers: list[BatchHeader], start: int, end: int) -> int:
     """The number of offsets from ``start`` to ``end`` that no batch has."""
-    held = (min(header.last_offset + 1, end) - max(header.base_offset, start) for header in headers)
-    return end - start - sum(one for one in held if one > 0)
+    covered = (
+        min(header.last_offset + 1, end) - max(header.base_offset, start) for header in headers
+    )
+    return end - start - sum(length for length in covered if length > 0)
 
 
 def _check_bytes(

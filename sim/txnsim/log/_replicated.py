@@ -12,7 +12,7 @@ from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.wire.batch import COMMIT, BatchHeader, read_batch_header, read_control_record
 
 
-def described(batch: bytes, header: BatchHeader | None = None) -> ReplicatedBatch:
+def describe_batch(batch: bytes, header: BatchHeader | None = None) -> ReplicatedBatch:
     """Describe stored bytes, as a log needs it to append them.
 
     Raises:

@@ -33,10 +33,10 @@ class Segments:
 
     __slots__ = ("_base_offsets", "_segments", "active")
 
-    def __init__(self, first: Segment) -> None:
-        self._segments: list[Segment] = [first]
-        self._base_offsets: list[int] = [first.base_offset]
-        self.active = first
+    def __init__(self, first_segment: Segment) -> None:
+        self._segments: list[Segment] = [first_segment]
+        self._base_offsets: list[int] = [first_segment.base_offset]
+        self.active = first_segment
         """The segment that is written."""
 
     def __len__(self) -> int:
@@ -81,11 +81,11 @@ class Segments:
         where they are not here any more.
         """
         count = len(old)
-        at = bisect_right(self._base_offsets, old[0].base_offset) - 1
-        if self._segments[at : at + count] != list(old):
+        index = bisect_right(self._base_offsets, old[0].base_offset) - 1
+        if self._segments[index : index + count] != list(old):
             return False
-        self._segments[at : at + count] = [new]
-        self._base_offsets[at : at + count] = [new.base_offset]
+        self._segments[index : index + count] = [new]
+        self._base_offsets[index : index + count] = [new.base_offset]
         self.active = self._segments[-1]
         return True
 
@@ -149,10 +149,10 @@ class Segments:
             if start == len(segment):
                 return None
         else:
-            found = self.holder(offset)
-            if found is None:
+            holder = self.holder(offset)
+            if holder is None:
                 return None
-            segment, start = found
+            segment, start = holder
         below_upper = segment.end_index_of(upper)
         within = segment.end_index_within(start, max_bytes)
         limit = max_bytes
@@ -163,7 +163,7 @@ class Segments:
         end = max(start, min(below_upper, within))
         size = segment.position(end) - begin
         reach = min(begin + limit, segment.position(below_upper))
-        left = reach - begin - size
+        bytes_left = reach - begin - size
         return Span(
             batches=segment.slice(start, end),
             size=size,
@@ -171,7 +171,9 @@ class Segments:
             reach=reach,
             # The first one is never cut: from Fetch v3 on that is an empty answer
             # (ReplicaManager.readFromLog, firstEntryIncomplete).
-            cut=segment.slice(end, end + 1)[0][:left] if left > 0 and end > start else b"",
+            cut=segment.slice(end, end + 1)[0][:bytes_left]
+            if bytes_left > 0 and end > start
+            else b"",
         )
 
     def is_older(self, offset: int, upper: int) -> bool:

@@ -109,7 +109,7 @@ Pauses = Generator[Work[Any] | None, None, T]
 """Yields work that may be done during the pause; None for a plain pause."""
 
 
-def _paused(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
+def _in_pauses(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
     """What steps over a batch come to; a heavy one is handed out."""
     if is_heavy((header,)):
         work = Work(steps)
@@ -117,15 +117,15 @@ def _paused(steps: Generator[int, None, T], header: BatchHeader) -> Pauses[T]:
         return work.result()
     if header.records_count <= STEPS:
         return at_once(steps)
-    done = 0
+    steps_done = 0
     while True:
         try:
-            done += next(steps)
-        except StopIteration as last:
-            found: T = last.value
-            return found
-        if done >= STEPS:
-            done = 0
+            steps_done += next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if steps_done >= STEPS:
+            steps_done = 0
             yield None
 
 
@@ -188,8 +188,8 @@ def measure(log: PartitionLog, now_ms: int) -> Dirt:
     active = log.local.active_base_offset
     dirty = log.local.inactive_segments(first_dirty, active)
     uncleanable = first_uncleanable_offset(log, now_ms)
-    behind = log.local.inactive_segments(uncleanable, active)
-    end = behind[0].base_offset if behind else active
+    inactive_segments = log.local.inactive_segments(uncleanable, active)
+    end = inactive_segments[0].base_offset if inactive_segments else active
     cleanable = log.local.inactive_segments(min(first_dirty, end), end)
     stamps = [s.first_timestamp for s in dirty if s.first_timestamp > 0]
     return Dirt(
@@ -209,17 +209,17 @@ def _groups(segments: Sequence[Segment], log: PartitionLog, end: int) -> Iterato
     group: list[Segment] = []
     size = index_bytes = 0
     for number, segment in enumerate(segments):
-        behind = segments[number + 1].base_offset if number + 1 < len(segments) else end
-        fits = (
+        next_base_offset = segments[number + 1].base_offset if number + 1 < len(segments) else end
+        fits_group = (
             size + segment.size_bytes <= config.segment_bytes
             and index_bytes + segment.index_bytes <= config.segment_index_bytes
             and (
                 not segment.size_bytes
                 or not group
-                or behind - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX
+                or next_base_offset - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX
             )
         )
-        if group and not fits:
+        if group and not fits_group:
             yield group
             group, size, index_bytes = [], 0, 0
         group.append(segment)
@@ -252,15 +252,15 @@ class _Keys:
         txns.expect(log.local.index.lookup(start, dirt.end_offset))
         work = 0
         segments = log.local.inactive_segments(start, dirt.end_offset)
-        behind = [*(segment.base_offset for segment in segments[1:]), dirt.end_offset]
-        for segment, next_offset in zip(segments, behind, strict=False):
+        next_offsets = [*(segment.base_offset for segment in segments[1:]), dirt.end_offset]
+        for segment, next_offset in zip(segments, next_offsets, strict=False):
             for batch in segment.batches():
                 header = read_batch_header(batch)
                 if header.is_control:
                     txns.on_control(header, read_control_record(batch))
                 elif not txns.on_data(header):
-                    fits = yield from _paused(self._take(batch, header, start), header)
-                    if not fits:
+                    has_room = yield from _in_pauses(self._take(batch, header, start), header)
+                    if not has_room:
                         return
                 self.end_offset = max(self.end_offset, header.last_offset + 1)
                 work += header.size + header.records_count * RECORD_BYTES
@@ -302,7 +302,9 @@ class _Rewriting:
 
     def rewrite(self, group: Sequence[Segment]) -> Pauses[None]:
         """Fill ``cleaned`` from the group's batches (Cleaner.cleanSegments)."""
-        self._producers = {one.producer_id: one for one in self._log.producers.all()}
+        self._producers = {
+            producer.producer_id: producer for producer in self._log.producers.all_producers()
+        }
         self._txns.kept = []
         self.cleaned = Segment(
             group[0].base_offset,
@@ -320,15 +322,17 @@ class _Rewriting:
             self._txns.expect(self._log.local.index.lookup(segment.base_offset, upper))
             for batch in segment.batches():
                 header = read_batch_header(batch)
-                kept = yield from _paused(self._kept(batch, header), header)
-                if kept is not None:
+                remaining_batch = yield from _in_pauses(
+                    self._remaining_batch(batch, header), header
+                )
+                if remaining_batch is not None:
                     self.cleaned.append(
-                        kept,
+                        remaining_batch,
                         header.base_offset,
                         header.last_offset,
                         max_timestamp=header.max_timestamp_ms
-                        if kept is batch
-                        else read_batch_header(kept).max_timestamp_ms,
+                        if remaining_batch is batch
+                        else read_batch_header(remaining_batch).max_timestamp_ms,
                         now_ms=segment.modified_ms,
                     )
                 work += header.size + header.records_count * RECORD_BYTES
@@ -337,7 +341,9 @@ class _Rewriting:
                     yield None
         self.cleaned.modified_ms = group[-1].modified_ms
 
-    def _kept(self, batch: bytes, header: BatchHeader) -> Generator[int, None, bytes | None]:
+    def _remaining_batch(
+        self, batch: bytes, header: BatchHeader
+    ) -> Generator[int, None, bytes | None]:
         """What remains of a batch (MemoryRecords.filterTo); yields after records."""
         if header.is_control:
             is_idle = self._txns.on_control(header, read_control_record(batch))
@@ -360,7 +366,9 @@ class _Rewriting:
         needs_horizon = needs_horizon and not header.has_delete_horizon
         if survivors is ALL_RECORDS and not needs_horizon:
             return batch
-        return (yield from self._filtered(batch, header, survivors, needs_horizon=needs_horizon))
+        return (
+            yield from self._filter_batch(batch, header, survivors, needs_horizon=needs_horizon)
+        )
 
     def _survivors(
         self, batch: bytes, header: BatchHeader
@@ -368,7 +376,7 @@ class _Rewriting:
         """(surviving offsets or ``ALL_RECORDS``, whether a tombstone survives); None: none do."""
         keys = self._keys
         is_young = not header.has_delete_horizon or self._now_ms < header.base_timestamp_ms
-        kept: list[int] = []
+        surviving_offsets: list[int] = []
         has_tombstone = False
         for offset, key, has_value in batch_keys(batch, header):
             yield 1
@@ -376,13 +384,13 @@ class _Rewriting:
                 key is None or offset < keys.get(key, -1) or not (has_value or is_young)
             ):
                 continue
-            kept.append(offset)
+            surviving_offsets.append(offset)
             has_tombstone = has_tombstone or not has_value
-        if not kept:
+        if not surviving_offsets:
             return None, False
-        if len(kept) == header.records_count:
+        if len(surviving_offsets) == header.records_count:
             return ALL_RECORDS, has_tombstone
-        return frozenset(kept), has_tombstone
+        return frozenset(surviving_offsets), has_tombstone
 
     def _is_mistaken_for_a_record(self, batch: bytes, header: BatchHeader) -> bool:
         """Whether a marker goes because a newer record has its very key (before KAFKA-14055)."""
@@ -401,14 +409,14 @@ class _Rewriting:
             return True
         if header.producer_id < 0:
             return False
-        known = self._producers.get(header.producer_id)
-        if known is None:
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
             return False
-        if known.batches:
-            return header.last_offset == known.batches[-1].last_offset
-        return header.is_control and header.producer_epoch == known.producer_epoch
+        if producer.batches:
+            return header.last_offset == producer.batches[-1].last_offset
+        return header.is_control and header.producer_epoch == producer.producer_epoch
 
-    def _filtered(
+    def _filter_batch(
         self,
         batch: bytes,
         header: BatchHeader,
@@ -487,7 +495,7 @@ class CleanedTxns:
         return False
 
     def _go_to(self, offset: int) -> None:
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= offset:
-            entry = heapq.heappop(waiting)[2]
+        upcoming = self._waiting
+        while upcoming and upcoming[0][0] <= offset:
+            entry = heapq.heappop(upcoming)[2]
             self._aborted.setdefault(entry.producer_id, entry)

@@ -60,7 +60,7 @@ def start_verification(
                 f"{entry.producer_epoch}, the last one seen on {log.topic_partition}",
                 rule="verify.stale-epoch-first",
             )
-        if entry.txn_first_offset != NO_OFFSET and is_joined(entry, producer_epoch, rules):
+        if entry.txn_first_offset != NO_OFFSET and may_join(entry, producer_epoch, rules):
             return SENTINEL
     return log.producers.verification.start(
         producer_id=producer_id,
@@ -124,7 +124,7 @@ def append_client(
             entry, header, producers.verification, log.config, guard=guard, is_client=True
         )
         if refusal is not None:
-            return _refused(log, refusal)
+            return _rejection_of(log, refusal)
     return _write(
         log, batch, header, entry, last_sequence, max_timestamp=max_timestamp, now_ms=now_ms
     )
@@ -159,7 +159,7 @@ def append_coordinator(
                 is_client=False,
             )
             if refusal is not None:
-                return _refused(log, refusal)
+                return _rejection_of(log, refusal)
         last_sequence = header.last_sequence
         return _write(
             log, batch, header, entry, last_sequence, max_timestamp=timestamp_ms, now_ms=now_ms
@@ -205,12 +205,12 @@ def append_marker(
     entry = log.producers.state.by_id.get(marker.producer_id)
     admitted = admit_marker(entry, log.config, marker)
     if isinstance(admitted, Refusal):
-        return _refused(log, admitted)
+        return _rejection_of(log, admitted)
     if isinstance(admitted, AppendRejection):
         return admitted
     offset, leader_epoch = log.local.end_offset, log.leader_epoch
-    before = entry or _UNKNOWN
-    epoch_before, open_before = before.producer_epoch, before.txn_first_offset
+    entry_before = entry or _UNKNOWN
+    epoch_before, open_before = entry_before.producer_epoch, entry_before.txn_first_offset
     batch = control_batch(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
@@ -269,12 +269,12 @@ def _write(
     base_offset = log.local.end_offset
     last_offset = base_offset + header.last_offset_delta
     leader_epoch = log.leader_epoch
-    before = entry or _UNKNOWN
-    epoch_before, open_before = before.producer_epoch, before.txn_first_offset
-    place = PLACE(base_offset, header.batch_length, leader_epoch)
+    entry_before = entry or _UNKNOWN
+    epoch_before, open_before = entry_before.producer_epoch, entry_before.txn_first_offset
+    place_bytes = PLACE(base_offset, header.batch_length, leader_epoch)
     log.append(
         ReplicatedBatch(
-            data=b"".join((place, memoryview(batch)[AFTER_PLACE])),
+            data=b"".join((place_bytes, memoryview(batch)[AFTER_PLACE])),
             base_offset=base_offset,
             last_offset=last_offset,
             leader_epoch=leader_epoch,
@@ -297,7 +297,7 @@ def _write(
     )
 
 
-def _refused(log: PartitionLog, refusal: Refusal) -> AppendRejection:
+def _rejection_of(log: PartitionLog, refusal: Refusal) -> AppendRejection:
     return AppendRejection(
         error=refusal.error,
         reason=f"{log.topic_partition}: {refusal.reason}",
@@ -350,7 +350,7 @@ def check_gate(
         rules: The broker's.
     """
     if entry is not None:
-        if entry.txn_first_offset != NO_OFFSET and is_joined(entry, producer_epoch, rules):
+        if entry.txn_first_offset != NO_OFFSET and may_join(entry, producer_epoch, rules):
             return None
         # KAFKA-19690: a fenced producer has to hear that it is fenced, not that its transaction is
         # unknown.
@@ -366,7 +366,7 @@ def check_gate(
     )
 
 
-def is_joined(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
+def may_join(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
     """Whether the open transaction is one that the batch simply joins
     (ProducerStateManager.hasOngoingTransaction).
     """
@@ -425,15 +425,15 @@ def check_marker(
         # An unknown producer's coordinator epoch counts as -1, which no real one is below.
         known_coordinator_epoch = NO_EPOCH
     else:
-        known = entry.producer_epoch
+        known_epoch = entry.producer_epoch
         is_v2 = transaction_version >= TransactionVersion.TV_2
-        if producer_epoch < known:
+        if producer_epoch < known_epoch:
             rule = "marker.v2-lower-epoch" if is_v2 else "marker.v1-lower-epoch"
             return _stale_epoch(entry, producer_epoch, rule)
-        if is_v2 and producer_epoch == known and not _may_repeat_epoch(entry, rules):
+        if is_v2 and producer_epoch == known_epoch and not _may_repeat_epoch(entry, rules):
             return Refusal(
                 ErrorCode.invalid_producer_epoch,
-                f"a marker of transactions v2 must carry an epoch above {known}, "
+                f"a marker of transactions v2 must carry an epoch above {known_epoch}, "
                 f"found {producer_epoch} (KIP-1228)",
                 "marker.v2-same-epoch",
             )

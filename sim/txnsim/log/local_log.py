@@ -13,7 +13,7 @@ from typing import Final
 from zlib import crc32
 
 from txnsim.interbroker.replication import ReplicatedBatch
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.log._segments import Segments, Span
 from txnsim.log.config import LogConfig
 from txnsim.log.segment import Segment
@@ -37,8 +37,8 @@ class Allowance:
 
     __slots__ = ("left", "spent")
 
-    def __init__(self, left: int, spent: Callable[[], object]) -> None:
-        self.left = left
+    def __init__(self, bytes_left: int, spent: Callable[[], object]) -> None:
+        self.left = bytes_left
         """Bytes that may still be written."""
         self.spent = spent
         """Called by the first append over the budget, and by all later ones."""
@@ -176,21 +176,21 @@ class LocalLog:
 
     def removable(self, may_go: Callable[[Segment], bool], *, below: int) -> list[Segment]:
         """Oldest segments up to the first that must stay (UnifiedLog.deletableSegments)."""
-        gone: list[Segment] = []
+        removable_segments: list[Segment] = []
         for segment in self.segments:
             upper = self.segments.higher_base_offset(segment, self.end_offset)
             is_empty_end = segment is self.segments.active and not len(segment)
             if below < upper or not may_go(segment) or is_empty_end:
                 break
-            gone.append(segment)
-        return gone
+            removable_segments.append(segment)
+        return removable_segments
 
     def base_of(self, offset: int) -> int:
         """Base offset of the batch that holds ``offset``; ``offset`` where none does."""
-        found = self.segments.holder(offset)
-        if found is None:
+        holder = self.segments.holder(offset)
+        if holder is None:
             return offset
-        segment, index = found
+        segment, index = holder
         return min(segment.batch_base(index), offset)
 
     def batches_for_follower(
@@ -208,7 +208,7 @@ class LocalLog:
         return (
             ()
             if span is None
-            else tuple([described(batch) for batch in span.batches[:max_batches]])
+            else tuple([describe_batch(batch) for batch in span.batches[:max_batches]])
         )
 
     def aborted_in(self, offset: int, span: Span) -> tuple[AbortedTxn, ...]:
@@ -235,15 +235,15 @@ class LocalLog:
 def _from_tail(
     tail: deque[ReplicatedBatch], offset: int, max_bytes: int
 ) -> tuple[ReplicatedBatch, ...]:
-    wanted: list[ReplicatedBatch] = []
+    tail_batches: list[ReplicatedBatch] = []
     for batch in reversed(tail):
         if batch.last_offset < offset:
             break
-        wanted.append(batch)
-    wanted.reverse()
+        tail_batches.append(batch)
+    tail_batches.reverse()
     size = 0
-    for index, batch in enumerate(wanted):
+    for index, batch in enumerate(tail_batches):
         size += len(batch.data)
         if size > max_bytes and index:
-            return tuple(wanted[:index])
-    return tuple(wanted)
+            return tuple(tail_batches[:index])
+    return tuple(tail_batches)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import ProducerState
@@ -99,7 +99,7 @@ class LogLoader:
         segment = local.new_segment(base_offset, self.log.config, now_ms=modified_ms)
         for batch, header in batches:
             self._take(segment, batch, header, modified_ms)
-            aborted = producers.state.apply(described(batch, header))
+            aborted = producers.state.apply(describe_batch(batch, header))
             if aborted is not None:
                 local.index.append(aborted)
         local.segments.add(segment)
@@ -120,19 +120,19 @@ class LogLoader:
         Returns:
             Whether anything is left: a log that ends below its own start is emptied.
         """
-        log, wanted = self.log, self._log_start_offset
+        log, wanted_start = self.log, self._log_start_offset
         local, producers = log.local, log.producers
         end = local.end_offset = local.segments.active.next_offset
-        is_kept = end >= wanted
+        is_kept = end >= wanted_start
         if not is_kept:
-            log.restart_at(wanted, now_ms=now_ms)
-            end = wanted
+            log.restart_at(wanted_start, now_ms=now_ms)
+            end = wanted_start
         local.recovery_point = end if was_clean and is_kept else min(recovery_point, end)
         local.cleaned_until = cleaned_until
         log.epochs.truncate_to(end)
-        log.epochs.drop_before(wanted)
+        log.epochs.drop_before(wanted_start)
         producers.snapshots.drop_stray([segment.base_offset for segment in local.segments])
-        log.begin_at(wanted)
+        log.begin_at(wanted_start)
         if producers.snapshots.newest is None and was_clean:
             # Kafka takes it for a log of a time before there were snapshots, and reads nothing.
             producers.state = ProducerState()

@@ -205,10 +205,10 @@ class PartitionLog:
         """The first record stamped ``timestamp_ms`` or later, unless it lies beyond what the reader
         may see.
         """
-        found = yield from first_at_or_after(
+        stamp = yield from first_at_or_after(
             self.local.segments, timestamp_ms, start=self.log_start_offset
         )
-        return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
+        return self._timestamp_offset(stamp, self.latest(isolation, up_to_log_end=up_to_log_end))
 
     def offset_of_max_timestamp(
         self, isolation: IsolationLevel, *, up_to_log_end: bool = False
@@ -216,8 +216,8 @@ class PartitionLog:
         """The record with the largest timestamp (KIP-734), deleted ones included until their
         segment is removed.
         """
-        found = yield from first_of_max(self.local.segments)
-        return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
+        stamp = yield from first_of_max(self.local.segments)
+        return self._timestamp_offset(stamp, self.latest(isolation, up_to_log_end=up_to_log_end))
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
         """Where the epoch ended, or the largest known one below it (OffsetForLeaderEpoch)."""
@@ -246,7 +246,7 @@ class PartitionLog:
             last_stable_offset=self.last_stable_offset,
             producers=producers.images(),
             ongoing=producers.ongoing(),
-            unreplicated=producers.unreplicated(),
+            unreplicated=producers.unreplicated_txns(),
             aborted=self.local.index.entries(),
             leader_epochs=self.epochs.entries(),
         )
@@ -269,7 +269,12 @@ class PartitionLog:
         Raises:
             InvariantViolation: It lies below the log end.
         """
-        local, config, base, last = self.local, self.config, batch.base_offset, batch.last_offset
+        local, config, base, last_offset = (
+            self.local,
+            self.config,
+            batch.base_offset,
+            batch.last_offset,
+        )
         if base < local.end_offset:
             raise InvariantViolation(
                 f"{self.topic_partition}: a batch begins at {base}, below the log end"
@@ -277,12 +282,12 @@ class PartitionLog:
             )
         data, timestamp_ms = batch.data, batch.timestamp_ms
         if not local.segments.active.append(
-            data, base, last, max_timestamp=timestamp_ms, now_ms=now_ms, config=config
+            data, base, last_offset, max_timestamp=timestamp_ms, now_ms=now_ms, config=config
         ):
             self._roll(base, now_ms)
             active = local.segments.active
-            active.append(data, base, last, max_timestamp=timestamp_ms, now_ms=now_ms)
-        local.end_offset = last + 1
+            active.append(data, base, last_offset, max_timestamp=timestamp_ms, now_ms=now_ms)
+        local.end_offset = last_offset + 1
         if local.tail is not None:
             local.tail.append(batch)
         if batch.leader_epoch > self.epochs.latest:
@@ -388,11 +393,11 @@ class PartitionLog:
         offset = high_watermark if high_watermark < end else end
         if offset < start:
             offset = start
-        before, self.high_watermark = self.high_watermark, offset
+        offset_before, self.high_watermark = self.high_watermark, offset
         state = self.producers.state
-        if state.ended and offset > before:
+        if state.ended and offset > offset_before:
             state.release_below(offset)
-        return offset != before
+        return offset != offset_before
 
     # Commands: a follower cuts off, a broker starts
 
@@ -551,22 +556,24 @@ class PartitionLog:
         begun where all go.
         """
         local = self.local
-        gone = local.removable(may_go, below=self.high_watermark)
-        if not gone:
+        removable = local.removable(may_go, below=self.high_watermark)
+        if not removable:
             return 0
-        if len(gone) == len(local.segments):
+        if len(removable) == len(local.segments):
             self._roll(local.end_offset, now_ms)
-        self.raise_log_start(local.segments.higher_base_offset(gone[-1], local.end_offset))
-        local.drop_first(len(gone))
-        for segment in gone:
+        self.raise_log_start(local.segments.higher_base_offset(removable[-1], local.end_offset))
+        local.drop_first(len(removable))
+        for segment in removable:
             self.producers.snapshots.remove(segment.base_offset)
-        return len(gone)
+        return len(removable)
 
-    def _found(self, found: tuple[int, int] | None, upper: int) -> TimestampOffset | None:
+    def _timestamp_offset(
+        self, stamp: tuple[int, int] | None, upper: int
+    ) -> TimestampOffset | None:
         """A record that was found by its time, unless it lies beyond ``upper``."""
-        if found is None or found[1] >= upper:
+        if stamp is None or stamp[1] >= upper:
             return None
-        timestamp_ms, offset = found
+        timestamp_ms, offset = stamp
         # The epochs of deleted records are forgotten, but for what their batches say.
         batch = next(self.batches(offset), None) if offset < self.log_start_offset else None
         return TimestampOffset(
@@ -600,15 +607,15 @@ def first_at_or_after(
     Only the first segment that reaches ``timestamp`` is asked, also where its records of that time
     lie below ``start``.
     """
-    found = (segment for segment in segments if segment.largest_timestamp >= timestamp)
-    segment = next(found, None)
-    at = start
+    late_segments = (segment for segment in segments if segment.largest_timestamp >= timestamp)
+    segment = next(late_segments, None)
+    offset = start
     while segment is not None:
-        index = _index_of(segment, at, timestamp)
+        index = _index_of(segment, offset, timestamp)
         if index is None:
             break
-        at = segment.last_offset(index) + 1
-        stamp = yield from _first(
+        offset = segment.last_offset(index) + 1
+        stamp = yield from _first_stamp(
             segment.batch(index), lambda stamp: stamp[0] >= timestamp and stamp[1] >= start
         )
         if stamp is not None:
@@ -623,7 +630,7 @@ def first_of_max(segments: Iterable[Segment]) -> Steps[Stamp | None]:
     index = _index_of(segment, segment.base_offset, newest)
     if index is None:
         return None
-    return (yield from _first(segment.batch(index), lambda stamp: stamp[0] == newest))
+    return (yield from _first_stamp(segment.batch(index), lambda stamp: stamp[0] == newest))
 
 
 def _index_of(segment: Segment, start: int, timestamp: int) -> int | None:
@@ -634,7 +641,7 @@ def _index_of(segment: Segment, start: int, timestamp: int) -> int | None:
     return None
 
 
-def _first(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
+def _first_stamp(batch: bytes, is_wanted: Callable[[Stamp], bool]) -> Steps[Stamp | None]:
     """The first matching record; of a batch without a codec, the header's values."""
     header = read_batch_header(batch)
     try:

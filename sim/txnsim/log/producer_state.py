@@ -83,7 +83,7 @@ class ProducerEntry:
     last_timestamp: int = -1
     txn_first_offset: int = NO_OFFSET
     batches: tuple[BatchMetadata, ...] = ()
-    kept: SnapshotEntry | None = field(default=None, compare=False, repr=False)
+    snapshot_entry: SnapshotEntry | None = field(default=None, compare=False, repr=False)
     """As the last snapshot has it; None where it has changed since."""
 
     @property
@@ -161,7 +161,7 @@ class ProducerState:
             offset_delta=last_offset - base_offset,
             timestamp=timestamp,
         )
-        entry.kept = None
+        entry.snapshot_entry = None
         if entry.producer_epoch != producer_epoch:
             entry.producer_epoch = producer_epoch
             entry.batches = (metadata,)
@@ -192,7 +192,7 @@ class ProducerState:
         entry = self.by_id.get(producer_id)
         if entry is None:
             entry = self.by_id[producer_id] = ProducerEntry(producer_id)
-        entry.kept = None
+        entry.snapshot_entry = None
         if entry.producer_epoch != producer_epoch:
             entry.producer_epoch = producer_epoch
             entry.batches = ()
@@ -269,21 +269,21 @@ class ProducerState:
         (ProducerStateManager.loadFromSnapshot).
         """
         state = cls()
-        for kept in entries:
-            is_open = kept.txn_first_offset != NO_OFFSET
-            if not is_open and now_ms - kept.timestamp >= expiration_ms:
+        for saved_entry in entries:
+            is_open = saved_entry.txn_first_offset != NO_OFFSET
+            if not is_open and now_ms - saved_entry.timestamp >= expiration_ms:
                 continue
-            entry = state.by_id[kept.producer_id] = ProducerEntry(kept.producer_id)
-            entry.producer_epoch = kept.producer_epoch
-            entry.coordinator_epoch = kept.coordinator_epoch
-            entry.last_timestamp = kept.timestamp
-            entry.txn_first_offset = kept.txn_first_offset
-            if kept.last_offset != NO_OFFSET:
+            entry = state.by_id[saved_entry.producer_id] = ProducerEntry(saved_entry.producer_id)
+            entry.producer_epoch = saved_entry.producer_epoch
+            entry.coordinator_epoch = saved_entry.coordinator_epoch
+            entry.last_timestamp = saved_entry.timestamp
+            entry.txn_first_offset = saved_entry.txn_first_offset
+            if saved_entry.last_offset != NO_OFFSET:
                 newest = BatchMetadata(
-                    last_sequence=kept.last_sequence,
-                    last_offset=kept.last_offset,
-                    offset_delta=kept.offset_delta,
-                    timestamp=kept.timestamp,
+                    last_sequence=saved_entry.last_sequence,
+                    last_offset=saved_entry.last_offset,
+                    offset_delta=saved_entry.offset_delta,
+                    timestamp=saved_entry.timestamp,
                 )
                 entry.batches = (newest,)
         state._ongoing = {
@@ -297,7 +297,9 @@ class ProducerState:
         """What a snapshot keeps of this state (ProducerStateManager.writeSnapshot). Thousands of
         producers may be known: only those that have changed since the last one are made anew.
         """
-        return tuple([entry.kept or saved(entry) for entry in self.by_id.values()])
+        return tuple(
+            [entry.snapshot_entry or to_snapshot_entry(entry) for entry in self.by_id.values()]
+        )
 
     # Queries
 
@@ -317,11 +319,11 @@ class ProducerState:
         """First offset that a read_committed reader must not pass: open, or ended but not
         replicated.
         """
-        first = next(iter(self._ongoing), None)
+        first_ongoing = next(iter(self._ongoing), None)
         if self.ended:
             unreplicated = min(self.ended)
-            return unreplicated if first is None else min(first, unreplicated)
-        return first
+            return unreplicated if first_ongoing is None else min(first_ongoing, unreplicated)
+        return first_ongoing
 
     def oldest_transaction_timestamp(self) -> int:
         """Timestamp of the last batch of the producer whose transaction begins first, -1 when none
@@ -335,7 +337,7 @@ class ProducerState:
         """(first offset, producer id) of the open transactions, by first offset."""
         return tuple(self._ongoing.items())
 
-    def unreplicated(self) -> tuple[tuple[int, int], ...]:
+    def unreplicated_txns(self) -> tuple[tuple[int, int], ...]:
         """(first offset, offset of the marker) of the ended, unreplicated ones, by first offset."""
         return tuple(sorted(self.ended.items()))
 
@@ -344,9 +346,9 @@ class ProducerState:
         return tuple([copy(entry) for _, entry in sorted(self.by_id.items())])
 
 
-def saved(entry: ProducerEntry) -> SnapshotEntry:
+def to_snapshot_entry(entry: ProducerEntry) -> SnapshotEntry:
     newest = entry.batches[-1] if entry.batches else None
-    kept = entry.kept = SnapshotEntry(
+    snapshot_entry = entry.snapshot_entry = SnapshotEntry(
         producer_id=entry.producer_id,
         producer_epoch=entry.producer_epoch,
         last_sequence=entry.last_sequence,
@@ -356,4 +358,4 @@ def saved(entry: ProducerEntry) -> SnapshotEntry:
         coordinator_epoch=entry.coordinator_epoch,
         txn_first_offset=entry.txn_first_offset,
     )
-    return kept
+    return snapshot_entry

@@ -11,9 +11,15 @@ from collections.abc import Callable, Generator, Sequence
 from copy import copy
 from typing import Final
 
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.log._segments import Segments
-from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState, SnapshotEntry, saved
+from txnsim.log.producer_state import (
+    NO_OFFSET,
+    ProducerEntry,
+    ProducerState,
+    SnapshotEntry,
+    to_snapshot_entry,
+)
 from txnsim.log.verification import VerificationEntries
 from txnsim.wire.batch import read_batch_header
 
@@ -85,10 +91,10 @@ class ProducerStateManager:
         """
         self._drop_steps()
         self.snapshots.keep(above=start, up_to=end)
-        self._steps = self._reloaded(segments, start, end, now_ms, expiration_ms, released)
+        self._steps = self._reload_in_steps(segments, start, end, now_ms, expiration_ms, released)
         return self._steps
 
-    def _reloaded(
+    def _reload_in_steps(
         self,
         segments: Segments,
         start: int,
@@ -104,19 +110,19 @@ class ProducerStateManager:
             yield len(entries)
         for segment in segments.between(start, end):
             batches = segment.slice(segment.index_of(start), len(segment))
-            for at in range(0, len(batches), STEP_BATCHES):
-                for batch in batches[at : at + STEP_BATCHES]:
+            for index in range(0, len(batches), STEP_BATCHES):
+                for batch in batches[index : index + STEP_BATCHES]:
                     header = read_batch_header(batch)
                     if header.producer_id >= 0:
-                        state.apply(described(batch, header))
+                        state.apply(describe_batch(batch, header))
                 yield STEP_BATCHES
         if end > start:
-            producers, taken = list(state.entries()), list[SnapshotEntry]()
-            for at in range(0, len(producers), STEP_BATCHES):
-                if at:
+            producers, snapshot_entries = list(state.entries()), list[SnapshotEntry]()
+            for index in range(0, len(producers), STEP_BATCHES):
+                if index:
                     yield STEP_BATCHES
-                taken += map(saved, producers[at : at + STEP_BATCHES])
-            self.snapshots.take(end, tuple(taken))
+                snapshot_entries += map(to_snapshot_entry, producers[index : index + STEP_BATCHES])
+            self.snapshots.take(end, tuple(snapshot_entries))
         state.release_below(released())
         self.state, self._steps = state, None
 
@@ -137,7 +143,7 @@ class ProducerStateManager:
 
     # Queries
 
-    def all(self) -> tuple[ProducerEntry, ...]:
+    def all_producers(self) -> tuple[ProducerEntry, ...]:
         """Copies of all producers, with or without an open transaction (DescribeProducers)."""
         self.settle()
         return tuple([copy(entry) for entry in self.state.entries()])
@@ -145,8 +151,8 @@ class ProducerStateManager:
     def open(self) -> tuple[ProducerEntry, ...]:
         """Copies of producers with an open transaction, by first offset."""
         self.settle()
-        found = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
-        return tuple([copy(entry) for entry in found if entry is not None])
+        open_entries = (self.state.find(producer_id) for _, producer_id in self.state.ongoing())
+        return tuple([copy(entry) for entry in open_entries if entry is not None])
 
     def open_transaction_of(self, producer_id: int) -> int:
         """First offset of the producer's open transaction, -1 without one."""
@@ -165,9 +171,9 @@ class ProducerStateManager:
         a clean stop.
         """
         self.settle()
-        known = dict(self.snapshots.all())
-        known[end_offset] = self.state.to_snapshot()
-        return tuple(known.items())
+        snapshots = dict(self.snapshots.all_snapshots())
+        snapshots[end_offset] = self.state.to_snapshot()
+        return tuple(snapshots.items())
 
 
 Snapshot = tuple[int, tuple[SnapshotEntry, ...]]
@@ -217,8 +223,8 @@ class Snapshots:
         Args:
             base_offsets: Where segments begin, rising; at least one.
         """
-        known = set(base_offsets)
-        stray = [offset for offset in self._by_offset if offset not in known]
+        segment_starts = set(base_offsets)
+        stray = [offset for offset in self._by_offset if offset not in segment_starts]
         if stray and stray[-1] > base_offsets[-1]:
             stray.pop()
         for offset in stray:
@@ -231,6 +237,6 @@ class Snapshots:
         """The snapshot of the highest offset."""
         return next(reversed(self._by_offset.items()), None)
 
-    def all(self) -> tuple[Snapshot, ...]:
+    def all_snapshots(self) -> tuple[Snapshot, ...]:
         """All snapshots by offset."""
         return tuple(self._by_offset.items())

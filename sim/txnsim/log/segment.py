@@ -95,13 +95,17 @@ class Segment:
         size = len(batch)
         position = ends[-1] if ends else 0
         if config is not None:
-            first = self.first_timestamp
+            first_timestamp = self.first_timestamp
             index_bytes = config.segment_index_bytes
             if (
                 position + size > config.roll_bytes
                 or (
                     position
-                    and (max_timestamp - first if first >= 0 else now_ms - self.created_ms)
+                    and (
+                        max_timestamp - first_timestamp
+                        if first_timestamp >= 0
+                        else now_ms - self.created_ms
+                    )
                     > config.segment_ms - self.roll_jitter_ms
                 )
                 or len(self._indexed_offsets) >= index_bytes // OFFSET_ENTRY_BYTES

@@ -58,25 +58,27 @@ class TxnIndex:
         """Forget transactions whose marker lies below ``offset``: no read can meet their records
         any more.
         """
-        gone = bisect_left(self._last_offsets, offset)
-        del self._entries[:gone]
-        del self._last_offsets[:gone]
+        dropped_count = bisect_left(self._last_offsets, offset)
+        del self._entries[:dropped_count]
+        del self._last_offsets[:dropped_count]
 
     def remove(self, last_offset: int) -> None:
         """Forget the transaction whose marker lies at exactly that offset."""
         if last_offset in self:
-            at = bisect_left(self._last_offsets, last_offset)
-            del self._entries[at]
-            del self._last_offsets[at]
+            index = bisect_left(self._last_offsets, last_offset)
+            del self._entries[index]
+            del self._last_offsets[index]
 
     def replace(self, start: int, end: int, entries: Sequence[AbortedTxn]) -> None:
         """Put ``entries`` in place of those whose marker lies in ``[start, end)``: that part of the
         log was cleaned.
         """
-        first = bisect_left(self._last_offsets, start)
-        behind = bisect_left(self._last_offsets, end)
-        self._entries[first:behind] = entries
-        self._last_offsets[first:behind] = array("q", [entry.last_offset for entry in entries])
+        first_index = bisect_left(self._last_offsets, start)
+        end_index = bisect_left(self._last_offsets, end)
+        self._entries[first_index:end_index] = entries
+        self._last_offsets[first_index:end_index] = array(
+            "q", [entry.last_offset for entry in entries]
+        )
 
     # Queries
 
@@ -87,19 +89,19 @@ class TxnIndex:
         A transaction whose first offset lies below the log start is among them, as on a real
         broker.
         """
-        found = []
+        aborted_txns = []
         entries = self._entries
         for position in range(bisect_left(self._last_offsets, start), len(entries)):
             entry = entries[position]
             if entry.first_offset < upper:
-                found.append(entry)
+                aborted_txns.append(entry)
             if entry.last_stable_offset >= upper:
                 break
-        return tuple(found)
+        return tuple(aborted_txns)
 
     def __contains__(self, last_offset: int) -> bool:
-        at = bisect_left(self._last_offsets, last_offset)
-        return at < len(self._last_offsets) and self._last_offsets[at] == last_offset
+        index = bisect_left(self._last_offsets, last_offset)
+        return index < len(self._last_offsets) and self._last_offsets[index] == last_offset
 
     def entries(self) -> tuple[AbortedTxn, ...]:
         """All entries, in the order of their markers."""

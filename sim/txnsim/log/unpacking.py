@@ -2,8 +2,8 @@
 
 Each step yields one of two things. A number says about how many nanoseconds the step took.
 ``Packed`` records ask the caller to unpack them, as that takes longer than a step: the caller sends
-back the result of ``unpacked``. ``broker.look_ahead`` takes the steps with breaks, and unpacks
-beside the loop. ``at_once`` takes them without a break.
+back the result of ``unpack_records``. ``broker.look_ahead`` takes the steps with breaks, and
+unpacks beside the loop. ``run_steps`` takes them without a break.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def payload_in_steps(header: BatchHeader, batch: Came, at_most: int) -> Steps[Pa
     if header.compression == NONE:
         return memoryview(batch)[BatchHeader.SIZE : header.size]
     data = bytes(batch[BatchHeader.SIZE : header.size])
-    found = decompress_at_once(header.compression, data)
-    if found is not None:
-        if len(found) > at_most:
+    payload = decompress_at_once(header.compression, data)
+    if payload is not None:
+        if len(payload) > at_most:
             raise UnpacksTooLargeError(NAMES[header.compression], at_most)
-        yield _UNPACK_NS + len(found) * _UNPACK_BYTE_NS
-        return found
+        yield _UNPACK_NS + len(payload) * _UNPACK_BYTE_NS
+        return payload
     answer = yield Packed(header.compression, data, at_most)
     assert answer is not None
     if isinstance(answer, Exception):
@@ -53,7 +53,7 @@ def payload_in_steps(header: BatchHeader, batch: Came, at_most: int) -> Steps[Pa
     return answer
 
 
-def unpacked(packed: Packed, room: mmap.mmap) -> Unpacked:
+def unpack_records(packed: Packed, room: mmap.mmap) -> Unpacked:
     """Unpack records; an error in them is part of the answer."""
     try:
         return packed.unpack(room)
@@ -61,7 +61,7 @@ def unpacked(packed: Packed, room: mmap.mmap) -> Unpacked:
         return error
 
 
-def at_once(steps: Steps[T]) -> T:
+def run_steps(steps: Steps[T]) -> T:
     """The result of the steps, run without a pause."""
     answer: Unpacked | None = None
     try:
@@ -69,7 +69,7 @@ def at_once(steps: Steps[T]) -> T:
             step = steps.send(answer)
             answer = None
             if isinstance(step, Packed):
-                answer = unpacked(step, mmap.mmap(-1, step.room_bytes))
+                answer = unpack_records(step, mmap.mmap(-1, step.room_bytes))
     except StopIteration as end:
-        found: T = end.value
-        return found
+        result: T = end.value
+        return result

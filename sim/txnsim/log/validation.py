@@ -27,7 +27,7 @@ import msgspec
 from txnsim.errors import CorruptBatchError, ErrorCode, MissingExtraError, UnpacksTooLargeError
 from txnsim.log.answers import NO_TIMESTAMP, UNKNOWN_OFFSET, AppendRejection
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
-from txnsim.log.unpacking import Payload, Steps, at_once, payload_in_steps
+from txnsim.log.unpacking import Payload, Steps, payload_in_steps, run_steps
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import NONE, BatchHeader, crc_is_valid, read_batch_header
 from txnsim.wire.batch_header import Came
@@ -169,7 +169,7 @@ def reread(
         )
     written = None
     if needs_recoding(header, config) and not isinstance(verdict, AppendRejection):
-        written = recoded(batch, header, config, payload)
+        written = recode_batch(batch, header, config, payload)
     if verdict is None and written is None:
         return None
     return Reread(newest=newest, config=config, at_ms=now_ms, verdict=verdict, recoded=written)
@@ -203,7 +203,7 @@ def newest_timestamp(header: BatchHeader, batch: Came) -> AppendRejection | int:
         if delta_ms is None:
             return _not_so_many(header)
         return header.base_timestamp_ms + delta_ms
-    return at_once(newest_in_steps(header, batch))
+    return run_steps(newest_in_steps(header, batch))
 
 
 def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection | int]:
@@ -230,20 +230,20 @@ def newest_in_steps(header: BatchHeader, batch: Came) -> Steps[AppendRejection |
     steps = walk_in_steps(records, 0, header.records_count)
     try:
         while True:
-            some = next(steps)
-            walked += some
+            record_count = next(steps)
+            walked += record_count
             if walked > UNPACKED_RECORDS_MAX and header.compression != NONE:
                 return _too_large(
                     f"more than {UNPACKED_RECORDS_MAX} records and headers in a compressed batch"
                 )
-            yield some * _RECORD_NS
-    except StopIteration as last:
-        found: Walked | None = last.value
+            yield record_count * _RECORD_NS
+    except StopIteration as end:
+        walk: Walked | None = end.value
     except CorruptBatchError as error:
         return _invalid(str(error), UNKNOWN_OFFSET, "batch.inner-count")
-    if found is None or found.at != len(records):
+    if walk is None or walk.at != len(records):
         return _not_so_many(header)
-    return header.base_timestamp_ms + found.newest
+    return header.base_timestamp_ms + walk.newest
 
 
 def needs_examination(
@@ -262,28 +262,28 @@ def needs_examination(
     )
 
 
-def recoded(
+def recode_batch(
     batch: Came, header: BatchHeader, config: LogConfig, payload: Payload | None = None
 ) -> Recoded:
     """The batch in its topic's codec (``compression.type``), its records looked at before; where a
     codec's library is not installed it stays as it is.
     """
     assert config.codec is not None
-    found: Came | int = batch
+    recoded_bytes: Came | int = batch
     with suppress(MissingExtraError):
-        found = recoded_batch(
+        recoded_bytes = recoded_batch(
             header,
             payload_of(batch, header) if payload is None else payload,
             codec=config.codec,
             level=config.codec_level,
             size_max=min(config.max_message_bytes, config.segment_bytes),
         )
-    size = found if isinstance(found, int) else len(found)
+    size = recoded_bytes if isinstance(recoded_bytes, int) else len(recoded_bytes)
     rejection = check_size(size, config, rule="batch.recompressed-too-large")
     if rejection is not None:
         return rejection
-    assert not isinstance(found, int)
-    return bytes(found)
+    assert not isinstance(recoded_bytes, int)
+    return bytes(recoded_bytes)
 
 
 def examine(
@@ -371,10 +371,10 @@ def _timestamp_text(
             f"Timestamp {refused.timestamp} of message with offset {refused.position} is out of "
             f"range. The timestamp should be within [{oldest}, {newest}]"
         )
-    return _WRONG_TYPE.format(record=_shown(refused, header))
+    return _WRONG_TYPE.format(record=_describe_record(refused, header))
 
 
-def _shown(record: Refused, header: BatchHeader) -> str:
+def _describe_record(record: Refused, header: BatchHeader) -> str:
     """A record as Kafka prints it. Of compressed ones it reads sizes alone, and shows those of
     nothing as they are on the wire.
     """
@@ -414,12 +414,12 @@ def _records_refused(
         reason = "One or more records have been rejected due to invalid timestamp"
     else:
         error = ErrorCode.invalid_record
-        shown = ", ".join(
+        shown_errors = ", ".join(
             f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
         )
         reason = (
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
-            f"and only showing the first three errors at most: [{shown}]"
+            f"and only showing the first three errors at most: [{shown_errors}]"
         )
     return AppendRejection(
         error=error,
@@ -484,17 +484,17 @@ def sound_batch(
     rejection = check_envelope(header, batch, config=config, log_start_offset=log_start_offset)
     if rejection is not None:
         return rejection
-    known: Reread | None = None
+    reread: Reread | None = None
     if newest is None:
         newest = newest_timestamp(header, batch)
     elif isinstance(newest, Reread):
-        known, newest = newest if newest.holds(config, now_ms) else None, newest.newest
+        reread, newest = newest if newest.holds(config, now_ms) else None, newest.newest
     if not isinstance(newest, int):
-        return _dated(newest, log_start_offset)
+        return _with_log_start(newest, log_start_offset)
     if needs_examination(header, newest, config=config, now_ms=now_ms):
         # Header and newest timestamp don't say enough: each record is asked.
-        if known is not None and known.verdict is not None:
-            newest = known.verdict
+        if reread is not None and reread.verdict is not None:
+            newest = reread.verdict
         else:
             newest = examine(
                 header,
@@ -507,8 +507,8 @@ def sound_batch(
         if not isinstance(newest, int):
             return newest
     if config.codec is not None and needs_recoding(header, config):
-        written = None if known is None else known.recoded
-        written = recoded(batch, header, config) if written is None else written
+        written = None if reread is None else reread.recoded
+        written = recode_batch(batch, header, config) if written is None else written
         if isinstance(written, AppendRejection):
             return written
         return SoundBatch(written, read_batch_header(written, 0), newest)
@@ -516,7 +516,7 @@ def sound_batch(
     return SoundBatch(batch, header, newest) if rejection is None else rejection
 
 
-def _dated(rejection: AppendRejection, log_start_offset: int) -> AppendRejection:
+def _with_log_start(rejection: AppendRejection, log_start_offset: int) -> AppendRejection:
     """A rejection with the log start of now, where its error shows one."""
     if rejection.error is ErrorCode.message_too_large:
         return rejection
@@ -570,16 +570,19 @@ class RecordErrors(Sequence[tuple[int, str]]):
             yield refused.position, tell(refused)
 
     @overload
-    def __getitem__(self, at: int) -> tuple[int, str]: ...
+    def __getitem__(self, index: int) -> tuple[int, str]: ...
 
     @overload
-    def __getitem__(self, at: slice) -> tuple[tuple[int, str], ...]: ...
+    def __getitem__(self, index: slice) -> tuple[tuple[int, str], ...]: ...
 
-    def __getitem__(self, at: int | slice) -> tuple[int, str] | tuple[tuple[int, str], ...]:
-        if isinstance(at, slice):
-            return tuple(self[each] for each in range(*at.indices(len(self))))
+    def __getitem__(self, index: int | slice) -> tuple[int, str] | tuple[tuple[int, str], ...]:
+        if isinstance(index, slice):
+            return tuple(self[position] for position in range(*index.indices(len(self))))
         refused = Refused(
-            self._indexes[at], self._timestamps[at], self._key_sizes[at], self._value_sizes[at]
+            self._indexes[index],
+            self._timestamps[index],
+            self._key_sizes[index],
+            self._value_sizes[index],
         )
         return refused.position, self._tell(refused)
 

@@ -160,7 +160,7 @@ def _first_producer_id(disks: Disks, logs: Logs) -> ProducerId:
 
 def _seen_ids(logs: Iterable[PartitionLog]) -> Iterator[int]:
     for log in logs:
-        yield from (one.producer_id for one in log.producers.all())
+        yield from (one.producer_id for one in log.producers.all_producers())
         if log.topic_partition.topic == TRANSACTION_STATE_TOPIC:
             for entry in read_log(log.batches(), rules=LATEST).entries.values():
                 yield max(entry.producer_id, entry.next_producer_id)

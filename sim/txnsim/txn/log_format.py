@@ -103,7 +103,7 @@ def encode_batch(
             (_length(length), b"\x00\x00\x00", key, value_length, value, b"\x00")
         )
         return pack_plain_batch(payload, timestamp_ms=now_ms)
-    found = [
+    framed_records = [
         Record(
             key=encode_key(record.transactional_id),
             value=None
@@ -112,7 +112,7 @@ def encode_batch(
         )
         for record in records
     ]
-    return build_batch(found, timestamp_ms=now_ms)
+    return build_batch(framed_records, timestamp_ms=now_ms)
 
 
 def tombstone_batches(
@@ -122,12 +122,12 @@ def tombstone_batches(
     Where they go together they do so whatever their size (KAFKA-13099).
     """
     if rules.expired_ids_take_many_batches:
-        batches = in_batches(tombstones, _buried, batch_bytes_max=batch_bytes_max)
+        batches = in_batches(tombstones, _tombstone_record, batch_bytes_max=batch_bytes_max)
         return [batch for batch, _ in batches]
     return [list(tombstones)] if tombstones else []
 
 
-def _buried(tombstone: Tombstone, number: int) -> bytes:
+def _tombstone_record(tombstone: Tombstone, number: int) -> bytes:
     record = Record(key=encode_key(tombstone.transactional_id))
     return framed_record(record, offset_delta=number, timestamp_delta_ms=0)
 
@@ -197,8 +197,8 @@ def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool)
     producers write to the same partitions in every transaction.
     """
     topics = [
-        (topic.encode(), [each.partition for each in group])
-        for topic, group in groupby(sorted(partitions), key=lambda each: each.topic)
+        (topic.encode(), [partition.partition for partition in group])
+        for topic, group in groupby(sorted(partitions), key=lambda partition: partition.topic)
     ]
     parts = []
     if flexible:
@@ -301,26 +301,26 @@ def _plain_body(value: bytes) -> tuple[frozenset[TopicPartition], int, int, int]
     """The partitions of a value of version 1, when it was written, when the transaction began, and
     where its tags begin; None where it has several topics, long names, or an end that is missing.
     """
-    at = _VALUE_HEAD.size
+    offset = _VALUE_HEAD.size
     partitions = NO_PARTITIONS
-    if at + 1 >= len(value) or value[at] > 2:
+    if offset + 1 >= len(value) or value[offset] > 2:
         return None
-    if value[at] < 2:  # null in Empty, no elements in CompleteX
-        at += 1
+    if value[offset] < 2:  # null in Empty, no elements in CompleteX
+        offset += 1
     else:  # one topic: mostly that of the record before
-        count_at = at + 1 + value[at + 1]
-        if not 1 <= value[at + 1] < 0x80 or count_at >= len(value):
+        count_at = offset + 1 + value[offset + 1]
+        if not 1 <= value[offset + 1] < 0x80 or count_at >= len(value):
             return None
         end = count_at + 4 * value[count_at] - 2  # it is one more than there are
         if not 1 <= value[count_at] < 0x80 or end > len(value) or value[end - 1]:
             return None
-        partitions = _partitions_in(value[at:end])
-        at = end
-    behind = at + _VALUE_TIMES.size
-    if behind >= len(value):
+        partitions = _partitions_in(value[offset:end])
+        offset = end
+    end_of_times = offset + _VALUE_TIMES.size
+    if end_of_times >= len(value):
         return None
-    last_update_ms, start_ms = _VALUE_TIMES.unpack_from(value, at)
-    return partitions, last_update_ms, start_ms, behind
+    last_update_ms, start_ms = _VALUE_TIMES.unpack_from(value, offset)
+    return partitions, last_update_ms, start_ms, end_of_times
 
 
 @lru_cache(maxsize=1 << 12)
@@ -333,26 +333,26 @@ class _Cursor:
 
     __slots__ = ("_at", "_data")
 
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes, offset: int) -> None:
         self._data = data
-        self._at = at
+        self._at = offset
 
     def int64(self) -> int:
-        return self._fixed(_INT64)
+        return self._unpack_fixed(_INT64)
 
     def partitions(self, *, flexible: bool) -> frozenset[TopicPartition]:
         topics = self._length(flexible=flexible, fixed=_INT32)
         if topics <= 0:  # null in Empty, no elements in CompleteX
             return NO_PARTITIONS
-        found = []
+        partitions = []
         for _ in range(topics):
             topic = self._take(self._length(flexible=flexible, fixed=_INT16)).decode()
             count = self._length(flexible=flexible, fixed=_INT32)
             ids = struct.unpack(f"!{count}i", self._take(4 * count))
-            found += [TopicPartition(topic, partition) for partition in ids]
+            partitions += [TopicPartition(topic, partition) for partition in ids]
             if flexible:
                 self.tags()
-        return frozenset(found)
+        return frozenset(partitions)
 
     def tags(self) -> tuple[int, int, int, int]:
         """Previous producer id, next producer id, protocol version, next producer epoch; unknown
@@ -364,22 +364,22 @@ class _Cursor:
             field = _Cursor(self._take(self._uvarint()), 0)
             match tag:
                 case 0:
-                    prev_id = field._fixed(_INT64)
+                    prev_id = field._unpack_fixed(_INT64)
                 case 1:
-                    next_id = field._fixed(_INT64)
+                    next_id = field._unpack_fixed(_INT64)
                 case 2:
-                    client_version = field._fixed(_INT16)
+                    client_version = field._unpack_fixed(_INT16)
                 case 3:
-                    next_epoch = field._fixed(_INT16)
+                    next_epoch = field._unpack_fixed(_INT16)
                 case _:
                     pass
         return prev_id, next_id, client_version, next_epoch
 
     def _length(self, *, flexible: bool, fixed: struct.Struct) -> int:
         """-1 for null."""
-        return self._uvarint() - 1 if flexible else self._fixed(fixed)
+        return self._uvarint() - 1 if flexible else self._unpack_fixed(fixed)
 
-    def _fixed(self, form: struct.Struct) -> int:
+    def _unpack_fixed(self, form: struct.Struct) -> int:
         (value,) = form.unpack_from(self._data, self._at)
         self._at += form.size
         return int(value)
@@ -389,8 +389,8 @@ class _Cursor:
         return value
 
     def _take(self, size: int) -> bytes:
-        taken = self._data[self._at : self._at + size]
-        if len(taken) != size:
-            raise IndexError(f"{size} bytes wanted at {self._at}, {len(taken)} left")
+        taken_bytes = self._data[self._at : self._at + size]
+        if len(taken_bytes) != size:
+            raise IndexError(f"{size} bytes wanted at {self._at}, {len(taken_bytes)} left")
         self._at += size
-        return taken
+        return taken_bytes

@@ -60,11 +60,11 @@ def _replay(
     for record in read_records(chunk, position):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} of __transaction_state has no key")
-        found = decode_record(record.key, record.value, rules=rules)
-        if found is None:  # a version that is not known
+        txn_record = decode_record(record.key, record.value, rules=rules)
+        if txn_record is None:  # a version that is not known
             continue
-        txn = apply(None, found, rules=rules)
+        txn = apply(None, txn_record, rules=rules)
         if txn is None:
-            entries.pop(found.transactional_id, None)
+            entries.pop(txn_record.transactional_id, None)
         else:
-            entries[found.transactional_id] = txn
+            entries[txn_record.transactional_id] = txn

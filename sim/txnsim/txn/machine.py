@@ -26,7 +26,7 @@ from txnsim.txn.commands import (
     TransactionDescription,
     VerifyPartitions,
 )
-from txnsim.txn.refusals import concurrent, fenced, not_found, other_producer, unknown_id
+from txnsim.txn.refusals import concurrent, fencing_rejection, not_found, other_producer, unknown_id
 from txnsim.txn.state import (
     IDLE_STATES,
     PREPARED_STATES,
@@ -74,7 +74,7 @@ def decide_add_partitions(
     if command.producer_id != txn.producer_id:
         return other_producer(txn, command.producer_id, "add.wrong-pid")
     if command.producer_epoch != txn.producer_epoch:
-        return fenced(txn, command.producer_epoch, "add.wrong-epoch")
+        return fencing_rejection(txn, command.producer_epoch, "add.wrong-epoch")
     if txn.pending_state is not None:
         return concurrent(txn, "add.pending")
     if txn.state in PREPARED_STATES:
@@ -109,7 +109,7 @@ def decide_verify(
     if command.producer_id != txn.producer_id:
         return other_producer(txn, command.producer_id, "check.wrong-pid")
     if command.producer_epoch != txn.producer_epoch:
-        return fenced(txn, command.producer_epoch, "check.wrong-epoch")
+        return fencing_rejection(txn, command.producer_epoch, "check.wrong-epoch")
     if txn.state in PREPARED_STATES:
         return concurrent(txn, "check.prepared")
     results = []

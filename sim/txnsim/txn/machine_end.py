@@ -21,7 +21,7 @@ from txnsim.txn.commands import (
     MarkersOwed,
     NeedsProducerId,
 )
-from txnsim.txn.refusals import concurrent, fenced, other_producer, unknown_id
+from txnsim.txn.refusals import concurrent, fencing_rejection, other_producer, unknown_id
 from txnsim.txn.state import (
     EPOCH_EXHAUSTED,
     PREPARED_STATES,
@@ -176,7 +176,7 @@ def _decide_v1(
     is_future = command.producer_epoch > txn.producer_epoch
     takes_future = is_future and not rules.end_needs_exact_epoch
     if command.producer_epoch != txn.producer_epoch and not takes_future:
-        return fenced(txn, command.producer_epoch, "end.v4.wrong-epoch")
+        return fencing_rejection(txn, command.producer_epoch, "end.v4.wrong-epoch")
     if txn.pending_state is not None:
         return concurrent(txn, "end.v4.pending")
     rule = (_V1_COMMIT_RULES if command.committed else _V1_ABORT_RULES)[txn.state]
@@ -224,7 +224,7 @@ def _decide_v2(
     state = txn.state
     if state in PREPARED_STATES:
         if not bump_retry:
-            return fenced(txn, command.producer_epoch, "end.v5.prepared")
+            return fencing_rejection(txn, command.producer_epoch, "end.v5.prepared")
         if _agrees(txn, command):
             return concurrent(txn, "end.v5.prepared")
         return _invalid_state(txn, command, "end.v5.prepared")
@@ -232,7 +232,7 @@ def _decide_v2(
     if is_complete and (bump_retry or overflow_retry):
         return _decide_retry(txn, command, rules, is_overflow=overflow_retry)
     if asked_epoch != epoch:
-        return fenced(txn, command.producer_epoch, _wrong_epoch(state))
+        return fencing_rejection(txn, command.producer_epoch, _wrong_epoch(state))
     rule = (_V2_COMMIT_RULES if command.committed else _V2_ABORT_RULES)[state]
     if command.committed and state is not _ONGOING:
         return _invalid_state(txn, command, rule)
@@ -250,7 +250,7 @@ def _decide_retry(
         return Decision(reply=_identity(txn), rule=rule)
     if command.committed and rules.late_commit_is_fenced:
         # KAFKA-20785: the timeout was quicker
-        return fenced(txn, command.producer_epoch, rule)
+        return fencing_rejection(txn, command.producer_epoch, rule)
     return _invalid_state(txn, command, rule)
 
 

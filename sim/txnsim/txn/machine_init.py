@@ -15,7 +15,7 @@ from txnsim.releases.rules import Rules
 from txnsim.settings import Settings
 from txnsim.txn.commands import NEEDS_PRODUCER_ID, InitProducerId, MarkersOwed, NeedsProducerId
 from txnsim.txn.machine_end import decide_fence
-from txnsim.txn.refusals import concurrent, fenced
+from txnsim.txn.refusals import concurrent, fencing_rejection
 from txnsim.txn.state import (
     EPOCH_EXHAUSTED,
     PREPARED_STATES,
@@ -97,15 +97,17 @@ def decide_init_producer_id(
         if fresh is None:
             return NEEDS_PRODUCER_ID
         assert command.transactional_id is not None
-        first = to_first(
+        transition = to_first(
             command.transactional_id, producer_id=fresh, timeout_ms=timeout_ms, now_ms=now_ms
         )
-        return _hand_out(first, "init.two-phase" if command.enable_two_phase_commit else "init.new")
+        return _hand_out(
+            transition, "init.two-phase" if command.enable_two_phase_commit else "init.new"
+        )
     if txn.pending_state is not None:
         return concurrent(txn, "init.pending")
     expected = command.expected
     if expected is not None and not _is_identity_plausible(txn, expected):
-        return fenced(txn, expected.producer_epoch, "init.other-identity")
+        return fencing_rejection(txn, expected.producer_epoch, "init.other-identity")
     if txn.state in PREPARED_STATES:
         return concurrent(txn, "init.prepared")
     if txn.state is TransactionState.ONGOING and command.keep_prepared:
@@ -134,34 +136,35 @@ def _decide_idle(
 ) -> InitDecision | Rejection | NeedsProducerId:
     """From Empty and CompleteX: prepareProducerIdRotation or prepareIncrementProducerEpoch."""
     epoch = txn.producer_epoch
-    asked = None if expected is None else expected.producer_epoch
+    expected_epoch = None if expected is None else expected.producer_epoch
     producer_id = txn.producer_id
     bumped, last_epoch = ProducerEpoch(epoch + 1), NO_PRODUCER_EPOCH
     rule = "init.bump"
     if is_epoch_exhausted(epoch):
-        if asked is not None and asked != epoch:
+        if expected_epoch is not None and expected_epoch != epoch:
             # An IllegalStateException on a real broker; the client sees its error code
             return Rejection(
                 error=ErrorCode.unknown_server_error,
-                reason=f"{txn.transactional_id}: epoch {epoch} is exhausted, expected was {asked}",
+                reason=f"{txn.transactional_id}: epoch {epoch} is exhausted, expected was"
+                f" {expected_epoch}",
                 rule="init.exhausted-wrong",
             )
         if fresh is None:
             return NEEDS_PRODUCER_ID
         producer_id, bumped = fresh, ProducerEpoch(0)
-        last_epoch = NO_PRODUCER_EPOCH if asked is None else epoch
-        rule = "init.exhausted" if asked is None else "init.exhausted-expected"
+        last_epoch = NO_PRODUCER_EPOCH if expected_epoch is None else epoch
+        rule = "init.exhausted" if expected_epoch is None else "init.exhausted-expected"
     elif epoch == NO_PRODUCER_EPOCH:
         rule = "init.no-epoch-yet"
-    elif asked is not None:
-        if asked == epoch:
+    elif expected_epoch is not None:
+        if expected_epoch == epoch:
             last_epoch, rule = epoch, "init.expected-current"
-        elif asked == txn.last_producer_epoch:  # the same call again, its answer was lost
+        elif expected_epoch == txn.last_producer_epoch:  # the same call again, its answer was lost
             bumped, last_epoch = epoch, txn.last_producer_epoch
             is_former = expected is not None and expected.producer_id != producer_id
             rule = "init.rotated-retry" if is_former else "init.expected-last"
         else:
-            return fenced(txn, asked, "init.expected-wrong")
+            return fencing_rejection(txn, expected_epoch, "init.expected-wrong")
     target = to_empty(
         txn,
         producer_id=producer_id,

@@ -134,8 +134,12 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         Returns:
             None where no decision lists the partition.
         """
-        mine = [noted for noted in log if noted.producer_id == producer_id]
-        decisions = [noted for noted in mine if noted.is_decision and partition in noted.partitions]
+        producer_records = [noted for noted in log if noted.producer_id == producer_id]
+        decisions = [
+            noted
+            for noted in producer_records
+            if noted.is_decision and partition in noted.partitions
+        ]
         while decisions and not decisions[-1].may_end(producer_epoch):
             decisions.pop()
         if not decisions:
@@ -143,7 +147,7 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         newest_epoch = decisions[-1].producer_epoch
         beginnings = [
             noted.timestamp_ms
-            for noted in mine
+            for noted in producer_records
             if noted.state == "Empty" and noted.producer_epoch == newest_epoch
         ]
         return cls(
@@ -168,20 +172,20 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
             self.skew_ms
         ):
             # What came before is unknown. A marker that came later is proof all the same.
-            is_behind = bool(markers.markers) and self._is_behind(markers.markers[-1])
+            is_behind = bool(markers.markers) and self._is_after_decision(markers.markers[-1])
             return Payment.PAID if is_behind else Payment.UNKNOWN
         if not markers.markers:
             return Payment.UNPAID
-        last = markers.markers[-1]
+        last_marker = markers.markers[-1]
         if self.skew_ms == 0:
-            return Payment.PAID if self._is_behind(last) else Payment.UNPAID
-        if last.producer_epoch == decision.producer_epoch:
-            return Payment.PAID if decision.is_v2 else self._payment_in_epoch(markers, last)
-        if last.producer_epoch < decision.producer_epoch:
-            return Payment.PAID if self._is_behind(last) else Payment.UNPAID
-        return Payment.UNKNOWN if self._is_before(last) else Payment.PAID
+            return Payment.PAID if self._is_after_decision(last_marker) else Payment.UNPAID
+        if last_marker.producer_epoch == decision.producer_epoch:
+            return Payment.PAID if decision.is_v2 else self._payment_in_epoch(markers, last_marker)
+        if last_marker.producer_epoch < decision.producer_epoch:
+            return Payment.PAID if self._is_after_decision(last_marker) else Payment.UNPAID
+        return Payment.UNKNOWN if self._is_before_decision(last_marker) else Payment.PAID
 
-    def is_written_after(self, last_write_ms: int | None) -> bool:
+    def is_older_than_write(self, last_write_ms: int | None) -> bool:
         """Whether the newest record of the open transaction, by its timestamp, came after the
         newest decision. A producer writes before it asks for the end.
         """
@@ -200,7 +204,7 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
                 return True
         return False
 
-    def _payment_in_epoch(self, markers: PartitionMarkers, last: PartitionMarker) -> Payment:
+    def _payment_in_epoch(self, markers: PartitionMarkers, last_marker: PartitionMarker) -> Payment:
         """Before transactions v2: whether the last marker of the epoch pays its last decision."""
         decision = self.newest
         number, since_ms = self._count_from()
@@ -214,29 +218,31 @@ class DueDecisions(msgspec.Struct, frozen=True, kw_only=True):
         ]
         decided = self._of_epoch()[max(0, number) :]
         is_short = is_whole and len(written) < len(decided)
-        if self._is_behind(last):
+        if self._is_after_decision(last_marker):
             return Payment.UNKNOWN if is_short else Payment.PAID
-        if self._is_before(last):
+        if self._is_before_decision(last_marker):
             is_contradicted = is_whole and not is_short
             return Payment.UNKNOWN if is_contradicted else Payment.UNPAID
-        if last.is_commit != decision.is_commit:
+        if last_marker.is_commit != decision.is_commit:
             return Payment.UNKNOWN
-        if last.timestamp_ms >= decision.start_timestamp_ms + self.skew_ms:
+        if last_marker.timestamp_ms >= decision.start_timestamp_ms + self.skew_ms:
             return Payment.PAID
-        is_paid = is_whole and not is_short and last.timestamp_ms >= decision.start_timestamp_ms
+        is_paid = (
+            is_whole and not is_short and last_marker.timestamp_ms >= decision.start_timestamp_ms
+        )
         return Payment.PAID if is_paid else Payment.UNKNOWN
 
-    def _is_behind(self, marker: PartitionMarker) -> bool:
+    def _is_after_decision(self, marker: PartitionMarker) -> bool:
         """Whether a marker was written after the decision, whatever the clocks."""
         return marker.timestamp_ms >= self.newest.timestamp_ms + self.skew_ms
 
-    def _is_before(self, marker: PartitionMarker) -> bool:
+    def _is_before_decision(self, marker: PartitionMarker) -> bool:
         return marker.timestamp_ms < self.newest.timestamp_ms - self.skew_ms
 
     def _of_epoch(self) -> tuple[Noted, ...]:
         """The decisions whose markers bear the newest one's epoch."""
         epoch = self.newest.producer_epoch
-        return tuple(one for one in self.decisions if one.producer_epoch == epoch)
+        return tuple(decision for decision in self.decisions if decision.producer_epoch == epoch)
 
     def _count_from(self) -> tuple[int, int]:
         """Where counting begins: number of a decision, and the time since which markers count. The

@@ -110,7 +110,7 @@ class MarkerBatch(msgspec.Struct, frozen=True, kw_only=True):
     """One WriteTxnMarkers request and its debts, in the same order."""
 
     broker_id: BrokerId
-    owed: tuple[OwedMarker, ...]
+    owed_markers: tuple[OwedMarker, ...]
     command: WriteTxnMarkersCommand
 
 
@@ -118,7 +118,7 @@ class MarkerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What an answer means for one marker."""
 
     debt: Debt
-    done: frozenset[TopicPartition]
+    written_partitions: frozenset[TopicPartition]
     """Partitions that have the marker or do not need one."""
     retry: frozenset[TopicPartition]
     retried: int = 0
@@ -160,19 +160,19 @@ def debt_of(
 
 
 def judge(
-    owed: OwedMarker, errors: Mapping[TopicPartition, int], *, rules: Rules
+    owed_marker: OwedMarker, errors: Mapping[TopicPartition, int], *, rules: Rules
 ) -> MarkerOutcome | None:
     """What the errors of its partitions mean for a marker; None where one is never sent by Kafka.
 
     A partition that the answer leaves out stays owed and is not tried again.
     """
-    done, retry, refused, refusal, retried = [], [], [], 0, 0
-    for partition in owed.marker.partitions:
+    written_partitions, retry, refused, refusal, retried = [], [], [], 0, 0
+    for partition in owed_marker.marker.partitions:
         error = errors.get(partition)
         if error is None:
             continue
         if error in _DONE:
-            done.append(partition)
+            written_partitions.append(partition)
         elif error in _RETRIED and (
             rules.storage_errors_are_retried or error != ErrorCode.kafka_storage_error
         ):
@@ -184,8 +184,8 @@ def judge(
         else:
             return None
     return MarkerOutcome(
-        debt=owed.debt,
-        done=frozenset(done),
+        debt=owed_marker.debt,
+        written_partitions=frozenset(written_partitions),
         retry=frozenset(retry),
         retried=retried,
         refusal=refusal,
@@ -245,13 +245,19 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         for debt in dropped:
             del self._owing[debt.transactional_id]
         for broker_id, queue in list(self._queued.items()):
-            kept = [each for each in queue if each.debt.txn_partition != txn_partition]
-            if kept:
-                self._queued[broker_id] = kept
+            kept_markers = [
+                waiting for waiting in queue if waiting.debt.txn_partition != txn_partition
+            ]
+            if kept_markers:
+                self._queued[broker_id] = kept_markers
             else:
                 del self._queued[broker_id]
-        self._waiting = [each for each in self._waiting if each[0].txn_partition != txn_partition]
-        self.unknown = [each for each in self.unknown if each[0].txn_partition != txn_partition]
+        self._waiting = [
+            waiting for waiting in self._waiting if waiting[0].txn_partition != txn_partition
+        ]
+        self.unknown = [
+            waiting for waiting in self.unknown if waiting[0].txn_partition != txn_partition
+        ]
         return dropped
 
     # Routing
@@ -267,7 +273,7 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         by_leader: dict[LeaderLookup, list[TopicPartition]] = {}
         for partition in sorted(partitions):
             by_leader.setdefault(leader_of(partition), []).append(partition)
-        gone = frozenset(by_leader.pop(NoLeader.NO_SUCH_PARTITION, ()))
+        deleted_partitions = frozenset(by_leader.pop(NoLeader.NO_SUCH_PARTITION, ()))
         unknown = by_leader.pop(NoLeader.UNKNOWN, None)
         if unknown is not None:
             self.unknown.append((debt, frozenset(unknown)))
@@ -282,12 +288,12 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
                 partitions=tuple(owned),
             )
             self._queued.setdefault(leader, []).append(OwedMarker(debt=debt, marker=marker))
-        return gone
+        return deleted_partitions
 
     def take_waiting(self) -> list[_Unrouted]:
         """Take all markers to route, also those whose leader was unknown last time."""
-        taken, self._waiting, self.unknown = self.unknown + self._waiting, [], []
-        return taken
+        markers_to_route, self._waiting, self.unknown = self.unknown + self._waiting, [], []
+        return markers_to_route
 
     # Sending
 
@@ -297,11 +303,11 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         for broker_id in tuple(self._queued):
             if broker_id in self._in_flight:
                 continue
-            owed = tuple(self._queued.pop(broker_id))
+            owed_markers = tuple(self._queued.pop(broker_id))
             batch = MarkerBatch(
                 broker_id=broker_id,
-                owed=owed,
-                command=WriteTxnMarkersCommand(markers=tuple(map(_marker_of, owed))),
+                owed_markers=owed_markers,
+                command=WriteTxnMarkersCommand(markers=tuple(map(_marker_of, owed_markers))),
             )
             self._in_flight[broker_id] = batch
             batches.append(batch)
@@ -316,9 +322,13 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         self.land(batch)
         errors = dict(reply.results)
         outcomes = []
-        for owed in batch.owed:
-            found = errors.get(owed.debt.producer_id)
-            outcome = None if found is None else judge(owed, dict(found), rules=self.rules)
+        for owed_marker in batch.owed_markers:
+            marker_errors = errors.get(owed_marker.debt.producer_id)
+            outcome = (
+                None
+                if marker_errors is None
+                else judge(owed_marker, dict(marker_errors), rules=self.rules)
+            )
             if outcome is None:
                 break
             outcomes.append(outcome)
@@ -327,9 +337,13 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
     def outcomes(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> Iterator[MarkerOutcome]:
         """The same of a large request that has landed, one by one; for others a list is quicker."""
         errors = dict(reply.results)
-        for owed in batch.owed:
-            found = errors.get(owed.debt.producer_id)
-            outcome = None if found is None else judge(owed, dict(found), rules=self.rules)
+        for owed_marker in batch.owed_markers:
+            marker_errors = errors.get(owed_marker.debt.producer_id)
+            outcome = (
+                None
+                if marker_errors is None
+                else judge(owed_marker, dict(marker_errors), rules=self.rules)
+            )
             if outcome is None:
                 return
             yield outcome
@@ -338,8 +352,12 @@ class MarkerQueue(msgspec.Struct, kw_only=True, eq=False):
         """No answer: everything in the request must be sent again."""
         self.land(batch)
         return [
-            MarkerOutcome(debt=owed.debt, done=frozenset(), retry=frozenset(owed.marker.partitions))
-            for owed in batch.owed
+            MarkerOutcome(
+                debt=owed_marker.debt,
+                written_partitions=frozenset(),
+                retry=frozenset(owed_marker.marker.partitions),
+            )
+            for owed_marker in batch.owed_markers
         ]
 
     # Queries

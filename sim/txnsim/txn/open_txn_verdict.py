@@ -60,12 +60,12 @@ class OpenTxnStatus(StrEnum):
     UNKNOWN = "unknown"
 
     @classmethod
-    def judged(
+    def judge(
         cls,
         producer_id: int,
         producer_epoch: int,
         transactional_id: str | None,
-        known: Coordinated | None,
+        entry: Coordinated | None,
     ) -> tuple[Self, str]:
         """What becomes of a transaction that is open on a partition, and why: a sentence without
         its full stop.
@@ -75,44 +75,44 @@ class OpenTxnStatus(StrEnum):
             producer_epoch: As the leader has it.
             transactional_id: Id with that producer id, as *all* coordinators list them; None
                 for none.
-            known: Its coordinator's answer about that id; None where it has forgotten it.
+            entry: Its coordinator's answer about that id; None where it has forgotten it.
         """
         if transactional_id is None:
             return cls.HANGING, f"no coordinator knows producer id {producer_id}"
-        if known is None:
+        if entry is None:
             return (
                 cls.HANGING,
                 f"its coordinator has forgotten transactional id {transactional_id}",
             )
-        whose = f"transactional id {known.transactional_id}"
-        if known.producer_id != producer_id:
+        id_text = f"transactional id {entry.transactional_id}"
+        if entry.producer_id != producer_id:
             return cls.HANGING, (
-                f"{whose} goes on with producer id {known.producer_id}; the coordinator no longer"
+                f"{id_text} goes on with producer id {entry.producer_id}; the coordinator no longer"
                 f" has a transaction of {producer_id}"
             )
-        if not known.lists_partition:
+        if not entry.lists_partition:
             return cls.HANGING, (
-                f"{whose} is {known.state} without this partition, so its coordinator will send no"
-                " marker here"
+                f"{id_text} is {entry.state} without this partition, so its coordinator will send"
+                " no marker here"
             )
-        if known.state in DECIDED_STATES:
+        if entry.state in DECIDED_STATES:
             return cls.DECIDED, (
-                f"{whose} is {known.state}: the outcome stands and its coordinator, broker"
-                f" {known.coordinator_id}, has yet to get the marker written here"
+                f"{id_text} is {entry.state}: the outcome stands and its coordinator, broker"
+                f" {entry.coordinator_id}, has yet to get the marker written here"
             )
-        if known.producer_epoch != producer_epoch:
+        if entry.producer_epoch != producer_epoch:
             return cls.HANGING, (
-                f"{whose} is {known.state} with epoch {known.producer_epoch}; this transaction is"
+                f"{id_text} is {entry.state} with epoch {entry.producer_epoch}; this transaction is"
                 f" of epoch {producer_epoch}, which no marker will end"
             )
-        if known.is_two_phase:
+        if entry.is_two_phase:
             return cls.ALIVE, (
-                f"{whose} is Ongoing with this partition and without a timeout, as two-phase commit"
-                " has it (KIP-939): prepared, it waits for its external coordinator"
+                f"{id_text} is Ongoing with this partition and without a timeout, as two-phase"
+                " commit has it (KIP-939): prepared, it waits for its external coordinator"
             )
         return cls.ALIVE, (
-            f"{whose} is {known.state} with this partition: it ends with its producer, or when its"
-            f" coordinator has had it for transaction.timeout.ms={known.timeout_ms}"
+            f"{id_text} is {entry.state} with this partition: it ends with its producer, or when"
+            f" its coordinator has had it for transaction.timeout.ms={entry.timeout_ms}"
         )
 
     def repair_command(self, partition: TopicPartition, *, program: str = PROGRAM) -> str | None:
@@ -143,7 +143,7 @@ class Cause(StrEnum):
     OFFLINE = "no leader"
 
     @classmethod
-    def of(cls, verdict: OpenTxnStatus) -> Cause:
+    def of_status(cls, verdict: OpenTxnStatus) -> Cause:
         """What an open transaction is to readers; its leader was asked."""
         return {
             OpenTxnStatus.HANGING: cls.HANGING,
@@ -198,7 +198,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     last_stable_offset: int
     high_watermark: int
     holder: Holder | None = None
-    others: int = 0
+    other_holders: int = 0
     """Transactions that are open behind the holder."""
     not_in_sync: Sequence[int] = ()
     """Replicas."""
@@ -215,27 +215,31 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
                 f" {self.last_stable_offset}, the high watermark is {self.high_watermark}.",
                 "A consumer that stands there has read everything. One that stands lower is held"
                 " back by itself, by its group, or by a broker it can't reach.",
-                *_behind(self),
+                *_delay_causes(self),
             )
-        first = withheld(self.last_stable_offset, self.high_watermark)
+        withheld_text = withheld(self.last_stable_offset, self.high_watermark)
         holder = self.holder
         if self.cause is Cause.WRITTEN:
             return (
-                first,
+                withheld_text,
                 "No transaction is open there. What was written last is at the leader and not yet"
                 " on all replicas that are in sync. It is a matter of replication.",
             )
         if holder is None or self.cause is Cause.UNREPLICATED:
             return (
-                first,
+                withheld_text,
                 "No transaction is open there any more: the marker that ended it is written at the"
                 " leader and not yet on all replicas that are in sync. It is a matter of"
                 " replication.",
-                *_behind(self),
+                *_delay_causes(self),
             )
-        tail = (f"Transactions that are open behind it: {self.others}.",) if self.others else ()
+        tail = (
+            (f"Transactions that are open behind it: {self.other_holders}.",)
+            if self.other_holders
+            else ()
+        )
         sharers = (_sharing(self.share_groups),) if self.share_groups else ()
-        return first, _open(holder), _advice(self, holder), *tail, *sharers
+        return withheld_text, _open(holder), _advice(self, holder), *tail, *sharers
 
 
 def is_two_phase(state: str, timeout_ms: int) -> bool:
@@ -246,10 +250,11 @@ def is_two_phase(state: str, timeout_ms: int) -> bool:
 def withheld(last_stable_offset: int, high_watermark: int) -> str:
     """Sentence on the offsets that read_committed consumers do not get."""
     count = high_watermark - last_stable_offset
-    last = "offset" if count == 1 else f"{count} offsets"
+    last_offsets = "offset" if count == 1 else f"{count} offsets"
     return (
         f"read_committed consumers stop at offset {last_stable_offset}, the last stable"
-        f" offset; the high watermark is {high_watermark}, so they do not get the last {last}."
+        f" offset; the high watermark is {high_watermark}, so they do not get the last"
+        f" {last_offsets}."
     )
 
 
@@ -276,8 +281,8 @@ def _open(holder: Holder) -> str:
     )
 
 
-def _advice(known: Standing, holder: Holder) -> str:
-    command = holder.verdict.repair_command(known.partition, program=known.program)
+def _advice(standing: Standing, holder: Holder) -> str:
+    command = holder.verdict.repair_command(standing.partition, program=standing.program)
     if command is not None:
         decided = "" if holder.decided is None else f" {holder.decided}."
         return f"It hangs.{decided} To end it: {Decided.with_guess(command, holder.decided)}."
@@ -290,22 +295,22 @@ def _advice(known: Standing, holder: Holder) -> str:
         return (
             "It does not hang: its external coordinator ends it. Ask that one first: fencing its"
             f" producer aborts it, even if it was decided to commit, and {DISCARDS}:"
-            f" {known.program} forceTerminateTransaction --transactionalId"
+            f" {standing.program} forceTerminateTransaction --transactionalId"
             f" {holder.transactional_id}."
         )
     return (
         "It does not hang. See first whether its application runs, or will start again with this"
         " transactional id and end it itself, and what its last checkpoint says of it. To end it"
-        f" now, fence its producer, which aborts it; {DISCARDS}: {known.program}"
+        f" now, fence its producer, which aborts it; {DISCARDS}: {standing.program}"
         f" forceTerminateTransaction --transactionalId {holder.transactional_id}."
     )
 
 
-def _behind(known: Standing) -> tuple[str, ...]:
+def _delay_causes(standing: Standing) -> tuple[str, ...]:
     """Other causes that may delay the end."""
-    if not known.not_in_sync:
+    if not standing.not_in_sync:
         return ()
     return (
-        f"Replicas {list(known.not_in_sync)} are not in sync; with min.insync.replicas not met the"
-        " high watermark stands still.",
+        f"Replicas {list(standing.not_in_sync)} are not in sync; with min.insync.replicas not met"
+        " the high watermark stands still.",
     )

@@ -65,8 +65,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """Unknown for want of the right to read the coordinator's log."""
 
     def __str__(self) -> str:
-        said = f"{_SAID[self.decision]}, as {self.because}"
-        return f"{said}; {READ_THE_LOG}" if self.lacks_right else said
+        sentence = f"{_SAID[self.decision]}, as {self.because}"
+        return f"{sentence}; {READ_THE_LOG}" if self.lacks_right else sentence
 
     @staticmethod
     def with_guess(command: str, decided: Decided | None) -> str:
@@ -77,13 +77,17 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def by_log(
-        cls, due: DueDecisions | None, markers: PartitionMarkers, *, last_write_ms: int | None
+        cls,
+        due_decisions: DueDecisions | None,
+        markers: PartitionMarkers,
+        *,
+        last_write_ms: int | None,
     ) -> Decided | None:
         """What was decided about a transaction that a partition has open, by the coordinator's log
         and the markers that the partition has.
 
         Args:
-            due: The decisions that list the partition; None without one.
+            due_decisions: The decisions that list the partition; None without one.
             markers: The producer's markers there in front of the open transaction;
                 ``NO_MARKERS`` where the log could not be read.
             last_write_ms: Timestamp of the newest record of the open transaction; None if unknown.
@@ -91,23 +95,23 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
         Returns:
             None where no record tells: the partition was in no transaction that was decided.
         """
-        if due is None:
+        if due_decisions is None:
             return None
-        decision = due.newest
+        decision = due_decisions.newest
         why = f"its coordinator's log has {decision.state} with this partition"
-        payment = due.payment(markers)
+        payment = due_decisions.payment(markers)
         if payment is Payment.PAID:
             return cls(
                 decision=Decision.ABORTED,
                 because=f"{why}, and the marker at offset {markers.markers[-1].offset} has carried"
                 " it out: what was written behind that marker was in no transaction",
             )
-        if due.has_mixed_outcomes(markers):
-            return _unknown(
+        if due_decisions.has_mixed_outcomes(markers):
+            return _unknown_decision(
                 f"{why}, but an earlier decision with the other outcome has no marker there either"
             )
-        if decision.is_commit and due.is_written_after(last_write_ms):
-            return _unknown(
+        if decision.is_commit and due_decisions.is_older_than_write(last_write_ms):
+            return _unknown_decision(
                 f"{why}, but the newest record here is stamped later than that decision: it was in"
                 " no transaction, or its producer's clock is wrong"
             )
@@ -115,8 +119,10 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
             outcome = Decision.COMMITTED if decision.is_commit else Decision.ABORTED
             return cls(decision=outcome, because=why)
         if not markers.markers:
-            return _unknown(f"{why}, but the log does not tell whether its marker was there")
-        return _unknown(
+            return _unknown_decision(
+                f"{why}, but the log does not tell whether its marker was there"
+            )
+        return _unknown_decision(
             f"{why}, but the logs do not tell whether the marker at offset"
             f" {markers.markers[-1].offset} carried it out: then these records were in no"
             " transaction"
@@ -140,9 +146,11 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
                 coordinator knows it any more.
         """
         if newest is None:
-            return _unknown("no coordinator knows the producer any more")
+            return _unknown_decision("no coordinator knows the producer any more")
         if newest.producer_id != producer_id:
-            return _unknown(f"its transactional id goes on as producer {newest.producer_id}")
+            return _unknown_decision(
+                f"its transactional id goes on as producer {newest.producer_id}"
+            )
         later = newest.producer_epoch - producer_epoch
         if newest.state == "Empty" and later == 0:
             why = (
@@ -152,17 +160,17 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
             return cls(decision=Decision.ABORTED, because=why)
         outcome = _outcome(newest.state)
         if outcome is None or later not in (0, 1):
-            return _unknown(
+            return _unknown_decision(
                 f"its transactional id has gone on: it is {newest.state} at epoch "
                 f"{newest.producer_epoch}, and this is of epoch {producer_epoch}"
             )
         if newest.start_time_ms is None or last_timestamp_ms < newest.start_time_ms:
-            return _unknown(
+            return _unknown_decision(
                 f"its coordinator tells of a later transaction, which is {newest.state}: this one"
                 " was written before that began"
             )
         if outcome is Decision.COMMITTED:
-            return _unknown(
+            return _unknown_decision(
                 f"its coordinator says {newest.state}, but no longer whether this partition was in"
                 " that transaction and has had its marker"
             )
@@ -192,5 +200,5 @@ def _outcome(state: str) -> Decision | None:
     return Decision.ABORTED if state in _ABORTS else None
 
 
-def _unknown(because: str) -> Decided:
+def _unknown_decision(because: str) -> Decided:
     return Decided(decision=Decision.UNKNOWN, because=because)

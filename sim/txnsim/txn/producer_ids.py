@@ -33,21 +33,21 @@ _INT64_MAX: Final = 2**63 - 1
 class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
     """The ids ``first`` … ``first + length - 1``."""
 
-    first: int
+    first_id: int
     length: int
 
     @property
-    def last(self) -> int:
+    def last_id(self) -> int:
         """Last id of the block; ``first - 1`` where it is empty."""
-        return self.first + self.length - 1
+        return self.first_id + self.length - 1
 
     @property
     def prefetch_at(self) -> int:
         """The id whose use asks for the next block."""
-        return self.first + self.length * _PREFETCH_NUMERATOR // _PREFETCH_DENOMINATOR
+        return self.first_id + self.length * _PREFETCH_NUMERATOR // _PREFETCH_DENOMINATOR
 
 
-_NO_BLOCK: Final = ProducerIdBlock(first=0, length=0)
+_NO_BLOCK: Final = ProducerIdBlock(first_id=0, length=0)
 
 
 class ProducerIdPool(msgspec.Struct, eq=False):
@@ -62,22 +62,22 @@ class ProducerIdPool(msgspec.Struct, eq=False):
 
     def take(self) -> ProducerId | None:
         """An unused id; None where there is none now. ``wants_block`` may have changed after it."""
-        if self._next_id > self._block.last:
+        if self._next_id > self._block.last_id:
             if self._following is None:
                 self._wanted = True
                 return None
             self._block, self._following = self._following, None
-            self._next_id = self._block.first
-        taken = self._next_id
+            self._next_id = self._block.first_id
+        producer_id = self._next_id
         self._next_id += 1
-        if taken == self._block.prefetch_at:
+        if producer_id == self._block.prefetch_at:
             self._wanted = True
-        return ProducerId(taken)
+        return ProducerId(producer_id)
 
     @property
     def has_id(self) -> bool:
         """Whether ``take`` would return an id."""
-        return self._next_id <= self._block.last or self._following is not None
+        return self._next_id <= self._block.last_id or self._following is not None
 
     @property
     def is_asking(self) -> bool:
@@ -93,8 +93,8 @@ class ProducerIdPool(msgspec.Struct, eq=False):
 
         A want that meets the pause after a failure is dropped; the next ``take`` renews it.
         """
-        wanted, self._wanted = self._wanted, False
-        if not wanted or self._in_flight or self._following is not None:
+        is_wanted, self._wanted = self._wanted, False
+        if not is_wanted or self._in_flight or self._following is not None:
             return False
         if self._retry_at_ms is not None and now_ms < self._retry_at_ms:
             return False
@@ -108,10 +108,10 @@ class ProducerIdPool(msgspec.Struct, eq=False):
         A block that does not lie above the present one is refused (KAFKA-20031).
         """
         self._in_flight = False
-        if reply is None or reply.error != ErrorCode.none or reply.first <= self._block.last:
+        if reply is None or reply.error != ErrorCode.none or reply.first <= self._block.last_id:
             self._retry_at_ms = now_ms + RETRY_BACKOFF_MS
             return False
-        self._following = ProducerIdBlock(first=reply.first, length=reply.length)
+        self._following = ProducerIdBlock(first_id=reply.first, length=reply.length)
         return True
 
 
@@ -128,12 +128,12 @@ class ProducerIdAllocator(msgspec.Struct, frozen=True, kw_only=True):
             return self, _refusal(ErrorCode.broker_id_not_registered)
         if broker_epoch != command.broker_epoch:
             return self, _refusal(ErrorCode.stale_broker_epoch)
-        first = self.next_producer_id
-        if first > _INT64_MAX - BLOCK_LENGTH:
+        first_id = self.next_producer_id
+        if first_id > _INT64_MAX - BLOCK_LENGTH:
             return self, _refusal(ErrorCode.unknown_server_error)
         return (
-            ProducerIdAllocator(next_producer_id=first + BLOCK_LENGTH),
-            AllocateProducerIdsReply(first=first, length=BLOCK_LENGTH),
+            ProducerIdAllocator(next_producer_id=first_id + BLOCK_LENGTH),
+            AllocateProducerIdsReply(first=first_id, length=BLOCK_LENGTH),
         )
 
 

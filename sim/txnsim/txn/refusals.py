@@ -57,7 +57,7 @@ def other_producer(txn: TxnMetadata, producer_id: int, rule: str) -> Rejection:
     )
 
 
-def fenced(txn: TxnMetadata, producer_epoch: int, rule: str) -> Rejection:
+def fencing_rejection(txn: TxnMetadata, producer_epoch: int, rule: str) -> Rejection:
     return Rejection(
         error=ErrorCode.producer_fenced,
         reason=f"{txn.transactional_id}: epoch of producer id {txn.producer_id} is "

@@ -170,12 +170,12 @@ def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
             and to.prev_producer_id == txn.producer_id
             and to.last_producer_epoch == txn.last_producer_epoch
         )
-        kept = txn.next_producer_epoch != NO_PRODUCER_EPOCH and (
+        keeps_identity = txn.next_producer_epoch != NO_PRODUCER_EPOCH and (
             (to.producer_id, to.producer_epoch) == (txn.next_producer_id, txn.next_producer_epoch)
         )
         sound = (
             sound
-            and ((same_id and same_epoch) or overflow or kept)
+            and ((same_id and same_epoch) or overflow or keeps_identity)
             and to.start_timestamp_ms != NO_TIMESTAMP
         )
     elif state is _EMPTY:
@@ -380,12 +380,12 @@ def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
     if txn.state not in PREPARED_STATES:
         raise InvariantViolation(f"{txn.transactional_id}: cannot complete {txn.state.wire_name}")
     overflow = txn.client_version >= _TV_2 and txn.next_producer_id != NO_PRODUCER_ID
-    kept = txn.next_producer_epoch != NO_PRODUCER_EPOCH
-    new_epoch = txn.next_producer_epoch if kept else ProducerEpoch(0)
+    keeps_identity = txn.next_producer_epoch != NO_PRODUCER_EPOCH
+    new_epoch = txn.next_producer_epoch if keeps_identity else ProducerEpoch(0)
     return TxnTransition(
         transactional_id=txn.transactional_id,
         producer_id=txn.next_producer_id if overflow else txn.producer_id,
-        prev_producer_id=txn.prev_producer_id if kept else txn.producer_id,
+        prev_producer_id=txn.prev_producer_id if keeps_identity else txn.producer_id,
         next_producer_id=NO_PRODUCER_ID,
         producer_epoch=new_epoch if overflow else txn.producer_epoch,
         last_producer_epoch=txn.last_producer_epoch,

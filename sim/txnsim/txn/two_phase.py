@@ -22,7 +22,7 @@ from txnsim.txn.commands import (
     NeedsProducerId,
     PreparedKept,
 )
-from txnsim.txn.refusals import concurrent, fenced, other_producer
+from txnsim.txn.refusals import concurrent, fencing_rejection, other_producer
 from txnsim.txn.state import TxnMetadata, TxnTransition
 from txnsim.txn.transitions import is_epoch_exhausted, to_kept, to_prepared_kept
 from txnsim.types import (
@@ -54,7 +54,7 @@ def decide_keep(
             reason=f"{txn.transactional_id}: KeepPreparedTxn needs transaction.version 2, "
             f"it is {finalized:d}",
         )
-    following = _following(_held(txn), fresh)
+    following = _following(_client_identity(txn), fresh)
     if following is None:
         return NEEDS_PRODUCER_ID
     ongoing = ProducerIdAndEpoch(producer_id=txn.producer_id, producer_epoch=txn.producer_epoch)
@@ -86,7 +86,7 @@ def end_kept(
     """End it. The next identity goes up once more, so that a late EndTxn under the one that was
     handed out can't end the transaction after this one.
     """
-    following = _following(_held(txn), fresh)
+    following = _following(_client_identity(txn), fresh)
     if following is None:
         return NEEDS_PRODUCER_ID
     record = to_prepared_kept(txn, committed=committed, following=following, now_ms=now_ms)
@@ -106,7 +106,7 @@ def as_shipped(txn: TxnMetadata) -> TxnMetadata:
     return replace(txn, next_producer_epoch=NO_PRODUCER_EPOCH)
 
 
-def _held(txn: TxnMetadata) -> ProducerIdAndEpoch:
+def _client_identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
     """The identity that the client holds."""
     if txn.next_producer_epoch == NO_PRODUCER_EPOCH:
         return ProducerIdAndEpoch(producer_id=txn.producer_id, producer_epoch=txn.producer_epoch)
@@ -115,10 +115,10 @@ def _held(txn: TxnMetadata) -> ProducerIdAndEpoch:
     )
 
 
-def _following(held: ProducerIdAndEpoch, fresh: ProducerId | None) -> ProducerIdAndEpoch | None:
+def _following(identity: ProducerIdAndEpoch, fresh: ProducerId | None) -> ProducerIdAndEpoch | None:
     """The identity behind another one; None where that takes a new producer id."""
-    if not is_epoch_exhausted(held.producer_epoch):
-        return replace(held, producer_epoch=ProducerEpoch(held.producer_epoch + 1))
+    if not is_epoch_exhausted(identity.producer_epoch):
+        return replace(identity, producer_epoch=ProducerEpoch(identity.producer_epoch + 1))
     if fresh is None:
         return None
     return ProducerIdAndEpoch(producer_id=fresh, producer_epoch=ProducerEpoch(0))
@@ -129,17 +129,19 @@ def _refuse_stranger(
 ) -> Rejection | None:
     if txn.pending_state is not None:
         return concurrent(txn, "")
-    held = _held(txn)
-    as_held = replace(txn, producer_id=held.producer_id, producer_epoch=held.producer_epoch)
-    if producer_id != held.producer_id:
+    held_identity = _client_identity(txn)
+    as_held = replace(
+        txn, producer_id=held_identity.producer_id, producer_epoch=held_identity.producer_epoch
+    )
+    if producer_id != held_identity.producer_id:
         return other_producer(as_held, producer_id, "")
-    if producer_epoch != held.producer_epoch:
-        return fenced(as_held, producer_epoch, "")
+    if producer_epoch != held_identity.producer_epoch:
+        return fencing_rejection(as_held, producer_epoch, "")
     return None
 
 
-def _invalid(txn: TxnMetadata, what: str) -> Rejection:
+def _invalid(txn: TxnMetadata, problem: str) -> Rejection:
     return Rejection(
         error=ErrorCode.invalid_txn_state,
-        reason=f"{txn.transactional_id}: a prepared transaction {what} (KIP-939)",
+        reason=f"{txn.transactional_id}: a prepared transaction {problem} (KIP-939)",
     )

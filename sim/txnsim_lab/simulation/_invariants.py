@@ -239,7 +239,7 @@ def _without_snapshots(_log: PartitionLog, _again: ProducerStateManager) -> None
 
 
 def _copy_snapshots(log: PartitionLog, again: ProducerStateManager) -> None:
-    for offset, entries in log.producers.snapshots.all():
+    for offset, entries in log.producers.snapshots.all_snapshots():
         again.snapshots.take(offset, entries)
 
 

@@ -130,7 +130,7 @@ def lso_of(
     if log["leader"] < 0:
         cause = Cause.OFFLINE
     elif holder is not None and end > stable:
-        cause = Cause.of(holder.verdict)
+        cause = Cause.of_status(holder.verdict)
     else:
         behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
         cause = Cause.NOTHING if stable >= end else behind
@@ -140,7 +140,7 @@ def lso_of(
         last_stable_offset=stable,
         high_watermark=end,
         holder=None if holder is None else _holder(state, log, holder),
-        others=len(open_ones) - 1,
+        other_holders=len(open_ones) - 1,
         share_groups=sorted(_share_groups(state, partition)),
         program=program,
     )
@@ -187,7 +187,7 @@ def mismatches(
             name = ids.get(int(pid))
             entry = None if name is None else state.transactions[name]
             known = None if name is None or entry is None else _coordinated(name, entry, tp)
-            verdict, reason = OpenTxnStatus.judged(int(pid), producer["epoch"], name, known)
+            verdict, reason = OpenTxnStatus.judge(int(pid), producer["epoch"], name, known)
             yield Mismatch(
                 partition=tp,
                 producer_id=int(pid),

@@ -458,7 +458,7 @@ def _judged(
     if entry is None:
         reason = f"the text has no entry of the transaction log with producer id {one.producer_id}"
         return msgspec.structs.replace(one, reason=reason)
-    verdict, reason = OpenTxnStatus.judged(
+    verdict, reason = OpenTxnStatus.judge(
         one.producer_id,
         one.producer_epoch,
         entry.transactional_id,

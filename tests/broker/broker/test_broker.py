@@ -553,22 +553,22 @@ async def bench() -> Bench:
 
 async def test_idle_producers_are_forgotten_again_and_again(bench: Bench) -> None:
     bench.clock.advance(EXPIRY_MS - 1)
-    assert len(bench.log.producers.all()) == 1
+    assert len(bench.log.producers.all_producers()) == 1
     bench.clock.advance(1)
-    assert len(bench.log.producers.all()) == 0
+    assert len(bench.log.producers.all_producers()) == 0
     assert bench.kinds()[:1] == ["timer.fire"]
     before = len(bench.kinds())
     now_ms = bench.clock.now_ms()
     append_client(bench.log, batch(0, timestamp=now_ms), guard=0, now_ms=now_ms)
     bench.clock.advance(EXPIRY_MS)
-    assert len(bench.log.producers.all()) == 0
+    assert len(bench.log.producers.all_producers()) == 0
     assert len(bench.kinds()) > before
 
 
 async def test_nothing_happens_after_the_stop(bench: Bench) -> None:
     bench.housekeeping.stop()
     bench.clock.advance(EXPIRY_MS)
-    assert len(bench.log.producers.all()) == 1
+    assert len(bench.log.producers.all_producers()) == 1
 
 
 async def test_checkpoints_are_written_while_there_is_room(

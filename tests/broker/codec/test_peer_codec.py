@@ -58,7 +58,7 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.node.peers import (
     ALTER_PARTITION,
     BROKER_HEARTBEAT,
@@ -387,7 +387,7 @@ FETCH_REPLY = ReplicaFetchReply(
             high_watermark=12,
             log_start_offset=1,
             batches=tuple(
-                described(
+                describe_batch(
                     assign(batch(index, transactional=True), base_offset=index, leader_epoch=3)
                 )
                 for index in range(3)

@@ -462,7 +462,7 @@ def test_the_last_batch_of_a_producer_keeps_its_sequence() -> None:
         config=made.log.config,
         leader_epoch=0,
     )
-    assert again.producers.all() == made.log.producers.all()
+    assert again.producers.all_producers() == made.log.producers.all_producers()
     assert made.shape()[0] == (0, 0, "data")
 
 

@@ -107,7 +107,7 @@ def test_a_batch_that_left_the_cache_is_out_of_order(driver: LogDriver) -> None:
 def test_sequences_wrap_inside_a_batch_and_between_batches(driver: LogDriver) -> None:
     driver.data(SEQUENCE_MAX - 1)
     assert driver.data(SEQUENCE_MAX, count=2) == 0
-    assert driver.log.producers.all()[0].last_sequence == 0
+    assert driver.log.producers.all_producers()[0].last_sequence == 0
     assert driver.data(1) == 0
     assert again(driver.log, batch(SEQUENCE_MAX, count=2)).base_offset == 1
     driver.log.check_invariants()
@@ -128,7 +128,7 @@ def test_a_higher_epoch_starts_at_zero_with_an_empty_cache(driver: LogDriver) ->
 def test_batches_without_producer_are_never_duplicates(driver: LogDriver) -> None:
     assert driver.append(plain()) == 0
     assert driver.append(plain()) == 0
-    assert driver.log.producers.all() == ()
+    assert driver.log.producers.all_producers() == ()
 
 
 def test_append_time_topics_keep_their_time_for_duplicates() -> None:
@@ -244,7 +244,7 @@ def test_a_marker_of_v2_must_bump_the_epoch_of_an_open_transaction(epoch: int, e
     driver = LogDriver()
     driver.txn(0, epoch=5, tv2=True)
     assert driver.end(committed=True, epoch=epoch, tv=2) == error
-    producer = driver.log.producers.all()[0]
+    producer = driver.log.producers.all_producers()[0]
     if error == 0:
         assert (producer.producer_epoch, producer.last_sequence) == (6, -1)
         assert producer.txn_first_offset == -1
@@ -269,7 +269,7 @@ def test_an_exhausted_epoch_can_be_ended(driver: LogDriver) -> None:
 def test_a_zombie_coordinator_is_fenced(driver: LogDriver) -> None:
     driver.end(committed=True, coordinator_epoch=4)
     assert driver.end(committed=True, coordinator_epoch=3) == 52
-    assert driver.log.producers.all()[0].coordinator_epoch == 4
+    assert driver.log.producers.all_producers()[0].coordinator_epoch == 4
 
 
 def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinator_epoch(
@@ -280,7 +280,7 @@ def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinat
     assert driver.end(committed=False, coordinator_epoch=-1, start_offset=0) == 48
     assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1, epoch=1) == 47
     assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1) == 0
-    (producer,) = driver.log.producers.all()
+    (producer,) = driver.log.producers.all_producers()
     assert (producer.txn_first_offset, producer.coordinator_epoch) == (-1, 4)
     # What a follower or a restart makes of the bytes is the same.
     again = replayed_log(
@@ -289,7 +289,7 @@ def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinat
         config=driver.log.config,
         leader_epoch=0,
     )
-    assert again.producers.all() == driver.log.producers.all()
+    assert again.producers.all_producers() == driver.log.producers.all_producers()
 
 
 def test_a_marker_for_an_unknown_producer_leaves_its_epoch(driver: LogDriver) -> None:
@@ -312,7 +312,7 @@ def test_a_markers_timestamp_is_the_leaders(driver: LogDriver) -> None:
     (data,) = driver.log.batches()
     assert len(data) == 78
     assert read_batch_header(data).max_timestamp_ms == NOW + 5
-    assert driver.log.producers.all()[0].last_timestamp == NOW + 5
+    assert driver.log.producers.all_producers()[0].last_timestamp == NOW + 5
 
 
 @pytest.mark.parametrize("kind", TimestampType)

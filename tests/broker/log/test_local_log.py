@@ -204,7 +204,7 @@ def test_what_goes_with_a_segment_and_what_stays() -> None:
     assert state.aborted == ()
     assert [entry.producer_id for entry in state.producers] == [1, 2, 3, 4]
     assert state.ongoing == ((2, 2),)
-    assert [offset for offset, _ in made.log.producers.snapshots.all()] == [4]
+    assert [offset for offset, _ in made.log.producers.snapshots.all_snapshots()] == [4]
 
 
 def test_the_log_start_rises_only_to_what_is_replicated() -> None:
@@ -235,7 +235,7 @@ def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
     cleaned = Segment(0)
     assert log.replace_segments(old, cleaned, kept)
     assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
-    assert [offset for offset, _ in log.producers.snapshots.all()] == [4]
+    assert [offset for offset, _ in log.producers.snapshots.all_snapshots()] == [4]
     assert not log.replace_segments(old, Segment(0), ())
     assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
     log.local.cleaned_until = 4

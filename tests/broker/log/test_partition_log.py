@@ -27,7 +27,7 @@ from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.local_log import TAIL_BATCHES_MAX
 from txnsim.log.partition_log import PartitionLog
-from txnsim.log.unpacking import at_once
+from txnsim.log.unpacking import run_steps
 from txnsim.log.verification import SENTINEL
 from txnsim.releases.rules import LATEST
 from txnsim.types import IsolationLevel
@@ -239,17 +239,17 @@ def test_timestamp_searches_stop_at_the_readers_bound() -> None:
     driver.log.become_leader(2)
     driver.txn(0, timestamp=20)
     log = driver.log
-    found = at_once(log.offset_for_timestamp(11, UNCOMMITTED))
+    found = run_steps(log.offset_for_timestamp(11, UNCOMMITTED))
     assert found is not None
     assert (found.timestamp_ms, found.offset, found.leader_epoch) == (20, 1, 2)
-    assert at_once(log.offset_for_timestamp(11, COMMITTED)) is None
-    assert at_once(log.offset_for_timestamp(21, UNCOMMITTED)) is None
-    found = at_once(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert run_steps(log.offset_for_timestamp(11, COMMITTED)) is None
+    assert run_steps(log.offset_for_timestamp(21, UNCOMMITTED)) is None
+    found = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
     assert found is not None
     assert (found.timestamp_ms, found.offset) == (20, 1)
-    assert at_once(log.offset_of_max_timestamp(COMMITTED)) is None
-    assert at_once(log.offset_of_max_timestamp(COMMITTED, up_to_log_end=True)) == found
-    assert at_once(make_log().offset_of_max_timestamp(UNCOMMITTED)) is None
+    assert run_steps(log.offset_of_max_timestamp(COMMITTED)) is None
+    assert run_steps(log.offset_of_max_timestamp(COMMITTED, up_to_log_end=True)) == found
+    assert run_steps(make_log().offset_of_max_timestamp(UNCOMMITTED)) is None
 
 
 def test_the_greatest_time_is_found_below_the_start_with_the_epoch_of_its_batch() -> None:
@@ -260,7 +260,7 @@ def test_the_greatest_time_is_found_below_the_start_with_the_epoch_of_its_batch(
     log = driver.log
     log.advance_high_watermark(2)
     assert log.delete_records_before(1) == 1
-    found = at_once(log.offset_of_max_timestamp(UNCOMMITTED))
+    found = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
     assert found is not None
     assert (found.timestamp_ms, found.offset, found.leader_epoch) == (30, 0, 0)
     assert log.epochs.epoch_of(0) == -1
@@ -459,7 +459,7 @@ def test_what_a_leader_wrote_is_believed_whatever_the_rules_say() -> None:
             timestamp_ms=NOW,
         ),
     )
-    assert log.producers.all()[0].producer_epoch == 1
+    assert log.producers.all_producers()[0].producer_epoch == 1
 
 
 def test_a_replicated_batch_below_the_end_is_a_bug() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.logs import NOW, PID, LogDriver, batch, config_of, follow, make_log, plain
 from txnsim.interbroker.replication import ReplicatedBatch
 from txnsim.log import producer_state_manager
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.producer_state import (
@@ -30,8 +30,8 @@ def test_where_a_segment_ends_producers_are_remembered() -> None:
     made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
     for sequence in range(5):
         made.data(sequence)
-    assert [offset for offset, _ in made.log.producers.snapshots.all()] == [2, 4]
-    (entry,) = made.log.producers.snapshots.all()[0][1]
+    assert [offset for offset, _ in made.log.producers.snapshots.all_snapshots()] == [2, 4]
+    (entry,) = made.log.producers.snapshots.all_snapshots()[0][1]
     assert (entry.last_sequence, entry.last_offset) == (1, 1)
     assert made.log.local.recovery_point == 4, "what is behind a roll is on disk"
 
@@ -45,7 +45,7 @@ def test_what_the_cleaner_must_leave_of_each_producer() -> None:
             record.batches[-1].last_offset if record.batches else None,
             record.producer_epoch,
         )
-        for record in made.log.producers.all()
+        for record in made.log.producers.all_producers()
     }
     assert left == {1: (2, 0), 2: (None, 5)}
 
@@ -139,9 +139,9 @@ def test_truncation_replays_only_what_lies_behind_a_snapshot(
 
     def seen(data: bytes, header: BatchHeader) -> ReplicatedBatch:
         read.append(header.base_offset)
-        return described(data, header)
+        return describe_batch(data, header)
 
-    monkeypatch.setattr(producer_state_manager, "described", seen)
+    monkeypatch.setattr(producer_state_manager, "describe_batch", seen)
     driver.log.truncate_to(7, now_ms=NOW)
     assert read == [6]
     (entry,) = driver.log.snapshot().producers
@@ -160,9 +160,9 @@ def test_a_reload_leaves_snapshots_where_the_next_one_may_begin() -> None:
     for sequence in range(5, 9):
         driver.data(sequence)
     log = driver.log
-    assert [offset for offset, _ in log.producers.snapshots.all()] == [6, 8]
+    assert [offset for offset, _ in log.producers.snapshots.all_snapshots()] == [6, 8]
     log.truncate_to(7, now_ms=NOW)
-    assert [offset for offset, _ in log.producers.snapshots.all()] == [6, 7]
+    assert [offset for offset, _ in log.producers.snapshots.all_snapshots()] == [6, 7]
 
 
 def test_idle_producers_expire_unless_their_transaction_is_open(driver: LogDriver) -> None:
@@ -172,7 +172,7 @@ def test_idle_producers_expire_unless_their_transaction_is_open(driver: LogDrive
     assert driver.log.expire_producers(NOW + DAY) == (1,)
     driver.log.check_invariants()
     assert driver.data(4711, pid=1) == 0
-    assert [producer.producer_id for producer in driver.log.producers.all()] == [2, 1]
+    assert [producer.producer_id for producer in driver.log.producers.all_producers()] == [2, 1]
 
 
 def test_verification_entries_expire_as_well(driver: LogDriver) -> None:
@@ -230,7 +230,7 @@ def test_producers_are_listed_with_or_without_a_transaction() -> None:
             one.coordinator_epoch,
             one.txn_first_offset,
         )
-        for one in driver.log.producers.all()
+        for one in driver.log.producers.all_producers()
     ]
     assert shown == [(PID, 1, 6, NOW, -1, 0), (8, 2, -1, NOW, 4, -1)]
 
@@ -254,7 +254,7 @@ def of(*offsets: int) -> Snapshots:
 
 
 def kept(snapshots: Snapshots) -> list[int]:
-    return [offset for offset, _ in snapshots.all()]
+    return [offset for offset, _ in snapshots.all_snapshots()]
 
 
 def test_one_snapshot_per_offset_and_none_of_the_past() -> None:
@@ -333,7 +333,7 @@ def test_whoever_asks_for_the_state_gets_what_a_reload_at_once_leaves(
     cut, begun = at_once_and_begun()
     assert ask(begun) == ask(cut)
     assert begun.snapshot() == cut.snapshot()
-    assert begun.producers.snapshots.all() == cut.producers.snapshots.all()
+    assert begun.producers.snapshots.all_snapshots() == cut.producers.snapshots.all_snapshots()
     begun.check_invariants()
 
 
@@ -362,7 +362,7 @@ def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> No
     next(steps)
     begun.restart_at(7, now_ms=NOW)
     assert next(steps, None) is None
-    assert begun.producers.all() == ()
+    assert begun.producers.all_producers() == ()
 
 
 @pytest.mark.costly
@@ -486,7 +486,7 @@ def test_a_marker_ends_the_transaction_and_names_the_next_open_one() -> None:
     assert marker(state, 2, pid=1) == (0, 2, 1)
     assert marker(state, 3, pid=2) == (1, 3, 4)
     assert state.ongoing() == ()
-    assert state.unreplicated() == ((0, 2), (1, 3))
+    assert state.unreplicated_txns() == ((0, 2), (1, 3))
 
 
 def test_of_a_committed_transaction_the_index_hears_nothing() -> None:
@@ -494,7 +494,7 @@ def test_of_a_committed_transaction_the_index_hears_nothing() -> None:
     data(state, 0)
     assert marker(state, 1, committed=True) is None
     assert state.ongoing() == ()
-    assert state.unreplicated() == ((0, 1),)
+    assert state.unreplicated_txns() == ((0, 1),)
 
 
 def test_a_marker_without_a_transaction_leaves_its_epochs() -> None:
@@ -526,7 +526,7 @@ def test_ended_transactions_hold_back_until_their_marker_is_released() -> None:
     assert state.first_unstable_offset() == 0
     assert state.first_undecided_offset() == 2
     state.release_below(4)  # the marker at 3 is replicated, the one at 4 is not
-    assert state.unreplicated() == ((0, 4),)
+    assert state.unreplicated_txns() == ((0, 4),)
     assert state.first_unstable_offset() == 0
     state.release_below(5)
     assert state.first_unstable_offset() == 2
@@ -585,7 +585,7 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     assert kept[2].batches == ()
     assert kept[3] == lived[3]
     assert loaded.ongoing() == ((3, 3),)
-    assert loaded.unreplicated() == (), "what is loaded is taken as replicated"
+    assert loaded.unreplicated_txns() == (), "what is loaded is taken as replicated"
 
 
 def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:

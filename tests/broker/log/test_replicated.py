@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.logs import LogDriver, batch
 from txnsim.errors import CorruptBatchError
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.wire.batch import assign, read_batch_header
 
 
@@ -23,7 +23,7 @@ def driver_with_followers() -> LogDriver:
 def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
     driver = driver_with_followers()
     handed = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
-    assert handed == tuple(described(data) for data in driver.log.batches())
+    assert handed == tuple(describe_batch(data) for data in driver.log.batches())
     assert [one.is_marker for one in handed] == [False, False, True, True]
     assert [one.committed for one in handed] == [False, False, True, False]
     stored = tuple(driver.log.batches())
@@ -32,10 +32,10 @@ def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
 
 def test_a_header_that_was_read_is_not_read_again() -> None:
     data = assign(batch(0, pid=4), base_offset=7, leader_epoch=2)
-    assert described(data, read_batch_header(data)) == described(data)
-    assert described(data).base_offset == 7
+    assert describe_batch(data, read_batch_header(data)) == describe_batch(data)
+    assert describe_batch(data).base_offset == 7
 
 
 def test_bytes_that_are_no_batch_are_refused() -> None:
     with pytest.raises(CorruptBatchError):
-        described(b"abc")
+        describe_batch(b"abc")

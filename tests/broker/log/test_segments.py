@@ -378,7 +378,7 @@ def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDri
     for segment in driver.log.local.segments:
         loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
     loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW + 2 * DAY_MS)
-    assert [one.producer_id for one in loader.log.producers.all()] == [7]
+    assert [one.producer_id for one in loader.log.producers.all_producers()] == [7]
 
 
 # Segments side by side: which one holds an offset, reads that end where a segment does.

@@ -18,7 +18,7 @@ from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import STEP_RECORDS, PartitionLog, first_at_or_after, first_of_max
 from txnsim.log.segment import Segment
-from txnsim.log.unpacking import at_once, unpacked
+from txnsim.log.unpacking import run_steps, unpack_records
 from txnsim.log.validation import (
     REREAD_HOLDS_MS,
     UNPACKED_BYTES_MAX,
@@ -634,7 +634,7 @@ def in_steps(
             costs_ns.append(step)
         else:
             packed.append(step)
-            answer = unpacked(step, mmap.mmap(-1, step.room_bytes))
+            answer = unpack_records(step, mmap.mmap(-1, step.room_bytes))
 
 
 def test_packed_batches_and_many_records_are_heavy() -> None:
@@ -728,25 +728,27 @@ def test_the_first_record_of_at_least_a_time(
     compression: int, timestamp: int, start: int, found: tuple[int, int] | None
 ) -> None:
     made = segment((10, 30, 20), (25, 40), compression=compression)
-    assert at_once(first_at_or_after([made], timestamp, start=start)) == found
+    assert run_steps(first_at_or_after([made], timestamp, start=start)) == found
 
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
     """Also where its record of that time lies below the log start (UnifiedLog)."""
     first, second = segment((10, 30, 20)), segment((35,), base=3)
-    assert at_once(first_at_or_after([first, second], 25, start=0)) == (30, 1)
-    assert at_once(first_at_or_after([first, second], 31, start=0)) == (35, 3)
-    assert at_once(first_at_or_after([first, second], 25, start=2)) is None
+    assert run_steps(first_at_or_after([first, second], 25, start=0)) == (30, 1)
+    assert run_steps(first_at_or_after([first, second], 31, start=0)) == (35, 3)
+    assert run_steps(first_at_or_after([first, second], 25, start=2)) is None
 
 
 def test_the_first_record_of_the_largest_time() -> None:
-    assert at_once(first_of_max([segment((10, 30, 20), (30, 25), (5,))])) == (30, 1)
-    assert at_once(first_of_max([segment()])) is None
-    assert at_once(first_of_max([segment((-1,))])) == (-1, 0)
+    assert run_steps(first_of_max([segment((10, 30, 20), (30, 25), (5,))])) == (30, 1)
+    assert run_steps(first_of_max([segment()])) is None
+    assert run_steps(first_of_max([segment((-1,))])) == (-1, 0)
 
 
 def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
-    assert at_once(first_of_max([segment((5,)), segment((9,), base=1), segment((9,), base=2)])) == (
+    assert run_steps(
+        first_of_max([segment((5,)), segment((9,), base=1), segment((9,), base=2)])
+    ) == (
         9,
         1,
     )
@@ -754,8 +756,8 @@ def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
 
 def test_with_append_time_every_record_has_the_batchs_time() -> None:
     made = segment((10, 30), append_time=True)
-    assert at_once(first_at_or_after([made], 20, start=0)) == (30, 0)
-    assert at_once(first_of_max([made])) == (30, 0)
+    assert run_steps(first_at_or_after([made], 20, start=0)) == (30, 0)
+    assert run_steps(first_of_max([made])) == (30, 0)
 
 
 def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
@@ -763,8 +765,8 @@ def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
     struct.pack_into(">q", data, 35, 99)
     lying = Segment(0)
     put(lying, bytes(data))
-    assert at_once(first_of_max([lying])) is None
-    assert at_once(first_at_or_after([lying], 50, start=0)) is None
+    assert run_steps(first_of_max([lying])) is None
+    assert run_steps(first_at_or_after([lying], 50, start=0)) is None
 
 
 def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -773,9 +775,9 @@ def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.Monkey
 
     made = segment((10, 20, 30), compression=GZIP)
     monkeypatch.setattr(unpacking, "decompress_at_once", missing)
-    assert at_once(first_at_or_after([made], 10, start=0)) == (10, 0)
-    assert at_once(first_at_or_after([made], 15, start=0)) == (30, 2)
-    assert at_once(first_of_max([made])) == (30, 2)
+    assert run_steps(first_at_or_after([made], 10, start=0)) == (10, 0)
+    assert run_steps(first_at_or_after([made], 15, start=0)) == (30, 2)
+    assert run_steps(first_of_max([made])) == (30, 2)
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
@@ -784,7 +786,7 @@ def test_a_large_batch_is_read_in_steps(compression: int) -> None:
     steps = first_at_or_after([made], 3 * STEP_RECORDS, start=0)
     for _ in range(2):
         assert isinstance(next(steps), int)
-    assert at_once(steps) == (3 * STEP_RECORDS, 3 * STEP_RECORDS)
+    assert run_steps(steps) == (3 * STEP_RECORDS, 3 * STEP_RECORDS)
 
 
 def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
@@ -792,7 +794,7 @@ def test_what_was_cut_off_between_two_steps_is_not_found() -> None:
     steps = first_at_or_after([made], STEP_RECORDS, start=STEP_RECORDS + 10 + 1)
     next(steps)
     made.truncate_to(10, now_ms=0)
-    assert at_once(steps) == (STEP_RECORDS + 1, STEP_RECORDS + 11)  # the batch that is being read
+    assert run_steps(steps) == (STEP_RECORDS + 1, STEP_RECORDS + 11)  # the batch that is being read
 
 
 # What is told of a bad record is made when it is asked for.

@@ -252,7 +252,7 @@ def test_a_producer_whose_records_are_deleted() -> None:
         append_client(log, plain(), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
         log.delete_records_before(2)
-        assert [each.producer_id for each in log.producers.all()] == known
+        assert [each.producer_id for each in log.producers.all_producers()] == known
 
 
 def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:

@@ -219,8 +219,8 @@ class CompactionAgainstModel(RuleBasedStateMachine):
             now_ms=self.now,
         )
         replayed.advance_high_watermark(self.log.high_watermark)
-        again = {producer.producer_id: producer for producer in replayed.producers.all()}
-        for living in self.log.producers.all():
+        again = {producer.producer_id: producer for producer in replayed.producers.all_producers()}
+        for living in self.log.producers.all_producers():
             # Who is known by markers alone may be forgotten: the last one is kept, emptied, and an
             # empty control batch tells a reload nothing (ProducerAppendInfo.append).
             if living.last_sequence >= 0 or living.producer_id in again:
@@ -237,7 +237,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     def sequences_go_on(self) -> None:
         """A producer's next batch is accepted after any number of rounds."""
         for pid, sequence in self.sequences.items():
-            known = {entry.producer_id: entry for entry in self.log.producers.all()}
+            known = {entry.producer_id: entry for entry in self.log.producers.all_producers()}
             if pid in known and sequence:
                 assert known[pid].last_sequence == sequence - 1
 

@@ -368,7 +368,7 @@ class LogAgainstList(RuleBasedStateMachine):
         end = self.log_end
         self.events = self.events[: len(below) + keep]
         if self.log_end < end:
-            offsets = [offset for offset, _ in self.log.producers.snapshots.all()]
+            offsets = [offset for offset, _ in self.log.producers.snapshots.all_snapshots()]
             self.settled = max((each for each in offsets if each <= self.log_end), default=0)
         self.log.truncate_to(self.log_end, now_ms=NOW)
         self.reloaded = True
@@ -412,7 +412,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def producers_agree(self) -> None:
-        shown = {producer.producer_id: producer for producer in self.log.producers.all()}
+        shown = {producer.producer_id: producer for producer in self.log.producers.all_producers()}
         assert set(shown) == {event.pid for event in self.events if event.pid >= 0}
         for pid, producer in shown.items():
             known = self.known(pid)

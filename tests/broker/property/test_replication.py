@@ -54,7 +54,7 @@ class Replication(RuleBasedStateMachine):
             return
         _, node = found[-1] if zombie else found[0]
         log = node.replicas.led[TP]
-        known = {one.producer_id: one for one in log.producers.all()}.get(producer)
+        known = {one.producer_id: one for one in log.producers.all_producers()}.get(producer)
         sequence = 0 if known is None or known.last_sequence < 0 else known.last_sequence + 1
         guard = start_verification(
             log,

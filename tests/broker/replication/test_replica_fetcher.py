@@ -26,7 +26,7 @@ from txnsim.interbroker.replication import (
     ReplicaFetchReply,
     ReplicaOffsetCommand,
 )
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.log.leader_append import append_client, start_verification
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import TopicImage
@@ -317,7 +317,7 @@ def test_batches_of_a_later_leader_are_left_alone() -> None:
     made = bench()
     follower = made.nodes[B2]
     later = assign(plain(), base_offset=0, leader_epoch=9)
-    made.leader.log.append(described(later), now_ms=NOW)
+    made.leader.log.append(describe_batch(later), now_ms=NOW)
     made.leader.appended(made.leader.log)
     made.settle()
     assert follower.log.log_end_offset == 0

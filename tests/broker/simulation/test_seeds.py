@@ -141,7 +141,7 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
         for topic_partition, log in broker.replicas.led.items():
             open_ones = [
                 one
-                for one in log.producers.all()
+                for one in log.producers.all_producers()
                 if log.producers.open_transaction_of(one.producer_id) >= 0
             ]
             assert not open_ones, topic_partition

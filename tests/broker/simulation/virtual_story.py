@@ -163,7 +163,7 @@ def _open_transactions(cluster: VirtualCluster) -> int:
         for broker in cluster.sim.brokers.values()
         for topic_partition, log in broker.replicas.led.items()
         if topic_partition.topic == "orders"
-        for producer in log.producers.all()
+        for producer in log.producers.all_producers()
     )
 
 

@@ -175,7 +175,7 @@ def test_snapshots_of_our_own_logs_go_through_a_file() -> None:
     driver.data(0, pid=2, count=3)
     driver.end(committed=True, pid=3, epoch=4)
     driver.data(3, pid=2)
-    snapshots = driver.log.producers.snapshots.all()
+    snapshots = driver.log.producers.snapshots.all_snapshots()
     assert snapshots
     for _, entries in snapshots:
         assert decode(encode(entries)) == entries

@@ -306,7 +306,9 @@ def test_the_last_snapshot_names_the_open_transaction(tmp_path: Path, log: Parti
     assert offset == log.log_end_offset
     (entry,) = producer_snapshot.decode(path.read_bytes())
     assert entry.txn_first_offset == log.last_stable_offset
-    assert [number for number, _ in older] == [one[0] for one in log.producers.snapshots.all()]
+    assert [number for number, _ in older] == [
+        one[0] for one in log.producers.snapshots.all_snapshots()
+    ]
 
 
 def test_each_segment_has_its_indexes(tmp_path: Path, log: PartitionLog) -> None:

@@ -117,7 +117,7 @@ def test_a_debt_names_the_rule_of_its_epoch(
 def test_a_refusal_names_its_rule(error: ErrorCode, rule: str) -> None:
     queue = MarkerQueue(rules=LATEST)
     routed(queue, debt())
-    outcome = judge(queue.take_batches()[0].owed[0], {FOO_0: error}, rules=LATEST)
+    outcome = judge(queue.take_batches()[0].owed_markers[0], {FOO_0: error}, rules=LATEST)
     assert outcome is not None
     assert outcome.refusal_rule == rule
 
@@ -173,11 +173,11 @@ def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
     queue = MarkerQueue(rules=LATEST)
     routed(queue, debt(), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
-    outcome = judge(batch.owed[0], {FOO_0: error}, rules=LATEST)
+    outcome = judge(batch.owed_markers[0], {FOO_0: error}, rules=LATEST)
     if outcome is None:
         assert meaning == "broken"
         return
-    assert (outcome.done == {FOO_0}) is (meaning == "done")
+    assert (outcome.written_partitions == {FOO_0}) is (meaning == "done")
     assert (outcome.retry == {FOO_0}) is (meaning == "retry")
     assert outcome.refusal == (error if meaning == "refused" else 0)
 
@@ -187,10 +187,10 @@ def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
     routed(queue, debt(), leaders=dict.fromkeys(ALL, B1))
     (batch,) = queue.take_batches()
     errors = {BAR_0: ErrorCode.none, FOO_0: ErrorCode.not_leader_or_follower}
-    outcome = judge(batch.owed[0], errors, rules=LATEST)
+    outcome = judge(batch.owed_markers[0], errors, rules=LATEST)
     assert outcome is not None
     # foo-1 is left out of the answer: it stays owed
-    assert (outcome.done, outcome.retry) == (frozenset({BAR_0}), frozenset({FOO_0}))
+    assert (outcome.written_partitions, outcome.retry) == (frozenset({BAR_0}), frozenset({FOO_0}))
 
 
 def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
@@ -221,7 +221,7 @@ def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
     routed(queue, debt())
     first, _ = queue.take_batches()
     (outcome,) = queue.on_lost(first)
-    assert (outcome.done, outcome.retry, outcome.refusal) == (
+    assert (outcome.written_partitions, outcome.retry, outcome.refusal) == (
         frozenset(),
         frozenset({BAR_0, FOO_0}),
         0,

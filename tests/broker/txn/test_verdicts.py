@@ -26,7 +26,7 @@ from txnsim.txn.past_decision import Decided, Decision, Newest
 from txnsim.txn.refusals import (
     concurrent,
     empty_id,
-    fenced,
+    fencing_rejection,
     no_id_block,
     not_found,
     other_producer,
@@ -60,7 +60,7 @@ def standing(cause: Cause, holder: Holder | None = None, *, others: int = 0) -> 
         last_stable_offset=1,
         high_watermark=4,
         holder=holder,
-        others=others,
+        other_holders=others,
     )
 
 
@@ -91,7 +91,7 @@ def holder(verdict: OpenTxnStatus) -> Holder:
 def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
     transactional_id: str | None, known: Coordinated | None, verdict: OpenTxnStatus, words: str
 ) -> None:
-    found, reason = OpenTxnStatus.judged(7, 0, transactional_id, known)
+    found, reason = OpenTxnStatus.judge(7, 0, transactional_id, known)
     assert found is verdict
     assert words in reason
 
@@ -485,7 +485,11 @@ MOVING = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
         (concurrent(MOVING, RULE), ErrorCode.concurrent_transactions, "txn-1: PrepareAbort"),
         (concurrent(entry(), RULE), ErrorCode.concurrent_transactions, "txn-1: Empty"),
         (other_producer(entry(), 8, RULE), ErrorCode.invalid_producer_id_mapping, "id 7, not 8"),
-        (fenced(entry(), 4, RULE), ErrorCode.producer_fenced, "5 in Empty, the request has 4"),
+        (
+            fencing_rejection(entry(), 4, RULE),
+            ErrorCode.producer_fenced,
+            "5 in Empty, the request has 4",
+        ),
         (not_found(TID), ErrorCode.transactional_id_not_found, "txn-1"),
     ],
 )

@@ -33,7 +33,7 @@ from txnsim.interbroker.replication import (
     ReplicaOffsetReply,
     ReplicatedBatch,
 )
-from txnsim.log._replicated import described
+from txnsim.log._replicated import describe_batch
 from txnsim.types import BrokerId, TopicPartition
 from txnsim.wire import codec
 from txnsim.wire.batch import iter_batches
@@ -51,7 +51,7 @@ def _records(batches: Iterable[ReplicatedBatch]) -> bytes:
 def _batches(records: Any) -> tuple[ReplicatedBatch, ...]:
     data = bytes(records or b"")
     return tuple(
-        described(data[position : position + header.size])
+        describe_batch(data[position : position + header.size])
         for position, header in iter_batches(data)
     )
 

@@ -59,7 +59,7 @@ async def _partition(request: Request, named: tuple[str, int]) -> Any:
         return _partition_answer(
             request, index, log.error, message=None if is_there else _NO_SUCH_TOPIC
         )
-    producers = log.producers.all()
+    producers = log.producers.all_producers()
     request.answers(len(producers))
     rows = await request.each(partial(_producer, request.schema.ProducerState), producers)
     return _partition_answer(request, index, ErrorCode.none, tuple(rows))

@@ -69,7 +69,7 @@ def judging(
             if partitions is None:
                 partitions = listed[known.transactional_id] = frozenset(known.partitions)
             coordinated = _coordinated(known, lists_partition=one.partition in partitions)
-        verdict, reason = OpenTxnStatus.judged(
+        verdict, reason = OpenTxnStatus.judge(
             one.producer.producer_id, one.producer.producer_epoch, transactional_id, coordinated
         )
         yield JudgedTransaction(

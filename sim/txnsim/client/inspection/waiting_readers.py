@@ -85,7 +85,7 @@ async def explain(
     # A transaction whose first records are deleted holds readers back at the log's start.
     holder = next((one for one in findings if max(_start(one), log_start) == stable), None)
     if holder is not None and watermark > stable:
-        cause = Cause.of(holder.verdict)
+        cause = Cause.of_status(holder.verdict)
     elif stable >= watermark_before:
         cause = Cause.NOTHING
     else:
@@ -183,7 +183,7 @@ def _sentences(
         last_stable_offset=known.last_stable_offset,
         high_watermark=known.high_watermark,
         holder=None if holder is None else _held_by(holder, now_ms),
-        others=len(known.findings) - 1,
+        other_holders=len(known.findings) - 1,
         not_in_sync=[one for one in known.replicas if one not in known.isr],
         share_groups=[(one.group_id, one.start_offset) for one in known.share_groups],
         program=program,

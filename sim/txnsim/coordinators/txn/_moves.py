@@ -431,11 +431,11 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self.tracer.caused_by(before)
 
     def _send(self, batch: MarkerBatch) -> None:
-        self.sent_total += len(batch.owed)
+        self.sent_total += len(batch.owed_markers)
         before = -1
         sent: dict[Debt, int] = {}
         if self.tracer.on:
-            for owed in batch.owed:
+            for owed in batch.owed_markers:
                 repeated = self._repeated.get(owed.debt.transactional_id, 0)
                 if not repeated and not self.tracer.full:
                     sent[owed.debt] = owed.debt.cause
@@ -476,14 +476,14 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if reply is None:
             outcomes = self.queue.on_lost(batch)
             self._flush_later(RECONNECT_PAUSE_MS)
-        elif len(batch.owed) > FOLLOWED_AT_ONCE:
+        elif len(batch.owed_markers) > FOLLOWED_AT_ONCE:
             self.queue.land(batch)
             following = self._follow_all(batch, sent, reply)
             self.tasks.drive(following, settled, name="txn.outcomes")
             return
         else:
             outcomes = self.queue.on_reply(batch, reply)
-            if len(outcomes) < len(batch.owed):
+            if len(outcomes) < len(batch.owed_markers):
                 self._note_broken(batch, reply)
         now_ms = self.clock.now_ms()
         for outcome in outcomes:
@@ -509,7 +509,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 await pace.rest()
                 if self._stopped:
                     return
-        if found < len(batch.owed):
+        if found < len(batch.owed_markers):
             self._note_broken(batch, reply)
         if self.queue.has_queued:
             self.flush_soon()
@@ -541,7 +541,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._repeated[name] = self._repeated.get(name, 0) + 1
             self._tell_retry(outcome, target)
             self._flush_later(RETRY_PAUSE_MS)
-        self._settle(owned, debt, outcome.done, now_ms)
+        self._settle(owned, debt, outcome.written_partitions, now_ms)
         if self.tracer.on:
             self.tracer.caused_by(before)
 
@@ -607,7 +607,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId, sent: int) -> int:
         """Make the last acknowledgement the cause of the next events; returns the old cause."""
         before = self.tracer.cause
-        debt, done = outcome.debt, sorted(outcome.done)
+        debt, done = outcome.debt, sorted(outcome.written_partitions)
         causes = (sent, before)
         acked = tracing.marker(
             self.tracer,
