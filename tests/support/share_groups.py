@@ -13,7 +13,7 @@ from txnsim.group.log_format import decode_record, encode_record
 from txnsim.group.shard import GroupShard
 from txnsim.group.sharing.share import ShareHeartbeat, ShareOutcome, ShareProtocol, ShareSettings
 from txnsim.group.sharing.share_group import ShareGroup
-from txnsim.group.sharing.share_topics import initialized, uninitialized
+from txnsim.group.sharing.share_topics import records_of_initialized, records_of_refused
 from txnsim.interbroker.share_state import InitializeShareState
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.metadata.image import ClusterImage
@@ -105,11 +105,15 @@ class ShareDriver:
 
     def initialized(self) -> None:
         """Share coordinators have done all that was asked for."""
-        self.write(initialized(self.group, self.asked_for(), image=self.image, now_ms=self.now_ms))
+        self.write(
+            records_of_initialized(
+                self.group, self.asked_for(), image=self.image, now_ms=self.now_ms
+            )
+        )
 
     def refused(self) -> None:
         """Share coordinators have done nothing of it."""
-        self.write(uninitialized(self.group, self.asked_for(), now_ms=self.now_ms))
+        self.write(records_of_refused(self.group, self.asked_for(), now_ms=self.now_ms))
 
     def reloaded(self) -> GroupShard:
         """A shard made from the bytes of the log alone."""

@@ -82,11 +82,11 @@ def member_of(
         return _check_epoch(member, command) or member
     existing = None if instance_id is None else group.static_member(instance_id)
     if existing is None:
-        known = group.members.get(member_id)
-        if known is None:
+        known_member = group.members.get(member_id)
+        if known_member is None:
             return ConsumerMember(member_id=member_id)
         is_welcome = rules.fenced_members_join_again or command.classic is not None
-        return known if is_welcome else _check_epoch(known, command) or known
+        return known_member if is_welcome else _check_epoch(known_member, command) or known_member
     speaks_classic = existing.uses_classic_protocol or command.classic is not None
     if not speaks_classic and existing.member_epoch != LEFT_FOR_A_WHILE:
         return Rejection(
@@ -103,7 +103,7 @@ def sender_of(
 ) -> ConsumerMember | Rejection:
     """A member that is there; an instance id belongs to one member at a time."""
     if instance_id is None:
-        return group.members.get(member_id) or group.unknown(member_id)
+        return group.members.get(member_id) or group.unknown_member(member_id)
     member = group.static_member(instance_id)
     if member is None:
         return Rejection(

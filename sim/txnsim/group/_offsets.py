@@ -43,18 +43,18 @@ class _Position(msgspec.Struct, eq=False):
 
 
 def _next(
-    held: _Position | None,
+    position: _Position | None,
     record: OffsetCommitted,
     record_offset: int,
     visible_from: int,
     replicated: int,
 ) -> _Position:
     """The position after a commit; the one before is kept for readers below the high watermark."""
-    if held is not None and held.visible_from < replicated:
-        held.previous = None
+    if position is not None and position.visible_from < replicated:
+        position.previous = None
     if visible_from < replicated:
-        held = None
-    return _Position(record, record_offset, visible_from, held)
+        position = None
+    return _Position(record, record_offset, visible_from, position)
 
 
 _ByPartition = dict[TopicPartition, _Position]
@@ -105,26 +105,26 @@ class Offsets(msgspec.Struct, eq=False):
             return
         groups = self._pending.setdefault(producer_id, {})
         pending = groups.setdefault(record.group_id, {})
-        place = record.topic_partition
-        if place not in pending:
+        topic_partition = record.topic_partition
+        if topic_partition not in pending:
             self.pending_counts[producer_id] = self.pending_counts.get(producer_id, 0) + 1
-        pending[place] = (record, record_offset)
+        pending[topic_partition] = (record, record_offset)
         partitions = self._open.setdefault(record.group_id, {})
-        partitions.setdefault(place, set()).add(producer_id)
-        self._places.setdefault(place.topic, {})[record.group_id, place] = None
+        partitions.setdefault(topic_partition, set()).add(producer_id)
+        self._places.setdefault(topic_partition.topic, {})[record.group_id, topic_partition] = None
 
     def apply_delete(self, record: OffsetDeleted, *, record_offset: int, replicated: int) -> None:
         """A tombstone is in the log: it removes the position and the pending ones for it."""
         group_id, topic_partition = record.group_id, record.topic_partition
         positions = self._committed.get(group_id)
-        held = None if positions is None else positions.get(topic_partition)
-        if positions is not None and held is not None:
-            if record_offset < replicated or held.below(replicated) is None:
+        position = None if positions is None else positions.get(topic_partition)
+        if positions is not None and position is not None:
+            if record_offset < replicated or position.below(replicated) is None:
                 self._drop(group_id, topic_partition)
             else:
                 self._tombstones[group_id, topic_partition] = None
                 positions[topic_partition] = _Position(
-                    None, record_offset=record_offset, visible_from=record_offset, previous=held
+                    None, record_offset=record_offset, visible_from=record_offset, previous=position
                 )
         for producer_id in self._open.get(group_id, {}).get(topic_partition, set()).copy():
             self._close(group_id, topic_partition, producer_id)
@@ -155,10 +155,14 @@ class Offsets(msgspec.Struct, eq=False):
                 theirs.discard(producer_id)
                 if not theirs:
                     del producers[topic_partition]
-                held = positions.get(topic_partition)
-                if held is None or held.record is None or record_offset > held.record_offset:
+                position = positions.get(topic_partition)
+                if (
+                    position is None
+                    or position.record is None
+                    or record_offset > position.record_offset
+                ):
                     positions[topic_partition] = _next(
-                        held, record, record_offset, marker_offset, replicated
+                        position, record, record_offset, marker_offset, replicated
                     )
             if not producers:
                 del self._open[group_id]
@@ -183,7 +187,7 @@ class Offsets(msgspec.Struct, eq=False):
 
     # Queries
 
-    def committed(
+    def committed_offset(
         self, group_id: str, topic_partition: TopicPartition, *, below: int = LATEST
     ) -> OffsetCommitted | None:
         """The group's position as of the records below an offset."""
@@ -196,7 +200,7 @@ class Offsets(msgspec.Struct, eq=False):
         """Groups with a position."""
         return tuple(self._committed)
 
-    def all_committed(self, group_id: str, *, below: int = LATEST) -> Iterator[OffsetCommitted]:
+    def committed_offsets(self, group_id: str, *, below: int = LATEST) -> Iterator[OffsetCommitted]:
         """The group's positions, in the order of their first commit."""
         for position in self._committed.get(group_id, {}).values():
             record = position.below(below)
@@ -227,15 +231,15 @@ class Offsets(msgspec.Struct, eq=False):
         """
         self._deleted[topic] = end_offset
 
-    def is_deleted(self, group_id: str, place: TopicPartition) -> bool:
+    def is_deleted(self, group_id: str, topic_partition: TopicPartition) -> bool:
         """Whether the position there, and each pending one, belongs to a deleted topic."""
-        end_offset = self._deleted.get(place.topic, -1)
-        position = self._committed.get(group_id, {}).get(place)
+        end_offset = self._deleted.get(topic_partition.topic, -1)
+        position = self._committed.get(group_id, {}).get(topic_partition)
         if position is not None and position.record_offset >= end_offset:
             return False
         return all(
-            self._pending[producer_id][group_id][place][1] < end_offset
-            for producer_id in self._open.get(group_id, {}).get(place, ())
+            self._pending[producer_id][group_id][topic_partition][1] < end_offset
+            for producer_id in self._open.get(group_id, {}).get(topic_partition, ())
         )
 
     def _is_old(self, position: _Position) -> bool:
@@ -260,10 +264,10 @@ class Offsets(msgspec.Struct, eq=False):
         self, record: OffsetCommitted, *, record_offset: int, visible_from: int, replicated: int
     ) -> None:
         positions = self._committed.setdefault(record.group_id, {})
-        place = record.topic_partition
-        self._places.setdefault(place.topic, {})[record.group_id, place] = None
-        positions[place] = _next(
-            positions.get(place), record, record_offset, visible_from, replicated
+        topic_partition = record.topic_partition
+        self._places.setdefault(topic_partition.topic, {})[record.group_id, topic_partition] = None
+        positions[topic_partition] = _next(
+            positions.get(topic_partition), record, record_offset, visible_from, replicated
         )
 
     def _drop(self, group_id: str, topic_partition: TopicPartition) -> None:
@@ -273,14 +277,16 @@ class Offsets(msgspec.Struct, eq=False):
             del self._committed[group_id]
         self._forget(group_id, topic_partition)
 
-    def _forget(self, group_id: str, place: TopicPartition) -> None:
+    def _forget(self, group_id: str, topic_partition: TopicPartition) -> None:
         """Remove a partition from the index unless a position is left."""
-        if place in self._committed.get(group_id, ()) or place in self._open.get(group_id, ()):
+        if topic_partition in self._committed.get(
+            group_id, ()
+        ) or topic_partition in self._open.get(group_id, ()):
             return
-        places = self._places.get(place.topic, {})
-        places.pop((group_id, place), None)
+        places = self._places.get(topic_partition.topic, {})
+        places.pop((group_id, topic_partition), None)
         if not places:
-            self._places.pop(place.topic, None)
+            self._places.pop(topic_partition.topic, None)
 
     def _close(
         self, group_id: str, topic_partition: TopicPartition, producer_id: ProducerId

@@ -94,7 +94,7 @@ class Tally:
 
     # Changes
 
-    def shared(self, names: frozenset[str]) -> frozenset[str]:
+    def share_names(self, names: frozenset[str]) -> frozenset[str]:
         """Equal subscription of another member, to be shared; else the argument."""
         return self._sources.get(names, names)
 
@@ -104,12 +104,12 @@ class Tally:
             self._count_settled(old, -1)
             self._count_settled(new, 1)
             return
-        gone = () if old is None else tuple(_sources(old))
+        old_sources = () if old is None else tuple(_sources(old))
         came = () if new is None else tuple(_sources(new))
-        self._count_names(*self._changed(gone, came, {}))
+        self._count_names(*self._name_changes(old_sources, came, {}))
         for source in came:
             self._count_source(source, 1)
-        for source in gone:
+        for source in old_sources:
             self._count_source(source, -1)
         for member, sign in ((old, -1), (new, 1)):
             if member is None:
@@ -121,9 +121,9 @@ class Tally:
                 for name in {name for name, _ in member.classic.protocols}:
                     _count(self.classic_protocols, name, sign)
 
-    def resolved(self, regex: str, topics: frozenset[str]) -> None:
+    def count_resolved(self, regex: str, topics: frozenset[str]) -> None:
         """Count the topics that a lookup of a regular expression found; none removes them."""
-        self._count_names(*self._changed((), (), {regex: topics}))
+        self._count_names(*self._name_changes((), (), {regex: topics}))
         if topics:
             self._resolved[regex] = topics
         else:
@@ -131,10 +131,10 @@ class Tally:
 
     # Queries
 
-    def is_subscribed(self, name: str) -> bool:
+    def has_subscriber(self, name: str) -> bool:
         return name in self._names
 
-    def settled_at(self, epoch: int) -> int:
+    def settled_count(self, epoch: int) -> int:
         """Members that are stable at an epoch."""
         return self._settled[epoch]
 
@@ -162,23 +162,23 @@ class Tally:
         changed = self._changed_in(image, leaving, joining, resolved or {})
         counts = self._names
         came = [name for name in changed if name not in counts]
-        gone = [
+        removed_topics = [
             name for name, more in changed.items() if name in counts and not counts[name] + more
         ]
-        return self._hash.value_with(came, gone, image)
+        return self._hash.value_with(came, removed_topics, image)
 
     def topics_after(
         self, image: ClusterImage, *, leaving: Iterable[Counted], joining: Iterable[Counted]
     ) -> set[str]:
         """Existing topics that are subscribed after members leave and join."""
         counts = self._names
-        found = set(image.existing(counts))
+        topics = set(image.existing(counts))
         for name, more in self._changed_in(image, leaving, joining, {}).items():
             if counts[name] + more:
-                found.add(name)
+                topics.add(name)
             else:
-                found.discard(name)
-        return found
+                topics.discard(name)
+        return topics
 
     # Parts
 
@@ -190,7 +190,7 @@ class Tally:
         resolved: Mapping[str, frozenset[str]],
     ) -> Counter[str]:
         """Difference per existing topic in the number of sources that contain it."""
-        added, removed = self._changed(
+        added, removed = self._name_changes(
             [source for member in leaving for source in _sources(member)],
             [source for member in joining for source in _sources(member)],
             resolved,
@@ -202,27 +202,30 @@ class Tally:
             changed.subtract(image.existing(names))
         return changed
 
-    def _changed(
-        self, gone: Iterable[Source], came: Iterable[Source], resolved: Mapping[str, frozenset[str]]
+    def _name_changes(
+        self,
+        old_sources: Iterable[Source],
+        came: Iterable[Source],
+        resolved: Mapping[str, frozenset[str]],
     ) -> tuple[list[frozenset[str]], list[frozenset[str]]]:
         """Sets of names that are to count from now on, and those that no longer count."""
         net: Counter[Source] = Counter(came)
-        net.subtract(gone)
+        net.subtract(old_sources)
         net.update(dict.fromkeys(resolved, 0))
         added, removed = [], []
         for source, more in net.items():
             users = self._users[source]
-            before = self._topics(source) if users else _NO_NAMES
-            after = _NO_NAMES
+            topics_before = self._topics(source) if users else _NO_NAMES
+            topics_after = _NO_NAMES
             if users + more:
-                after = (
+                topics_after = (
                     resolved[source]
                     if isinstance(source, str) and source in resolved
                     else self._topics(source)
                 )
-            if before is not after:
-                added.append(after)
-                removed.append(before)
+            if topics_before is not topics_after:
+                added.append(topics_after)
+                removed.append(topics_before)
         return added, removed
 
     def _topics(self, source: Source) -> frozenset[str]:
@@ -235,7 +238,7 @@ class Tally:
         counts = self._names
         for names in added:
             counts.update(names)
-            self._hash.changed(names, counts, 1)
+            self._hash.note_changes(names, counts, 1)
         for names in removed:
             for name in names:
                 users = counts[name] - 1
@@ -243,7 +246,7 @@ class Tally:
                     counts[name] = users
                 else:
                     counts.pop(name)  # del calls a function for each
-            self._hash.changed(names, counts, 0)
+            self._hash.note_changes(names, counts, 0)
 
     def _count_source(self, source: Source, sign: int) -> None:
         users = self._users[source] + sign
@@ -287,8 +290,8 @@ def _sources(member: Counted) -> Iterator[Source]:
 def _count(counts: Counter[Any], key: str | int | None, sign: int) -> None:
     if key is None:
         return
-    left = counts[key] + sign
-    if left:
-        counts[key] = left
+    count = counts[key] + sign
+    if count:
+        counts[key] = count
     else:
         del counts[key]

@@ -25,8 +25,8 @@ DEVIATIONS: Final = (
 
 def topics_hash(names: Iterable[str], image: ClusterImage) -> int:
     """The number for topics by name; those that don't exist don't count, 0 for none."""
-    there = image.existing(frozenset(names))
-    return _signed(sum(_number(image.topics[name]) for name in there))
+    existing_topics = image.existing(frozenset(names))
+    return _to_signed(sum(_number(image.topics[name]) for name in existing_topics))
 
 
 class TopicsHash:
@@ -48,13 +48,13 @@ class TopicsHash:
         later._counted, later._changed = dict(self._counted), set(self._changed)
         return later
 
-    def changed(self, names: AbstractSet[str], counts: Counter[str], count: int) -> None:
+    def note_changes(self, names: AbstractSet[str], counts: Counter[str], count: int) -> None:
         """Note those of these topics that are counted so often: 1 after their first subscriber
         joined, 0 after their last one left.
         """
         if self._image is not None:  # else all count as changed at first
-            there = self._image.existing(names)
-            self._changed.update([name for name in there if counts[name] == count])
+            existing_topics = self._image.existing(names)
+            self._changed.update([name for name in existing_topics if counts[name] == count])
 
     def refresh(self, names: Mapping[str, int], image: ClusterImage) -> None:
         """Bring the sum up to the current subscriptions and the metadata image."""
@@ -68,14 +68,16 @@ class TopicsHash:
             self._count(name, image.topics.get(name) if name in names else None)
         self._changed.clear()
 
-    def value_with(self, came: Iterable[str], gone: Iterable[str], image: ClusterImage) -> int:
+    def value_with(
+        self, came: Iterable[str], removed_topics: Iterable[str], image: ClusterImage
+    ) -> int:
         """Hash with existing topics added to the subscribed ones, and others removed."""
         total = self._sum
         for name in came:
             total += _number(image.topics[name])
-        for name in self._counted.keys() & gone:
+        for name in self._counted.keys() & removed_topics:
             total -= self._counted[name][1]
-        return _signed(total)
+        return _to_signed(total)
 
     def _count(self, name: str, topic: TopicImage | None) -> None:
         counted = self._counted.get(name)
@@ -96,5 +98,5 @@ def _number(topic: TopicImage) -> int:
     return int.from_bytes(digest.digest(), "big")
 
 
-def _signed(total: int) -> int:
+def _to_signed(total: int) -> int:
     return (total + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -59,7 +59,7 @@ def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUI
     owned = frozenset[TopicIdPartition]().union(*(member.owned for member in members))
     free = [(topic, index) for topic in topics for index in range(partitions[topic])]
     if owned:
-        free = [each for each in free if each not in owned]
+        free = [partition for partition in free if partition not in owned]
     total = sum(partitions[topic] for topic in topics)
     quota_min, extra = divmod(total, len(members))
     target: dict[str, list[TopicIdPartition]] = {}
@@ -67,13 +67,13 @@ def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUI
     for index, member in enumerate(members):
         quota = quota_min + (extra > 0)
         has_extra = extra > 0
-        kept = []
-        for each in sorted(_valid(member, partitions)):
+        kept_partitions = []
+        for partition in sorted(_valid(member, partitions)):
             if quota > 0:
                 quota -= 1
-                kept.append(each)
+                kept_partitions.append(partition)
             else:
-                free.append(each)
+                free.append(partition)
         if quota > 0 and has_extra and len(members) - index > extra:
             # A later member may own that many already.
             quota -= 1
@@ -81,11 +81,11 @@ def _uniform_homogeneous(members: list[Subscriber], partitions: Mapping[uuid.UUI
         if quota > 0:
             unfilled.append((member.member_id, quota))
         extra -= has_extra
-        target[member.member_id] = kept
+        target[member.member_id] = kept_partitions
     pool = iter(free)
     for member_id, quota in unfilled:
         target[member_id].extend(islice(pool, quota))
-    return {member_id: frozenset(kept) for member_id, kept in target.items()}
+    return {member_id: frozenset(kept_partitions) for member_id, kept_partitions in target.items()}
 
 
 def _uniform_heterogeneous(
@@ -97,29 +97,31 @@ def _uniform_heterogeneous(
     """
     target = {member.member_id: set(_valid(member, partitions)) for member in members}
     takers = _Takers(members, target)
-    taken = frozenset[TopicIdPartition]().union(*target.values())
+    assigned_partitions = frozenset[TopicIdPartition]().union(*target.values())
     for topic in takers.topics():
         for index in range(partitions[topic]):
-            if (topic, index) not in taken:
+            if (topic, index) not in assigned_partitions:
                 takers.give((topic, index), takers.least(topic))
     _even_out(target, takers)
-    return {member_id: frozenset(kept) for member_id, kept in target.items()}
+    return {
+        member_id: frozenset(member_partitions) for member_id, member_partitions in target.items()
+    }
 
 
 def _valid(member: Subscriber, partitions: Mapping[uuid.UUID, int]) -> frozenset[TopicIdPartition]:
     """Partitions that a member had and may keep. A large set is copied and looked at by topic, as
     the hash of a UUID is a call of Python.
     """
-    gone = []
-    known: uuid.UUID | None = None
+    invalid_partitions = []
+    topic: uuid.UUID | None = None
     number = 0
-    for each in member.owned:
-        if each[0] is not known:
-            known = each[0]
-            number = partitions[known] if known in member.topics else 0
-        if each[1] >= number:
-            gone.append(each)
-    return member.owned.difference(gone) if gone else member.owned
+    for partition in member.owned:
+        if partition[0] is not topic:
+            topic = partition[0]
+            number = partitions[topic] if topic in member.topics else 0
+        if partition[1] >= number:
+            invalid_partitions.append(partition)
+    return member.owned.difference(invalid_partitions) if invalid_partitions else member.owned
 
 
 class _Takers:
@@ -146,7 +148,7 @@ class _Takers:
                 self._lines.setdefault(topic, []).append(line)
                 self._count[topic] += len(line)
             heapify(line)
-        self._fewest = [each for line in lines.values() for each in line]
+        self._fewest = [entry for line in lines.values() for entry in line]
         heapify(self._fewest)
         self.steps = 0
         """Heap lookups so far."""
@@ -155,7 +157,7 @@ class _Takers:
 
     def topics(self) -> list[uuid.UUID]:
         """The topics, those with the fewest takers first."""
-        return sorted(self._count, key=lambda each: (self._count[each], each))
+        return sorted(self._count, key=lambda topic: (self._count[topic], topic))
 
     def least(self, topic: uuid.UUID) -> str:
         """Who gets the topic's next partition."""
@@ -163,17 +165,17 @@ class _Takers:
         self.steps += len(lines)
         least: tuple[int, int, str] | None = None
         for line in lines:
-            first = line[0]
-            if len(target[first[2]]) != first[0]:
-                first = self._first(line)
-            if least is None or first < least:
-                least = first
+            entry = line[0]
+            if len(target[entry[2]]) != entry[0]:
+                entry = self._first_valid(line)
+            if least is None or entry < least:
+                least = entry
         assert least is not None, "a topic has takers"
         return least[2]
 
     def fewest(self) -> int:
         """Smallest number of partitions of any member."""
-        return self._first(self._fewest)[0]
+        return self._first_valid(self._fewest)[0]
 
     def give(self, partition: TopicIdPartition, member_id: str) -> None:
         self._target[member_id].add(partition)
@@ -188,7 +190,7 @@ class _Takers:
             else:
                 heappush(heap, entry)
 
-    def _first(self, line: list[tuple[int, int, str]]) -> tuple[int, int, str]:
+    def _first_valid(self, line: list[tuple[int, int, str]]) -> tuple[int, int, str]:
         """The first entry that is still true: what a member had before stays in the heap."""
         target = self._target
         while (number := len(target[line[0][2]])) != line[0][0]:
@@ -209,18 +211,18 @@ def _even_out(target: dict[str, set[TopicIdPartition]], takers: _Takers) -> None
     steps_max = takers.steps + _STEPS_MAX
     for _ in range(_ROUNDS_MAX):
         moved = False
-        for giver in sorted(target, key=lambda each: -len(target[each])):
+        for giver in sorted(target, key=lambda member_id: -len(target[member_id])):
             if len(target[giver]) - takers.fewest() <= 1:
                 continue  # nobody has so few that it may take from this one
             topic: uuid.UUID | None = None
-            mine, has_given = target[giver], False
+            giver_partitions, has_given = target[giver], False
             takers.giver = giver
-            for each in sorted(mine):
-                if each[0] != topic:
-                    topic, taker = each[0], takers.least(each[0])
-                if len(mine) - len(target[taker]) > 1:
-                    mine.remove(each)
-                    takers.give(each, taker)
+            for partition in sorted(giver_partitions):
+                if partition[0] != topic:
+                    topic, taker = partition[0], takers.least(partition[0])
+                if len(giver_partitions) - len(target[taker]) > 1:
+                    giver_partitions.remove(partition)
+                    takers.give(partition, taker)
                     has_given, topic = True, None
                 if takers.steps > steps_max:
                     return
@@ -260,7 +262,9 @@ def assign_range(members: list[Subscriber], partitions: Mapping[uuid.UUID, int])
                 break
             target[member_id].update((topic, number) for number in range(start, end))
             start = end
-    return {member_id: frozenset(kept) for member_id, kept in target.items()}
+    return {
+        member_id: frozenset(member_partitions) for member_id, member_partitions in target.items()
+    }
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: assign_uniform, RANGE: assign_range}
@@ -287,27 +291,43 @@ def assign_simple(
     """
     topics = sorted({topic for member in members for topic in member.topics})
     owned = {member.member_id: set(member.owned) for member in members}
-    wanted = {topic: [(topic, index) for index in assignable.get(topic, ())] for topic in topics}
+    topic_partitions = {
+        topic: [(topic, index) for index in assignable.get(topic, ())] for topic in topics
+    }
     if not topics:
         return {member_id: frozenset() for member_id in owned}
     if all(member.topics == members[0].topics for member in members):
-        kept = {
-            member_id: {each for each in mine if each[0] in wanted}
-            for member_id, mine in owned.items()
+        kept_partitions = {
+            member_id: {
+                partition for partition in member_partitions if partition[0] in topic_partitions
+            }
+            for member_id, member_partitions in owned.items()
         }
-        _share([each for topic in topics for each in wanted[topic]], list(owned), kept)
-        return {member_id: frozenset(mine) for member_id, mine in kept.items()}
+        _share(
+            [partition for topic in topics for partition in topic_partitions[topic]],
+            list(owned),
+            kept_partitions,
+        )
+        return {
+            member_id: frozenset(member_partitions)
+            for member_id, member_partitions in kept_partitions.items()
+        }
     for topic in topics:
         of_topic = {
-            member_id: {each for each in mine if each[0] == topic}
-            for member_id, mine in owned.items()
+            member_id: {partition for partition in member_partitions if partition[0] == topic}
+            for member_id, member_partitions in owned.items()
         }
-        before = {member_id: frozenset(mine) for member_id, mine in of_topic.items()}
+        owned_before = {
+            member_id: frozenset(member_partitions)
+            for member_id, member_partitions in of_topic.items()
+        }
         subscribed = [member.member_id for member in members if topic in member.topics]
-        _share(wanted[topic], subscribed, of_topic)
-        for member_id, mine in of_topic.items():
-            owned[member_id] = (owned[member_id] - before[member_id]) | mine
-    return {member_id: frozenset(mine) for member_id, mine in owned.items()}
+        _share(topic_partitions[topic], subscribed, of_topic)
+        for member_id, member_partitions in of_topic.items():
+            owned[member_id] = (owned[member_id] - owned_before[member_id]) | member_partitions
+    return {
+        member_id: frozenset(member_partitions) for member_id, member_partitions in owned.items()
+    }
 
 
 def _share(
@@ -318,48 +338,56 @@ def _share(
     """Fill up members evenly, sharing each partition between ``sharing`` members."""
     sharing = -(-len(subscribed) // len(partitions)) if partitions else 0
     share = sharing * len(partitions) / len(subscribed)
-    due = dict.fromkeys(owned, 0)
+    quota = dict.fromkeys(owned, 0)
     for number, member_id in enumerate(subscribed):
-        due[member_id] = ceil(share * (number + 1)) - ceil(share * number)
-    for member_id, mine in owned.items():
-        for partition in sorted(mine)[: max(0, len(mine) - due[member_id])]:
-            mine.discard(partition)
+        quota[member_id] = ceil(share * (number + 1)) - ceil(share * number)
+    for member_id, member_partitions in owned.items():
+        for partition in sorted(member_partitions)[
+            : max(0, len(member_partitions) - quota[member_id])
+        ]:
+            member_partitions.discard(partition)
     holders: dict[TopicIdPartition, list[str]] = {partition: [] for partition in partitions}
-    for member_id, mine in owned.items():
-        for partition in mine:
+    for member_id, member_partitions in owned.items():
+        for partition in member_partitions:
             holders.setdefault(partition, []).append(member_id)
     for partition, having in holders.items():
         surplus = max(0, len(having) - sharing)
         for member_id in having[:surplus]:
             owned[member_id].discard(partition)
         del having[:surplus]
-    _fill(holders, sharing, due, [one for one in subscribed if len(owned[one]) < due[one]], owned)
+    _fill(
+        holders,
+        sharing,
+        quota,
+        [member_id for member_id in subscribed if len(owned[member_id]) < quota[member_id]],
+        owned,
+    )
 
 
 def _fill(
     holders: Mapping[TopicIdPartition, list[str]],
     sharing: int,
-    due: Mapping[str, int],
+    quota: Mapping[str, int],
     unfilled: list[str],
     owned: Mapping[str, set[TopicIdPartition]],
 ) -> None:
     """Go round the members that lack something. A round in which nobody takes anything ends it all:
     what comes later goes to nobody (assignRemainingPartitions).
     """
-    at, has_given = 0, False
+    index, has_given = 0, False
     for partition, having in sorted(holders.items()):
         while unfilled and len(having) < sharing:
-            if at == len(unfilled):
+            if index == len(unfilled):
                 if not has_given:
                     return
-                at, has_given = 0, False
-            member_id = unfilled[at]
-            at += 1
+                index, has_given = 0, False
+            member_id = unfilled[index]
+            index += 1
             if partition in owned[member_id]:
                 continue
             owned[member_id].add(partition)
             having.append(member_id)
             has_given = True
-            if len(owned[member_id]) >= due[member_id]:
-                at -= 1
-                del unfilled[at]
+            if len(owned[member_id]) >= quota[member_id]:
+                index -= 1
+                del unfilled[index]

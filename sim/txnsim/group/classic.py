@@ -41,7 +41,7 @@ from txnsim.group.commands import (
     Written,
     session,
 )
-from txnsim.group.rebalance import Effects, Rebalance, joined, refuse_join
+from txnsim.group.rebalance import Effects, Rebalance, join_reply, refuse_join
 from txnsim.group.records import ClassicGroupStored
 from txnsim.group.state import ClassicGroupState
 from txnsim.settings import Settings
@@ -181,7 +181,7 @@ class ClassicProtocol:
             out.append(
                 Answered(
                     waiter=waiter,
-                    reply=joined(group, member, with_members=knows_members),
+                    reply=join_reply(group, member, with_members=knows_members),
                 )
             )
 
@@ -221,21 +221,21 @@ class ClassicProtocol:
         old, new = group.replace_static(old_id, new_id)
         _fence(old, out)
         out.append(session(group.group_id, new_id, new.session_timeout_ms))
-        before = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
+        old_terms = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
         _update(group, new, command, waiter, out)
         match group.state:
             case _S.STABLE if group.select_protocol() == group.protocol:
                 out.append(
                     Written(
-                        records=(group.stored(),),
+                        records=(group.to_record(),),
                         then=StaticMemberStored(
                             group_id=group.group_id,
                             old_member_id=old_id,
                             new_member_id=new_id,
                             old_leader=leader_before,
-                            old_protocols=before[0],
-                            old_rebalance_timeout_ms=before[1],
-                            old_session_timeout_ms=before[2],
+                            old_protocols=old_terms[0],
+                            old_rebalance_timeout_ms=old_terms[1],
+                            old_session_timeout_ms=old_terms[2],
                             assignment_skippable=command.assignment_skippable,
                             waiter=waiter,
                         ),
@@ -279,7 +279,7 @@ class ClassicProtocol:
         group.await_join(member, None)
         leads = group.leader == member.member_id
         skips = then.assignment_skippable
-        reply = joined(group, member, with_members=leads and skips)
+        reply = join_reply(group, member, with_members=leads and skips)
         reply = msgspec.structs.replace(
             reply,
             # A client that can't skip the assignment must not take itself for the leader.
@@ -289,11 +289,11 @@ class ClassicProtocol:
         out.append(Answered(waiter=then.waiter, reply=reply))
         return out
 
-    def adopted(self, group: ClassicGroup, *, now_ms: int) -> Effects:
+    def adopt_group(self, group: ClassicGroup, *, now_ms: int) -> Effects:
         """A stable group comes from another protocol: everybody has a session, and joins again."""
         out: Effects = []
         for member_id in group.members:
-            out += self.touched(group, member_id)
+            out += self.extend_session(group, member_id)
         self._rebalance.prepare(group, now_ms, out)
         return out
 
@@ -315,18 +315,20 @@ class ClassicProtocol:
                 if member.awaiting_sync is not None:
                     out.append(Answered(waiter=member.awaiting_sync, reply=None))
                 member.awaiting_sync = waiter
-                self._synced(group, command.member_id, out)
+                self._end_sync(group, command.member_id, out)
                 if group.leader == command.member_id:
-                    given = dict(command.assignments)
-                    complete = {each: given.get(each, b"") for each in group.members}
+                    assignments = dict(command.assignments)
+                    complete = {
+                        member_id: assignments.get(member_id, b"") for member_id in group.members
+                    }
                     then = AssignmentStored(
                         group_id=group.group_id,
                         generation=group.generation,
                         assignments=tuple(complete.items()),
                     )
-                    out.append(Written(records=(group.stored(complete),), then=then))
+                    out.append(Written(records=(group.to_record(complete),), then=then))
             case _S.STABLE:
-                self._synced(group, command.member_id, out)
+                self._end_sync(group, command.member_id, out)
                 reply = SyncReply(
                     protocol_type=group.protocol_type,
                     protocol=group.protocol,
@@ -360,15 +362,15 @@ class ClassicProtocol:
             return refusal.error
         if command.generation != group.generation:
             return ErrorCode.illegal_generation
-        for given, held in (
+        for named, actual in (
             (command.protocol_type, group.protocol_type),
             (command.protocol, group.protocol),
         ):
-            if given is not None and held is not None and given != held:
+            if named is not None and actual is not None and named != actual:
                 return ErrorCode.inconsistent_group_protocol
         return None
 
-    def _synced(self, group: ClassicGroup, member_id: str, out: Effects) -> None:
+    def _end_sync(self, group: ClassicGroup, member_id: str, out: Effects) -> None:
         group.pending_sync.pop(member_id, None)
         if not group.pending_sync:
             out.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
@@ -386,12 +388,12 @@ class ClassicProtocol:
             return refusal, []
         if command.generation != group.generation:
             return group.wrong_generation(command.generation), []
-        alive = self.touched(group, command.member_id)
+        alive = self.extend_session(group, command.member_id)
         if group.state is _S.PREPARING_REBALANCE:
             return _rejection(ErrorCode.rebalance_in_progress, group, "prepares a rebalance"), alive
         return None, alive
 
-    def touched(self, group: ClassicGroup, member_id: str) -> Effects:
+    def extend_session(self, group: ClassicGroup, member_id: str) -> Effects:
         """A request has shown that the member is alive."""
         return [session(group.group_id, member_id, group.members[member_id].session_timeout_ms)]
 
@@ -417,10 +419,12 @@ class ClassicProtocol:
         self, group: ClassicGroup, member_id: str, instance_id: str | None, out: Effects
     ) -> ErrorCode:
         if member_id == NO_MEMBER:
-            held = None if instance_id is None else group.static_members.get(instance_id)
-            if held is None:
+            static_member_id = (
+                None if instance_id is None else group.static_members.get(instance_id)
+            )
+            if static_member_id is None:
                 return ErrorCode.unknown_member_id
-            self._rebalance.remove(group, held, out)
+            self._rebalance.remove(group, static_member_id, out)
             return _NONE
         if member_id not in group.pending_join:
             refusal = group.check_member(member_id, instance_id)
@@ -436,7 +440,7 @@ class ClassicProtocol:
     ) -> Effects:
         """Members were silent for their session timeout, or did not use the id that they got."""
         out: Effects = []
-        before = len(group.pending_join)
+        pending_before = len(group.pending_join)
         for member_id in member_ids:
             if member_id in group.pending_join:
                 group.remove(member_id)
@@ -444,11 +448,11 @@ class ClassicProtocol:
             member = group.members.get(member_id)
             if member is not None and not member.is_alive_by_waiting:
                 self._rebalance.remove(group, member_id, out)
-        if not out and len(group.pending_join) == before:
+        if not out and len(group.pending_join) == pending_before:
             return out
         if out and group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
             self._rebalance.rebalance_or_complete(group, now_ms, out)
-        elif group.state is _S.PREPARING_REBALANCE and group.all_joined:
+        elif group.state is _S.PREPARING_REBALANCE and group.everybody_joins:
             self._rebalance.complete(group, now_ms, out)
         return out
 
@@ -510,5 +514,5 @@ def _fence(old: ClassicMember, out: Effects) -> None:
         out.append(Answered(waiter=old.awaiting_sync, reply=SyncReply(error=fenced)))
 
 
-def _rejection(error: ErrorCode, group: ClassicGroup, what: str) -> Rejection:
-    return Rejection(error=error, reason=f"group {group.group_id} {what}")
+def _rejection(error: ErrorCode, group: ClassicGroup, problem: str) -> Rejection:
+    return Rejection(error=error, reason=f"group {group.group_id} {problem}")

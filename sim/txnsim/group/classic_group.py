@@ -120,7 +120,7 @@ class ClassicGroup:
         self._subscribed: frozenset[str] | None = None
 
     @classmethod
-    def loaded(cls, record: ClassicGroupStored) -> ClassicGroup:
+    def from_record(cls, record: ClassicGroupStored) -> ClassicGroup:
         """The group as a coordinator finds it in the log; no member waits, no session runs yet."""
         state = _S.STABLE if record.members else _S.EMPTY
         group = cls(record.group_id, state=state, now_ms=record.state_timestamp_ms)
@@ -157,14 +157,14 @@ class ClassicGroup:
         if group_instance_id is not None:
             holder = self.static_members.get(group_instance_id)
             if holder is None:
-                return self._unknown(member_id)
+                return self._unknown_member(member_id)
             if holder != member_id:
                 return Rejection(
                     error=ErrorCode.fenced_instance_id,
                     reason=f"instance {group_instance_id} of {self.group_id} is {holder} now, "
                     f"not {member_id}",
                 )
-        return None if member_id in self.members else self._unknown(member_id)
+        return None if member_id in self.members else self._unknown_member(member_id)
 
     def check_offset_commit(self, command: CommitOffsets) -> Rejection | None:
         """ClassicGroup.validateOffsetCommit."""
@@ -180,7 +180,7 @@ class ClassicGroup:
             if generation != self.generation:
                 return self.wrong_generation(generation)
         elif not command.is_transactional and self.state is not _S.EMPTY:
-            return self._unknown(command.member_id)
+            return self._unknown_member(command.member_id)
         if not command.is_transactional and self.state is _S.COMPLETING_REBALANCE:
             return Rejection(
                 error=ErrorCode.rebalance_in_progress,
@@ -221,7 +221,7 @@ class ClassicGroup:
         """The one record that deletes it."""
         return (ClassicGroupDeleted(group_id=self.group_id),)
 
-    def is_subscribed(self, topic: str) -> bool:
+    def has_subscriber(self, topic: str) -> bool:
         """Some member consumes the topic; of consumers whose subscription can't be read, all."""
         if self._subscribed is not None:
             return topic in self._subscribed
@@ -318,7 +318,7 @@ class ClassicGroup:
         return False
 
     @property
-    def all_joined(self) -> bool:
+    def everybody_joins(self) -> bool:
         """Whether every member waits for the next generation, and no other one is about to join."""
         return not self.pending_join and self.awaiting_join_count == len(self.members)
 
@@ -381,7 +381,7 @@ class ClassicGroup:
         self.move_to(_S.COMPLETING_REBALANCE if self.members else _S.EMPTY, now_ms=now_ms)
         self.pending_sync.clear()
 
-    def stored(self, assignments: dict[str, bytes] | None = None) -> ClassicGroupStored:
+    def to_record(self, assignments: dict[str, bytes] | None = None) -> ClassicGroupStored:
         """The record for the log.
 
         Args:
@@ -421,7 +421,7 @@ class ClassicGroup:
             reason=f"group {self.group_id} is at generation {self.generation}, not {generation}",
         )
 
-    def _unknown(self, member_id: str) -> Rejection:
+    def _unknown_member(self, member_id: str) -> Rejection:
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"'{member_id}' is no member of group {self.group_id}",
@@ -446,9 +446,9 @@ class ClassicGroup:
     def _count_protocols(self, member: ClassicMember, sign: int) -> None:
         self.not_upgradable = None
         for name in {name for name, _ in member.protocols}:
-            left = self._supporting[name] + sign
-            if left:
-                self._supporting[name] = left
+            supporter_count = self._supporting[name] + sign
+            if supporter_count:
+                self._supporting[name] = supporter_count
             else:
                 del self._supporting[name]
 
@@ -460,7 +460,7 @@ class ClassicGroup:
             return frozenset()
         if self.protocol is None:
             return None
-        return self._topics.of_all(
+        return self._topics.topics_of_all(
             member.metadata(self.protocol) for member in self.members.values()
         )
 

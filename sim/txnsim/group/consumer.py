@@ -111,7 +111,7 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(member, Rejection):
             return member
         if records:  # a static member has begun a new life: go on with the group as it is then
-            group = group.after(records, recounts=False)
+            group = group.with_records(records, recounts=False)
         updated = subscribing(member, command)
         change = group.tally.refusal(updated.topic_names) or subscription_change(
             group,
@@ -187,9 +187,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         is_new = group.epoch == group.first_epoch == 0  # before KAFKA-20268
         bumps_epoch = is_new or change.bumps_epoch or self._prefers_another(group, updated)
         if bumps_epoch or group.refreshed_version != image.offset:
-            before = group.members.get(updated.member_id)
+            old_member = group.members.get(updated.member_id)
             hashed = group.tally.topics_hash(
-                image, leaving=() if before is None else (before,), joining=(updated,)
+                image, leaving=() if old_member is None else (old_member,), joining=(updated,)
             )
             if bumps_epoch or hashed != group.metadata_hash:
                 epoch += 1
@@ -201,9 +201,11 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if group.assignment_epoch < epoch and self._may_assign(group, now_ms):
             members = list(group.members_with(updated))
             assigned = self._assign(group, members, updated, image)
-            for each in members:
-                if group.target.get(each.member_id) != assigned[each.member_id]:
-                    records.append(target_record(group, each.member_id, assigned[each.member_id]))
+            for member in members:
+                if group.target.get(member.member_id) != assigned[member.member_id]:
+                    records.append(
+                        target_record(group, member.member_id, assigned[member.member_id])
+                    )
             records.append(
                 TargetEpochStored(
                     group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms
@@ -230,10 +232,11 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     def _prefers_another(self, group: ConsumerGroup, updated: ConsumerMember) -> bool:
         """Whether another assignor is to assign from now on (hasPreferredServerAssignorChanged)."""
         default = self.settings.assignors[0]
-        before, after = (
-            group.preferred_assignor(updated=each) or default for each in (None, updated)
+        assignor_before, assignor_after = (
+            group.preferred_assignor(updated=new_member) or default
+            for new_member in (None, updated)
         )
-        return self.rules.another_assignor_is_a_change and before != after
+        return self.rules.another_assignor_is_a_change and assignor_before != assignor_after
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
         interval_ms = self.intervals_of(group.group_id).assignment_interval_ms
@@ -250,22 +253,22 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
     ) -> dict[str, frozenset[TopicIdPartition]]:
         name = group.preferred_assignor(updated=updated)
         topics: dict[tuple[frozenset[str], str | None], frozenset[uuid.UUID]] = {}
-        for each in members:
-            if (each.topic_names, each.topic_regex) not in topics:
-                topics[each.topic_names, each.topic_regex] = _topic_ids(group, each, image)
+        for member in members:
+            if (member.topic_names, member.topic_regex) not in topics:
+                topics[member.topic_names, member.topic_regex] = _topic_ids(group, member, image)
         subscribers = [
             Subscriber(
-                member_id=each.member_id,
-                instance_id=each.instance_id,
-                topics=topics[each.topic_names, each.topic_regex],
-                owned=group.target.get(each.member_id, frozenset()),
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                topics=topics[member.topic_names, member.topic_regex],
+                owned=group.target.get(member.member_id, frozenset()),
             )
-            for each in members
+            for member in members
         ]
-        wanted = frozenset[uuid.UUID]().union(*topics.values())
+        topic_ids = frozenset[uuid.UUID]().union(*topics.values())
         partitions = {
             topic_id: len(image.topics[image.topic_names[topic_id]].partitions)
-            for topic_id in wanted
+            for topic_id in topic_ids
         }
         return ASSIGNORS[name or self.settings.assignors[0]](subscribers, partitions)
 
@@ -280,16 +283,20 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(member, Rejection):
             return member
         if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE:
-            return self.gone(group, [member], reply, image)
-        waiting = msgspec.structs.replace(
+            return self.remove_members(group, [member], reply, image)
+        absent_member = msgspec.structs.replace(
             member,
             member_epoch=LEFT_FOR_A_WHILE,
             assigned=dict.fromkeys(member.assigned, 0),
             pending_revocation={},
         )
-        return ConsumerOutcome(records=(current_record(group.group_id, waiting),), reply=reply)
+        return ConsumerOutcome(
+            records=(current_record(group.group_id, absent_member),), reply=reply
+        )
 
-    def resumed(self, group_id: str, member: ConsumerMember) -> tuple[ConsumerEffect, ...]:
+    def timers_after_load(
+        self, group_id: str, member: ConsumerMember
+    ) -> tuple[ConsumerEffect, ...]:
         """Timers of a member that a new coordinator finds in the log; a static one that is away
         for a while has a session too, within which it must be back.
         """
@@ -311,9 +318,9 @@ class ConsumerProtocol(msgspec.Struct, kw_only=True, eq=False):
             late[member.member_id] = member
         if not late:
             return ConsumerOutcome()
-        return self.gone(group, tuple(late.values()), None, image)
+        return self.remove_members(group, tuple(late.values()), None, image)
 
-    def gone(
+    def remove_members(
         self,
         group: ConsumerGroup,
         leaving: Sequence[ConsumerMember],
@@ -381,8 +388,8 @@ def _revocation(group_id: str, member: ConsumerMember) -> TimerSet | TimerCancel
 def _topic_ids(
     group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
 ) -> frozenset[uuid.UUID]:
-    there = image.existing(group.topics_of(member))
-    return frozenset(image.topics[name].topic_id for name in there)
+    existing_topics = image.existing(group.topics_of(member))
+    return frozenset(image.topics[name].topic_id for name in existing_topics)
 
 
 # One step of a member towards its target assignment (KIP-848). Pure.
@@ -424,10 +431,10 @@ def reconcile(member: ConsumerMember, goal: Goal) -> ConsumerMember | Rejection:
         case MemberState.STABLE:
             if member.member_epoch != goal.assignment_epoch:
                 return _next(member, goal)
-            return _resubscribed(member, goal) if goal.subscription_changed else member
+            return _revoke_unsubscribed(member, goal) if goal.subscription_changed else member
         case MemberState.UNREVOKED_PARTITIONS:
             if goal.still_has(member.pending_revocation):
-                return _resubscribed(member, goal) if goal.subscription_changed else member
+                return _revoke_unsubscribed(member, goal) if goal.subscription_changed else member
             return _next(member, goal)
         case MemberState.UNRELEASED_PARTITIONS:
             return _next(member, goal)
@@ -447,21 +454,33 @@ def _next(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     """Give up partitions outside of the target, take those that are free."""
     # Sets and dicts take over each other's hashes: that of a UUID is a call of Python.
     target = _of_topics(goal.partitions, goal.subscribed)
-    kept = member.assigned
-    if set(kept).difference(target):
-        lost = {each: epoch for each, epoch in kept.items() if each not in target}
-        kept = {each: epoch for each, epoch in kept.items() if each in target}
+    kept_partitions = member.assigned
+    if set(kept_partitions).difference(target):
+        lost = {
+            partition: epoch
+            for partition, epoch in kept_partitions.items()
+            if partition not in target
+        }
+        kept_partitions = {
+            partition: epoch for partition, epoch in kept_partitions.items() if partition in target
+        }
         if goal.still_has(lost):
-            return _revoking(member, kept, lost)
-    wanted = sorted(target.difference(kept))
-    held = member.pending_revocation
-    free = [each for each in wanted if goal.owner_of(each) is None or each in held]
+            return _revoking(member, kept_partitions, lost)
+    missing_partitions = sorted(target.difference(kept_partitions))
+    revoked_partitions = member.pending_revocation
+    free = [
+        partition
+        for partition in missing_partitions
+        if goal.owner_of(partition) is None or partition in revoked_partitions
+    ]
     return msgspec.structs.replace(
         member,
-        state=MemberState.STABLE if len(free) == len(wanted) else MemberState.UNRELEASED_PARTITIONS,
+        state=MemberState.STABLE
+        if len(free) == len(missing_partitions)
+        else MemberState.UNRELEASED_PARTITIONS,
         previous_member_epoch=member.member_epoch,
         member_epoch=goal.assignment_epoch,
-        assigned={**kept, **dict.fromkeys(free, goal.assignment_epoch)},
+        assigned={**kept_partitions, **dict.fromkeys(free, goal.assignment_epoch)},
         pending_revocation={},
     )
 
@@ -470,38 +489,50 @@ def _of_topics(
     partitions: frozenset[TopicIdPartition], topics: Collection[uuid.UUID]
 ) -> frozenset[TopicIdPartition]:
     """Those of some topics."""
-    is_one, known = False, None
-    others = []
-    for each in partitions:
-        if each[0] is not known:
-            known = each[0]
-            is_one = known in topics
+    is_one, topic_id = False, None
+    other_partitions = []
+    for partition in partitions:
+        if partition[0] is not topic_id:
+            topic_id = partition[0]
+            is_one = topic_id in topics
         if not is_one:
-            others.append(each)
-    return partitions.difference(others) if others else partitions
+            other_partitions.append(partition)
+    return partitions.difference(other_partitions) if other_partitions else partitions
 
 
-def _resubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
+def _revoke_unsubscribed(member: ConsumerMember, goal: Goal) -> ConsumerMember:
     """Revoke partitions of unsubscribed topics at once, whatever the target says."""
-    kept = {each: at for each, at in member.assigned.items() if each[0] in goal.subscribed}
-    if len(kept) == len(member.assigned):
+    kept_partitions = {
+        partition: epoch
+        for partition, epoch in member.assigned.items()
+        if partition[0] in goal.subscribed
+    }
+    if len(kept_partitions) == len(member.assigned):
         return member
     lost = {
         **member.pending_revocation,
-        **{each: at for each, at in member.assigned.items() if each not in kept},
+        **{
+            partition: epoch
+            for partition, epoch in member.assigned.items()
+            if partition not in kept_partitions
+        },
     }
     if goal.still_has(lost):
-        return _revoking(member, kept, lost)
-    return msgspec.structs.replace(member, previous_member_epoch=member.member_epoch, assigned=kept)
+        return _revoking(member, kept_partitions, lost)
+    return msgspec.structs.replace(
+        member, previous_member_epoch=member.member_epoch, assigned=kept_partitions
+    )
 
 
 def _revoking(
-    member: ConsumerMember, kept: dict[TopicIdPartition, int], lost: dict[TopicIdPartition, int]
+    member: ConsumerMember,
+    kept_partitions: dict[TopicIdPartition, int],
+    lost: dict[TopicIdPartition, int],
 ) -> ConsumerMember:
     return msgspec.structs.replace(
         member,
         state=MemberState.UNREVOKED_PARTITIONS,
         previous_member_epoch=member.member_epoch,
-        assigned=kept,
+        assigned=kept_partitions,
         pending_revocation=lost,
     )

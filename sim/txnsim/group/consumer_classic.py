@@ -51,12 +51,12 @@ class ClassicMembers(msgspec.Struct, eq=False):
     ) -> tuple[JoinReply, ConsumerOutcome]:
         """A client joins, or joins again, with its subscription."""
         if not self.protocol.settings.may_mix or not _supports(group, command):
-            return _refused(ErrorCode.inconsistent_group_protocol)
+            return _refusal(ErrorCode.inconsistent_group_protocol)
         name, metadata = command.protocols[0]
         subscription = read_subscription(metadata)
         if subscription is None:
             is_told = self.protocol.rules.malformed_subscription_is_inconsistent  # KAFKA-20662
-            return _refused(
+            return _refusal(
                 ErrorCode.inconsistent_group_protocol if is_told else ErrorCode.unknown_server_error
             )
         instance_id = command.group_instance_id
@@ -66,10 +66,10 @@ class ClassicMembers(msgspec.Struct, eq=False):
             return reply, ConsumerOutcome()
         epoch = 0
         if instance_id is not None and command.member_id:
-            found = find_member(group, command.member_id, instance_id)
-            if isinstance(found, Rejection):
-                return _refused(found.error)
-            epoch = found.member_epoch
+            member = find_member(group, command.member_id, instance_id)
+            if isinstance(member, Rejection):
+                return _refusal(member.error)
+            epoch = member.member_epoch
         outcome = self.protocol.heartbeat(
             group,
             ConsumerHeartbeat(
@@ -93,7 +93,7 @@ class ClassicMembers(msgspec.Struct, eq=False):
             now_ms=now_ms,
         )
         if isinstance(outcome, Rejection):
-            return _refused(outcome.error)
+            return _refusal(outcome.error)
         assert outcome.reply is not None
         reply = JoinReply(
             generation=outcome.reply.member_epoch,
@@ -175,16 +175,16 @@ class ClassicMembers(msgspec.Struct, eq=False):
         answers: list[tuple[str, str | None, ErrorCode]] = []
         leaving: dict[str, ConsumerMember] = {}
         for member_id, instance_id in command.members:
-            found = find_member(group, member_id, instance_id)
-            if isinstance(found, Rejection):
-                answers.append((member_id, instance_id, found.error))
+            member = find_member(group, member_id, instance_id)
+            if isinstance(member, Rejection):
+                answers.append((member_id, instance_id, member.error))
             else:
                 answers.append((member_id, instance_id, ErrorCode.none))
-                leaving[found.member_id] = found
+                leaving[member.member_id] = member
         reply = LeaveReply(members=tuple(answers))
         if not leaving:
             return reply, ConsumerOutcome()
-        return reply, self.protocol.gone(group, tuple(leaving.values()), None, image)
+        return reply, self.protocol.remove_members(group, tuple(leaving.values()), None, image)
 
 
 def find_member(
@@ -192,16 +192,16 @@ def find_member(
 ) -> ConsumerMember | Rejection:
     """The member; an instance may be named without the id of its member."""
     if instance_id is not None and member_id == NO_MEMBER:
-        return group.static_member(instance_id) or group.unknown(member_id)
+        return group.static_member(instance_id) or group.unknown_member(member_id)
     return sender_of(group, member_id, instance_id)
 
 
 def _classic_member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> ConsumerMember | Rejection:
-    found = find_member(group, member_id, instance_id)
-    if isinstance(found, Rejection) or found.uses_classic_protocol:
-        return found
+    member = find_member(group, member_id, instance_id)
+    if isinstance(member, Rejection) or member.uses_classic_protocol:
+        return member
     return Rejection(
         error=ErrorCode.unknown_member_id,
         reason=f"Member {member_id} does not use the classic protocol.",
@@ -220,9 +220,9 @@ def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether another member still has a partition of its target."""
     target = group.target.get(member.member_id, frozenset())
     return any(
-        group.owner_of(each) not in (None, member.member_id)
-        for each in target
-        if each not in member.assigned
+        group.owner_of(partition) not in (None, member.member_id)
+        for partition in target
+        if partition not in member.assigned
     )
 
 
@@ -242,5 +242,5 @@ def _rejoin(group: ConsumerGroup, member: ConsumerMember) -> TimerSet:
     )
 
 
-def _refused(error: ErrorCode) -> tuple[JoinReply, ConsumerOutcome]:
+def _refusal(error: ErrorCode) -> tuple[JoinReply, ConsumerOutcome]:
     return JoinReply(error=error), ConsumerOutcome()

@@ -159,7 +159,7 @@ class ConsumerGroup:
             return "Empty"
         if self.epoch > self.assignment_epoch:
             return "Assigning"
-        settled = self.tally.settled_at(self.assignment_epoch)
+        settled = self.tally.settled_count(self.assignment_epoch)
         return "Stable" if settled == len(self.members) else "Reconciling"
 
     @property
@@ -182,7 +182,7 @@ class ConsumerGroup:
             return None
         member = self.members.get(member_id)
         if member is None:
-            return self.unknown(member_id)
+            return self.unknown_member(member_id)
         needs_epochs = not command.is_transactional and not member.uses_classic_protocol
         if needs_epochs and command.api_version < OFFSET_COMMIT_WITH_EPOCHS:
             return Rejection(
@@ -217,7 +217,7 @@ class ConsumerGroup:
             return None if member_epoch < 0 else NO_MEMBER_WITH_EPOCH
         member = self.members.get(member_id)
         if member is None:
-            return self.unknown(member_id)
+            return self.unknown_member(member_id)
         return None if member.member_epoch == member_epoch else self._stale(member, member_epoch)
 
     def check_offset_delete(self) -> Rejection | None:
@@ -250,9 +250,9 @@ class ConsumerGroup:
         records.append(EpochDeleted(group_id=group_id))
         return tuple(records)
 
-    def is_subscribed(self, topic: str) -> bool:
+    def has_subscriber(self, topic: str) -> bool:
         """Some member consumes the topic, by name or by regular expression."""
-        return self.tally.is_subscribed(topic)
+        return self.tally.has_subscriber(topic)
 
     def offsets_expire_from(self) -> ExpiryBase | None:
         """Positions of topics that no member consumes expire from their commit on."""
@@ -280,10 +280,10 @@ class ConsumerGroup:
     def last_lookup(self) -> tuple[int, int]:
         """Newest timestamp and metadata offset among resolved regular expressions."""
         if self._last_lookup is None:
-            found = self.resolved.values()
+            lookups = self.resolved.values()
             self._last_lookup = (
-                max((each.timestamp_ms for each in found), default=NEVER_MS),
-                max((each.version for each in found), default=-1),
+                max((lookup.timestamp_ms for lookup in lookups), default=NEVER_MS),
+                max((lookup.version for lookup in lookups), default=-1),
             )
         return self._last_lookup
 
@@ -294,19 +294,19 @@ class ConsumerGroup:
         votes = self.tally.assignors
         if updated is not None:
             old = self.members.get(updated.member_id)
-            before = None if old is None else old.server_assignor
-            if before != updated.server_assignor:
+            old_assignor = None if old is None else old.server_assignor
+            if old_assignor != updated.server_assignor:
                 votes = Counter(votes)
-                votes.subtract(name for name in (before,) if name is not None)
+                votes.subtract(name for name in (old_assignor,) if name is not None)
                 votes.update(name for name in (updated.server_assignor,) if name is not None)
         most = max(votes.values(), default=0)
-        wanted = [name for name, count in votes.items() if count == most > 0]
-        if len(wanted) <= 1:
-            return wanted[0] if wanted else None
+        favourites = [name for name, count in votes.items() if count == most > 0]
+        if len(favourites) <= 1:
+            return favourites[0] if favourites else None
         return next(
             member.server_assignor
             for member in self.members_with(updated)
-            if member.server_assignor in wanted
+            if member.server_assignor in favourites
         )
 
     def members_with(self, updated: ConsumerMember | None) -> Iterator[ConsumerMember]:
@@ -321,7 +321,9 @@ class ConsumerGroup:
         for member in self.members.values():
             yield updated if member.member_id == updated.member_id else member
 
-    def after(self, records: Iterable[ConsumerRecord], *, recounts: bool = True) -> ConsumerGroup:
+    def with_records(
+        self, records: Iterable[ConsumerRecord], *, recounts: bool = True
+    ) -> ConsumerGroup:
         """A copy of the group with the records applied; ``recounts`` is False where they leave the
         tally as it is, as those of a member that goes on under another id.
         """
@@ -344,7 +346,7 @@ class ConsumerGroup:
         """A record is in the log."""
         match record:
             case SubscriptionStored():
-                self._update(_subscribed(self._member(record.member_id), record))
+                self._update(_with_subscription(self._member(record.member_id), record))
             case SubscriptionDeleted():
                 self._remove(record.member_id)
             case EpochStored():
@@ -361,21 +363,21 @@ class ConsumerGroup:
             case TargetDeleted():
                 self.target.pop(record.member_id, None)
             case CurrentStored():
-                self._update(_assigned(self._member(record.member_id), record))
+                self._update(_with_assignment(self._member(record.member_id), record))
             case CurrentDeleted():
                 if record.member_id in self.members:
-                    self._update(_left(self.members[record.member_id]))
+                    self._update(_without_assignment(self.members[record.member_id]))
             case RegexStored():
-                found = self.resolved[record.regex] = Resolved(
+                lookup = self.resolved[record.regex] = Resolved(
                     topics=frozenset(record.topics),
                     version=record.version,
                     timestamp_ms=record.timestamp_ms,
                 )
-                self.tally.resolved(record.regex, found.topics)
+                self.tally.count_resolved(record.regex, lookup.topics)
                 self._last_lookup = None
             case RegexDeleted():
                 self.resolved.pop(record.regex, None)
-                self.tally.resolved(record.regex, frozenset())
+                self.tally.count_resolved(record.regex, frozenset())
                 self._last_lookup = None
             case EpochDeleted() | TopicsDeleted():
                 pass  # the shard lets go of the group
@@ -388,8 +390,8 @@ class ConsumerGroup:
     def _update(self, member: ConsumerMember) -> None:
         old = self.members.get(member.member_id)
         if old is not None:
-            self._disown(old)
-        names = self.tally.shared(member.topic_names)
+            self._release_partitions(old)
+        names = self.tally.share_names(member.topic_names)
         if names is not member.topic_names:
             member = msgspec.structs.replace(member, topic_names=names)
         if self._counts:
@@ -406,18 +408,18 @@ class ConsumerGroup:
             return
         if self._counts:
             self.tally.replace(member, None)
-        self._disown(member)
+        self._release_partitions(member)
         if self.static_members.get(member.instance_id or "") == member_id:
             del self.static_members[member.instance_id or ""]
 
-    def _disown(self, member: ConsumerMember) -> None:
+    def _release_partitions(self, member: ConsumerMember) -> None:
         for partition in (*member.assigned, *member.pending_revocation):
             if self._owners.get(partition) == member.member_id:
                 del self._owners[partition]
 
     # Refusals
 
-    def unknown(self, member_id: str) -> Rejection:
+    def unknown_member(self, member_id: str) -> Rejection:
         return Rejection(
             error=ErrorCode.unknown_member_id,
             reason=f"Member {member_id} is not a member of group {self.group_id}.",
@@ -434,7 +436,7 @@ class ConsumerGroup:
         )
 
 
-def _subscribed(member: ConsumerMember, record: SubscriptionStored) -> ConsumerMember:
+def _with_subscription(member: ConsumerMember, record: SubscriptionStored) -> ConsumerMember:
     return msgspec.structs.replace(
         member,
         instance_id=record.instance_id,
@@ -449,13 +451,13 @@ def _subscribed(member: ConsumerMember, record: SubscriptionStored) -> ConsumerM
     )
 
 
-def _assigned(member: ConsumerMember, record: CurrentStored) -> ConsumerMember:
-    known = record.state in MemberState.__members__.values()
+def _with_assignment(member: ConsumerMember, record: CurrentStored) -> ConsumerMember:
+    is_known_state = record.state in MemberState.__members__.values()
     return msgspec.structs.replace(
         member,
         member_epoch=record.member_epoch,
         previous_member_epoch=record.previous_member_epoch,
-        state=MemberState(record.state) if known else MemberState.UNKNOWN,
+        state=MemberState(record.state) if is_known_state else MemberState.UNKNOWN,
         assigned={(topic, index): epoch for topic, index, epoch in record.assigned},
         pending_revocation={
             (topic, index): epoch for topic, index, epoch in record.pending_revocation
@@ -463,7 +465,7 @@ def _assigned(member: ConsumerMember, record: CurrentStored) -> ConsumerMember:
     )
 
 
-def _left(member: ConsumerMember) -> ConsumerMember:
+def _without_assignment(member: ConsumerMember) -> ConsumerMember:
     """The member between the tombstones of its assignment and of itself."""
     return msgspec.structs.replace(
         member, member_epoch=LEFT, previous_member_epoch=LEFT, assigned={}, pending_revocation={}

@@ -59,21 +59,21 @@ def subscription_change(
         if old and group.regex_users(old) == 1:
             records.append(RegexDeleted(group_id=group.group_id, regex=old))
         if new and group.regex_users(new) == 0:
-            refusal = _check(new, known=len(group.tally.regexes))
+            refusal = _check(new, regex_count=len(group.tally.regexes))
             if refusal is not None:
                 return refusal
             is_new = True
         else:
             bumps_epoch = not new or new in group.resolved
-    wanted: Collection[str] = group.tally.regexes
+    regexes: Collection[str] = group.tally.regexes
     if old != new:
         users = group.tally.regexes
-        wanted = {regex for regex, count in users.items() if regex != old or count > 1}
-        wanted |= {new} - {""}
+        regexes = {regex for regex, count in users.items() if regex != old or count > 1}
+        regexes |= {new} - {""}
     last_ms, version = group.last_lookup()
     is_due = now_ms > last_ms + REFRESH_MIN_MS and (
         is_new
-        or len(wanted) != len(group.resolved)
+        or len(regexes) != len(group.resolved)
         or version < image.offset
         or now_ms > last_ms + refresh_ms
     )
@@ -81,7 +81,7 @@ def subscription_change(
         records=tuple(records),
         is_another=names_changed or old != new,
         bumps_epoch=names_changed or bumps_epoch,
-        lookups=tuple(sorted(wanted)) if is_due else (),
+        lookups=tuple(sorted(regexes)) if is_due else (),
     )
 
 
@@ -97,12 +97,12 @@ def matching_topics(
     Topics that the asking member may not describe are left out for the whole group, as in
     TopicRegexResolver.filterTopicDescribeAuthorizedTopics, and are not matched at all.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    topics_by_regex: dict[str, tuple[str, ...]] = {}
     for regex in regexes:
         try:
             pattern = compiled(regex)
         except PatternError:
-            found[regex] = ()  # of a group that another program has written
+            topics_by_regex[regex] = ()  # of a group that another program has written
             continue
         names = []
         for name in image.topics:
@@ -112,23 +112,23 @@ def matching_topics(
                 yield pattern.weight(name)
             else:
                 yield 1
-        found[regex] = tuple(sorted(names))
-    return found
+        topics_by_regex[regex] = tuple(sorted(names))
+    return topics_by_regex
 
 
 def resolve(
-    group: ConsumerGroup, found: Found, *, image: ClusterImage, now_ms: int
+    group: ConsumerGroup, topics_by_regex: Found, *, image: ClusterImage, now_ms: int
 ) -> tuple[RegexStored | EpochStored, ...]:
     """What expressions stand for from now on; a difference raises the group's epoch."""
     records: list[RegexStored | EpochStored] = []
     changed = False
     stands_for: dict[str, frozenset[str]] = {}
-    for regex, topics in found.items():
+    for regex, topics in topics_by_regex.items():
         if group.regex_users(regex) == 0:
             continue
         stands_for[regex] = frozenset(topics)
-        known = group.resolved.get(regex)
-        changed = changed or (known.topics if known else frozenset()) != stands_for[regex]
+        old_lookup = group.resolved.get(regex)
+        changed = changed or (old_lookup.topics if old_lookup else frozenset()) != stands_for[regex]
         records.append(
             RegexStored(
                 group_id=group.group_id,
@@ -146,10 +146,10 @@ def resolve(
     return tuple(records)
 
 
-def _check(regex: str, *, known: int) -> Rejection | None:
+def _check(regex: str, *, regex_count: int) -> Rejection | None:
     complaint = ""
-    if known >= REGEXES_MAX:
-        complaint = f"can't be taken: the group has {known} others"
+    if regex_count >= REGEXES_MAX:
+        complaint = f"can't be taken: the group has {regex_count} others"
     try:
         compiled(regex)
     except PatternError as error:

@@ -82,8 +82,10 @@ class EncodedRecords(tuple[GroupRecord, ...]):
 
 def share_out(records: Sequence[GroupRecord], *, batch_bytes_max: int) -> Iterator[EncodedRecords]:
     """Records that need not go together, in as many batches as it takes."""
-    for taken, pieces in in_batches(records, encode_in_batch, batch_bytes_max=batch_bytes_max):
-        encoded = EncodedRecords(taken)
+    for batch_records, pieces in in_batches(
+        records, encode_in_batch, batch_bytes_max=batch_bytes_max
+    ):
+        encoded = EncodedRecords(batch_records)
         encoded.pieces = pieces
         yield encoded
 
@@ -103,9 +105,9 @@ def encoding_in_batch(record: GroupRecord, number: int) -> Generator[int, None, 
     version = kind.version_written
     pieces = [_KIND.pack(version)]
     yield from write_in_steps(message_of(kind.values[version], record), pieces.append)
-    key = _written(kind_number, message_of(kind.key, record))
-    made = Record(key=key, value=b"".join(pieces))
-    return framed_record(made, offset_delta=number, timestamp_delta_ms=0)
+    key = _encode_message(kind_number, message_of(kind.key, record))
+    log_record = Record(key=key, value=b"".join(pieces))
+    return framed_record(log_record, offset_delta=number, timestamp_delta_ms=0)
 
 
 def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
@@ -118,23 +120,23 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
         case _:
             number = KIND_OF[type(record)]
             kind = kinds()[number]
-            key = _written(number, message_of(kind.key, record))
+            key = _encode_message(number, message_of(kind.key, record))
             if isinstance(record, kind.deleted):
                 return key, None
             version = kind.version_written
-            return key, _written(version, message_of(kind.values[version], record))
+            return key, _encode_message(version, message_of(kind.values[version], record))
 
 
 def _offset_key(group_id: str, topic_partition: TopicPartition) -> bytes:
     key = schema.OffsetCommitKey(
         group=group_id, topic=topic_partition.topic, partition=topic_partition.partition
     )
-    return _written(_OFFSET_COMMIT, key)
+    return _encode_message(_OFFSET_COMMIT, key)
 
 
 def _offset_value(record: OffsetCommitted) -> bytes:
     if record.expire_timestamp_ms != -1:
-        return _written(
+        return _encode_message(
             1,
             schema.OFFSET_COMMIT_VALUES[1](
                 offset=record.position,
@@ -143,7 +145,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
                 expire_timestamp=record.expire_timestamp_ms,
             ),
         )
-    return _written(
+    return _encode_message(
         4,
         schema.OFFSET_COMMIT_VALUES[4](
             offset=record.position,
@@ -155,7 +157,7 @@ def _offset_value(record: OffsetCommitted) -> bytes:
     )
 
 
-def _written(kind_or_version: int, message: Any) -> bytes:
+def _encode_message(kind_or_version: int, message: Any) -> bytes:
     pieces = [_KIND.pack(kind_or_version)]
     writer(type(message))(message, pieces.append)
     return b"".join(pieces)
@@ -182,10 +184,10 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
             return None
         if value is None:
             return cast(GroupRecord, record_of(kind.deleted, _read(kind.key, key)))
-        found = _of_version(kind.values, value)
-        if found is None:
+        message = _of_version(kind.values, value)
+        if message is None:
             return None
-        return cast(GroupRecord, record_of(kind.stored, _read(kind.key, key), found))
+        return cast(GroupRecord, record_of(kind.stored, _read(kind.key, key), message))
     except (struct.error, DecodeFaultError) as error:
         raise CorruptLogRecordError(
             f"unreadable record of __consumer_offsets: {error}, key {key.hex()}"
@@ -193,22 +195,22 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
 
 
 def _decode_offset(key: bytes, value: bytes | None) -> GroupRecord | None:
-    place = _read(schema.OffsetCommitKey, key)
-    topic_partition = TopicPartition(place.topic, place.partition)
+    key_message = _read(schema.OffsetCommitKey, key)
+    topic_partition = TopicPartition(key_message.topic, key_message.partition)
     if value is None:
-        return OffsetDeleted(group_id=place.group, topic_partition=topic_partition)
-    found = _of_version(schema.OFFSET_COMMIT_VALUES, value)
-    if found is None:
+        return OffsetDeleted(group_id=key_message.group, topic_partition=topic_partition)
+    message = _of_version(schema.OFFSET_COMMIT_VALUES, value)
+    if message is None:
         return None
     return OffsetCommitted(
-        group_id=place.group,
+        group_id=key_message.group,
         topic_partition=topic_partition,
-        position=found.offset,
-        leader_epoch=getattr(found, "leader_epoch", -1),
-        metadata=found.metadata,
-        commit_timestamp_ms=found.commit_timestamp,
-        expire_timestamp_ms=getattr(found, "expire_timestamp", -1),
-        topic_id=getattr(found, "topic_id", None),
+        position=message.offset,
+        leader_epoch=getattr(message, "leader_epoch", -1),
+        metadata=message.metadata,
+        commit_timestamp_ms=message.commit_timestamp,
+        expire_timestamp_ms=getattr(message, "expire_timestamp", -1),
+        topic_id=getattr(message, "topic_id", None),
     )
 
 
@@ -219,5 +221,5 @@ def _of_version(classes: Sequence[Any], value: bytes) -> Any | None:
 
 
 def _read(cls: Any, data: bytes) -> Any:
-    found, _ = reader(cls)(data, _KIND.size, len(data))
-    return found
+    message, _ = reader(cls)(data, _KIND.size, len(data))
+    return message

@@ -61,32 +61,35 @@ def _upgrade(
         return not_upgraded(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > max_size:
         return not_upgraded(group, "the group size exceeds the consumer group maximum size.")
-    made: list[tuple[ConsumerMember, frozenset[TopicIdPartition]]] = []
+    upgraded_members: list[tuple[ConsumerMember, frozenset[TopicIdPartition]]] = []
     elements = 0
     for member in group.members.values():
-        one = _upgraded(group, member, image)
-        if isinstance(one, Rejection):
-            return one
-        made.append(one)
-        elements += len(one[0].topic_names) + len(one[1])
+        upgraded_member = _upgrade_member(group, member, image)
+        if isinstance(upgraded_member, Rejection):
+            return upgraded_member
+        upgraded_members.append(upgraded_member)
+        elements += len(upgraded_member[0].topic_names) + len(upgraded_member[1])
         if elements > NAMES_MAX:
             return not_upgraded(group, "its members have more topics and partitions than is read.")
     target = ConsumerGroup(group.group_id)
-    names = {name for member, _ in made for name in member.topic_names}
+    names = {name for member, _ in upgraded_members for name in member.topic_names}
     return (
-        *(subscription_record(group.group_id, member) for member, _ in made),
+        *(subscription_record(group.group_id, member) for member, _ in upgraded_members),
         EpochStored(
             group_id=group.group_id,
             group_epoch=group.generation,
             metadata_hash=topics_hash(names, image),
         ),
-        *(target_record(target, member.member_id, assigned) for member, assigned in made),
+        *(
+            target_record(target, member.member_id, assigned)
+            for member, assigned in upgraded_members
+        ),
         TargetEpochStored(group_id=group.group_id, assignment_epoch=group.generation),
-        *(current_record(group.group_id, member) for member, _ in made),
+        *(current_record(group.group_id, member) for member, _ in upgraded_members),
     )
 
 
-def _upgraded(
+def _upgrade_member(
     group: ClassicGroup, member: ClassicMember, image: ClusterImage
 ) -> tuple[ConsumerMember, frozenset[TopicIdPartition]] | Rejection:
     protocol = group.protocol or member.protocols[0][0]
@@ -123,11 +126,11 @@ def _upgraded(
 
 def may_downgrade(group: ConsumerGroup, leaving: Collection[str], *, max_size: int) -> bool:
     """Only members of the classic protocol are left, and they are a group."""
-    left = len(group.members) - len(leaving)
+    remaining_count = len(group.members) - len(leaving)
     classic = group.tally.classic - sum(
-        group.members[each].uses_classic_protocol for each in leaving
+        group.members[member_id].uses_classic_protocol for member_id in leaving
     )
-    return 0 < left <= max_size and classic == left
+    return 0 < remaining_count <= max_size and classic == remaining_count
 
 
 def downgrade(
@@ -154,9 +157,11 @@ def downgrade(
             waiter=None,
         )
     classic.adopt_protocol(classic.select_protocol())
-    for each in classic.members.values():
-        wanted = group.target.get(each.member_id, frozenset())
-        each.assignment = assignment_for(each.metadata(classic.protocol), wanted, image)
+    for group_member in classic.members.values():
+        target = group.target.get(group_member.member_id, frozenset())
+        group_member.assignment = assignment_for(
+            group_member.metadata(classic.protocol), target, image
+        )
     return classic
 
 

@@ -62,8 +62,8 @@ def decide_commit(
             errors.append((position.topic_partition, ErrorCode.offset_metadata_too_large))
             continue
         if group is not None and position.topic_id is not None:
-            place = (position.topic_id, position.topic_partition.partition)
-            refusal = group.check_position(command, place)
+            topic_id_partition = (position.topic_id, position.topic_partition.partition)
+            refusal = group.check_position(command, topic_id_partition)
             if refusal is not None:
                 return _in_transaction_words(command, refusal)
         errors.append((position.topic_partition, _NONE))
@@ -124,27 +124,37 @@ def fetch_offsets(
     if refusal is not None and refusal.error is not ErrorCode.group_id_not_found:
         return refusal
     if group is None or refusal is not None:
-        return tuple(Position(topic_partition=each) for each in command.partitions or ())
+        return tuple(
+            Position(topic_partition=topic_partition)
+            for topic_partition in command.partitions or ()
+        )
     if command.partitions is None:
-        found = shard.offsets.all_committed(command.group_id, below=below)
-        return tuple(_position(shard, command, record, record.topic_partition) for record in found)
+        commits = shard.offsets.committed_offsets(command.group_id, below=below)
+        return tuple(
+            _position(shard, command, record, record.topic_partition) for record in commits
+        )
     positions = []
     for topic_partition in command.partitions:
-        record = shard.offsets.committed(command.group_id, topic_partition, below=below)
-        wanted = command.topic_ids.get(topic_partition.topic)
-        if record is not None and None not in (wanted, record.topic_id):
-            record = record if record.topic_id == wanted else None  # an older topic of that name
+        record = shard.offsets.committed_offset(command.group_id, topic_partition, below=below)
+        wanted_topic_id = command.topic_ids.get(topic_partition.topic)
+        if record is not None and None not in (wanted_topic_id, record.topic_id):
+            record = (
+                record if record.topic_id == wanted_topic_id else None
+            )  # an older topic of that name
         positions.append(_position(shard, command, record, topic_partition))
     return tuple(positions)
 
 
 def _position(
-    shard: GroupShard, command: FetchOffsets, record: OffsetCommitted | None, at: TopicPartition
+    shard: GroupShard,
+    command: FetchOffsets,
+    record: OffsetCommitted | None,
+    topic_partition: TopicPartition,
 ) -> Position:
-    if command.require_stable and shard.offsets.is_pending(command.group_id, at):
-        return Position(topic_partition=at, error=ErrorCode.unstable_offset_commit)
+    if command.require_stable and shard.offsets.is_pending(command.group_id, topic_partition):
+        return Position(topic_partition=topic_partition, error=ErrorCode.unstable_offset_commit)
     if record is None:
-        return Position(topic_partition=at)
+        return Position(topic_partition=topic_partition)
     return Position(
         topic_partition=record.topic_partition,
         offset=record.position,
@@ -167,18 +177,18 @@ def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDe
         return refusal
     records: list[GroupRecord] = []
     errors: list[tuple[TopicPartition, ErrorCode]] = []
-    left = _places_of(shard, command.group_id)
+    remaining_partitions = _places_of(shard, command.group_id)
     for topic_partition in command.partitions:
-        if group.is_subscribed(topic_partition.topic):
+        if group.has_subscriber(topic_partition.topic):
             errors.append((topic_partition, ErrorCode.group_subscribed_to_topic))
             continue
         errors.append((topic_partition, _NONE))
-        if left.pop(topic_partition, topic_partition) is None:
+        if remaining_partitions.pop(topic_partition, topic_partition) is None:
             records.append(
                 OffsetDeleted(group_id=command.group_id, topic_partition=topic_partition)
             )
     goes_with_last = not shard.rules.groups_outlive_positions
-    if goes_with_last and records and not left and group.is_empty:
+    if goes_with_last and records and not remaining_partitions and group.is_empty:
         records += group.tombstones()
     return Decision(records=tuple(records), reply=tuple(errors))
 
@@ -186,12 +196,15 @@ def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDe
 def delete_all_offsets(shard: GroupShard, group_id: str) -> tuple[OffsetDeleted, ...]:
     """Tombstones of everything that a group has committed or is about to commit."""
     places = _places_of(shard, group_id)
-    return tuple(OffsetDeleted(group_id=group_id, topic_partition=each) for each in places)
+    return tuple(
+        OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
+        for topic_partition in places
+    )
 
 
 def _places_of(shard: GroupShard, group_id: str) -> dict[TopicPartition, None]:
     """Partitions on which a group has a position, or is about to."""
-    committed = (record.topic_partition for record in shard.offsets.all_committed(group_id))
+    committed = (record.topic_partition for record in shard.offsets.committed_offsets(group_id))
     pending = shard.offsets.pending_partitions(group_id)
     return dict.fromkeys((*committed, *pending))
 
@@ -199,9 +212,9 @@ def _places_of(shard: GroupShard, group_id: str) -> dict[TopicPartition, None]:
 def delete_topic_offsets(shard: GroupShard, topics: frozenset[str]) -> tuple[OffsetDeleted, ...]:
     """Tombstones of every group's positions on topics that were deleted."""
     return tuple(
-        OffsetDeleted(group_id=group_id, topic_partition=place)
+        OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
         for topic in sorted(topics)
-        for group_id, place in shard.offsets.places_of(topic)
+        for group_id, topic_partition in shard.offsets.places_of(topic)
     )
 
 
@@ -227,27 +240,31 @@ def expire_offsets(
     base = group.offsets_expire_from()
 
     def is_expired(record: OffsetCommitted) -> bool:
-        place = record.topic_partition
-        if base is None or group.is_subscribed(place.topic):
+        topic_partition = record.topic_partition
+        if base is None or group.has_subscriber(topic_partition.topic):
             return False
-        if shard.offsets.is_pending(group_id, place):
+        if shard.offsets.is_pending(group_id, topic_partition):
             return False
         if record.expire_timestamp_ms != -1:
             return now_ms >= record.expire_timestamp_ms
         return now_ms - base(record.commit_timestamp_ms) >= retention_ms
 
     records: list[GroupRecord] = []
-    left = places is not None or bool(shard.offsets.pending_partitions(group_id))
-    found: Iterable[OffsetCommitted | None] = (
-        shard.offsets.all_committed(group_id)
+    keeps_positions = places is not None or bool(shard.offsets.pending_partitions(group_id))
+    commits: Iterable[OffsetCommitted | None] = (
+        shard.offsets.committed_offsets(group_id)
         if places is None
-        else (shard.offsets.committed(group_id, place) for place in places)
+        else (
+            shard.offsets.committed_offset(group_id, topic_partition) for topic_partition in places
+        )
     )
-    for record in found:
+    for record in commits:
         if record is not None and is_expired(record):
             records.append(OffsetDeleted(group_id=group_id, topic_partition=record.topic_partition))
         else:
-            left = True
-    if not left and group.is_empty and group.type is not GroupType.SHARE:  # it never expires
+            keeps_positions = True
+    if (
+        not keeps_positions and group.is_empty and group.type is not GroupType.SHARE
+    ):  # it never expires
         records += group.tombstones()
     return tuple(records)

@@ -64,7 +64,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
                     remaining_ms=max(group.rebalance_timeout_ms - delay_ms, 0),
                 )
             )
-        elif group.all_joined:
+        elif group.everybody_joins:
             self.complete(group, now_ms, out)
         else:
             out.append(_join_timer(group))
@@ -74,7 +74,7 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
         if (
             group.state is _S.PREPARING_REBALANCE
             and group.previous_state is not _S.EMPTY
-            and group.all_joined
+            and group.everybody_joins
         ):
             self.complete(group, now_ms, out)
 
@@ -89,12 +89,12 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             return
         group.next_generation(now_ms=now_ms)
         if group.state is _S.EMPTY:
-            out.append(Written(records=(group.stored(),)))
+            out.append(Written(records=(group.to_record(),)))
             return
         for member in group.members.values():
             if member.awaiting_join is not None:
                 leads = group.leader == member.member_id
-                reply = joined(group, member, with_members=leads)
+                reply = join_reply(group, member, with_members=leads)
                 out.append(Answered(waiter=member.awaiting_join, reply=reply))
                 group.await_join(member, None)
             out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
@@ -141,13 +141,17 @@ class Rebalance(msgspec.Struct, kw_only=True, eq=False):
             out.append(session(group.group_id, member.member_id, member.session_timeout_ms))
 
 
-def joined(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinReply:
+def join_reply(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinReply:
     """The answer to a member of the generation; the leader learns who the others are."""
     members: tuple[tuple[str, str | None, bytes], ...] = ()
     if with_members:
         members = tuple(
-            (each.member_id, each.group_instance_id, each.metadata(group.protocol))
-            for each in group.members.values()
+            (
+                other_member.member_id,
+                other_member.group_instance_id,
+                other_member.metadata(group.protocol),
+            )
+            for other_member in group.members.values()
         )
     return JoinReply(
         generation=group.generation,

@@ -181,11 +181,11 @@ _OURS: Final = {
 
 def message_of(cls: Any, record: Any) -> Any:
     """A message with what a record has for its fields."""
-    found = {}
+    message_fields = {}
     for name, ours, written in _plan_of(cls):
         value = getattr(record, ours)
-        found[name] = value if written is None else written(value)
-    return cls(**found)
+        message_fields[name] = value if written is None else written(value)
+    return cls(**message_fields)
 
 
 @cache
@@ -197,7 +197,7 @@ def _plan_of(cls: Any) -> tuple[tuple[str, str, Callable[[Any], Any] | None], ..
 @cache
 def _names_of(cls: Any) -> tuple[str, ...]:
     """The fields of a message."""
-    return tuple(each.name for each in fields(cls))
+    return tuple(message_field.name for message_field in fields(cls))
 
 
 def record_of(cls: Any, *messages: Any) -> Any:
@@ -225,28 +225,30 @@ def _messages(cls: Any, topics: Iterable[Any]) -> tuple[Any, ...]:
 
 def _target(partitions: Iterable[TopicIdPartition]) -> tuple[Any, ...]:
     return tuple(
-        schema.TopicPartitions(topic_id=topic, partitions=tuple(index for _, index in each))
-        for topic, each in groupby(partitions, key=lambda pair: pair[0])
+        schema.TopicPartitions(
+            topic_id=topic, partitions=tuple(index for _, index in topic_partitions)
+        )
+        for topic, topic_partitions in groupby(partitions, key=lambda pair: pair[0])
     )
 
 
-def _assigned(epochs: Epochs) -> tuple[Any, ...]:
-    found = []
-    for topic, each in groupby(epochs, key=lambda entry: entry[0]):
-        entries = list(each)
-        found.append(
+def _assigned_messages(epochs: Epochs) -> tuple[Any, ...]:
+    assigned_partitions = []
+    for topic, topic_epochs in groupby(epochs, key=lambda entry: entry[0]):
+        entries = list(topic_epochs)
+        assigned_partitions.append(
             schema.AssignedPartitions(
                 topic_id=topic,
                 partitions=tuple(index for _, index, _ in entries),
                 assignment_epochs=tuple(epoch for _, _, epoch in entries),
             )
         )
-    return tuple(found)
+    return tuple(assigned_partitions)
 
 
 _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
     **record_fields.WRITTEN,
-    "assigned_partitions": _assigned,
+    "assigned_partitions": _assigned_messages,
     "classic_member_metadata": _classic_message,
     "deleting_topics": lambda topics: _messages(share.TopicInfo, topics),
     "initialized_topics": lambda topics: _messages(share.TopicPartitionsInfo, topics),
@@ -254,7 +256,7 @@ _WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
     "members": lambda members: tuple(
         message_of(group_records.MEMBERS[3], each) for each in members
     ),
-    "partitions_pending_revocation": _assigned,
+    "partitions_pending_revocation": _assigned_messages,
     "subscribed_topic_regex": lambda regex: regex or "",
     "supported_protocols": lambda protocols: tuple(
         schema.ClassicProtocol(name=name, metadata=metadata) for name, metadata in protocols

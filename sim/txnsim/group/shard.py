@@ -94,7 +94,7 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
                     record, record_offset=record_offset, replicated=replicated
                 )
             case ClassicGroupStored():
-                self.groups[record.group_id] = ClassicGroup.loaded(record)
+                self.groups[record.group_id] = ClassicGroup.from_record(record)
             case ClassicGroupDeleted():
                 self.groups.pop(record.group_id, None)
             case _:
@@ -202,6 +202,6 @@ class GroupShard(msgspec.Struct, kw_only=True, eq=False):
                 raise CorruptLogRecordError(
                     f"record {record.offset} of __consumer_offsets has no key"
                 )
-            found = decode_record(record.key, record.value)
-            if found is not None:
-                self.apply(found, record_offset=record.offset, producer_id=producer_id)
+            group_record = decode_record(record.key, record.value)
+            if group_record is not None:
+                self.apply(group_record, record_offset=record.offset, producer_id=producer_id)

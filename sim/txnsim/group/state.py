@@ -123,7 +123,7 @@ class Group(Protocol):
     def tombstones(self) -> tuple[GroupRecord, ...]:
         """What deletes it from the log; its positions are not among them."""
 
-    def is_subscribed(self, topic: str) -> bool:
+    def has_subscriber(self, topic: str) -> bool:
         """Some member consumes the topic, as far as can be known."""
 
     def offsets_expire_from(self) -> ExpiryBase | None:

@@ -64,15 +64,15 @@ class TopicsReader:
         self._known: dict[bytes, tuple[bytes, frozenset[str] | None]] = {}
         """First bytes of a subscription -> its encoded topics, decoded."""
 
-    def of_all(self, subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    def topics_of_all(self, subscriptions: Iterable[bytes]) -> frozenset[str] | None:
         """Union of subscribed topics; None if a subscription is unreadable."""
-        known = self._known
+        previous_topics = self._known
         self._known = {}
         lists: dict[int, frozenset[str]] = {}
         names = 0
         for metadata in subscriptions:
             head = metadata[:_HEAD_BYTES]
-            written, topics = self._known.get(head) or known.get(head) or (b"", None)
+            written, topics = self._known.get(head) or previous_topics.get(head) or (b"", None)
             if not written or not metadata.startswith(written):
                 written, topics = _written_topics(metadata)
             if topics is None:
@@ -158,10 +158,10 @@ class _Reader:
         self.version = self.number("!h")
 
     def number(self, form: str) -> int:
-        found: int
-        (found,) = struct.unpack_from(form, self._data, self.position)
+        value: int
+        (value,) = struct.unpack_from(form, self._data, self.position)
         self.position += struct.calcsize(form)
-        return found
+        return value
 
     def text(self) -> str | None:
         """The next string, or null."""
@@ -172,10 +172,10 @@ class _Reader:
 
     def name(self) -> str:
         """The next string; null is an error."""
-        found = self.text()
-        if found is None:
+        text = self.text()
+        if text is None:
             raise ValueError("a topic has no name")
-        return found
+        return text
 
     def topics(self) -> list[str]:
         """A list of names."""
@@ -183,11 +183,11 @@ class _Reader:
 
     def partitions(self) -> list[tuple[str, int]]:
         """A list of topics with their partitions."""
-        found = []
+        partitions = []
         for _ in range(self._count()):
             topic = self.name()
-            found += [(topic, self.number("!i")) for _ in range(self._count())]
-        return found
+            partitions += [(topic, self.number("!i")) for _ in range(self._count())]
+        return partitions
 
     def skip_bytes(self) -> int:
         """Skip the next byte field; returns its length."""

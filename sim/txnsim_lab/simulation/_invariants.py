@@ -139,7 +139,7 @@ def _committed(shard: GroupShard) -> dict[str, int]:
     return {
         f"{group} {one.topic_partition}": one.position
         for group in sorted(shard.offsets.groups())
-        for one in shard.offsets.all_committed(group)
+        for one in shard.offsets.committed_offsets(group)
     }
 
 

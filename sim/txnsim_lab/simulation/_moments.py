@@ -183,7 +183,7 @@ def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
 
     def note() -> None:
         for place, offset in told.items():
-            known = again.offsets.committed(read.group, place)
+            known = again.offsets.committed_offset(read.group, place)
             if known is not None and known.position == offset:
                 replicated.add(place)
 
@@ -197,7 +197,7 @@ def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
             if offset < log.high_watermark:
                 note()
     for place, offset in told.items():
-        known = again.offsets.committed(read.group, place)
+        known = again.offsets.committed_offset(read.group, place)
         if place not in replicated and known is not None and known.position == offset:
             yield (
                 EARLY_POSITION,

@@ -415,7 +415,7 @@ def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
     driver.join("a", "t")
     driver.join("b", "t")
     driver.beat("a", 2)
-    a, b = (driver.protocol.resumed("g", driver.group.members[each]) for each in "ab")
+    a, b = (driver.protocol.timers_after_load("g", driver.group.members[each]) for each in "ab")
     assert a == (
         session("a"),
         revocation("a", 2),
@@ -472,8 +472,8 @@ def test_an_expression_is_looked_up_after_the_heartbeat_and_raises_the_epoch() -
     assert driver.group.resolved["ord.*"].topics == {"orders"}
     told = driver.told(driver.join("a", topic_regex="ord.*"))
     assert frozenset(told.assignment or ()) == parts("orders", 0)
-    assert driver.group.is_subscribed("orders")
-    assert not driver.group.is_subscribed("other")
+    assert driver.group.has_subscriber("orders")
+    assert not driver.group.has_subscriber("other")
 
 
 def test_what_was_looked_up_is_assigned_without_waiting_for_the_interval() -> None:
@@ -698,4 +698,4 @@ def test_an_unknown_assignor_is_unsupported() -> None:
 
 
 def test_who_is_not_there_is_named() -> None:
-    assert ConsumerGroup("g").unknown("m").reason == "Member m is not a member of group g."
+    assert ConsumerGroup("g").unknown_member("m").reason == "Member m is not a member of group g."

@@ -151,7 +151,7 @@ def test_it_is_a_group_like_any_other() -> None:
     assert error(group.check_delete()) is E.non_empty_group
     assert ConsumerGroup("g").check_delete() is None
     assert ConsumerGroup("g").is_empty
-    assert group.is_subscribed("t")
+    assert group.has_subscriber("t")
     base = group.offsets_expire_from()
     assert base is not None
     assert base(7) == 7
@@ -229,7 +229,7 @@ def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
     group = with_members()
     group.apply(EpochStored(group_id="g", group_epoch=5))
     group.apply(TargetEpochStored(group_id="g", assignment_epoch=5))
-    later = group.after(
+    later = group.with_records(
         [
             SubscriptionDeleted(group_id="g", member_id="new"),
             TargetStored(group_id="g", member_id="z"),

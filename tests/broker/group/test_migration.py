@@ -34,7 +34,7 @@ def classic(*assigned: int, **join: object) -> ClassicGroup:
 def upgraded(group: ClassicGroup) -> ConsumerGroup:
     records = upgrade(group, max_size=10, image=IMAGE)
     assert not isinstance(records, Rejection), records
-    return ConsumerGroup(GROUP).after(records)
+    return ConsumerGroup(GROUP).with_records(records)
 
 
 def test_members_go_on_with_what_they_were_assigned() -> None:
@@ -126,7 +126,7 @@ def test_and_have_what_they_were_to_have() -> None:
         "range",
         member.member_id,
     )
-    assert made.is_subscribed("orders")
+    assert made.has_subscriber("orders")
     found = read_assignment(member.assignment)
     assert found is not None
     wanted = driver.group.target[member.member_id]

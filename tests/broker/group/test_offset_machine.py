@@ -412,7 +412,7 @@ class Log:
 
 
 def position(shard: GroupShard) -> int | None:
-    found = shard.offsets.committed("g", P)
+    found = shard.offsets.committed_offset("g", P)
     return None if found is None else found.position
 
 

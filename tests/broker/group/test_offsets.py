@@ -36,12 +36,12 @@ def end(offsets: Offsets, *, at: int, committed: bool = True, replicated: int = 
 
 
 def position(offsets: Offsets, below: int = LATEST) -> int | None:
-    found = offsets.committed("g", P0, below=below)
+    found = offsets.committed_offset("g", P0, below=below)
     return None if found is None else found.position
 
 
 def has_any(offsets: Offsets) -> bool:
-    return bool([*offsets.all_committed("g"), *offsets.pending_partitions("g")])
+    return bool([*offsets.committed_offsets("g"), *offsets.pending_partitions("g")])
 
 
 def test_the_last_commit_is_the_position() -> None:
@@ -50,7 +50,7 @@ def test_the_last_commit_is_the_position() -> None:
     commit(offsets, 5, at=0)
     commit(offsets, 3, at=1)
     assert position(offsets) == 3
-    assert [each.position for each in offsets.all_committed("g")] == [3]
+    assert [each.position for each in offsets.committed_offsets("g")] == [3]
     assert has_any(offsets)
     assert offsets.groups() == ("g",)
 
@@ -61,7 +61,7 @@ def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> 
     commit(offsets, 6, at=1, replicated=0)
     assert (position(offsets, below=0), position(offsets, below=1)) == (None, 5)
     assert position(offsets) == 6
-    assert list(offsets.all_committed("g", below=0)) == []
+    assert list(offsets.committed_offsets("g", below=0)) == []
     commit(offsets, 7, at=2, replicated=2)
     assert (position(offsets, below=2), position(offsets, below=1)) == (6, None)  # 5 is let go
 
@@ -135,7 +135,7 @@ def test_a_tombstone_takes_pending_positions_with_it() -> None:
     assert not offsets.is_pending("g", P0)
     end(offsets, at=4)
     assert position(offsets) is None
-    assert offsets.committed("g", P1) is not None
+    assert offsets.committed_offset("g", P1) is not None
 
 
 def test_a_tombstone_for_a_group_that_only_has_something_pending() -> None:
@@ -156,7 +156,7 @@ def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
     assert position(offsets, below=1) == 1
     offsets.prune(replicated=2)
     assert position(offsets, below=1) is None
-    assert offsets.committed("g", P1) is not None
+    assert offsets.committed_offset("g", P1) is not None
 
 
 def test_a_commit_after_a_tombstone_counts_even_if_it_was_pending_before() -> None:
@@ -202,7 +202,7 @@ def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_
     commit(offsets, 6, at=1, where=P1, pid=PID)
     offsets.topic_deleted("t", end_offset=2)
     assert position(offsets) is None
-    assert not list(offsets.all_committed("g"))
+    assert not list(offsets.committed_offsets("g"))
     assert offsets.is_deleted("g", P0)
     assert offsets.is_deleted("g", P1)
     commit(offsets, 1, at=2)

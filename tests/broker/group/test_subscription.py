@@ -18,7 +18,7 @@ from txnsim.group.subscription import (
 
 
 def topics_of(*subscriptions: bytes) -> frozenset[str] | None:
-    return TopicsReader().of_all(subscriptions)
+    return TopicsReader().topics_of_all(subscriptions)
 
 
 def subscription(*topics: bytes, version: int = 3, tail: bytes = b"\xff\xff\xff\xff") -> bytes:
@@ -50,12 +50,12 @@ def test_equal_lists_are_read_once_and_others_are_told_apart() -> None:
     reader = TopicsReader()
     long = [subscription(*(b"%d" % number for number in range(100, 200))) for _ in range(3)]
     other = subscription(*(b"%d" % number for number in range(100, 199)), b"end")
-    assert reader.of_all(long) == frozenset(str(number) for number in range(100, 200))
+    assert reader.topics_of_all(long) == frozenset(str(number) for number in range(100, 200))
     for _ in range(2):
-        found = reader.of_all([*long, other])
+        found = reader.topics_of_all([*long, other])
         assert found is not None
         assert len(found) == 101
-    assert reader.of_all([subscription(b"a"), subscription(version=-1)]) is None
+    assert reader.topics_of_all([subscription(b"a"), subscription(version=-1)]) is None
 
 
 def test_an_absurd_subscription_is_as_one_that_can_t_be_read_however_short_its_names() -> None:

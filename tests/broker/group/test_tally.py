@@ -69,11 +69,11 @@ def test_counts_are_those_of_a_look_at_all_members(
 ) -> None:
     group = ConsumerGroup("g")
     for record, seen in steps:
-        group = group.after([record]) if len(steps) % 2 else group
+        group = group.with_records([record]) if len(steps) % 2 else group
         group.apply(record)
         members = group.members.values()
         consumed = {name for each in members for name in group.topics_of(each)}
-        assert [group.is_subscribed(name) for name in NAMES] == [n in consumed for n in NAMES]
+        assert [group.has_subscriber(name) for name in NAMES] == [n in consumed for n in NAMES]
         assert group.tally.topics_hash(seen) == topics_hash(consumed, seen)
         without = {n for m in members if m.member_id != "m1" for n in group.topics_of(m)}
         leaving = [each for each in members if each.member_id == "m1"]
@@ -81,7 +81,7 @@ def test_counts_are_those_of_a_look_at_all_members(
         assert found == topics_hash(without, seen)
         for epoch in range(3):
             settled = [m.member_epoch == epoch and m.state is MemberState.STABLE for m in members]
-            assert group.tally.settled_at(epoch) == sum(settled)
+            assert group.tally.settled_count(epoch) == sum(settled)
         assert group.tally.classic == sum(each.uses_classic_protocol for each in members)
         assert group.tally.classic_protocols["range"] == group.tally.classic
         wanted = [each.topic_regex for each in members if each.topic_regex]
@@ -124,10 +124,10 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
     topics = image(a=1, b=3, c=4)
     tally, members = Tally(), dict[str, ShareMember]()
     for name, subscribed in changes:
-        new = ShareMember(member_id=name, topic_names=tally.shared(frozenset(subscribed)))
+        new = ShareMember(member_id=name, topic_names=tally.share_names(frozenset(subscribed)))
         tally.replace(members.get(name), new)
         members[name] = new
-    new = ShareMember(member_id=member_id, topic_names=tally.shared(frozenset(wanted)))
+    new = ShareMember(member_id=member_id, topic_names=tally.share_names(frozenset(wanted)))
     left = [members[member_id]] if member_id in members else []
     found = tally.topics_after(topics, leaving=left, joining=[new])
     later = {**members, member_id: new}

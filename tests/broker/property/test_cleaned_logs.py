@@ -387,7 +387,7 @@ def known(log: PartitionLog) -> dict[str, object]:
     assert shard.problem is None
     return {
         group_id: (
-            sorted(shard.offsets.all_committed(group_id), key=repr),
+            sorted(shard.offsets.committed_offsets(group_id), key=repr),
             sorted(shard.offsets.pending_partitions(group_id)),
             # A group without anything is forgotten with the aborted position that made it.
             getattr(shard.groups.get(group_id), "generation", 0),

@@ -317,7 +317,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
     def touched(self, shard: GroupShard, group: ClassicGroup, member_id: str) -> None:
         """A commit of positions shows that the member is alive."""
         if member_id in group.members:
-            self._carry_out(shard, group.group_id, self.protocol.touched(group, member_id))
+            self._carry_out(shard, group.group_id, self.protocol.extend_session(group, member_id))
 
     # Life of a shard
 
@@ -343,7 +343,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
 
     def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
         """The group spoke the consumer protocol before: its members are to join again."""
-        effects = self.protocol.adopted(group, now_ms=self.clock.now_ms())
+        effects = self.protocol.adopt_group(group, now_ms=self.clock.now_ms())
         self._carry_out(shard, group.group_id, effects)
 
     # Effects
@@ -638,7 +638,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(upgraded, Rejection):
             return upgraded
         records += (*group.tombstones(), *upgraded)
-        return made.after(upgraded)
+        return made.with_records(upgraded)
 
     # Members of the classic protocol
 
@@ -712,7 +712,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                 image=self.image(),
                 now_ms=self.clock.now_ms(),
             )
-            records = (*records, *group.tombstones(), downgraded.stored())
+            records = (*records, *group.tombstones(), downgraded.to_record())
         written: int | Rejection | None = None
         if records:
             written = self.writer.append(shard, records)
@@ -723,7 +723,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(old, ClassicGroup) and records:
             self.classic_groups.converted(shard, old)
             for member in group.members.values():
-                self._carry_out(shard, group_id, self.protocol.resumed(group_id, member))
+                self._carry_out(shard, group_id, self.protocol.timers_after_load(group_id, member))
         self._carry_out(shard, group_id, outcome.effects)
         if downgraded is not None:
             self.timers.forget(shard, group_id)
@@ -742,7 +742,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                 for member_id in tuple(group.members):
                     member = group.members.get(member_id)
                     if member is not None:
-                        resumed = self.protocol.resumed(group.group_id, member)
+                        resumed = self.protocol.timers_after_load(group.group_id, member)
                         self._carry_out(shard, group.group_id, resumed)
                     yield 1
 

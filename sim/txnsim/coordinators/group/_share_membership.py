@@ -45,10 +45,10 @@ from txnsim.group.sharing.share_topics import (
     alter_offsets,
     delete_all,
     delete_offsets,
-    initialized,
     offsets_deleted,
+    records_of_initialized,
+    records_of_refused,
     topics_gone,
-    uninitialized,
 )
 from txnsim.group.state import Group
 from txnsim.interbroker.share_state import (
@@ -200,10 +200,10 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         """
         for group in tuple(shard.groups.values()):
             if isinstance(group, ShareGroup):
-                group.loaded(now_ms=self.clock.now_ms())
+                group.restart_initializing(now_ms=self.clock.now_ms())
                 for member_id in tuple(group.members):
                     if member_id in group.members:
-                        timer = self.protocol.resumed(group, member_id)
+                        timer = self.protocol.timer_after_load(group, member_id)
                         self._carry_out(shard, ShareOutcome(effects=(timer,)))
                     yield 1
 
@@ -225,7 +225,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         if not error:
             refused = await self._write_apart(
                 group_id,
-                lambda group: initialized(
+                lambda group: records_of_initialized(
                     group, partitions, image=self.image(), now_ms=self.clock.now_ms()
                 ),
             )
@@ -235,7 +235,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         _log.warning("group.share-state-refused", group=group_id, error=ErrorCode(error).name)
         await self._write_apart(
             group_id,
-            lambda group: uninitialized(group, partitions, now_ms=self.clock.now_ms()),
+            lambda group: records_of_refused(group, partitions, now_ms=self.clock.now_ms()),
         )
 
     # Offsets

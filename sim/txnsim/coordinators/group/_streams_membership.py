@@ -256,7 +256,7 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         for group in tuple(shard.groups.values()):
             if isinstance(group, StreamsGroup):
                 self.trace.loaded(shard, group.group_id)
-                for timer in tuple(self.protocol.resumed(group)):
+                for timer in tuple(self.protocol.timers_after_load(group)):
                     if timer.member_id in group.members:
                         self.timers.arm(shard, timer, self._fire)
                     yield 1
@@ -282,7 +282,7 @@ def _applied(
     """The group with the records of an outcome applied, where they are many."""
     if len(outcome.records) <= _APPLIED_AT_ONCE:
         return None
-    return (yield from group.after(outcome.records, memory=outcome.memory))
+    return (yield from group.with_records(outcome.records, memory=outcome.memory))
 
 
 def _streams_group(group: Group | Rejection) -> StreamsGroup | Rejection:

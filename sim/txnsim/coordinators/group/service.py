@@ -820,7 +820,7 @@ class OffsetTrace(msgspec.Struct, eq=False):
         for shard in self.ownership:
             node, offsets = self.ownership.node(shard.partition), shard.offsets
             for group_id in offsets.groups():
-                for one in tuple(offsets.all_committed(group_id)):
+                for one in tuple(offsets.committed_offsets(group_id)):
                     place = str(one.topic_partition)
                     yield PositionNow(node=node, group=group_id, tp=place, offset=one.position)
             for pid in offsets.pending_producers():

@@ -108,7 +108,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             )
         if member is None:
             if command.member_epoch != 0:
-                return group.unknown(command.member_id)
+                return group.unknown_member(command.member_id)
             member = ShareMember(member_id=command.member_id)
         updated = _subscribing(group, member, command)
         refusal = _check_epoch(member, command.member_epoch) or group.tally.refusal(
@@ -135,14 +135,14 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         assignment_epoch, target = self._target(
             group, members, updated.member_id, epoch, image, now_ms, records
         )
-        settled = _settled(updated, assignment_epoch, target, image, is_another=bumps_epoch)
+        settled = _reconcile(updated, assignment_epoch, target, image, is_another=bumps_epoch)
         if settled != updated:
             records.append(_current_record(group_id, settled))
         names = group.tally.topics_after(image, leaving=(member,), joining=(updated,))
         awaits = now_ms - group.topics_stored_at_ms < self.settings.initialize_retry_ms
-        asked = uninitialized_topics(group, names, image, awaits=awaits)
-        if asked:
-            records.append(with_initializing(group, asked, now_ms=now_ms))
+        uninitialized = uninitialized_topics(group, names, image, awaits=awaits)
+        if uninitialized:
+            records.append(with_initializing(group, uninitialized, now_ms=now_ms))
         is_told = (
             command.member_epoch == 0
             or command.topic_names is not None
@@ -158,7 +158,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
                 heartbeat_interval_ms=intervals.heartbeat_interval_ms,
             ),
             effects=(session(group_id, settled.member_id, intervals.session_timeout_ms),),
-            initialize=to_initialize(group, asked, epoch),
+            initialize=to_initialize(group, uninitialized, epoch),
         )
 
     def _target(
@@ -178,10 +178,10 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
         group_id = group.group_id
         records += (
             ShareTargetStored(
-                group_id=group_id, member_id=each, partitions=tuple(sorted(partitions))
+                group_id=group_id, member_id=changed_member_id, partitions=tuple(sorted(partitions))
             )
-            for each, partitions in assigned.items()
-            if group.target.get(each) != partitions
+            for changed_member_id, partitions in assigned.items()
+            if group.target.get(changed_member_id) != partitions
         )
         records.append(
             ShareTargetEpochStored(group_id=group_id, assignment_epoch=epoch, timestamp_ms=now_ms)
@@ -201,27 +201,27 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
     ) -> ShareOutcome | Rejection:
         """A member leaves."""
         if command.member_id not in group.members:
-            return group.unknown(command.member_id)
+            return group.unknown_member(command.member_id)
         reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
-        return self._gone(group, command.member_id, reply, image)
+        return self._remove_member(group, command.member_id, reply, image)
 
     def too_late(self, group: ShareGroup, member_id: str, *, image: ClusterImage) -> ShareOutcome:
         """Remove a silent member."""
         if member_id not in group.members:
             return ShareOutcome()
-        return self._gone(group, member_id, None, image)
+        return self._remove_member(group, member_id, None, image)
 
-    def resumed(self, group: ShareGroup, member_id: str) -> TimerSet:
+    def timer_after_load(self, group: ShareGroup, member_id: str) -> TimerSet:
         """Session of a member that a new coordinator finds in the log."""
         return session(
             group.group_id, member_id, self.intervals_of(group.group_id).session_timeout_ms
         )
 
-    def _gone(
+    def _remove_member(
         self, group: ShareGroup, member_id: str, reply: HeartbeatReply | None, image: ClusterImage
     ) -> ShareOutcome:
         group_id, epoch = group.group_id, group.epoch + 1
-        gone = group.members[member_id]
+        leaver = group.members[member_id]
         records: list[ShareRecord] = [
             ShareCurrentDeleted(group_id=group_id, member_id=member_id),
             ShareTargetDeleted(group_id=group_id, member_id=member_id),
@@ -229,7 +229,7 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
             ShareEpochStored(
                 group_id=group_id,
                 group_epoch=epoch,
-                metadata_hash=group.tally.topics_hash(image, leaving=(gone,)),
+                metadata_hash=group.tally.topics_hash(image, leaving=(leaver,)),
             ),
         ]
         if len(group.members) == 1 and group.rules.share_groups_assign_nobody:
@@ -240,18 +240,18 @@ class ShareProtocol(msgspec.Struct, kw_only=True, eq=False):
 
 def _check_epoch(member: ShareMember, epoch: int) -> Rejection | None:
     """GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid."""
-    known, previous = member.member_epoch, member.previous_member_epoch
+    current_epoch, previous = member.member_epoch, member.previous_member_epoch
     word, more = "greater", ""
-    if epoch <= known:
-        if epoch in (0, known, previous):
+    if epoch <= current_epoch:
+        if epoch in (0, current_epoch, previous):
             return None
         word = "smaller"
         more = f", and it does not match the previous member epoch ({previous})"
     return Rejection(
         error=ErrorCode.fenced_member_epoch,
         reason=f"The share group member has a {word} member epoch ({epoch}) than the one known by"
-        f" the group coordinator ({known}){more}. The member must abandon all its partitions and"
-        " rejoin.",
+        f" the group coordinator ({current_epoch}){more}. The member must abandon all its"
+        " partitions and rejoin.",
     )
 
 
@@ -263,7 +263,9 @@ def _subscribing(group: ShareGroup, member: ShareMember, command: ShareHeartbeat
         rack_id=member.rack_id if command.rack_id is None else command.rack_id,
         client_id=command.client_id,
         client_host=command.client_host,
-        topic_names=member.topic_names if names is None else group.tally.shared(frozenset(names)),
+        topic_names=member.topic_names
+        if names is None
+        else group.tally.share_names(frozenset(names)),
     )
 
 
@@ -273,13 +275,15 @@ def _awaits_assignment(group: ShareGroup) -> bool:
     """
     if group.assignment_epoch < group.epoch or not group.initialized:
         return False
-    topics = [each for each in group.initialized.values() if group.is_subscribed(each.topic_name)]
-    assigned: dict[uuid.UUID, set[int]] = {each.topic_id: set() for each in topics}
+    topics = [
+        topic for topic in group.initialized.values() if group.has_subscriber(topic.topic_name)
+    ]
+    assigned: dict[uuid.UUID, set[int]] = {topic.topic_id: set() for topic in topics}
     for partitions in group.target.values():
         for topic_id, index in partitions:
             if topic_id in assigned:
                 assigned[topic_id].add(index)
-    return any(assigned[each.topic_id] != set(each.partitions) for each in topics)
+    return any(assigned[topic.topic_id] != set(topic.partitions) for topic in topics)
 
 
 def _assign(
@@ -287,11 +291,11 @@ def _assign(
 ) -> dict[str, frozenset[TopicIdPartition]]:
     subscribers = [
         Subscriber(
-            member_id=each.member_id,
-            topics=_topic_ids(each, image),
-            owned=group.target.get(each.member_id, frozenset()),
+            member_id=member.member_id,
+            topics=_topic_ids(member, image),
+            owned=group.target.get(member.member_id, frozenset()),
         )
-        for each in members
+        for member in members
     ]
     assignable = {
         topic_id: [index for index in initialized.partitions if index < len(topic.partitions)]
@@ -302,11 +306,11 @@ def _assign(
 
 
 def _topic_ids(member: ShareMember, image: ClusterImage) -> frozenset[uuid.UUID]:
-    there = image.existing(member.topic_names)
-    return frozenset(image.topics[name].topic_id for name in there)
+    existing_topics = image.existing(member.topic_names)
+    return frozenset(image.topics[name].topic_id for name in existing_topics)
 
 
-def _settled(
+def _reconcile(
     member: ShareMember,
     assignment_epoch: int,
     target: frozenset[TopicIdPartition],
@@ -320,9 +324,9 @@ def _settled(
     is_behind = member.member_epoch != assignment_epoch
     if not is_behind and not is_another:
         return member
-    wanted = _topic_ids(member, image)
+    topic_ids = _topic_ids(member, image)
     member = msgspec.structs.replace(
-        member, assigned=frozenset(each for each in target if each[0] in wanted)
+        member, assigned=frozenset(partition for partition in target if partition[0] in topic_ids)
     )
     if not is_behind:
         return member

@@ -140,9 +140,9 @@ class ShareGroup:
             return None
         return Rejection(error=ErrorCode.non_empty_group, reason="The group is not empty.")
 
-    def is_subscribed(self, topic: str) -> bool:
+    def has_subscriber(self, topic: str) -> bool:
         """Some member consumes the topic."""
-        return self.tally.is_subscribed(topic)
+        return self.tally.has_subscriber(topic)
 
     def offsets_expire_from(self) -> ExpiryBase | None:
         """A share group has no positions."""
@@ -153,15 +153,15 @@ class ShareGroup:
         group_id = self.group_id
         ids = tuple(self.members)
         return (
-            *(ShareCurrentDeleted(group_id=group_id, member_id=each) for each in ids),
-            *(ShareTargetDeleted(group_id=group_id, member_id=each) for each in ids),
+            *(ShareCurrentDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
+            *(ShareTargetDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
             ShareTargetEpochDeleted(group_id=group_id),
-            *(ShareMemberDeleted(group_id=group_id, member_id=each) for each in ids),
+            *(ShareMemberDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
             ShareTopicsDeleted(group_id=group_id),
             ShareEpochDeleted(group_id=group_id),
         )
 
-    def unknown(self, member_id: str) -> Rejection:
+    def unknown_member(self, member_id: str) -> Rejection:
         """No such member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
@@ -170,7 +170,7 @@ class ShareGroup:
 
     # Replay
 
-    def loaded(self, *, now_ms: int) -> None:
+    def restart_initializing(self, *, now_ms: int) -> None:
         """A coordinator that has read the log waits anew for what is initialising."""
         self.topics_stored_at_ms = now_ms
 
@@ -183,7 +183,7 @@ class ShareGroup:
                     rack_id=record.rack_id,
                     client_id=record.client_id,
                     client_host=record.client_host,
-                    topic_names=self.tally.shared(frozenset(record.topic_names)),
+                    topic_names=self.tally.share_names(frozenset(record.topic_names)),
                 )
             case ShareMemberDeleted():
                 member = self.members.pop(record.member_id, None)
@@ -216,9 +216,9 @@ class ShareGroup:
                         assigned=frozenset(),
                     )
             case ShareTopicsStored():
-                self.initializing = {each.topic_id: each for each in record.initializing}
-                self.initialized = {each.topic_id: each for each in record.initialized}
-                self.deleting = {each.topic_id: each for each in record.deleting}
+                self.initializing = {topic.topic_id: topic for topic in record.initializing}
+                self.initialized = {topic.topic_id: topic for topic in record.initialized}
+                self.deleting = {topic.topic_id: topic for topic in record.deleting}
                 self.topics_stored_at_ms, self.knows_topics = record.stored_at_ms, True
             case ShareTopicsDeleted():
                 self.initializing, self.initialized, self.deleting = {}, {}, {}

@@ -102,26 +102,35 @@ def uninitialized_topics(
         image: Those that there are.
         awaits: Those that are being initialised count as done, too.
     """
-    found: dict[uuid.UUID, ShareTopic] = {}
+    uninitialized: dict[uuid.UUID, ShareTopic] = {}
     for name in sorted(image.existing(names)):
         topic = image.topics[name]
-        known = [group.initialized.get(topic.topic_id)]
+        share_topics = [group.initialized.get(topic.topic_id)]
         if awaits:
-            known.append(group.initializing.get(topic.topic_id))
-        done = {index for each in known if each is not None for index in each.partitions}
-        if len(done) < len(topic.partitions):
-            found[topic.topic_id] = ShareTopic(
+            share_topics.append(group.initializing.get(topic.topic_id))
+        requested_indexes = {
+            index
+            for share_topic in share_topics
+            if share_topic is not None
+            for index in share_topic.partitions
+        }
+        if len(requested_indexes) < len(topic.partitions):
+            uninitialized[topic.topic_id] = ShareTopic(
                 topic_id=topic.topic_id,
                 topic_name=name,
-                partitions=tuple(sorted(set(range(len(topic.partitions))) - done)),
+                partitions=tuple(sorted(set(range(len(topic.partitions))) - requested_indexes)),
             )
-    return found
+    return uninitialized
 
 
 def with_initializing(group: ShareGroup, topics: ShareTopics, *, now_ms: int) -> ShareTopicsStored:
     """Record that initialises topics; an initialising topic leaves the deleting ones."""
-    initializing = _combined(group.initializing, topics)
-    deleting = {each: topic for each, topic in group.deleting.items() if each not in initializing}
+    initializing = _combine_topics(group.initializing, topics)
+    deleting = {
+        topic_id: topic
+        for topic_id, topic in group.deleting.items()
+        if topic_id not in initializing
+    }
     return _record(group, now_ms, initializing=initializing, deleting=deleting)
 
 
@@ -131,27 +140,27 @@ def to_initialize(
     """A topic that the group has known begins at 0 with its new partitions, so that nothing of them
     is missed; where a new topic begins the leader decides. Up to 4.3 it decides on all.
     """
-    known: frozenset[uuid.UUID] = frozenset()
+    known_topic_ids: frozenset[uuid.UUID] = frozenset()
     if group.rules.share_groups_read_grown_topics_whole:
-        known = frozenset(group.initialized) | frozenset(group.initializing)
+        known_topic_ids = frozenset(group.initialized) | frozenset(group.initializing)
     return tuple(
         InitializeShareState(
             key=ShareKey(group.group_id, uuid_text(topic.topic_id), index),
             state_epoch=state_epoch,
-            start_offset=0 if topic.topic_id in known else UNKNOWN_OFFSET,
+            start_offset=0 if topic.topic_id in known_topic_ids else UNKNOWN_OFFSET,
         )
         for topic in topics.values()
         for index in topic.partitions
     )
 
 
-def initialized(
+def records_of_initialized(
     group: ShareGroup, partitions: Partitions, *, image: ClusterImage, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """Share coordinators have initialised these partitions (initializeShareGroupState)."""
     if not partitions:
         return ()
-    done = {
+    initialized_topics = {
         topic_id: ShareTopic(
             topic_id=topic_id,
             topic_name=image.topic_names.get(topic_id, "<UNKNOWN>"),
@@ -163,19 +172,21 @@ def initialized(
         _record(
             group,
             now_ms,
-            initializing=_without(group.initializing, partitions),
-            initialized=_combined(group.initialized, done),
+            initializing=_without_partitions(group.initializing, partitions),
+            initialized=_combine_topics(group.initialized, initialized_topics),
         ),
     )
 
 
-def uninitialized(
+def records_of_refused(
     group: ShareGroup, partitions: Partitions, *, now_ms: int
 ) -> tuple[ShareRecord, ...]:
     """Share coordinators refused these partitions (uninitializeShareGroupState)."""
     if not group.initializing or not partitions:
         return ()
-    return (_record(group, now_ms, initializing=_without(group.initializing, partitions)),)
+    return (
+        _record(group, now_ms, initializing=_without_partitions(group.initializing, partitions)),
+    )
 
 
 # Altering offsets
@@ -192,26 +203,26 @@ def alter_offsets(
     outcomes: list[TopicOutcome] = []
     initializing: dict[uuid.UUID, ShareTopic] = {}
     offsets: dict[ShareKey, int] = {}
-    for name, wanted in topics:
+    for name, new_offsets in topics:
         topic = image.topics.get(name)
         count = 0 if topic is None else len(topic.partitions)
-        there = {index: offset for index, offset in wanted if index < count}
+        existing_offsets = {index: offset for index, offset in new_offsets if index < count}
         outcomes.append(
             TopicOutcome(
                 topic_name=name,
                 topic_id=None if topic is None else topic.topic_id,
                 partitions=tuple(
                     (index, DONE if topic is not None and index < count else unknown)
-                    for index, _ in wanted
+                    for index, _ in new_offsets
                 ),
             )
         )
         if topic is not None:
             initializing[topic.topic_id] = ShareTopic(
-                topic_id=topic.topic_id, topic_name=name, partitions=tuple(sorted(there))
+                topic_id=topic.topic_id, topic_name=name, partitions=tuple(sorted(existing_offsets))
             )
             text = uuid_text(topic.topic_id)
-            for index, offset in there.items():
+            for index, offset in existing_offsets.items():
                 offsets[ShareKey(group.group_id, text, index)] = offset
     return ShareAlteration(
         records=(with_initializing(group, initializing, now_ms=now_ms),) if initializing else (),
@@ -237,22 +248,24 @@ def delete_offsets(
         return refusal
     if not group.knows_topics:
         return ShareDeletion()
-    left, deleting = dict(group.initialized), dict(group.deleting)
+    remaining_topics, deleting = dict(group.initialized), dict(group.deleting)
     refused: list[TopicOutcome] = []
     delete: list[DeleteShareState] = []
     for name in names:
         topic = image.topics.get(name)
         if topic is None:
             refused.append(_not_deleted(name, _UNKNOWN))
-        elif topic.topic_id in left:
-            delete += _to_delete(group, topic.topic_id, left.pop(topic.topic_id).partitions)
+        elif topic.topic_id in remaining_topics:
+            delete += _to_delete(
+                group, topic.topic_id, remaining_topics.pop(topic.topic_id).partitions
+            )
             deleting[topic.topic_id] = DeletingTopic(topic_id=topic.topic_id, topic_name=name)
         elif topic.topic_id in deleting:
             delete += _to_delete(group, topic.topic_id, range(len(topic.partitions)))
         else:
             refused.append(_not_deleted(name, _NOTHING_TO_DELETE))
     return ShareDeletion(
-        records=(_record(group, now_ms, initialized=left, deleting=deleting),),
+        records=(_record(group, now_ms, initialized=remaining_topics, deleting=deleting),),
         refused=tuple(refused),
         delete=tuple(delete),
     )
@@ -266,7 +279,7 @@ def offsets_deleted(
     """
     if not group.knows_topics:
         return ()
-    return (_record(group, now_ms, deleting=_kept(group.deleting, topic_ids)),)
+    return (_record(group, now_ms, deleting=_without_topics(group.deleting, topic_ids)),)
 
 
 def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareDeletion:
@@ -275,7 +288,7 @@ def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareD
     """
     if not group.knows_topics:
         return ShareDeletion()
-    again = {
+    retried_topics = {
         topic.topic_id: ShareTopic(
             topic_id=topic.topic_id,
             topic_name=topic.name,
@@ -284,7 +297,7 @@ def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareD
         for topic_id in group.deleting
         if (topic := image.topic_by_id(topic_id)) is not None
     }
-    topics = _combined(_combined(group.initialized, group.initializing), again)
+    topics = _combine_topics(_combine_topics(group.initialized, group.initializing), retried_topics)
     deleting = {
         topic_id: DeletingTopic(topic_id=topic_id, topic_name=topic.topic_name)
         for topic_id, topic in topics.items()
@@ -293,9 +306,9 @@ def delete_all(group: ShareGroup, *, image: ClusterImage, now_ms: int) -> ShareD
     return ShareDeletion(
         records=(record,),
         delete=tuple(
-            one
+            deletion
             for topic in topics.values()
-            for one in _to_delete(group, topic.topic_id, topic.partitions)
+            for deletion in _to_delete(group, topic.topic_id, topic.partitions)
         ),
     )
 
@@ -311,9 +324,9 @@ def topics_gone(
         _record(
             group,
             now_ms,
-            initializing=_kept(group.initializing, topic_ids),
-            initialized=_kept(group.initialized, topic_ids),
-            deleting=_kept(group.deleting, topic_ids),
+            initializing=_without_topics(group.initializing, topic_ids),
+            initialized=_without_topics(group.initialized, topic_ids),
+            deleting=_without_topics(group.deleting, topic_ids),
         ),
     )
 
@@ -330,7 +343,9 @@ def _to_delete(
     group: ShareGroup, topic_id: uuid.UUID, partitions: Iterable[int]
 ) -> list[DeleteShareState]:
     text = uuid_text(topic_id)
-    return [DeleteShareState(key=ShareKey(group.group_id, text, each)) for each in partitions]
+    return [
+        DeleteShareState(key=ShareKey(group.group_id, text, partition)) for partition in partitions
+    ]
 
 
 def _record(
@@ -343,8 +358,8 @@ def _record(
 ) -> ShareTopicsStored:
     """A record with the topics of the group; a kind that is not given stays unchanged."""
 
-    def topics(given: ShareTopics | None, known: ShareTopics) -> tuple[ShareTopic, ...]:
-        return tuple(sorted((known if given is None else given).values()))
+    def topics(new_topics: ShareTopics | None, old_topics: ShareTopics) -> tuple[ShareTopic, ...]:
+        return tuple(sorted((old_topics if new_topics is None else new_topics).values()))
 
     return ShareTopicsStored(
         group_id=group.group_id,
@@ -355,27 +370,29 @@ def _record(
     )
 
 
-def _kept(
-    topics: Mapping[uuid.UUID, TopicT], gone: Collection[uuid.UUID]
+def _without_topics(
+    topics: Mapping[uuid.UUID, TopicT], removed_ids: Collection[uuid.UUID]
 ) -> dict[uuid.UUID, TopicT]:
-    return {topic_id: topic for topic_id, topic in topics.items() if topic_id not in gone}
+    return {topic_id: topic for topic_id, topic in topics.items() if topic_id not in removed_ids}
 
 
-def _combined(topics: ShareTopics, more: ShareTopics) -> dict[uuid.UUID, ShareTopic]:
+def _combine_topics(topics: ShareTopics, more: ShareTopics) -> dict[uuid.UUID, ShareTopic]:
     combined = dict(topics)
     for topic_id, topic in more.items():
-        before = topics[topic_id].partitions if topic_id in topics else ()
+        partitions_before = topics[topic_id].partitions if topic_id in topics else ()
         combined[topic_id] = msgspec.structs.replace(
-            topic, partitions=tuple(sorted({*before, *topic.partitions}))
+            topic, partitions=tuple(sorted({*partitions_before, *topic.partitions}))
         )
     return combined
 
 
-def _without(topics: ShareTopics, partitions: Partitions) -> dict[uuid.UUID, ShareTopic]:
-    left = {}
+def _without_partitions(topics: ShareTopics, partitions: Partitions) -> dict[uuid.UUID, ShareTopic]:
+    remaining_topics = {}
     for topic_id, topic in topics.items():
-        gone = partitions.get(topic_id, frozenset())
-        kept = tuple(index for index in topic.partitions if index not in gone)
-        if kept:
-            left[topic_id] = msgspec.structs.replace(topic, partitions=kept)
-    return left
+        removed_partitions = partitions.get(topic_id, frozenset())
+        kept_partitions = tuple(
+            index for index in topic.partitions if index not in removed_partitions
+        )
+        if kept_partitions:
+            remaining_topics[topic_id] = msgspec.structs.replace(topic, partitions=kept_partitions)
+    return remaining_topics

@@ -38,14 +38,14 @@ def java_order_of_computed(names: Iterable[str], *, capacity: int) -> list[str]:
     for those that it has, and a key stands in front of those in its bucket. A name comes as often
     as it is asked for.
     """
-    buckets, found = 1, dict[str, None]()
+    buckets, distinct_names = 1, dict[str, None]()
     while buckets < capacity:
         buckets *= 2
     for name in names:
-        if len(found) > buckets * 3 // 4:
+        if len(distinct_names) > buckets * 3 // 4:
             buckets *= 2
-        found.setdefault(name)
-    newest_first = [*found][::-1]
+        distinct_names.setdefault(name)
+    newest_first = [*distinct_names][::-1]
     mask, spread = buckets - 1, _quickest(newest_first, _kept_spread, _spread)
     return sorted(newest_first, key=lambda name: spread(name) & mask)
 
@@ -56,8 +56,8 @@ def _spread(text: str) -> int:
 
 
 def _spread_of(text: str) -> int:
-    found = _hash_of(text) & 0xFFFF_FFFF
-    return found ^ found >> 16
+    name_hash = _hash_of(text) & 0xFFFF_FFFF
+    return name_hash ^ name_hash >> 16
 
 
 def _hash_of(text: str) -> int:
@@ -98,9 +98,9 @@ _kept_product: Final = lru_cache(maxsize=16_384)(_product_of)
 
 
 def _quickest(
-    names: list[str], kept: Callable[[str], int], made: Callable[[str], int]
+    names: list[str], cached: Callable[[str], int], computed: Callable[[str], int]
 ) -> Callable[[str], int]:
-    return kept if max(map(len, names), default=0) <= _KEPT_CHARACTERS else made
+    return cached if max(map(len, names), default=0) <= _KEPT_CHARACTERS else computed
 
 
 class JavaQueue(Generic[T]):
@@ -122,33 +122,33 @@ class JavaQueue(Generic[T]):
         heap, load = self._heap, self._load(item)
         entry = load, item
         heap.append(entry)
-        at = len(heap) - 1
-        while at > 0:
-            parent = (at - 1) // 2
+        index = len(heap) - 1
+        while index > 0:
+            parent = (index - 1) // 2
             if load >= heap[parent][0]:
                 break
-            heap[at] = heap[parent]
-            at = parent
-        heap[at] = entry
+            heap[index] = heap[parent]
+            index = parent
+        heap[index] = entry
 
     def poll(self) -> T:
         """Remove the item with the least load."""
         heap = self._heap
-        least, last = heap[0], heap.pop()
+        least, last_entry = heap[0], heap.pop()
         if heap:
-            self._sink(last)
+            self._sink(last_entry)
         return least[1]
 
     def _sink(self, entry: tuple[float, T]) -> None:
         """Let one sink from the top to where it belongs."""
-        heap, load, at = self._heap, entry[0], 0
+        heap, load, index = self._heap, entry[0], 0
         size = len(heap)
-        while (child := 2 * at + 1) < size:
+        while (child := 2 * index + 1) < size:
             right = child + 1
             if right < size and heap[child][0] > heap[right][0]:
                 child = right
             if load <= heap[child][0]:
                 break
-            heap[at] = heap[child]
-            at = child
-        heap[at] = entry
+            heap[index] = heap[child]
+            index = child
+        heap[index] = entry

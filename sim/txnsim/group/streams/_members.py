@@ -32,7 +32,7 @@ def check_heartbeat(command: StreamsHeartbeat, rules: Rules = LATEST) -> Rejecti
     if missing is not None:
         return _invalid(missing)
     parts = command.topology[1] if command.topology is not None else ()
-    if any(each.source_topic_regex for each in parts):
+    if any(subtopology.source_topic_regex for subtopology in parts):
         return _invalid("Regular expressions for source topics are not supported yet.")
     names = {
         "MemberId": command.member_id,
@@ -40,9 +40,9 @@ def check_heartbeat(command: StreamsHeartbeat, rules: Rules = LATEST) -> Rejecti
         "InstanceId": command.instance_id,
         "RackId": command.rack_id,
     }
-    for what, name in names.items():
+    for field_name, name in names.items():
         if name is not None and not name.strip():
-            return _invalid(f"{what} can't be empty.")
+            return _invalid(f"{field_name} can't be empty.")
     epoch = command.member_epoch
     if epoch == 0:
         return _check_join(command)
@@ -50,8 +50,8 @@ def check_heartbeat(command: StreamsHeartbeat, rules: Rules = LATEST) -> Rejecti
         return _invalid("InstanceId can't be null.")
     if epoch < LEFT_FOR_A_WHILE:
         return _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
-    told = (command.active, command.standby, command.warmup)
-    if None in told and told != (None, None, None):
+    task_lists = (command.active, command.standby, command.warmup)
+    if None in task_lists and task_lists != (None, None, None):
         return _invalid("If one task-type is non-null, all must be non-null.")
     if command.topology is not None:
         return _invalid("Topology can only be provided when (re-)joining.")
@@ -60,22 +60,24 @@ def check_heartbeat(command: StreamsHeartbeat, rules: Rules = LATEST) -> Rejecti
 
 def _missing_before_4_4(command: StreamsHeartbeat) -> str | None:
     """Refusal of fields that brokers up to 4.3 do not support."""
-    asked = {
+    fields_by_refusal = {
         "Static membership is not yet supported.": command.instance_id,
         "TaskOffsets are not supported yet.": command.task_offsets,
         "TaskEndOffsets are not supported yet.": command.task_end_offsets,
         "WarmupTasks are not supported yet.": command.warmup or None,
     }
-    return next((words for words, given in asked.items() if given is not None), None)
+    return next(
+        (words for words, field_value in fields_by_refusal.items() if field_value is not None), None
+    )
 
 
 def _check_join(command: StreamsHeartbeat) -> Rejection | None:
     if command.rebalance_timeout_ms == -1:
         return _invalid("RebalanceTimeoutMs must be provided in first request.")
     owned = {"Active": command.active, "Standby": command.standby, "Warmup": command.warmup}
-    for what, tasks in owned.items():
+    for task_kind, tasks in owned.items():
         if tasks is None or tasks:
-            return _invalid(f"{what}Tasks must be empty when (re-)joining.")
+            return _invalid(f"{task_kind}Tasks must be empty when (re-)joining.")
     if command.topology is None:
         return _invalid("Topology must be non-null when (re-)joining.")
     for part in command.topology[1]:
@@ -125,7 +127,7 @@ def sender_of(
 ) -> StreamsMember | Rejection:
     """A member that is there; an instance id belongs to one member at a time."""
     if instance_id is None:
-        return group.members.get(member_id) or group.unknown(member_id)
+        return group.members.get(member_id) or group.unknown_member(member_id)
     member = group.static_member(instance_id)
     if member is None:
         return Rejection(
@@ -142,7 +144,7 @@ def sender_of(
 
 def _check_epoch(member: StreamsMember, command: StreamsHeartbeat) -> Rejection | None:
     """A member at its last epoch may have missed an answer; with anything else it is a zombie."""
-    epoch, owned = command.member_epoch, command.owned
+    epoch, owned = command.member_epoch, command.owned_tasks
     if epoch == member.member_epoch:
         return None
     is_late = epoch == member.previous_member_epoch and epoch < member.member_epoch
@@ -157,15 +159,15 @@ def _check_epoch(member: StreamsMember, command: StreamsHeartbeat) -> Rejection 
     )
 
 
-def _has_only(held: Held, owned: Tasks) -> bool:
+def _has_only(assigned: Held, owned: Tasks) -> bool:
     return (
-        owned.active <= held.active.keys()
-        and owned.standby <= held.standby
-        and owned.warmup <= held.warmup
+        owned.active <= assigned.active.keys()
+        and owned.standby <= assigned.standby
+        and owned.warmup <= assigned.warmup
     )
 
 
-def told(member: StreamsMember, command: StreamsHeartbeat) -> StreamsMember:
+def update_member(member: StreamsMember, command: StreamsHeartbeat) -> StreamsMember:
     """The member with the news of the heartbeat."""
     is_joining = command.member_epoch == 0
     timeout_ms, topology = command.rebalance_timeout_ms, command.topology
@@ -251,5 +253,5 @@ def current_record(group_id: str, member: StreamsMember) -> StreamsCurrentStored
     )
 
 
-def _epochs(held: Held) -> tuple[tuple[str, int, int], ...]:
-    return tuple(sorted((name, index, epoch) for (name, index), epoch in held.active.items()))
+def _epochs(assigned: Held) -> tuple[tuple[str, int, int], ...]:
+    return tuple(sorted((name, index, epoch) for (name, index), epoch in assigned.active.items()))

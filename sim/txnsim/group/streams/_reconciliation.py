@@ -34,12 +34,12 @@ def holders_of(members: Iterable[StreamsMember]) -> Holders:
     warmup: dict[Task, frozenset[str]] = {}
     for member in members:
         process = member.process_id
-        for held in (member.assigned, member.pending_revocation):
-            if held.active:
-                active |= dict.fromkeys(held.active, process)
-            for task in held.standby:
+        for held_tasks in (member.assigned, member.pending_revocation):
+            if held_tasks.active:
+                active |= dict.fromkeys(held_tasks.active, process)
+            for task in held_tasks.standby:
                 standby[task] = standby.get(task, frozenset()) | {process}
-            for task in held.warmup:
+            for task in held_tasks.warmup:
                 warmup[task] = warmup.get(task, frozenset()) | {process}
     return Holders(active=active, standby=standby, warmup=warmup)
 
@@ -71,16 +71,16 @@ def reconcile(member: StreamsMember, goal: Goal) -> StreamsMember | Rejection:
         case MemberState.STABLE:
             if member.member_epoch == goal.assignment_epoch:
                 return member
-            return _Step(member, goal).taken(member.member_epoch)
+            return _Step(member, goal).member_after(member.member_epoch)
         case MemberState.UNREVOKED_TASKS:
             if goal.still_has(member.pending_revocation):
                 return member
-            return _Step(member, goal).taken(member.member_epoch + 1)
+            return _Step(member, goal).member_after(member.member_epoch + 1)
         case MemberState.UNRELEASED_TASKS:
-            return _Step(member, goal).taken(member.member_epoch)
+            return _Step(member, goal).member_after(member.member_epoch)
         case MemberState.UNKNOWN:
             if goal.owned is not None and goal.owned.is_empty:
-                return _Step(member, goal).taken(goal.assignment_epoch)
+                return _Step(member, goal).member_after(goal.assignment_epoch)
             return Rejection(
                 error=ErrorCode.fenced_member_epoch,
                 reason="The streams group member is in a unknown state. The member must abandon "
@@ -94,14 +94,14 @@ class _Way:
     """Tasks of one kind (active, standby, warm-up): kept, lost, newly granted."""
 
     def __init__(
-        self, mine: Iterable[Task], target: frozenset[Task], is_taken: Callable[[Task], bool]
+        self, assigned: Iterable[Task], target: frozenset[Task], is_taken: Callable[[Task], bool]
     ) -> None:
-        mine = frozenset(mine)
-        wanted = target - mine
-        self.kept = set(mine & target)
-        self.lost = set(mine - target)
-        self.got = {task for task in wanted if not is_taken(task)}
-        self.waits = len(self.got) < len(wanted)
+        assigned = frozenset(assigned)
+        missing = target - assigned
+        self.kept = set(assigned & target)
+        self.lost = set(assigned - target)
+        self.got = {task for task in missing if not is_taken(task)}
+        self.waits = len(self.got) < len(missing)
 
     def grant(self, task: Task) -> bool:
         """Keep a newly granted task without waiting; False unless granted."""
@@ -117,12 +117,12 @@ class _Step:
 
     def __init__(self, member: StreamsMember, goal: Goal) -> None:
         self._member, self._goal = member, goal
-        mine, tasks = member.assigned, goal.tasks
-        self._changing = mine if goal.changes_in_place else NOTHING_HELD
+        assigned, tasks = member.assigned, goal.tasks
+        self._changing = assigned if goal.changes_in_place else NOTHING_HELD
         """What may take another role without being given up."""
-        self._active = _Way(mine.active, tasks.active, self._is_active_taken)
-        self._standby = _Way(mine.standby, tasks.standby, self._is_standby_taken)
-        self._warmup = _Way(mine.warmup, tasks.warmup, self._is_warmup_taken)
+        self._active = _Way(assigned.active, tasks.active, self._is_active_taken)
+        self._standby = _Way(assigned.standby, tasks.standby, self._is_standby_taken)
+        self._warmup = _Way(assigned.warmup, tasks.warmup, self._is_warmup_taken)
 
     # Who stands in the way
 
@@ -156,20 +156,20 @@ class _Step:
         return self._member.process_id in holders.get(task, ())
 
     def _has_other_copy(
-        self, holders: Mapping[Task, frozenset[str]], mine: frozenset[Task], task: Task
+        self, holders: Mapping[Task, frozenset[str]], member_tasks: frozenset[Task], task: Task
     ) -> bool:
         """Whether another thread of its process holds a copy."""
-        return self._has_copy(holders, task) and task not in mine
+        return self._has_copy(holders, task) and task not in member_tasks
 
     # The step
 
-    def taken(self, member_epoch: int) -> StreamsMember:
+    def member_after(self, member_epoch: int) -> StreamsMember:
         """The member after it.
 
         Args:
             member_epoch: Its epoch where it has to give tasks up first.
         """
-        mine, goal, changing = self._member.assigned, self._goal, self._changing
+        assigned, goal, changing = self._member.assigned, self._goal, self._changing
         active, standby, warmup = self._active, self._standby, self._warmup
         for task in changing.active:
             standby.grant(task)  # who ran it has its state
@@ -185,7 +185,7 @@ class _Step:
         standby.lost -= copies_to_run
         warmup.lost -= warm_to_run
         lost = Held(
-            active={task: mine.active[task] for task in sorted(active.lost)},
+            active={task: assigned.active[task] for task in sorted(active.lost)},
             standby=frozenset(standby.lost),
             warmup=frozenset(warmup.lost),
         )
@@ -193,24 +193,24 @@ class _Step:
         started = frozenset() if must_revoke else frozenset(active.got)
         standby.kept |= copies_to_run - started
         warmup.kept |= warm_to_run - started
-        kept = Held(
-            active={task: mine.active[task] for task in sorted(active.kept)},
+        kept_tasks = Held(
+            active={task: assigned.active[task] for task in sorted(active.kept)},
             standby=frozenset(standby.kept),
             warmup=frozenset(warmup.kept),
         )
         if must_revoke:
-            return self._moved(MemberState.UNREVOKED_TASKS, member_epoch, kept, lost)
+            return self._member_in(MemberState.UNREVOKED_TASKS, member_epoch, kept_tasks, lost)
         got = dict.fromkeys(sorted(active.got), goal.assignment_epoch)
         has = Held(
-            active={**kept.active, **got},
-            standby=kept.standby | standby.got,
-            warmup=kept.warmup | warmup.got,
+            active={**kept_tasks.active, **got},
+            standby=kept_tasks.standby | standby.got,
+            warmup=kept_tasks.warmup | warmup.got,
         )
         waits = active.waits or standby.waits or warmup.waits
         state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
-        return self._moved(state, goal.assignment_epoch, has, NOTHING_HELD)
+        return self._member_in(state, goal.assignment_epoch, has, NOTHING_HELD)
 
-    def _moved(
+    def _member_in(
         self, state: MemberState, member_epoch: int, has: Held, revoked: Held
     ) -> StreamsMember:
         return msgspec.structs.replace(

@@ -40,23 +40,25 @@ def _pairs(pairs: Iterable[tuple[str, str]] | None) -> Any:
 
 def _tasks(tasks: Partitions) -> tuple[Any, ...]:
     return tuple(
-        schema.TaskIds(subtopology_id=name, partitions=tuple(index for _, index in each))
-        for name, each in groupby(tasks, key=lambda task: task[0])
+        schema.TaskIds(
+            subtopology_id=name, partitions=tuple(index for _, index in subtopology_tasks)
+        )
+        for name, subtopology_tasks in groupby(tasks, key=lambda task: task[0])
     )
 
 
-def _assigned(epochs: Epochs) -> tuple[Any, ...]:
-    found = []
-    for name, each in groupby(epochs, key=lambda entry: entry[0]):
-        entries = list(each)
-        found.append(
+def _assigned_messages(epochs: Epochs) -> tuple[Any, ...]:
+    assigned_tasks = []
+    for name, subtopology_epochs in groupby(epochs, key=lambda entry: entry[0]):
+        entries = list(subtopology_epochs)
+        assigned_tasks.append(
             schema.AssignedTasks(
                 subtopology_id=name,
                 partitions=tuple(index for _, index, _ in entries),
                 assignment_epochs=tuple(epoch for _, _, epoch in entries),
             )
         )
-    return tuple(found)
+    return tuple(assigned_tasks)
 
 
 def _endpoint(endpoint: tuple[str, int] | None) -> Any:
@@ -66,41 +68,41 @@ def _endpoint(endpoint: tuple[str, int] | None) -> Any:
 def _topics(topics: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(
         schema.TopicInfo(
-            name=each.name,
-            partitions=each.partitions,
-            replication_factor=each.replication_factor,
-            topic_configs=_pairs(each.topic_configs),
+            name=topic.name,
+            partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            topic_configs=_pairs(topic.topic_configs),
         )
-        for each in topics
+        for topic in topics
     )
 
 
 def _subtopologies(parts: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(
         schema.Subtopology(
-            subtopology_id=each.subtopology_id,
-            source_topics=each.source_topics,
-            source_topic_regex=each.source_topic_regex,
-            state_changelog_topics=_topics(each.state_changelog_topics),
-            repartition_sink_topics=each.repartition_sink_topics,
-            repartition_source_topics=_topics(each.repartition_source_topics),
+            subtopology_id=subtopology.subtopology_id,
+            source_topics=subtopology.source_topics,
+            source_topic_regex=subtopology.source_topic_regex,
+            state_changelog_topics=_topics(subtopology.state_changelog_topics),
+            repartition_sink_topics=subtopology.repartition_sink_topics,
+            repartition_source_topics=_topics(subtopology.repartition_source_topics),
             copartition_groups=tuple(
                 schema.CopartitionGroup(
                     source_topics=group.source_topics,
                     source_topic_regex=group.source_topic_regex,
                     repartition_source_topics=group.repartition_source_topics,
                 )
-                for group in each.copartition_groups
+                for group in subtopology.copartition_groups
             ),
         )
-        for each in parts
+        for subtopology in parts
     )
 
 
 WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
     "active_tasks": _tasks,
-    "active_tasks_pending_revocation": _assigned,
-    "assigned_active_tasks": _assigned,
+    "active_tasks_pending_revocation": _assigned_messages,
+    "assigned_active_tasks": _assigned_messages,
     "client_tags": _pairs,
     "last_assignment_configs": _pairs,
     "standby_tasks": _tasks,
@@ -114,27 +116,29 @@ WRITTEN: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def _sorted_pairs(pairs: Iterable[Any] | None) -> tuple[tuple[str, str], ...] | None:
-    return None if pairs is None else tuple(sorted((each.key, each.value) for each in pairs))
+    return None if pairs is None else tuple(sorted((pair.key, pair.value) for pair in pairs))
 
 
 def _partitions(tasks: Iterable[Any]) -> Partitions:
     return tuple(
-        sorted((each.subtopology_id, index) for each in tasks for index in each.partitions)
+        sorted(
+            (task_ids.subtopology_id, index) for task_ids in tasks for index in task_ids.partitions
+        )
     )
 
 
 def _epochs(tasks: Iterable[Any], member_epoch: int) -> Epochs:
     """Where a record has no epochs, or not as many, the member's counts."""
-    found: list[tuple[str, int, int]] = []
-    for each in tasks:
-        epochs = each.assignment_epochs
-        if epochs is None or len(epochs) != len(each.partitions):
-            epochs = (member_epoch,) * len(each.partitions)
-        found += (
-            (each.subtopology_id, index, epoch)
-            for index, epoch in zip(each.partitions, epochs, strict=True)
+    task_epochs: list[tuple[str, int, int]] = []
+    for task_ids in tasks:
+        epochs = task_ids.assignment_epochs
+        if epochs is None or len(epochs) != len(task_ids.partitions):
+            epochs = (member_epoch,) * len(task_ids.partitions)
+        task_epochs += (
+            (task_ids.subtopology_id, index, epoch)
+            for index, epoch in zip(task_ids.partitions, epochs, strict=True)
         )
-    return tuple(sorted(found))
+    return tuple(sorted(task_epochs))
 
 
 def _endpoint_of(endpoint: Any) -> tuple[str, int] | None:

@@ -94,14 +94,14 @@ class _Share:
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks, self._members = tasks, members
-        self.each = _ceiling(tasks, members)
+        self.quota = _ceiling(tasks, members)
 
-    def reached(self, count: int) -> None:
+    def note_count(self, count: int) -> None:
         """A member has ``count`` tasks now."""
-        if count == self.each:
+        if count == self.quota:
             self._members -= 1
             self._tasks -= count
-            self.each = _ceiling(self._tasks, self._members)
+            self.quota = _ceiling(self._tasks, self._members)
 
 
 def _ceiling(tasks: int, members: int) -> int:
@@ -118,7 +118,7 @@ def assign_sticky(
         parts: Subtopologies by id, sorted.
         standbys: Copies of each stateful task.
     """
-    return (yield from _Assignment(members, parts, standbys).done())
+    return (yield from _Assignment(members, parts, standbys).assign_all())
 
 
 class _Assignment:
@@ -126,8 +126,8 @@ class _Assignment:
         self, members: Mapping[str, Candidate], parts: Mapping[str, Part], standbys: int
     ) -> None:
         self._members, self._parts, self._standbys = members, parts, standbys
-        active = sum(each.tasks for each in parts.values())
-        copies = sum(each.tasks * standbys for each in parts.values() if each.is_stateful)
+        active = sum(part.tasks for part in parts.values())
+        copies = sum(part.tasks * standbys for part in parts.values() if part.is_stateful)
         self._active_share = _Share(active, len(members))
         self._share = _Share(active + copies, len(members))
         self._processes: dict[str, _Process] = {}
@@ -135,21 +135,21 @@ class _Assignment:
         self._standby_before: dict[Task, list[_Member]] = {}
         self._order: list[str] = []
 
-    def done(self) -> Generator[int, None, dict[str, Tasks]]:
+    def assign_all(self) -> Generator[int, None, dict[str, Tasks]]:
         """Active tasks first, standbys afterwards."""
         yield from self._read_members()
         yield from self._assign_active()
         if self._standbys > 0:
             yield from self._assign_standbys()
-        found: dict[str, Tasks] = {}
+        tasks_by_member: dict[str, Tasks] = {}
         for process in self._processes.values():
             for member_id, count in process.counts.items():
-                found[member_id] = Tasks(
+                tasks_by_member[member_id] = Tasks(
                     active=frozenset(process.active[member_id]),
                     standby=frozenset(process.standby[member_id]),
                 )
                 yield 1 + count
-        return found
+        return tasks_by_member
 
     def _read_members(self) -> Iterator[int]:
         """Processes, and where each task was."""
@@ -168,9 +168,9 @@ class _Assignment:
                 if task not in candidate.standby:
                     ranked.setdefault(task, []).append((True, -offset, member))
             yield 1 + len(candidate.standby) + len(candidate.offsets)
-        for task, found in ranked.items():
-            found.sort(key=lambda one: one[:2])
-            self._standby_before[task] = [member for _, _, member in found]
+        for task, ranked_members in ranked.items():
+            ranked_members.sort(key=lambda ranked_member: ranked_member[:2])
+            self._standby_before[task] = [member for _, _, member in ranked_members]
             yield 1
         processes = (self._members[member_id].process_id for member_id in order)
         self._order = java_order_of_computed(processes, capacity=len(order))
@@ -180,12 +180,12 @@ class _Assignment:
 
     def _assign_active(self) -> Iterator[int]:
         tasks = yield from self._tasks(is_stateful=False)
-        left = yield from self._not_kept(tasks, self._active_before.get)
-        left = yield from self._not_kept(left, self._least_loaded)
+        unassigned = yield from self._not_kept(tasks, self._active_before.get)
+        unassigned = yield from self._not_kept(unassigned, self._least_loaded)
         queue = self._queue()
-        for task in sorted(left):
+        for task in sorted(unassigned):
             process = queue.poll()
-            self._given(process.give_least(task, is_active=True))
+            self._note_count(process.give_least(task, is_active=True))
             queue.add(process)
             yield 1
 
@@ -193,46 +193,46 @@ class _Assignment:
         self, tasks: Sequence[Task], holder: Callable[[Task], _Member | None]
     ) -> Generator[int, None, list[Task]]:
         """Leave tasks with their holders; those that have to go elsewhere."""
-        left = []
+        unassigned = []
         for task in tasks:
-            if not self._kept(task, holder(task)):
-                left.append(task)
+            if not self._keep_task(task, holder(task)):
+                unassigned.append(task)
             yield 1
-        return left
+        return unassigned
 
-    def _kept(self, task: Task, member: _Member | None) -> bool:
+    def _keep_task(self, task: Task, member: _Member | None) -> bool:
         """Assign a task to its previous holder, within the quota."""
         if member is None:
             return False
         process = self._processes[member.process_id]
-        if process.counts[member.member_id] >= self._active_share.each:
+        if process.counts[member.member_id] >= self._active_share.quota:
             return False
-        self._given(process.give(member.member_id, task, is_active=True))
+        self._note_count(process.give(member.member_id, task, is_active=True))
         return True
 
-    def _given(self, count: int) -> None:
-        self._active_share.reached(count)
-        self._share.reached(count)
+    def _note_count(self, count: int) -> None:
+        self._active_share.note_count(count)
+        self._share.note_count(count)
 
     # Standbys
 
     def _assign_standbys(self) -> Iterator[int]:
         tasks = yield from self._tasks(is_stateful=True)
         tasks.reverse()
-        left = []
+        unassigned = []
         for task in tasks:
-            if number := self._unplaced(task):
-                left.append((task, number))
+            if number := self._place_copies(task):
+                unassigned.append((task, number))
             yield 1
         queue = self._queue()
-        for task, number in sorted(left, reverse=True):
+        for task, number in sorted(unassigned, reverse=True):
             for _ in range(number):
-                is_placed = self._placed(queue, task)
+                is_placed = self._place_standby(queue, task)
                 yield 1
                 if not is_placed:
                     break
 
-    def _unplaced(self, task: Task) -> int:
+    def _place_copies(self, task: Task) -> int:
         """Leave copies of a task where its state is; how many are left."""
         for placed in range(self._standbys):
             member = self._active_before.get(task)
@@ -241,7 +241,7 @@ class _Assignment:
                 if member is None or not self._has_room(member):
                     return self._standbys - placed
             process = self._processes[member.process_id]
-            self._share.reached(process.give(member.member_id, task, is_active=False))
+            self._share.note_count(process.give(member.member_id, task, is_active=False))
         return 0
 
     def _may_copy(self, member: _Member, task: Task) -> bool:
@@ -249,21 +249,21 @@ class _Assignment:
         return not is_there and self._has_room(member)
 
     def _has_room(self, member: _Member) -> bool:
-        return self._processes[member.process_id].counts[member.member_id] < self._share.each
+        return self._processes[member.process_id].counts[member.member_id] < self._share.quota
 
-    def _placed(self, queue: JavaQueue[_Process], task: Task) -> bool:
+    def _place_standby(self, queue: JavaQueue[_Process], task: Task) -> bool:
         """Assign a standby to the least loaded process without the task."""
         passed: list[_Process] = []
-        found = False
-        while len(queue) and not found:
+        is_assigned = False
+        while len(queue) and not is_assigned:
             process = queue.poll()
             passed.append(process)
             if task not in process.tasks:
-                self._share.reached(process.give_least(task, is_active=False))
-                found = True
+                self._share.note_count(process.give_least(task, is_active=False))
+                is_assigned = True
         for process in reversed(passed):
             queue.add(process)
-        return found
+        return is_assigned
 
     # Parts
 
@@ -272,8 +272,8 @@ class _Assignment:
         tasks: list[Task] = []
         for name, part in self._parts.items():
             if part.is_stateful or not is_stateful:
-                for first in range(0, part.tasks, _TASKS_AT_ONCE):
-                    numbers = range(first, min(first + _TASKS_AT_ONCE, part.tasks))
+                for first_number in range(0, part.tasks, _TASKS_AT_ONCE):
+                    numbers = range(first_number, min(first_number + _TASKS_AT_ONCE, part.tasks))
                     tasks += [(name, index) for index in numbers]
                     yield len(numbers)
         tasks.sort(key=itemgetter(1))  # stable, and subtopologies come sorted
@@ -287,13 +287,13 @@ class _Assignment:
 
     def _least_loaded(self, task: Task, *, copy: bool = False) -> _Member | None:
         """The least loaded previous holder; ``copy`` skips processes with the task."""
-        found: _Member | None = None
+        least_loaded: _Member | None = None
         least: Sequence[float] = ()
         for member in self._standby_before.get(task, ()):
             process = self._processes[member.process_id]
             if copy and task in process.tasks:
                 continue
             loads = (process.load, process.counts[member.member_id])
-            if found is None or (loads[0] < least[0] and loads[1] < least[1]):
-                found, least = member, loads
-        return found
+            if least_loaded is None or (loads[0] < least[0] and loads[1] < least[1]):
+                least_loaded, least = member, loads
+        return least_loaded

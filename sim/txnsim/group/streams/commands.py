@@ -47,7 +47,7 @@ class StreamsHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     api_version: int = CLIENT_TAGS_FROM
 
     @property
-    def owned(self) -> Tasks | None:
+    def owned_tasks(self) -> Tasks | None:
         """Tasks that the member reports; None: unchanged."""
         if self.active is None or self.standby is None or self.warmup is None:
             return None

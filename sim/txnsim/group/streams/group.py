@@ -80,12 +80,12 @@ class Refined(msgspec.Struct, frozen=True, kw_only=True):
     tasks: Mapping[str, Tasks]
     """By member."""
 
-    def handed_over(self, old_id: str, new_id: str) -> Refined:
+    def with_new_id(self, old_id: str, new_id: str) -> Refined:
         """Target with a new member id in place of an old one."""
         if old_id not in self.tasks:
             return self
-        others = {name: each for name, each in self.tasks.items() if name != old_id}
-        return Refined(epoch=self.epoch, tasks={**others, new_id: self.tasks[old_id]})
+        other_tasks = {name: tasks for name, tasks in self.tasks.items() if name != old_id}
+        return Refined(epoch=self.epoch, tasks={**other_tasks, new_id: self.tasks[old_id]})
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +169,7 @@ class StreamsGroup:
             return None
         member = self.members.get(member_id)
         if member is None:
-            return self.unknown(member_id)
+            return self.unknown_member(member_id)
         if not command.is_transactional and command.api_version < OFFSET_COMMIT_WITH_EPOCHS:
             return Rejection(
                 error=ErrorCode.unsupported_version,
@@ -225,7 +225,7 @@ class StreamsGroup:
             return None if member_epoch < 0 else NO_MEMBER_WITH_EPOCH
         member = self.members.get(member_id)
         if member is None:
-            return self.unknown(member_id)
+            return self.unknown_member(member_id)
         if member.member_epoch == member_epoch:
             return None
         return _stale(
@@ -243,10 +243,10 @@ class StreamsGroup:
             return None
         return Rejection(error=ErrorCode.non_empty_group, reason="The group is not empty.")
 
-    def is_subscribed(self, topic: str) -> bool:
+    def has_subscriber(self, topic: str) -> bool:
         """Some member may read the topic."""
-        known = self.topology
-        return bool(self.members) and known is not None and known.reader_of(topic) is not None
+        topology = self.topology
+        return bool(self.members) and topology is not None and topology.reader_of(topic) is not None
 
     def offsets_expire_from(self) -> ExpiryBase | None:
         """Positions of topics that the application does not read expire from their commit on."""
@@ -257,15 +257,15 @@ class StreamsGroup:
         group_id = self.group_id
         ids = tuple(self.members)
         return (
-            *(StreamsCurrentDeleted(group_id=group_id, member_id=each) for each in ids),
-            *(StreamsTargetDeleted(group_id=group_id, member_id=each) for each in ids),
+            *(StreamsCurrentDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
+            *(StreamsTargetDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
             StreamsTargetEpochDeleted(group_id=group_id),
-            *(StreamsMemberDeleted(group_id=group_id, member_id=each) for each in ids),
+            *(StreamsMemberDeleted(group_id=group_id, member_id=member_id) for member_id in ids),
             StreamsEpochDeleted(group_id=group_id),
             StreamsTopologyDeleted(group_id=group_id),
         )
 
-    def unknown(self, member_id: str) -> Rejection:
+    def unknown_member(self, member_id: str) -> Rejection:
         """No such member."""
         return Rejection(
             error=ErrorCode.unknown_member_id,
@@ -279,7 +279,7 @@ class StreamsGroup:
         member_id = self.static_members.get(instance_id or "")
         return None if member_id is None else self.members.get(member_id)
 
-    def after(
+    def with_records(
         self, records: Iterable[StreamsRecord], *, memory: Memory | None = None
     ) -> Generator[int, None, StreamsGroup]:
         """A copy of the group with the records applied; yields after each.
@@ -308,7 +308,7 @@ class StreamsGroup:
         """A record is in the log."""
         match record:
             case StreamsMemberStored():
-                self._update(_told(self._member(record.member_id), record))
+                self._update(_with_description(self._member(record.member_id), record))
             case StreamsMemberDeleted():
                 self._remove(record.member_id)
             case StreamsEpochStored():
@@ -331,13 +331,13 @@ class StreamsGroup:
             case StreamsTargetDeleted():
                 self.target.pop(record.member_id, None)
             case StreamsCurrentStored():
-                self._update(_given(self._member(record.member_id), record))
+                self._update(_with_assignment(self._member(record.member_id), record))
             case StreamsCurrentDeleted():
                 if record.member_id in self.members:
-                    self._update(_left(self.members[record.member_id]))
+                    self._update(_without_assignment(self.members[record.member_id]))
             case StreamsTopologyStored():
-                found = made_topology(record.topology_epoch, record.subtopologies)
-                self.topology = None if isinstance(found, Rejection) else found
+                topology = made_topology(record.topology_epoch, record.subtopologies)
+                self.topology = None if isinstance(topology, Rejection) else topology
             case StreamsTopologyDeleted():
                 self.topology = None
             case StreamsEpochDeleted():
@@ -361,12 +361,16 @@ class StreamsGroup:
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
-        known = self.memory
-        offsets = {one: each for one, each in known.task_offsets.items() if one != member_id}
+        memory = self.memory
+        offsets = {
+            other_id: member_offsets
+            for other_id, member_offsets in memory.task_offsets.items()
+            if other_id != member_id
+        }
         self.memory = msgspec.structs.replace(
-            known,
+            memory,
             task_offsets=offsets,
-            shutdown_by=known.shutdown_by if self.members else None,
+            shutdown_by=memory.shutdown_by if self.members else None,
         )
 
 
@@ -374,7 +378,7 @@ def _stale(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.stale_member_epoch, reason=reason)
 
 
-def _told(member: StreamsMember, record: StreamsMemberStored) -> StreamsMember:
+def _with_description(member: StreamsMember, record: StreamsMemberStored) -> StreamsMember:
     return msgspec.structs.replace(
         member,
         instance_id=record.instance_id,
@@ -389,14 +393,14 @@ def _told(member: StreamsMember, record: StreamsMemberStored) -> StreamsMember:
     )
 
 
-def _given(member: StreamsMember, record: StreamsCurrentStored) -> StreamsMember:
-    known = record.state in MemberState.__members__.values()
+def _with_assignment(member: StreamsMember, record: StreamsCurrentStored) -> StreamsMember:
+    is_known_state = record.state in MemberState.__members__.values()
 
     return msgspec.structs.replace(
         member,
         member_epoch=record.member_epoch,
         previous_member_epoch=record.previous_member_epoch,
-        state=MemberState(record.state) if known else MemberState.UNKNOWN,
+        state=MemberState(record.state) if is_known_state else MemberState.UNKNOWN,
         assigned=Held(
             active={(name, index): epoch for name, index, epoch in record.active},
             standby=frozenset(record.standby),
@@ -410,7 +414,7 @@ def _given(member: StreamsMember, record: StreamsCurrentStored) -> StreamsMember
     )
 
 
-def _left(member: StreamsMember) -> StreamsMember:
+def _without_assignment(member: StreamsMember) -> StreamsMember:
     """A leaving member between its two tombstones."""
     return msgspec.structs.replace(
         member,

@@ -25,7 +25,7 @@ from txnsim.group.streams._members import (
     member_tombstones,
     sender_of,
     target_record,
-    told,
+    update_member,
 )
 from txnsim.group.streams._reconciliation import Goal, holders_of, reconcile
 from txnsim.group.streams._records import (
@@ -118,12 +118,12 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return StreamsOutcome(refusal=member, memory=memory)
         is_delayed = is_delayed or self.begins_delay(group)
         if records:  # a static member has begun a new life: go on with the group as it is then
-            group = yield from group.after(records)
+            group = yield from group.with_records(records)
         step = _Heartbeat(
             self, group, memory, command, image, now_ms, records, is_delayed=is_delayed
         )
-        outcome = yield from step.decided(member, is_known=is_known)
-        return step.failed(outcome) if isinstance(outcome, Rejection) else outcome
+        outcome = yield from step.decide(member, is_known=is_known)
+        return step.fail(outcome) if isinstance(outcome, Rejection) else outcome
 
     def begins_delay(self, group: StreamsGroup) -> bool:
         """Whether the first assignment of an empty group is to wait for more members."""
@@ -146,14 +146,14 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
     ) -> Generator[int, None, tuple[list[StreamsRecord], dict[str, Tasks]]]:
         """A new target assignment: what to write, and the tasks of each member."""
-        found: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
+        tasks_by_member: dict[str, Tasks] = dict.fromkeys(members, NO_TASKS)
         if configured.is_ready and configured.subtopologies is not None:
             candidates: dict[str, Candidate] = {}
-            for member_id, each in members.items():
+            for member_id, member in members.items():
                 candidates[member_id] = Candidate(
-                    process_id=each.process_id,
-                    active=frozenset(each.assigned.active),
-                    standby=each.assigned.standby,
+                    process_id=member.process_id,
+                    active=frozenset(member.assigned.active),
+                    standby=member.assigned.standby,
                     offsets=offsets.get(member_id, NO_OFFSETS).offsets,
                 )
                 yield 1
@@ -164,12 +164,12 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
                 for name, part in configured.subtopologies.items()
             }
             standbys = int(dict(configs).get(STANDBYS, "0"))
-            found |= yield from assign_sticky(candidates, parts, standbys=standbys)
+            tasks_by_member |= yield from assign_sticky(candidates, parts, standbys=standbys)
         records: list[StreamsRecord] = []
         order = java_order(members)
         yield len(order)
         for member_id in order:
-            tasks = found[member_id]
+            tasks = tasks_by_member[member_id]
             if group.target.get(member_id) != tasks:
                 records.append(target_record(group.group_id, member_id, tasks))
                 yield 1 + len(tasks.active)
@@ -178,7 +178,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
                 group_id=group.group_id, assignment_epoch=epoch, timestamp_ms=now_ms
             )
         )
-        return records, found
+        return records, tasks_by_member
 
     def may_assign(self, group: StreamsGroup, now_ms: int) -> bool:
         """Whether the last assignment is old enough for another one."""
@@ -200,7 +200,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return StreamsOutcome()
         records, _ = yield from self.target(
             group,
-            {each.member_id: each for each in group.members_in_order()},
+            {member.member_id: member for member in group.members_in_order()},
             configured,
             group.memory.task_offsets,
             epoch=group.epoch,
@@ -216,11 +216,11 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
         member = sender_of(group, command.member_id, command.instance_id)
         if isinstance(member, Rejection):
             return member
-        memory = _with_shutdown(group.memory, command)
+        memory = _note_shutdown(group.memory, command)
         reply = StreamsReply(member_id=command.member_id, member_epoch=command.member_epoch)
         if command.instance_id is None or command.member_epoch != LEFT_FOR_A_WHILE:
-            return msgspec.structs.replace(self.gone(group, member, reply), memory=memory)
-        waiting = msgspec.structs.replace(
+            return msgspec.structs.replace(self.remove_member(group, member, reply), memory=memory)
+        absent_member = msgspec.structs.replace(
             member,
             member_epoch=LEFT_FOR_A_WHILE,
             assigned=msgspec.structs.replace(
@@ -228,7 +228,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             ),
             pending_revocation=NOTHING_HELD,
         )
-        records = (current_record(group.group_id, waiting),)
+        records = (current_record(group.group_id, absent_member),)
         return StreamsOutcome(records=records, reply=reply, memory=memory)
 
     def too_late(self, group: StreamsGroup, timer: TimerSet) -> StreamsOutcome:
@@ -238,9 +238,9 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
             return StreamsOutcome()
         if timer.kind is TimerKind.REVOCATION and member.member_epoch != timer.generation:
             return StreamsOutcome()
-        return self.gone(group, member, None)
+        return self.remove_member(group, member, None)
 
-    def gone(
+    def remove_member(
         self, group: StreamsGroup, member: StreamsMember, reply: StreamsReply | None
     ) -> StreamsOutcome:
         """Remove a member."""
@@ -261,7 +261,7 @@ class StreamsProtocol(msgspec.Struct, kw_only=True, eq=False):
 
     # Timers
 
-    def resumed(self, group: StreamsGroup) -> Iterator[TimerSet]:
+    def timers_after_load(self, group: StreamsGroup) -> Iterator[TimerSet]:
         """Timers of members that a new coordinator finds in the log."""
         for member in group.members.values():
             yield self.session(group.group_id, member.member_id)
@@ -305,7 +305,7 @@ def epoch_record(
     )
 
 
-def _with_shutdown(memory: Memory, command: StreamsHeartbeat) -> Memory:
+def _note_shutdown(memory: Memory, command: StreamsHeartbeat) -> Memory:
     """Remember the first member requesting a shutdown."""
     if not command.shutdown or memory.shutdown_by is not None:
         return memory
@@ -321,7 +321,7 @@ def _with_other_sender(group: StreamsGroup, command: StreamsHeartbeat) -> Memory
     existing = None if instance_id is None else group.static_member(instance_id)
     if existing is None or existing.member_id == command.member_id or memory.refined is None:
         return memory
-    refined = memory.refined.handed_over(existing.member_id, command.member_id)
+    refined = memory.refined.with_new_id(existing.member_id, command.member_id)
     return msgspec.structs.replace(memory, refined=refined)
 
 
@@ -352,7 +352,7 @@ class _Heartbeat:
     def _remember(self, **changes: object) -> None:
         self._memory = msgspec.structs.replace(self._memory, **changes)
 
-    def decided(
+    def decide(
         self, member: StreamsMember, *, is_known: bool
     ) -> Generator[int, None, StreamsOutcome | Rejection]:
         """Records, reply, timers of the heartbeat.
@@ -363,16 +363,16 @@ class _Heartbeat:
         """
         group, command = self._group, self._command
         group_id = group.group_id
-        updated = told(member, command)
+        updated = update_member(member, command)
         bumps = self._stores_member(member, updated)
         topology = self._topology()
         if isinstance(topology, Rejection):
             return topology
         self._tell_stale(updated)
-        found = self._configured(topology)
-        if isinstance(found, Rejection):
-            return found
-        configured, hashed = found
+        configuration = self._configure_topology(topology)
+        if isinstance(configuration, Rejection):
+            return configuration
+        configured, hashed = configuration
         validated = topology.epoch if configured.is_ready else -1
         refusal = self._check_tasks(configured) if configured.is_ready else None
         refusal = refusal or self._keeps_offsets()
@@ -396,16 +396,18 @@ class _Heartbeat:
         assigned_epoch, target = yield from self._target(
             updated, configured, epoch, refines=refines
         )
-        tasks = self._refined(assigned_epoch, target, refined).get(updated.member_id, NO_TASKS)
+        tasks = self._refine_target(assigned_epoch, target, refined).get(
+            updated.member_id, NO_TASKS
+        )
         yield len(target)
-        settled = self._settled(updated, assigned_epoch, tasks)
+        settled = self._reconcile(updated, assigned_epoch, tasks)
         if isinstance(settled, Rejection):
             return settled
         if settled != updated:
             self._records.append(current_record(group_id, settled))
-            self._effects.append(_awaited(group_id, settled))
+            self._effects.append(_revocation_timer(group_id, settled))
         self._effects.append(self._protocol.session(group_id, settled.member_id))
-        self._memory = _with_shutdown(self._memory, command)
+        self._memory = _note_shutdown(self._memory, command)
         reply = self._reply(member, settled, configured, is_known=is_known)
         if isinstance(reply, Rejection):
             return reply
@@ -417,15 +419,15 @@ class _Heartbeat:
             is_rebalance=epoch > group.epoch,
         )
 
-    def failed(self, refusal: Rejection) -> StreamsOutcome:
+    def fail(self, refusal: Rejection) -> StreamsOutcome:
         """Nothing is written. What is only in memory stays as it is by then, as in Kafka, but for
         the configured topology: readers see the one that was there at the last record.
         """
-        before = self._group.memory
+        memory_before = self._group.memory
         memory = msgspec.structs.replace(
             self._memory,
-            configured=before.configured,
-            refreshed_version=before.refreshed_version,
+            configured=memory_before.configured,
+            refreshed_version=memory_before.refreshed_version,
         )
         return StreamsOutcome(refusal=refusal, effects=tuple(self._effects), memory=memory)
 
@@ -445,37 +447,37 @@ class _Heartbeat:
 
     def _topology(self) -> Topology | Rejection:
         """The group's topology; the first member's becomes it."""
-        known, brought = self._group.topology, self._command.topology
+        group_topology, brought = self._group.topology, self._command.topology
         if brought is None:
-            assert known is not None, "a group has a topology from its first member on"
-            return known
+            assert group_topology is not None, "a group has a topology from its first member on"
+            return group_topology
         epoch, parts = brought
-        made = made_topology(epoch, parts)
-        if isinstance(made, Rejection):
-            return made
-        if known is None:
+        new_topology = made_topology(epoch, parts)
+        if isinstance(new_topology, Rejection):
+            return new_topology
+        if group_topology is None:
             self._records.append(
                 StreamsTopologyStored(
                     group_id=self._group.group_id, topology_epoch=epoch, subtopologies=parts
                 )
             )
-            return made
-        if known.epoch > epoch or known == made:
-            return known
+            return new_topology
+        if group_topology.epoch > epoch or group_topology == new_topology:
+            return group_topology
         return Rejection(
             error=ErrorCode.invalid_request, reason="Topology updates are not supported yet."
         )
 
     def _tell_stale(self, member: StreamsMember) -> None:
-        known = self._group.topology
-        if known is not None and member.topology_epoch < known.epoch:
+        topology = self._group.topology
+        if topology is not None and member.topology_epoch < topology.epoch:
             text = (
                 f"The member's topology epoch {member.topology_epoch} is behind the group's "
-                f"topology epoch {known.epoch}."
+                f"topology epoch {topology.epoch}."
             )
             self._statuses.append((Status.STALE_TOPOLOGY, text))
 
-    def _configured(self, topology: Topology) -> tuple[Configured, int] | Rejection:
+    def _configure_topology(self, topology: Topology) -> tuple[Configured, int] | Rejection:
         """Topology configured against the image's topics, plus the metadata hash."""
         group, memory = self._group, self._memory
         hashed = group.metadata_hash
@@ -535,15 +537,15 @@ class _Heartbeat:
         command, member_id = self._command, self._command.member_id
         if command.task_offsets is None and command.task_end_offsets is None:
             return None
-        known = self._memory.task_offsets.get(member_id, NO_OFFSETS)
-        offsets = _by_task(command.task_offsets, known.offsets)
+        old_offsets = self._memory.task_offsets.get(member_id, NO_OFFSETS)
+        offsets = _by_task(command.task_offsets, old_offsets.offsets)
         if isinstance(offsets, Rejection):
             return offsets
-        end_offsets = _by_task(command.task_end_offsets, known.end_offsets)
+        end_offsets = _by_task(command.task_end_offsets, old_offsets.end_offsets)
         if isinstance(end_offsets, Rejection):
             return end_offsets
-        found = TaskOffsets(offsets=offsets, end_offsets=end_offsets)
-        self._remember(task_offsets={**self._memory.task_offsets, member_id: found})
+        new_offsets = TaskOffsets(offsets=offsets, end_offsets=end_offsets)
+        self._remember(task_offsets={**self._memory.task_offsets, member_id: new_offsets})
         return None
 
     def _target(
@@ -552,7 +554,7 @@ class _Heartbeat:
         """The target and its epoch, a new one where it is time."""
         group, member_id = self._group, updated.member_id
         if self._is_delayed:
-            self._delayed("initial rebalance delay")
+            self._report_delay("initial rebalance delay")
             return group.assignment_epoch, {}
         if group.assignment_epoch >= epoch:
             return group.assignment_epoch, group.target
@@ -566,11 +568,14 @@ class _Heartbeat:
             )
             return epoch, group.target
         if not self._protocol.may_assign(group, self._now_ms):
-            self._delayed("assignment interval")
+            self._report_delay("assignment interval")
             return group.assignment_epoch, group.target
-        records, found = yield from self._protocol.target(
+        records, tasks_by_member = yield from self._protocol.target(
             group,
-            {**{each.member_id: each for each in group.members_in_order()}, member_id: updated},
+            {
+                **{member.member_id: member for member in group.members_in_order()},
+                member_id: updated,
+            },
             configured,
             self._memory.task_offsets,
             epoch=epoch,
@@ -578,25 +583,25 @@ class _Heartbeat:
             now_ms=self._now_ms,
         )
         self._records += records
-        return epoch, found
+        return epoch, tasks_by_member
 
-    def _refined(
+    def _refine_target(
         self, epoch: int, target: Mapping[str, Tasks], anew: Mapping[str, Tasks] | None
     ) -> Mapping[str, Tasks]:
         """The target that members are led to: of an epoch that is known, as it was first."""
-        known = self._memory.refined
-        if anew is None and known is not None and known.epoch == epoch:
-            return known.tasks
-        found = target if anew is None else anew
+        refined = self._memory.refined
+        if anew is None and refined is not None and refined.epoch == epoch:
+            return refined.tasks
+        refined_tasks = target if anew is None else anew
         if self._configs.warmups > 0:
-            self._remember(refined=Refined(epoch=epoch, tasks=dict(found)))
-        return found
+            self._remember(refined=Refined(epoch=epoch, tasks=dict(refined_tasks)))
+        return refined_tasks
 
-    def _delayed(self, why: str) -> None:
+    def _report_delay(self, why: str) -> None:
         text = f"Assignment delayed due to the configured {why}."
         self._statuses.append((Status.ASSIGNMENT_DELAYED, text))
 
-    def _settled(
+    def _reconcile(
         self, updated: StreamsMember, assigned_epoch: int, tasks: Tasks
     ) -> StreamsMember | Rejection:
         if updated.is_reconciled_to(assigned_epoch):
@@ -604,7 +609,7 @@ class _Heartbeat:
         goal = Goal(
             assignment_epoch=assigned_epoch,
             tasks=tasks,
-            owned=self._command.owned,
+            owned=self._command.owned_tasks,
             holders=holders_of(self._group.members.values()),
             changes_in_place=self._protocol.rules.streams_tasks_change_in_place,
         )
@@ -628,10 +633,10 @@ class _Heartbeat:
         endpoints: tuple[EndpointPartitions, ...] | None = None
         endpoints_epoch = self._memory.endpoints_epoch
         if endpoints_epoch != command.endpoints_epoch:
-            found = self._endpoints(settled, configured)
-            if isinstance(found, Rejection):
-                return found
-            endpoints = found
+            endpoint_partitions = self._endpoints(settled, configured)
+            if isinstance(endpoint_partitions, Rejection):
+                return endpoint_partitions
+            endpoints = endpoint_partitions
         self._tell(settled, configured)
         intervals = self._configs.intervals
         return StreamsReply(
@@ -674,21 +679,21 @@ class _Heartbeat:
         self, settled: StreamsMember, configured: Configured
     ) -> tuple[EndpointPartitions, ...] | Rejection:
         """What each endpoint serves, the sender's last."""
-        found: list[EndpointPartitions] = []
-        for each in (*self._group.members_in_order(), settled):
-            if each.endpoint is None or (
-                each is not settled and each.member_id == settled.member_id
+        endpoints: list[EndpointPartitions] = []
+        for member in (*self._group.members_in_order(), settled):
+            if member.endpoint is None or (
+                member is not settled and member.member_id == settled.member_id
             ):
                 continue
             if configured.subtopologies is None:  # a real broker looks for what is not there
                 return Rejection(error=ErrorCode.unknown_server_error, reason="No value present")
-            served = self._served(each, configured)
+            served = self._endpoint_partitions(member, configured)
             if isinstance(served, Rejection):
                 return served
-            found.append(served)
-        return tuple(found)
+            endpoints.append(served)
+        return tuple(endpoints)
 
-    def _served(
+    def _endpoint_partitions(
         self, member: StreamsMember, configured: Configured
     ) -> EndpointPartitions | Rejection:
         has = member.assigned
@@ -706,42 +711,44 @@ class _Heartbeat:
     ) -> tuple[tuple[str, tuple[int, ...]], ...] | Rejection:
         """Source partitions of tasks, by topic."""
         assert configured.subtopologies is not None
-        found: list[tuple[str, tuple[int, ...]]] = []
+        source_partitions: list[tuple[str, tuple[int, ...]]] = []
         for name, indexes in by_subtopology(tasks):
             for topic in java_order(configured.subtopologies[name].sources):
-                known = self._image.topics.get(topic)
-                if known is None:
+                topic_image = self._image.topics.get(topic)
+                if topic_image is None:
                     return Rejection(
                         error=ErrorCode.unknown_server_error,
                         reason=f"Topic {topic} not found in metadata image",
                     )
-                there = tuple(index for index in indexes if index < len(known.partitions))
-                if there:
-                    found.append((topic, there))
-        return tuple(found)
+                existing_indexes = tuple(
+                    index for index in indexes if index < len(topic_image.partitions)
+                )
+                if existing_indexes:
+                    source_partitions.append((topic, existing_indexes))
+        return tuple(source_partitions)
 
 
-def _awaited(group_id: str, member: StreamsMember) -> TimerSet | TimerCancelled:
+def _revocation_timer(group_id: str, member: StreamsMember) -> TimerSet | TimerCancelled:
     if member.state is MemberState.UNREVOKED_TASKS:
         return revocation(group_id, member)
     return TimerCancelled(kind=TimerKind.REVOCATION, group_id=group_id, member_id=member.member_id)
 
 
 def _by_task(
-    told: tuple[tuple[Task, int], ...] | None, known: Mapping[Task, int]
+    reported_offsets: tuple[tuple[Task, int], ...] | None, known_offsets: Mapping[Task, int]
 ) -> Mapping[Task, int] | Rejection:
-    """Reported offsets by task; ``known`` without a report."""
-    if told is None:
-        return known
-    found: dict[Task, int] = {}
-    for task, offset in told:
-        if task in found:
+    """Reported offsets by task; ``known_offsets`` without a report."""
+    if reported_offsets is None:
+        return known_offsets
+    offsets: dict[Task, int] = {}
+    for task, offset in reported_offsets:
+        if task in offsets:
             return _invalid(
                 f"Task offsets contain a duplicate entry for subtopology {task[0]} and partition "
                 f"{task[1]}."
             )
-        found[task] = offset
-    return found
+        offsets[task] = offset
+    return offsets
 
 
 def _invalid(reason: str) -> Rejection:

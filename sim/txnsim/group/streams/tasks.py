@@ -33,12 +33,12 @@ class Tasks(msgspec.Struct, frozen=True, kw_only=True):
         """Neither active tasks nor copies."""
         return not (self.active or self.standby or self.warmup)
 
-    def has_some_of(self, held: Held) -> bool:
+    def has_some_of(self, held_tasks: Held) -> bool:
         """Whether both share a task in the same role."""
         return bool(
-            self.active & held.active.keys()
-            or self.standby & held.standby
-            or self.warmup & held.warmup
+            self.active & held_tasks.active.keys()
+            or self.standby & held_tasks.standby
+            or self.warmup & held_tasks.warmup
         )
 
 
@@ -80,8 +80,8 @@ class MemberState(IntEnum):
 
 def by_subtopology(tasks: Iterable[Task]) -> list[tuple[str, tuple[int, ...]]]:
     """Subtopologies with their partitions in order, as Kafka's map of them goes."""
-    found = {
-        name: tuple(index for _, index in each)
-        for name, each in groupby(sorted(tasks), key=lambda task: task[0])
+    indexes_by_name = {
+        name: tuple(index for _, index in subtopology_tasks)
+        for name, subtopology_tasks in groupby(sorted(tasks), key=lambda task: task[0])
     }
-    return [(name, found[name]) for name in java_order(found)]
+    return [(name, indexes_by_name[name]) for name in java_order(indexes_by_name)]

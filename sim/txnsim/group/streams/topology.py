@@ -67,7 +67,7 @@ class Subtopology(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sources(self) -> tuple[str, ...]:
         """All that it reads, internal topics included."""
-        return (*self.source_topics, *(each.name for each in self.repartition_source_topics))
+        return (*self.source_topics, *(topic.name for topic in self.repartition_source_topics))
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,28 +81,33 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
         """Names of source, repartition, changelog topics, in Kafka's hash order."""
         return java_order(
             name
-            for each in self.subtopologies.values()
-            for name in (*each.sources, *(topic.name for topic in each.state_changelog_topics))
+            for subtopology in self.subtopologies.values()
+            for name in (
+                *subtopology.sources,
+                *(topic.name for topic in subtopology.state_changelog_topics),
+            )
         )
 
     def reader_of(self, topic: str) -> str | None:
         """The subtopology that reads a topic; the last one where several do."""
-        readers = [name for name, each in self.subtopologies.items() if topic in each.sources]
+        readers = [
+            name for name, subtopology in self.subtopologies.items() if topic in subtopology.sources
+        ]
         return readers[-1] if readers else None
 
 
 def subtopology_of(message: Any) -> Subtopology:
     """Convert a subtopology from a heartbeat's message, or a record's."""
 
-    def topics(found: Any) -> tuple[TopicInfo, ...]:
+    def topics(topic_messages: Any) -> tuple[TopicInfo, ...]:
         return tuple(
             TopicInfo(
-                name=each.name,
-                partitions=each.partitions,
-                replication_factor=each.replication_factor,
-                topic_configs=tuple((config.key, config.value) for config in each.topic_configs),
+                name=topic.name,
+                partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                topic_configs=tuple((config.key, config.value) for config in topic.topic_configs),
             )
-            for each in found
+            for topic in topic_messages
         )
 
     return Subtopology(
@@ -114,22 +119,22 @@ def subtopology_of(message: Any) -> Subtopology:
         repartition_source_topics=topics(message.repartition_source_topics),
         copartition_groups=tuple(
             CopartitionGroup(
-                source_topics=each.source_topics,
-                source_topic_regex=each.source_topic_regex,
-                repartition_source_topics=each.repartition_source_topics,
+                source_topics=group.source_topics,
+                source_topic_regex=group.source_topic_regex,
+                repartition_source_topics=group.repartition_source_topics,
             )
-            for each in message.copartition_groups
+            for group in message.copartition_groups
         ),
     )
 
 
 def made_topology(epoch: int, subtopologies: Collection[Subtopology]) -> Topology | Rejection:
     """A topology, or what Kafka can't take in it."""
-    by_id = {each.subtopology_id: each for each in subtopologies}
+    by_id = {subtopology.subtopology_id: subtopology for subtopology in subtopologies}
     if epoch < 0:
-        return _broken("Topology epoch must be non-negative.")
+        return _server_error("Topology epoch must be non-negative.")
     if len(by_id) < len(subtopologies):
-        return _broken("Duplicate key")
+        return _server_error("Duplicate key")
     return Topology(epoch=epoch, subtopologies={name: by_id[name] for name in java_order(by_id)})
 
 
@@ -154,9 +159,9 @@ class Configured(msgspec.Struct, frozen=True, kw_only=True):
 class _WrongTopicsError(Exception):
     """Topics that don't fit; ends ``configure`` with a status or a refusal."""
 
-    def __init__(self, found: Told | Rejection) -> None:
-        super().__init__(found)
-        self.found = found
+    def __init__(self, outcome: Told | Rejection) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome
 
 
 def configure(topology: Topology, image: ClusterImage) -> Configured | Rejection:
@@ -167,18 +172,23 @@ def configure(topology: Topology, image: ClusterImage) -> Configured | Rejection
         topology.
     """
     try:
-        return _configured(topology, image)
+        return _configure_partitions(topology, image)
     except _WrongTopicsError as error:
-        if isinstance(error.found, Rejection):
-            return error.found
-        return Configured(epoch=topology.epoch, problem=error.found)
+        if isinstance(error.outcome, Rejection):
+            return error.outcome
+        return Configured(epoch=topology.epoch, problem=error.outcome)
 
 
-def _configured(topology: Topology, image: ClusterImage) -> Configured:
+def _configure_partitions(topology: Topology, image: ClusterImage) -> Configured:
     parts = topology.subtopologies
-    groups = [group for each in parts.values() for group in _copartitioned(each)]
+    groups = [group for subtopology in parts.values() for group in _copartitioned(subtopology)]
     absent = sorted(
-        {name for each in parts.values() for name in each.source_topics if name not in image.topics}
+        {
+            name
+            for subtopology in parts.values()
+            for name in subtopology.source_topics
+            if name not in image.topics
+        }
     )
     if absent:
         raise _WrongTopicsError(
@@ -187,20 +197,23 @@ def _configured(topology: Topology, image: ClusterImage) -> Configured:
     decided = _Counts(image)
     decided.own |= _repartition_counts(parts, decided)
     for group in groups:
-        decided.own |= _enforced(group, topology, decided)
-    for each in parts.values():
-        if not each.sources:
+        decided.own |= _copartition_counts(group, topology, decided)
+    for subtopology in parts.values():
+        if not subtopology.sources:
             raise _WrongTopicsError(
-                _invalid(f"No source topics found for subtopology {each.subtopology_id}")
+                _invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
             )
-        most = max(decided.of(name) for name in each.sources)
-        decided.own |= {topic.name: most for topic in each.state_changelog_topics}
-    ready = {name: _numbered(parts[name], decided) for name in sorted(parts)}
+        most = max(decided.count_of(name) for name in subtopology.sources)
+        decided.own |= {topic.name: most for topic in subtopology.state_changelog_topics}
+    ready = {name: _with_counts(parts[name], decided) for name in sorted(parts)}
     missing = _missing(ready, topology, image)
     return Configured(
         epoch=topology.epoch,
         subtopologies=ready,
-        tasks={name: max(map(decided.of, each.sources)) for name, each in ready.items()},
+        tasks={
+            name: max(map(decided.count_of, subtopology.sources))
+            for name, subtopology in ready.items()
+        },
         missing=missing,
         problem=(
             Status.MISSING_INTERNAL_TOPICS,
@@ -218,7 +231,7 @@ class _Counts:
         self._image = image
         self.own: dict[str, int] = {}
 
-    def of(self, name: str) -> int:
+    def count_of(self, name: str) -> int:
         """Of a topic that exists or is decided on."""
         topic = self._image.topics.get(name)
         return self.own[name] if topic is None else len(topic.partitions)
@@ -229,42 +242,57 @@ class _Counts:
 
 def _repartition_counts(parts: Mapping[str, Subtopology], counts: _Counts) -> dict[str, int]:
     """As many as the application says, or as the largest topic that the writer reads."""
-    found = {
+    partition_counts = {
         topic.name: topic.partitions
-        for each in parts.values()
-        for topic in each.repartition_source_topics
+        for subtopology in parts.values()
+        for topic in subtopology.repartition_source_topics
         if topic.partitions
     }
-    while _next_counts(parts, counts, found):
+    while _next_counts(parts, counts, partition_counts):
         pass
-    if any(name not in found for each in parts.values() for name in each.repartition_sink_topics):
+    if any(
+        name not in partition_counts
+        for subtopology in parts.values()
+        for name in subtopology.repartition_sink_topics
+    ):
         raise _WrongTopicsError(
             _invalid(
                 "Failed to compute number of partitions for all repartition topics. There may be "
                 "loops in the topology that cannot be resolved."
             )
         )
-    sources = (topic for each in parts.values() for topic in each.repartition_source_topics)
-    if any(topic.name not in found for topic in sources):
+    sources = (
+        topic for subtopology in parts.values() for topic in subtopology.repartition_source_topics
+    )
+    if any(topic.name not in partition_counts for topic in sources):
         raise _WrongTopicsError(
             _invalid(
                 "Failed to compute number of partitions for all repartition topics, because a "
                 "repartition source topic is never used as a sink topic."
             )
         )
-    return found
+    return partition_counts
 
 
-def _next_counts(parts: Mapping[str, Subtopology], counts: _Counts, found: dict[str, int]) -> bool:
+def _next_counts(
+    parts: Mapping[str, Subtopology], counts: _Counts, partition_counts: dict[str, int]
+) -> bool:
     """One pass over subtopologies; True: new partition counts were found."""
-    before = len(found)
-    for each in parts.values():
-        known = [topic.name for topic in each.repartition_source_topics if topic.name in found]
-        read = [*(found[name] for name in known), *map(counts.of, each.source_topics)]
+    count_before = len(partition_counts)
+    for subtopology in parts.values():
+        decided_topics = [
+            topic.name
+            for topic in subtopology.repartition_source_topics
+            if topic.name in partition_counts
+        ]
+        read = [
+            *(partition_counts[name] for name in decided_topics),
+            *map(counts.count_of, subtopology.source_topics),
+        ]
         if read:
-            for name in each.repartition_sink_topics:
-                found.setdefault(name, max(read))
-    return len(found) > before
+            for name in subtopology.repartition_sink_topics:
+                partition_counts.setdefault(name, max(read))
+    return len(partition_counts) > count_before
 
 
 # Copartitioning
@@ -275,56 +303,60 @@ def _copartitioned(part: Subtopology) -> Iterator[frozenset[str]]:
         repartition = tuple(topic.name for topic in part.repartition_source_topics)
         yield frozenset(
             (
-                *_at(part.source_topics, group.source_topics),
-                *_at(repartition, group.repartition_source_topics),
+                *_names_at(part.source_topics, group.source_topics),
+                *_names_at(repartition, group.repartition_source_topics),
             )
         )
 
 
-def _at(names: tuple[str, ...], places: tuple[int, ...]) -> Iterator[str]:
-    for place in places:
-        if not 0 <= place < len(names):
-            raise _WrongTopicsError(_broken(f"Index {place} out of bounds for length {len(names)}"))
-        yield names[place]
+def _names_at(names: tuple[str, ...], indexes: tuple[int, ...]) -> Iterator[str]:
+    for index in indexes:
+        if not 0 <= index < len(names):
+            raise _WrongTopicsError(
+                _server_error(f"Index {index} out of bounds for length {len(names)}")
+            )
+        yield names[index]
 
 
-def _enforced(group: Collection[str], topology: Topology, counts: _Counts) -> dict[str, int]:
+def _copartition_counts(
+    group: Collection[str], topology: Topology, counts: _Counts
+) -> dict[str, int]:
     """The numbers of a group's repartition topics: those of the other topics in it, which have to
     agree; else those that the application says, which have to agree as well; else the largest.
     """
     all_repartition = [
         topic
-        for each in topology.subtopologies.values()
-        for topic in each.repartition_source_topics
+        for subtopology in topology.subtopologies.values()
+        for topic in subtopology.repartition_source_topics
     ]
     fixed = {topic.name for topic in all_repartition if topic.partitions}
     flexible = {topic.name for topic in all_repartition if not topic.partitions}
-    ours = {name: counts.of(name) for name in group if name in fixed | flexible}
-    others = {name: counts.of(name) for name in group if name not in ours}
+    ours = {name: counts.count_of(name) for name in group if name in fixed | flexible}
+    source_counts = {name: counts.count_of(name) for name in group if name not in ours}
     if not group:
         return {}
-    if others:
-        wanted = _same(others.values(), others)
+    if source_counts:
+        partition_count = _common_count(source_counts.values(), source_counts)
     elif fixed:
-        wanted = _same([counts.of(name) for name in fixed], ours)
+        partition_count = _common_count([counts.count_of(name) for name in fixed], ours)
     else:
-        wanted = max(ours.values())
+        partition_count = max(ours.values())
     for name, number in sorted(ours.items()):
-        if name in fixed and number != wanted:
+        if name in fixed and number != partition_count:
             raise _WrongTopicsError(
                 _wrongly(
                     f"Number of partitions [{number}] of repartition topic [{name}] doesn't match "
-                    f"number of partitions [{wanted}] of the source topic."
+                    f"number of partitions [{partition_count}] of the source topic."
                 )
             )
-    return dict.fromkeys(ours, wanted)
+    return dict.fromkeys(ours, partition_count)
 
 
-def _same(numbers: Collection[int], shown: Mapping[str, int]) -> int:
+def _common_count(numbers: Collection[int], count_by_topic: Mapping[str, int]) -> int:
     """The number that all agree on."""
     if len(set(numbers)) == 1:
         return next(iter(numbers))
-    listed = ", ".join(f"{name}={number}" for name, number in sorted(shown.items()))
+    listed = ", ".join(f"{name}={number}" for name, number in sorted(count_by_topic.items()))
     raise _WrongTopicsError(
         _wrongly(f"Following topics do not have the same number of partitions: [{{{listed}}}]")
     )
@@ -333,17 +365,17 @@ def _same(numbers: Collection[int], shown: Mapping[str, int]) -> int:
 # Internal topics
 
 
-def _numbered(part: Subtopology, counts: _Counts) -> Subtopology:
+def _with_counts(part: Subtopology, counts: _Counts) -> Subtopology:
     """The subtopology with numbers for its internal topics."""
 
     def numbered(topics: tuple[TopicInfo, ...]) -> tuple[TopicInfo, ...]:
-        found = tuple(
-            msgspec.structs.replace(each, partitions=each.partitions or counts.own[each.name])
-            for each in topics
+        numbered_topics = tuple(
+            msgspec.structs.replace(topic, partitions=topic.partitions or counts.own[topic.name])
+            for topic in topics
         )
-        if any(each.partitions < 1 for each in found):
-            raise _WrongTopicsError(_broken("Number of partitions must be at least 1."))
-        return found
+        if any(topic.partitions < 1 for topic in numbered_topics):
+            raise _WrongTopicsError(_server_error("Number of partitions must be at least 1."))
+        return numbered_topics
 
     return msgspec.structs.replace(
         part,
@@ -358,17 +390,17 @@ def _missing(
     """Internal topics that don't exist; those that do must have the right number of partitions."""
     internal = {
         topic.name: topic
-        for each in parts.values()
-        for topic in (*each.repartition_source_topics, *each.state_changelog_topics)
+        for subtopology in parts.values()
+        for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics)
     }
     for name in topology.required_topics():
         if name in internal and name in image.topics:
-            number, wanted = len(image.topics[name].partitions), internal[name].partitions
-            if number != wanted:
+            number, partition_count = len(image.topics[name].partitions), internal[name].partitions
+            if number != partition_count:
                 raise _WrongTopicsError(
                     _wrongly(
                         f"Existing topic {name} has different number of partitions: expected "
-                        f"{wanted}, found {number}"
+                        f"{partition_count}, found {number}"
                     )
                 )
     # Kafka puts all of them into its map and takes some out, which leaves the order.
@@ -394,7 +426,7 @@ def _invalid(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.streams_invalid_topology, reason=reason)
 
 
-def _broken(reason: str) -> Rejection:
+def _server_error(reason: str) -> Rejection:
     """What a real broker did not think of."""
     return Rejection(error=ErrorCode.unknown_server_error, reason=reason)
 
@@ -404,12 +436,12 @@ def topics_of(subtopologies: Collection[Subtopology]) -> list[str]:
     return list(
         dict.fromkeys(
             name
-            for each in subtopologies
+            for subtopology in subtopologies
             for name in (
-                *each.source_topics,
-                *each.repartition_sink_topics,
-                *(topic.name for topic in each.repartition_source_topics),
-                *(topic.name for topic in each.state_changelog_topics),
+                *subtopology.source_topics,
+                *subtopology.repartition_sink_topics,
+                *(topic.name for topic in subtopology.repartition_source_topics),
+                *(topic.name for topic in subtopology.state_changelog_topics),
             )
         )
     )

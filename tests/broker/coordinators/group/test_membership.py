@@ -487,7 +487,7 @@ async def test_the_log_of_a_generation_is_what_a_new_coordinator_finds(world: Gr
     after = world.group()
     assert isinstance(before, ClassicGroup)
     assert isinstance(after, ClassicGroup)
-    assert after.stored() == before.stored()
+    assert after.to_record() == before.to_record()
     assert (await world.sync(member)).assignment == b"assigned"
     assert HOME in range(3)
 

@@ -422,7 +422,9 @@ async def commit_many(world: GroupWorld, group_id: str = GROUP) -> None:
 
 def kept(world: GroupWorld, group_id: str = GROUP) -> int:
     """How many positions the group has."""
-    return sum(len(list(shard.offsets.all_committed(group_id))) for shard in world.groups.shards())
+    return sum(
+        len(list(shard.offsets.committed_offsets(group_id))) for shard in world.groups.shards()
+    )
 
 
 @within(run_groups)

@@ -23,7 +23,7 @@ from txnsim.group.consumer_records import (
     ShareTopicsStored,
 )
 from txnsim.group.sharing.share import ShareOutcome
-from txnsim.group.sharing.share_topics import initialized, uninitialized
+from txnsim.group.sharing.share_topics import records_of_initialized, records_of_refused
 from txnsim.interbroker.share_state import UNKNOWN_OFFSET, InitializeShareState, ShareKey
 from txnsim.metadata.group_configs import GroupIntervals
 from txnsim.releases.rules import Rules
@@ -268,8 +268,8 @@ def test_what_is_not_answered_is_asked_for_again_after_a_while() -> None:
     driver.told("m", 2)
     assert driver.asked != []
     driver.now_ms += 20_000
-    driver.group.loaded(now_ms=driver.now_ms)
-    assert driver.protocol.resumed(driver.group, "m") == session(GROUP, "m", 45_000)
+    driver.group.restart_initializing(now_ms=driver.now_ms)
+    assert driver.protocol.timer_after_load(driver.group, "m") == session(GROUP, "m", 45_000)
     driver.now_ms += 29_999
     driver.told("m", 2)
     assert driver.asked == [], "a coordinator that loads waits anew"
@@ -282,11 +282,11 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
     driver.initialized()
     assert driver.records == [stored(initializing=(topic(1),), initialized=(topic(0),))]
     unknown = {topic_id("gone"): frozenset({0})}
-    (record,) = initialized(driver.group, unknown, image=driver.image, now_ms=NOW)
+    (record,) = records_of_initialized(driver.group, unknown, image=driver.image, now_ms=NOW)
     assert isinstance(record, ShareTopicsStored)
     assert [each.topic_name for each in record.initialized if each.topic_id != T] == ["<UNKNOWN>"]
-    assert initialized(driver.group, {}, image=driver.image, now_ms=NOW) == ()
-    assert uninitialized(driver.group, {}, now_ms=NOW) == ()
+    assert records_of_initialized(driver.group, {}, image=driver.image, now_ms=NOW) == ()
+    assert records_of_refused(driver.group, {}, now_ms=NOW) == ()
 
 
 def test_a_topic_that_is_initialised_again_is_not_deleted_any_more() -> None:

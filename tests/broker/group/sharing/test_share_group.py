@@ -58,7 +58,7 @@ def test_it_is_deleted_without_members_only_and_never_expires() -> None:
         error=ErrorCode.non_empty_group, reason="The group is not empty."
     )
     assert driver.group.state_name == "Stable"
-    assert (driver.group.is_subscribed("t"), driver.group.is_subscribed("u")) == (True, False)
+    assert (driver.group.has_subscriber("t"), driver.group.has_subscriber("u")) == (True, False)
     driver.told("m", -1)
     assert driver.group.check_delete() is None
     assert driver.group.is_empty

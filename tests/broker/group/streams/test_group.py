@@ -168,14 +168,14 @@ def test_what_others_ask_of_it() -> None:
     refusal = group.check_delete()
     assert refusal is not None
     assert refusal.error is ErrorCode.non_empty_group
-    assert group.is_subscribed("words")
-    assert group.is_subscribed("by-word")
-    assert not group.is_subscribed("counts")
+    assert group.has_subscriber("words")
+    assert group.has_subscriber("by-word")
+    assert not group.has_subscriber("counts")
     assert StreamsGroup(GROUP).topology_epoch == -1
     for member_id in ("a", "b"):
         driver.told(member_id, LEFT)
     assert driver.group.check_delete() is None
-    assert not driver.group.is_subscribed("words")
+    assert not driver.group.has_subscriber("words")
 
 
 def test_its_tombstones_leave_nothing() -> None:
@@ -332,7 +332,7 @@ def test_a_shard_takes_the_place_of_an_empty_classic_group() -> None:
 def test_a_group_takes_what_was_looked_at_ahead() -> None:
     group = two_members().group
     before = dict(vars(group))
-    later = at_once(group.after([StreamsTopologyDeleted(group_id=GROUP)]))
+    later = at_once(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
     assert vars(group) == before
     group.become(later)
     assert group.topology is None
@@ -341,5 +341,5 @@ def test_a_group_takes_what_was_looked_at_ahead() -> None:
 
 def test_a_target_without_the_member_is_handed_over_as_it_is() -> None:
     refined = Refined(epoch=2, tasks={"a": Tasks()})
-    assert refined.handed_over("b", "c") is refined
-    assert refined.handed_over("a", "c").tasks == {"c": Tasks()}
+    assert refined.with_new_id("b", "c") is refined
+    assert refined.with_new_id("a", "c").tasks == {"c": Tasks()}

@@ -10,7 +10,7 @@ import pytest
 from tests.support.streams_groups import COUNTING, StreamsDriver, heartbeat, tasks
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE
-from txnsim.group.streams._members import check_heartbeat, told
+from txnsim.group.streams._members import check_heartbeat, update_member
 from txnsim.group.streams.tasks import Tasks
 from txnsim.group.streams.topology import Subtopology, TopicInfo
 from txnsim.releases.rules import Rules
@@ -161,9 +161,11 @@ def test_strangers_are_refused(name: str) -> None:
 
 def test_what_a_heartbeat_leaves_out_is_as_before() -> None:
     member = settled().group.members["a"]
-    told_all = told(member, heartbeat("a", 3, rack_id="r", endpoint=("h", 1), client_id="c2"))
+    told_all = update_member(
+        member, heartbeat("a", 3, rack_id="r", endpoint=("h", 1), client_id="c2")
+    )
     assert (told_all.rack_id, told_all.endpoint, told_all.client_id) == ("r", ("h", 1), "c2")
-    later = told(told_all, heartbeat("a", 3))
+    later = update_member(told_all, heartbeat("a", 3))
     assert (later.rack_id, later.endpoint, later.instance_id) == ("r", ("h", 1), "i")
-    again = told(told_all, heartbeat("a", 0))
+    again = update_member(told_all, heartbeat("a", 0))
     assert (again.rack_id, again.endpoint) == ("r", None), "an endpoint is told with each life"

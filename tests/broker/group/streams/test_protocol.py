@@ -392,7 +392,7 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     driver.join("b")
     driver.told("a", 2)
     revoking = [each for each in driver.effects if each.kind is TimerKind.REVOCATION]
-    assert list(driver.protocol.resumed(driver.group)) == [
+    assert list(driver.protocol.timers_after_load(driver.group)) == [
         driver.protocol.session(GROUP, "a"),
         revoking[-1],
         driver.protocol.session(GROUP, "b"),
