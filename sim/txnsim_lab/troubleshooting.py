@@ -32,19 +32,34 @@ _NOT_IN_ANCHOR: Final = re.compile(r"[^\w\- ]")
 _WORD: Final = re.compile(r"\w+")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _BEFORE_NAME: Final = re.compile(r"^(rd_kafka_resp_err_+|kafkajs|err)")
-_BEHIND_NAME: Final = re.compile(r"(exception|error)$")
+_BEHIND_NAME: Final = re.compile(r"(_?(exception|error))+$")
 _NUMBER: Final = re.compile(
     r"(?:\b(?:error[ _]?code|errorcode|code|val|errno|error)\b\W{0,3}|^\s*)"
     r"(-?\d+)(?=\W*$|[\s,;:\])}])",
     re.IGNORECASE,
 )
-_KEY_CHARS_MIN: Final = 8
+_NAME_CHARS_MIN: Final = 8
 """Of a name within a line: shorter ones are words of any language."""
 _PART_CHARS_MIN: Final = 10
 """A shorter part of a message fits many messages."""
 _GAP_CHARS: Final = 300
 """Longest value that a client fills in at one placeholder."""
 _LIKENESS_MIN: Final = 0.6
+_PREFIX: Final = re.compile(
+    r"failed to acquire \w+ pid from broker \S+: |failed to initialize producer id: "  # librdkafka
+    r"|unexpected error in \w+response[;:] "  # Java
+    r"|producer id has a fatal, unrecoverable error, err: ",  # franz-go
+    re.IGNORECASE,
+)
+"""What a client puts before the error: what stands behind it decides."""
+_OLD_ANCHOR: Final = re.compile(r'^<a id="[^"]+"></a>\n+', re.MULTILINE)
+"""A section's address before it was renamed."""
+_CODES: Final = re.compile(r"^\*\*(?:`code \d+`(?:, )?)+\.\*\* ")
+_SENTENCE: Final = re.compile(r".+?\.(?=\s|$)", re.DOTALL)
+_STRENGTH_OF_ERROR: Final = 60
+"""Of a section about the error that a line names, beside those of its messages: their letters."""
+_STRENGTH_OF_CLASS: Final = 5
+"""Of a section that quotes a class, which may have other causes."""
 
 
 class SeenAs(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +81,12 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     seen_as: tuple[SeenAs, ...]
     stories: tuple[str, ...]
     """Commands that play it."""
+
+    @property
+    def summary(self) -> str:
+        """Its first sentence, as Markdown."""
+        sentence = _SENTENCE.match(_CODES.sub("", self.text))
+        return " ".join(sentence[0].split()) if sentence else ""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -91,6 +112,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Which sections a text means; if none, which are nearest."""
 
     sections: tuple[Section, ...]
+    """The best match first; equal ones in the order of the page."""
     nearest: tuple[Section, ...] = ()
     error: str | None = None
     """Kafka's name of the error that the text names, if it names one."""
@@ -122,7 +144,7 @@ def read_sections(page: str) -> tuple[Section, ...]:
 
 def _section(part: str) -> Section:
     title, _, body = part.partition("\n")
-    text, _, seen = body.partition(SEEN_AS)
+    text, _, seen = _OLD_ANCHOR.sub("", body).partition(SEEN_AS)
     listed, _, behind = seen.strip().partition("\n\n")
     return Section(
         title=title,
@@ -161,27 +183,41 @@ def find_sections(text: str, sections: Sequence[Section]) -> Finding:
     by_title = [one for one in sections if _plain(one.title) == _plain(line)]
     if by_title:
         return Finding(sections=tuple(by_title))
-    keys, error = _keys(line)
-    messages = sorted({message for one in sections for message in one.messages})
-    hits = [_about(key, sections) for key in sorted(keys)]
-    hits += [
-        frozenset(one.title for one in sections if message in one.messages)
-        for message in messages
-        if _is_message(message, line)
-    ]
-    # What means one section says more than a class of many causes (TimeoutException) beside it.
-    sharp = [titles for titles in hits if len(titles) == 1]
-    meant = {title for titles in sharp or hits for title in titles}
-    matching = tuple(one for one in sections if one.title in meant)
-    return Finding(
-        sections=matching, nearest=() if matching else _nearest(line, sections), error=error
+    bare = " ".join(_PREFIX.sub(" ", line).split())
+    strengths, error = _strengths(bare, sections)
+    if not strengths:
+        strengths, error = _strengths(line, sections)
+    matching = sorted(
+        (one for one in sections if one.title in strengths), key=lambda one: -strengths[one.title]
     )
+    nearest = () if matching else _nearest(line, sections)
+    return Finding(sections=tuple(matching), nearest=nearest, error=error)
 
 
-def _about(key: str, sections: Sequence[Section]) -> frozenset[str]:
-    """Titles of the sections about an error; where none is, of those that quote the class."""
-    about = frozenset(one.title for one in sections if key in one.errors)
-    return about or frozenset(one.title for one in sections if key in one.names)
+def _strengths(line: str, sections: Sequence[Section]) -> tuple[dict[str, int], str | None]:
+    """Title -> how well the section fits a line; and the error that the line names."""
+    keys, error = _keys(line)
+    hits = [_about(key, sections) for key in sorted(keys)]
+    messages = sorted({message for one in sections for message in one.messages})
+    for message in messages:
+        if _is_message(message, line):
+            strength = min(len(message.replace(PLACEHOLDER, "")), len(line))
+            hits.append({one.title: strength for one in sections if message in one.messages})
+    # What means one section says more than a class of many causes (TimeoutException) beside it.
+    sharp = [hit for hit in hits if len(hit) == 1]
+    strengths: dict[str, int] = {}
+    for hit in sharp or hits:
+        for title, strength in hit.items():
+            strengths[title] = max(strength, strengths.get(title, 0))
+    return strengths, error
+
+
+def _about(key: str, sections: Sequence[Section]) -> dict[str, int]:
+    """Title of each section about an error -> how well it fits; where none is, of those that quote
+    the class.
+    """
+    about = {one.title: _STRENGTH_OF_ERROR for one in sections if key in one.errors}
+    return about or {one.title: _STRENGTH_OF_CLASS for one in sections if key in one.names}
 
 
 def name_key(name: str) -> str:
@@ -195,8 +231,8 @@ def _keys(line: str) -> tuple[set[str], str | None]:
     """Keys of the names in a line, or of the error whose number it has; and Kafka's name for it."""
     known = {name_key(code.name): code.name.upper() for code in ErrorCode}
     whole = name_key(line)
-    within = {name_key(word) for word in _NAME.findall(line) if _is_name(word)}
-    keys = {whole} | {key for key in within if len(key) >= _KEY_CHARS_MIN}
+    names = (word for word in _NAME.findall(line) if _is_name(word))
+    keys = {whole} | {name_key(word) for word in names if len(word) >= _NAME_CHARS_MIN}
     error = next((known[key] for key in sorted(keys) if key in known), None)
     if error is None and (number := _NUMBER.search(line)) is not None:
         code = next((code for code in ErrorCode if code.value == int(number[1])), None)
@@ -220,7 +256,7 @@ def _is_message(message: str, line: str) -> bool:
     plain = _plain(line)
     if re.search(rf".{{0,{_GAP_CHARS}}}?".join(parts), plain):
         return True
-    is_long = len(plain) >= _PART_CHARS_MIN and " " in plain
+    is_long = len(plain) >= _PART_CHARS_MIN and (" " in plain or "." in plain)
     return is_long and re.sub(r"\d+", PLACEHOLDER, plain) in _plain(message)
 
 

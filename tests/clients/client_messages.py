@@ -113,10 +113,12 @@ RELEASES: Final[Mapping[str, Release]] = {
     "Kafka Streams": Release("org.apache.kafka:kafka-streams", "4.4.0", _from_maven),
     "Kafka Connect": Release("org.apache.kafka:connect-runtime", "4.4.0", _from_maven),
     "Flink": Release("org.apache.flink:flink-connector-kafka", "5.0.0-2.2", _from_maven),
+    "Flink 1.20": Release("org.apache.flink:flink-streaming-java", "1.20.0", _from_maven),
     "Spring": Release("org.springframework.kafka:spring-kafka", "4.1.1", _from_maven),
     "librdkafka": Release(
         "@confluentinc/kafka-javascript", "1.10.1", _from_npm, "deps/librdkafka/src/"
     ),
+    "librdkafka 1.5": Release("node-rdkafka", "2.10.1", _from_npm, "deps/librdkafka/src/"),
     "kafkajs": Release("kafkajs", "2.2.4", _from_npm),
     "franz-go": Release("github.com/twmb/franz-go", "1.22.2", _from_go),
     "Sarama": Release("github.com/IBM/sarama", "1.61.1", _from_go),
@@ -124,7 +126,7 @@ RELEASES: Final[Mapping[str, Release]] = {
     "kafka-python": Release("kafka-python", "3.0.12", _from_pypi),
 }
 """Clients of the page. librdkafka is 2.15.1 in that package; confluent-kafka of Python, .NET and Go
-print its messages.
+print its messages. Older releases stand there for messages that newer ones do not have.
 """
 
 

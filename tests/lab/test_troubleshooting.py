@@ -118,6 +118,57 @@ def test_a_class_of_many_causes_means_each_and_yields_to_a_message_of_one() -> N
     ]
 
 
+PREFIXED: Final = (
+    "Failed to acquire transactional PID from broker localhost:9092/1: {}",
+    "Failed to initialize Producer ID: {}",
+    "Unexpected error in InitProducerIdResponse; {}",
+    "Unexpected error in TxnOffsetCommitResponse: {}",
+    "producer ID has a fatal, unrecoverable error, err: PRODUCER_FENCED: {}",
+    "KafkaJSProtocolError: {}",
+    "kafka server: {}",
+    "PRODUCER_FENCED: {}",
+    "[Error 90] {}",
+)
+"""Of librdkafka, Java, franz-go, kafkajs, Sarama, kafka-python and aiokafka."""
+OF_PREFIXES: Final = """\
+## A call times out
+
+**Also seen as:**
+
+- librdkafka: `Failed to acquire … PID from broker …`, `Failed to initialize Producer ID: …`
+- Java: `InitProducerIdResponse`, `TxnOffsetCommitResponse`
+"""
+
+
+@pytest.mark.parametrize("prefix", PREFIXED)
+def test_what_stands_behind_a_prefix_of_a_client_decides(prefix: str) -> None:
+    sections = (*read_sections(OF_PREFIXES), *SECTIONS)
+    line = prefix.format("There is a newer producer")
+    assert [one.title for one in find_sections(line, sections).sections] == [FENCED]
+    alone = find_sections(PREFIXED[0].format("Local: Timed out"), sections).sections
+    assert [one.title for one in alone] == ["A call times out"]
+
+
+def test_the_best_match_comes_first() -> None:
+    line = "call `EndTxn(x)` failed: INVALID_TXN_STATE"
+    assert titles(line) == [STATE, FENCED]
+    assert find_sections(line, SECTIONS).sections[0].summary == "Nothing is open."
+
+
+def test_the_old_address_of_a_section_is_no_text() -> None:
+    (section,) = read_sections('## B\n\n<a id="a"></a>\n\n**`code 1`, `code 2`.** It is. It was.\n')
+    assert (section.text, section.summary) == ("**`code 1`, `code 2`.** It is. It was.", "It is.")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [("NETWORK_EXCEPTION", "network"), ("NetworkException", "network"),
+     ("NetworkExceptionError", "network")],
+)  # fmt: skip
+def test_a_name_that_ends_with_exception_has_one_key(name: str, key: str) -> None:
+    assert name_key(name) == key
+
+
 def test_a_line_with_two_errors_means_both() -> None:
     assert titles("ProducerFencedException, caused by INVALID_TXN_STATE") == [FENCED, STATE]
 

@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from txnsim.cli.output import TERMINAL
@@ -23,8 +23,8 @@ _FENCE: Final = re.compile(r"(?ms)^```\w*\n(.*?)^```$")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the words and ``--json``."""
     parser.epilog = (
-        "`explain NAME` is the same as `explain error NAME`. Exit status: 0, also where several"
-        " sections fit and are listed, 1 if none does."
+        "`explain NAME` is the same as `explain error NAME`. Where several sections fit, the best"
+        " is printed and the others are named. Exit status: 0, 1 if no section fits."
     )
     parser.add_argument(
         "words", nargs="+", metavar="NAME-OR-MESSAGE",
@@ -40,10 +40,9 @@ def run(args: argparse.Namespace) -> int:
     finding = find_sections(text, read_sections(page_file().read_text("utf-8")))
     if args.json:
         TERMINAL.json(_as_json(text, finding))
-    elif len(finding.sections) == 1:
-        TERMINAL.text("\n".join(_lines(finding.sections[0])))
     elif finding.sections:
-        TERMINAL.text("\n".join(_choices(finding)))
+        best, *others = finding.sections
+        TERMINAL.text("\n".join((*_lines(best), *_others(others))))
     else:
         TERMINAL.complain(_unknown(finding))
     return int(not finding.sections)
@@ -96,10 +95,17 @@ def _linkless(markdown: str) -> str:
     return _LINK.sub(shown, markdown).replace("**", "").replace("`", "")
 
 
-def _choices(finding: Finding) -> Iterator[str]:
-    yield f"{len(finding.sections)} sections fit:"
-    for section in finding.sections:
+def _others(sections: Sequence[Section]) -> Iterator[str]:
+    """Sections that fit less well: how to have each, and its first sentence."""
+    if sections:
+        yield from ("", "It fits, too:")
+    for section in sections:
         yield f"  txnsim explain {_quoted(section.title)}"
+        width = min(columns() - 2, WIDTH_MAX)
+        indent = "    "
+        yield from textwrap.wrap(
+            _linkless(section.summary), width, initial_indent=indent, subsequent_indent=indent
+        )
 
 
 def _unknown(finding: Finding) -> str:

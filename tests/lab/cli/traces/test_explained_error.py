@@ -40,14 +40,20 @@ def test_explain_reads_a_log_from_standard_input(
     assert {"clients": ["Sarama"], "words": ["ErrProducerFenced"]} in section["also_seen_as"]
 
 
-def test_explain_lists_several_sections(capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_prints_the_best_section_and_names_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["explain", "--json", "ConcurrentTransactionsException"]) == 0
     titles = [section["title"] for section in json.loads(capsys.readouterr().out)["sections"]]
     assert titles == ["CONCURRENT_TRANSACTIONS", "CONCURRENT_TRANSACTIONS storms since 4.0"]
     assert main(["explain", "ConcurrentTransactionsException"]) == 0
-    first, *listed = capsys.readouterr().out.splitlines()
-    assert first == "2 sections fit:"
-    assert listed == [f'  txnsim explain "{title}"' for title in titles]
+    shown = capsys.readouterr().out
+    best, others = shown.split("\n\nIt fits, too:\n")
+    assert best.startswith(f"{titles[0]}\n\n")
+    assert others.startswith(
+        f'  txnsim explain "{titles[1]}"\n    Under transactions v2 no request'
+    )
+    assert " ".join(others.split()).endswith("before the first record: the Produce does it.")
     for title in titles:
         assert main(["explain", title]) == 0
         assert capsys.readouterr().out.startswith(f"{title}\n\n")
