@@ -80,20 +80,20 @@ ITSELF: Final = frozenset(
 """Damage that is always reported, unlike what may follow from other damage."""
 
 
-def without_followers(part: SegmentPart, found: Iterable[Broken]) -> Iterator[Broken]:
+def without_followers(part: SegmentPart, violations: Iterable[Broken]) -> Iterator[Broken]:
     """What is wrong with a segment. Behind a batch with a wrong CRC or offset only other such
     damage is named; the rest is counted. One flipped bit changes a producer's state, and so
     sequences, snapshots and indexes up to the end of the segment.
 
     Args:
         part: The segment.
-        found: All that shows.
+        violations: All that shows.
     """
     if part.doubtful_from is None:
-        yield from found
+        yield from violations
         return
     left_out = 0
-    for broken in found:
+    for broken in violations:
         is_before = broken.file == part.file and (
             broken.position is not None and broken.position < part.doubtful_from
         )
@@ -151,10 +151,14 @@ class _Chain:
 
     def link(self, part: SegmentPart) -> Iterator[Broken]:
         """Add the next segment; yield the violations."""
-        before = self._before
-        if before is not None and before.is_followed:
-            yield from self._judge_seam(before, part)
-        if before is None or not before.is_followed or self._starts_anew(before, part):
+        previous_part = self._before
+        if previous_part is not None and previous_part.is_followed:
+            yield from self._judge_seam(previous_part, part)
+        if (
+            previous_part is None
+            or not previous_part.is_followed
+            or self._starts_anew(previous_part, part)
+        ):
             self._begin(part.base_offset)
         for end, base in part.gaps:
             yield gap(part.file, end, base)
@@ -171,9 +175,9 @@ class _Chain:
 
     # Steps
 
-    def _starts_anew(self, before: SegmentPart, part: SegmentPart) -> bool:
+    def _starts_anew(self, previous_part: SegmentPart, part: SegmentPart) -> bool:
         """A whole segment is missing, and a snapshot tells how it ended."""
-        return part.base_offset > before.end_offset and part.base_offset in self._snapshots
+        return part.base_offset > previous_part.end_offset and part.base_offset in self._snapshots
 
     def _begin(self, offset: int) -> None:
         """Restart producers' state at a snapshot, or empty without one."""
@@ -184,35 +188,35 @@ class _Chain:
         is_blind = bool(self._blind_below)
         self._producers = Producers(self._facts, entries or (), is_blind=is_blind)
 
-    def _judge_seam(self, before: SegmentPart, part: SegmentPart) -> Iterator[Broken]:
+    def _judge_seam(self, previous_part: SegmentPart, part: SegmentPart) -> Iterator[Broken]:
         file = part.file
-        first = part.base_offset if part.first_offset is None else part.first_offset
-        if part.base_offset < before.end_offset:
+        first_offset = part.base_offset if part.first_offset is None else part.first_offset
+        if part.base_offset < previous_part.end_offset:
             yield Broken(
                 rule=Invariant.OFFSET_ORDER,
                 file=file,
                 position=0,
                 offset=part.base_offset,
                 found=f"a segment from {part.base_offset} on",
-                expected=f"{before.end_offset}, the end of {before.file}, or above",
+                expected=f"{previous_part.end_offset}, the end of {previous_part.file}, or above",
             )
-        elif first > before.end_offset:
-            yield gap(file, before.end_offset, first)
-        if 0 <= part.first_epoch < before.last_epoch:
+        elif first_offset > previous_part.end_offset:
+            yield gap(file, previous_part.end_offset, first_offset)
+        if 0 <= part.first_epoch < previous_part.last_epoch:
             yield Broken(
                 rule=Invariant.LEADER_EPOCH,
                 file=file,
                 position=0,
-                offset=first,
+                offset=first_offset,
                 found=f"epoch {part.first_epoch}",
-                expected=f"{before.last_epoch} or a higher one",
+                expected=f"{previous_part.last_epoch} or a higher one",
             )
 
     def _walk(self, part: SegmentPart) -> Iterator[Broken]:
         """Judge the batches of producers, and snapshots as the log comes to their offsets."""
         broken = Findings(part.file)
         start, end = part.base_offset, part.end_offset
-        cuts = [one for one in sorted(self._snapshots) if start < one <= part.last_base]
+        cuts = [offset for offset in sorted(self._snapshots) if start < offset <= part.last_base]
         for table in part.rows:
             for row in table.T.tolist():
                 while cuts and cuts[0] <= row[kernel.BASE_OFFSET]:

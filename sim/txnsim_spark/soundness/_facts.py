@@ -76,15 +76,15 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
         """
         recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
         is_notice = broken.is_notice or (recovered and broken.rule in MENDED)
-        told = msgspec.structs.asdict(broken)
-        del told["is_notice"]
+        fields = msgspec.structs.asdict(broken)
+        del fields["is_notice"]
         return Violation(
             severity=Severity.NOTICE if is_notice else Severity.ERROR,
             broker=self.replica.broker,
             log_dir=self.replica.log_dir,
             topic=self.replica.topic,
             partition=self.replica.partition,
-            **told,
+            **fields,
         )
 
     @property
@@ -100,14 +100,14 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
     broken: list[Broken] = []
 
     def offsets(name: str) -> dict[TopicPartition, int]:
-        found = read_or_tell(
+        offsets_by_partition = read_or_tell(
             log_dir / name,
             lambda data: checkpoints.decode_offsets(data.decode(), place=name),
             "offsets of partitions (OffsetCheckpointFile)",
             broken.append,
             is_small=True,
         )
-        return found or {}
+        return offsets_by_partition or {}
 
     return LogDirFacts(
         is_clean=(log_dir / names.FileName.CLEAN_SHUTDOWN).is_file(),
@@ -122,20 +122,22 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
 
 
 def replica_facts(
-    known: LogDirFacts, replica: Replica, producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
+    log_dir_facts: LogDirFacts,
+    replica: Replica,
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
 ) -> ReplicaFacts:
     whose = replica.topic_partition
     # A coordinator's log is compacted also where no checkpoint names it: a copy of one folder.
     unknown = END if whose.topic in COORDINATED else 0
     return ReplicaFacts(
         replica=replica,
-        is_clean=known.is_clean,
-        high_watermark=known.high_watermarks.get(whose),
+        is_clean=log_dir_facts.is_clean,
+        high_watermark=log_dir_facts.high_watermarks.get(whose),
         recovery_point=None
-        if known.recovery_points is None
-        else known.recovery_points.get(whose, 0),
-        log_start=known.log_starts.get(whose),
-        cleaned_until=known.cleaned.get(whose, unknown),
+        if log_dir_facts.recovery_points is None
+        else log_dir_facts.recovery_points.get(whose, 0),
+        log_start=log_dir_facts.log_starts.get(whose),
+        cleaned_until=log_dir_facts.cleaned.get(whose, unknown),
         topic_id=topic_id_of(Path(replica.path)),
         producer_expiration_ms=producer_expiration_ms,
     )

@@ -38,33 +38,35 @@ def judge_aborted(
             taken as they are.
     """
     listed = {entry.last_offset: entry for entry in index}
-    wanted = {entry.last_offset: entry for entry in expected}
-    for marker in sorted(listed.keys() | wanted.keys()):
-        entry, true = listed.get(marker), wanted.get(marker)
+    due = {entry.last_offset: entry for entry in expected}
+    for marker in sorted(listed.keys() | due.keys()):
+        entry, true = listed.get(marker), due.get(marker)
         if entry is None:
             assert true is not None
-            yield _of_index(Invariant.ABORTED_MISSING, file, true, "no entry", _told(true))
+            yield _of_index(Invariant.ABORTED_MISSING, file, true, "no entry", _fields_text(true))
         elif min(entry.first_offset, entry.last_stable_offset) < blind_below:
             continue
         elif true is None:
             none = "no entry: no transaction was aborted there"
-            yield _of_index(Invariant.ABORTED_EXTRA, file, entry, _told(entry), none)
+            yield _of_index(Invariant.ABORTED_EXTRA, file, entry, _fields_text(entry), none)
         elif entry != true:
-            yield _of_index(Invariant.ABORTED_DIFFERS, file, true, _told(entry), _told(true))
+            yield _of_index(
+                Invariant.ABORTED_DIFFERS, file, true, _fields_text(entry), _fields_text(true)
+            )
 
 
-def _of_index(rule: Invariant, file: str, entry: AbortedTxn, found: str, expected: str) -> Broken:
+def _of_index(rule: Invariant, file: str, entry: AbortedTxn, actual: str, expected: str) -> Broken:
     return Broken(
         rule=rule,
         file=file,
         offset=entry.last_offset,
-        found=found,
+        found=actual,
         expected=expected,
         producer_id=entry.producer_id,
     )
 
 
-def _told(entry: AbortedTxn) -> str:
+def _fields_text(entry: AbortedTxn) -> str:
     return ", ".join(f"{name} {value}" for name, value in msgspec.structs.asdict(entry).items())
 
 
@@ -100,30 +102,32 @@ def judge_snapshot(
             # A file that is older than the record was copied without its time.
             is_young = 0 <= taken_by_ms - true.timestamp < expiration_ms
             if true.txn_first_offset != NO_OFFSET or is_young:
-                found = f"producer {true.producer_id}: no such producer"
-                yield _of_snapshot(path, offset, true, found, ", ".join(_fields(true)))
+                actual = f"producer {true.producer_id}: no such producer"
+                yield _of_snapshot(path, offset, true, actual, ", ".join(_fields(true)))
         elif entry != true:
             pairs = zip(_fields(entry), _fields(true), strict=True)
-            differing = ", ".join(one for one, other in pairs if one != other)
-            found = f"producer {true.producer_id}: {differing}"
-            yield _of_snapshot(path, offset, true, found, ", ".join(_fields(true)))
-    known = {one.producer_id for one in expected}
+            differing = ", ".join(
+                saved_field for saved_field, true_field in pairs if saved_field != true_field
+            )
+            actual = f"producer {true.producer_id}: {differing}"
+            yield _of_snapshot(path, offset, true, actual, ", ".join(_fields(true)))
+    expected_producers = {entry.producer_id for entry in expected}
     for entry in entries:
         # An entry without an epoch is what an emptied marker leaves of a producer.
-        if entry.producer_id in known or entry.producer_epoch == NO_PRODUCER_EPOCH:
+        if entry.producer_id in expected_producers or entry.producer_epoch == NO_PRODUCER_EPOCH:
             continue
         newest = max(entry.last_offset, entry.txn_first_offset)
         if newest >= judged_from:
-            found = f"producer {entry.producer_id} with a batch at offset {newest}"
-            yield _of_snapshot(path, offset, entry, found, "no such producer in the log")
+            actual = f"producer {entry.producer_id} with a batch at offset {newest}"
+            yield _of_snapshot(path, offset, entry, actual, "no such producer in the log")
 
 
-def _of_snapshot(path: Path, offset: int, whose: SnapshotEntry, found: str, true: str) -> Broken:
+def _of_snapshot(path: Path, offset: int, whose: SnapshotEntry, actual: str, true: str) -> Broken:
     return Broken(
         rule=Invariant.SNAPSHOT,
         file=path.name,
         offset=offset,
-        found=found,
+        found=actual,
         expected=true,
         producer_id=whose.producer_id,
         producer_epoch=whose.producer_epoch,

@@ -24,10 +24,10 @@ def judge_partition(replicas: Sequence[Replica]) -> Iterator[Violation]:
         broken: list[Broken] = []
         snapshots = read_snapshots(directory, broken.append)
         read_epochs(directory, broken.append)
-        for one in broken:
-            yield facts.finding(one, segment_end=parts[-1].end_offset)
+        for violation in broken:
+            yield facts.finding(violation, segment_end=parts[-1].end_offset)
         yield from judge_replica(facts, parts, snapshots)
-    for of_one_topic in by_topic_id(replicas, lambda one: one[0].topic_id):
+    for of_one_topic in by_topic_id(replicas, lambda violation: violation[0].topic_id):
         yield from judge_replicas(of_one_topic)
 
 
@@ -35,7 +35,7 @@ def read_snapshots(
     directory: Path, on_broken: Callable[[Broken], object]
 ) -> dict[int, tuple[SnapshotEntry, ...]]:
     """The readable snapshots of a replica by offset."""
-    found: dict[int, tuple[SnapshotEntry, ...]] = {}
+    snapshots: dict[int, tuple[SnapshotEntry, ...]] = {}
     for offset, path in names.Suffix.SNAPSHOT.files_in(directory):
         entries = read_or_tell(
             path,
@@ -46,8 +46,8 @@ def read_snapshots(
             is_there=True,
         )
         if entries is not None:
-            found[offset] = entries
-    return found
+            snapshots[offset] = entries
+    return snapshots
 
 
 def read_epochs(

@@ -73,7 +73,7 @@ class Producers:
                 self._marked[producer_id] = epoch
             _tell(_refusal_of_marker(entry, row), row, broken)
             if self._is_idle(entry):
-                _tell_idle(row, broken)
+                _report_idle_marker(row, broken)
             self._apply_marker(row)
             return
         if entry is not None and not row[GOES_ON] and marked != epoch:
@@ -104,19 +104,19 @@ class Producers:
         )
 
     def _apply_data(self, row: Row) -> None:
-        sequence, base, last = (
-            row[one] for one in (kernel.BASE_SEQUENCE, kernel.BASE_OFFSET, kernel.LAST_OFFSET)
+        sequence, base_offset, last_offset = (
+            row[column] for column in (kernel.BASE_SEQUENCE, kernel.BASE_OFFSET, kernel.LAST_OFFSET)
         )
         batch = ReplicatedBatch(
             data=b"",
-            base_offset=base,
-            last_offset=last,
+            base_offset=base_offset,
+            last_offset=last_offset,
             leader_epoch=row[kernel.LEADER_EPOCH],
             producer_id=row[kernel.PRODUCER_ID],
             producer_epoch=row[kernel.PRODUCER_EPOCH],
             last_sequence=-1
             if sequence < 0
-            else (sequence + last - base) & BatchHeader.SEQUENCE_MAX,
+            else (sequence + last_offset - base_offset) & BatchHeader.SEQUENCE_MAX,
             timestamp_ms=row[kernel.MAX_TIMESTAMP],
             is_transactional=bool(row[kernel.ATTRIBUTES] & BatchHeader.TRANSACTIONAL),
             is_control=False,
@@ -155,17 +155,17 @@ def _tell(refusal: Refusal | None, row: Row, broken: Findings) -> None:
     """A batch in the log that a leader would have refused."""
     if refusal is not None:
         rule = RULES[refusal.error]
-        broken.add(rule, refusal.reason, EXPECTED[rule], **_place(row))
+        broken.add(rule, refusal.reason, EXPECTED[rule], **_batch_location(row))
 
 
-def _tell_idle(row: Row, broken: Findings) -> None:
+def _report_idle_marker(row: Row, broken: Findings) -> None:
     """A marker that ended nothing: sound, but worth a look where somebody misses a transaction."""
-    found = f"a marker of producer {row[kernel.PRODUCER_ID]}, which has no transaction open"
+    actual = f"a marker of producer {row[kernel.PRODUCER_ID]}, which has no transaction open"
     expected = "a transaction that it ends"
-    broken.add(Invariant.IDLE_MARKER, found, expected, **_place(row), is_notice=True)
+    broken.add(Invariant.IDLE_MARKER, actual, expected, **_batch_location(row), is_notice=True)
 
 
-def _place(row: Row) -> dict[str, int]:
+def _batch_location(row: Row) -> dict[str, int]:
     return {
         "position": row[kernel.POSITION],
         "offset": row[kernel.BASE_OFFSET],

@@ -33,14 +33,15 @@ def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple
         starts: The number of the oldest segment of each.
     """
     start = max(
-        max(one.log_start or 0, one.cleaned_until, oldest)
-        for one, oldest in zip(replicas, starts, strict=True)
+        max(replica.log_start or 0, replica.cleaned_until, oldest)
+        for replica, oldest in zip(replicas, starts, strict=True)
     )
-    until = min(one.high_watermark or 0 for one in replicas)
+    until = min(replica.high_watermark or 0 for replica in replicas)
     if len(replicas) == 1 or start >= until:
         return tuple(replicas)
     return tuple(
-        msgspec.structs.replace(one, compare_from=start, compare_until=until) for one in replicas
+        msgspec.structs.replace(replica, compare_from=start, compare_until=until)
+        for replica in replicas
     )
 
 
@@ -54,41 +55,45 @@ def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Violation]:
         for part in parts
     ):
         return  # cleaned, it is not known how far
-    (first, first_parts), *others = replicas
-    wanted = sums_of(first_parts)
-    for facts, parts in others:
-        held = sums_of(parts)
+    (reference, reference_parts), *followers = replicas
+    reference_sums = sums_of(reference_parts)
+    for facts, parts in followers:
+        sums = sums_of(parts)
         differing = sorted(
             bucket
-            for bucket in wanted.keys() | held.keys()
-            if wanted.get(bucket) != held.get(bucket)
+            for bucket in reference_sums.keys() | sums.keys()
+            if reference_sums.get(bucket) != sums.get(bucket)
         )
         if differing:
-            yield _first_difference(facts, parts, first, first_parts, differing)
+            yield _first_difference(facts, parts, reference, reference_parts, differing)
 
 
 def sums_of(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
     """(batches, sum) by range; a range may lie in several segments."""
-    found: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    sums: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for part in parts:
         for bucket, (batches, total) in part.digests.items():
-            known, so_far = found[bucket]
-            found[bucket] = known + batches, (so_far + total) & SUM_MASK
-    return found
+            batches_so_far, so_far = sums[bucket]
+            sums[bucket] = batches_so_far + batches, (so_far + total) & SUM_MASK
+    return sums
 
 
 def _first_difference(
     facts: ReplicaFacts,
     parts: Sequence[SegmentPart],
-    first: ReplicaFacts,
-    first_parts: Sequence[SegmentPart],
+    reference: ReplicaFacts,
+    reference_parts: Sequence[SegmentPart],
     buckets: Sequence[int],
 ) -> Violation:
-    held = _batches(facts, parts, buckets[0])
-    wanted = _batches(first, first_parts, buckets[0])
-    offset = min(base for base in held.keys() | wanted.keys() if held.get(base) != wanted.get(base))
-    file, position, found = held.get(offset, (Path(facts.replica.path).name, None, "no batch"))
-    _, _, expected = wanted.get(offset, ("", None, "no batch"))
+    batches = _batches(facts, parts, buckets[0])
+    reference_batches = _batches(reference, reference_parts, buckets[0])
+    offset = min(
+        base
+        for base in batches.keys() | reference_batches.keys()
+        if batches.get(base) != reference_batches.get(base)
+    )
+    file, position, actual = batches.get(offset, (Path(facts.replica.path).name, None, "no batch"))
+    _, _, expected = reference_batches.get(offset, ("", None, "no batch"))
     more = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
     return facts.finding(
         Broken(
@@ -96,8 +101,8 @@ def _first_difference(
             file=file,
             position=position,
             offset=offset,
-            found=found + (more if len(buckets) > 1 else ""),
-            expected=f"{expected}, as {_named(first)} has it",
+            found=actual + (more if len(buckets) > 1 else ""),
+            expected=f"{expected}, as {_broker_name(reference)} has it",
         )
     )
 
@@ -106,7 +111,7 @@ def _batches(
     facts: ReplicaFacts, parts: Sequence[SegmentPart], bucket: int
 ) -> dict[int, tuple[str, int | None, str]]:
     """Base offset -> (file, position, what it is) of the batches of one range."""
-    found: dict[int, tuple[str, int | None, str]] = {}
+    batches: dict[int, tuple[str, int | None, str]] = {}
     for part in parts:
         if bucket not in part.digests:
             continue
@@ -119,8 +124,8 @@ def _batches(
                 header.base_offset >> BUCKET_BITS == bucket
                 and facts.compare_from <= header.base_offset < facts.compare_until
             ):
-                found[header.base_offset] = (path.name, stored.position, _description(header))
-    return found
+                batches[header.base_offset] = (path.name, stored.position, _description(header))
+    return batches
 
 
 def _description(header: BatchHeader) -> str:
@@ -130,6 +135,6 @@ def _description(header: BatchHeader) -> str:
     )
 
 
-def _named(facts: ReplicaFacts) -> str:
+def _broker_name(facts: ReplicaFacts) -> str:
     broker = facts.replica.broker
     return f"broker {broker}" if broker >= 0 else facts.replica.log_dir

@@ -90,8 +90,8 @@ class _SegmentWalk:
         awaited = np.concatenate(([self._end], lasts[:-1] + 1))
         while self._old and self._old[0].end <= table[kernel.POSITION, -1]:
             old = self._old.pop(0)
-            behind = np.searchsorted(table[kernel.POSITION], old.end)
-            awaited[behind] = max(awaited[behind], old.next_offset)
+            next_batch = np.searchsorted(table[kernel.POSITION], old.end)
+            awaited[next_batch] = max(awaited[next_batch], old.next_offset)
         is_behind = bases < awaited
         for number in np.flatnonzero(~is_valid | is_behind).tolist():
             self._doubt(table, number, int(awaited[number]), is_valid=bool(is_valid[number]))
@@ -117,13 +117,13 @@ class _SegmentWalk:
             f"{reason}; {torn.size} bytes to the end of the file",
             "a whole batch, or the end of the file",
             position=torn.position,
-            offset=self._awaited(),
+            offset=self._next_offset_due(),
         )
 
     # Queries
 
     def part(self) -> SegmentPart:
-        end = self._awaited()
+        end = self._next_offset_due()
         aborted = self._read_aborted()
         return SegmentPart(
             segment=self._segment,
@@ -144,9 +144,9 @@ class _SegmentWalk:
 
     # Steps
 
-    def _awaited(self) -> int:
+    def _next_offset_due(self) -> int:
         """The offset that is awaited at the end."""
-        return max([self._end, *(one.next_offset for one in self._old)])
+        return max([self._end, *(old.next_offset for old in self._old)])
 
     def _doubt(self, table: Ints, number: int, awaited: int, *, is_valid: bool) -> None:
         """From this batch on the segment says something else than was written."""
@@ -155,10 +155,10 @@ class _SegmentWalk:
         base = int(table[kernel.BASE_OFFSET, number])
         if not is_valid:
             expected = f"CRC {table[kernel.CRC, number]}"
-            self._tell(Invariant.CRC, table, number, "another CRC", expected)
+            self._report(Invariant.CRC, table, number, "another CRC", expected)
         if base < awaited:
             expected = f"{awaited} or above"
-            self._tell(Invariant.OFFSET_ORDER, table, number, f"a batch from {base} on", expected)
+            self._report(Invariant.OFFSET_ORDER, table, number, f"a batch from {base} on", expected)
 
     def _take_places(self, table: Ints, awaited: Ints) -> None:
         bases, lasts = table[kernel.BASE_OFFSET], table[kernel.LAST_OFFSET]
@@ -173,31 +173,31 @@ class _SegmentWalk:
         is_less = table[kernel.RECORDS] != lasts - bases + 1
         self._shows_cleaning |= bool((has_horizon | is_less).any())
         epochs = table[kernel.LEADER_EPOCH].tolist()
-        for number, (epoch, last) in enumerate(zip(epochs, lasts.tolist(), strict=True)):
-            if epoch != self._epoch or last >= self._epoch_until:
-                self._judge_epoch(table, number, epoch, last)
+        for number, (epoch, last_offset) in enumerate(zip(epochs, lasts.tolist(), strict=True)):
+            if epoch != self._epoch or last_offset >= self._epoch_until:
+                self._judge_epoch(table, number, epoch, last_offset)
         self._sum_up(table)
 
-    def _judge_epoch(self, table: Ints, number: int, epoch: int, last: int) -> None:
-        before = self._epoch
+    def _judge_epoch(self, table: Ints, number: int, epoch: int, last_offset: int) -> None:
+        epoch_before = self._epoch
         self._epoch = epoch  # what follows is held against this one, so it is reported once
         base = int(table[kernel.BASE_OFFSET, number])
-        if epoch < before:
-            expected = f"{before} or a higher one"
-            self._tell(Invariant.LEADER_EPOCH, table, number, f"epoch {epoch}", expected)
+        if epoch < epoch_before:
+            expected = f"{epoch_before} or a higher one"
+            self._report(Invariant.LEADER_EPOCH, table, number, f"epoch {epoch}", expected)
             return
         if self._epochs is None:
             self._epoch_until = ENDLESS
             return
         if base < (self._facts.log_start or 0):
             return
-        known, until = epoch_at(self._epochs, base)
+        epoch_known, until = epoch_at(self._epochs, base)
         self._epoch_until = until
-        if known != epoch or last >= until:
+        if epoch_known != epoch or last_offset >= until:
             up_to = f" up to offset {until}" if until < ENDLESS else ""
-            expected = f"epoch {known}{up_to}, by {names.FileName.LEADER_EPOCHS}"
-            found = f"a batch of epoch {epoch}"
-            self._tell(Invariant.LEADER_EPOCH, table, number, found, expected)
+            expected = f"epoch {epoch_known}{up_to}, by {names.FileName.LEADER_EPOCHS}"
+            actual = f"a batch of epoch {epoch}"
+            self._report(Invariant.LEADER_EPOCH, table, number, actual, expected)
             self._epoch_until = ENDLESS  # reported once, not with each batch of it
 
     def _sum_up(self, table: Ints) -> None:
@@ -221,9 +221,9 @@ class _SegmentWalk:
         for number in np.flatnonzero(counts & is_control & is_odd).tolist():
             counts[number] = self._is_marker(table, number)
         rows = with_what_goes_on(table[:, counts])
-        kept = ~_in_between(rows, self._snapshots)
-        if kept.any():
-            self._rows.append(rows[:, kept])
+        needed = ~_lie_between(rows, self._snapshots)
+        if needed.any():
+            self._rows.append(rows[:, needed])
 
     def _is_marker(self, table: Ints, number: int) -> bool:
         """Whether a control batch ends a transaction, looked at once more: it is put into its row.
@@ -236,12 +236,12 @@ class _SegmentWalk:
             control = read_control_record(data)
         except CorruptBatchError as error:
             rule, expected = Invariant.UNREADABLE_MARKER, "a control record"
-            self._tell(rule, table, number, str(error), expected)
+            self._report(rule, table, number, str(error), expected)
             return False
         if control is None:
             return False
         if not control.is_marker:
-            self._tell(
+            self._report(
                 Invariant.UNREADABLE_MARKER,
                 table,
                 number,
@@ -264,10 +264,12 @@ class _SegmentWalk:
             missing=none,
         )
 
-    def _tell(self, rule: Invariant, table: Ints, number: int, found: str, expected: str) -> None:
+    def _report(
+        self, rule: Invariant, table: Ints, number: int, actual: str, expected: str
+    ) -> None:
         self._broken.add(
             rule,
-            found,
+            actual,
             expected,
             position=int(table[kernel.POSITION, number]),
             offset=int(table[kernel.BASE_OFFSET, number]),
@@ -295,34 +297,34 @@ def with_what_goes_on(table: Ints) -> Ints:
     return marked
 
 
-def _in_between(rows: Ints, snapshots: Ints) -> Truths:
+def _lie_between(rows: Ints, snapshots: Ints) -> Truths:
     """Batches that continue and are followed by a continuing one before the next snapshot."""
     order = np.argsort(rows[kernel.PRODUCER_ID], kind="stable")
     goes_on = rows[-1, order] != 0
     stretch = np.searchsorted(snapshots, rows[kernel.BASE_OFFSET, order], side="right")
     between = np.zeros(len(order), dtype=np.bool_)
     between[:-1] = goes_on[:-1] & goes_on[1:] & (stretch[:-1] == stretch[1:])
-    found: Truths = np.empty_like(between)
-    found[order] = between
-    return found
+    is_between: Truths = np.empty_like(between)
+    is_between[order] = between
+    return is_between
 
 
 def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
     """(leader epoch that wrote an offset, where the next one begins) by a checkpoint; epoch -1
     where it does not reach back that far.
     """
-    behind = bisect_right(epochs, offset, key=lambda entry: entry[1])
-    until = epochs[behind][1] if behind < len(epochs) else ENDLESS
-    return (epochs[behind - 1][0] if behind else -1), until
+    next_number = bisect_right(epochs, offset, key=lambda entry: entry[1])
+    until = epochs[next_number][1] if next_number < len(epochs) else ENDLESS
+    return (epochs[next_number - 1][0] if next_number else -1), until
 
 
 def digests_of(table: Ints) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """One number per batch from its header and position; its CRC covers the bytes."""
-    found = np.zeros(table.shape[1], dtype=np.uint64)
+    digests = np.zeros(table.shape[1], dtype=np.uint64)
     for column in (kernel.BASE_OFFSET, kernel.LAST_OFFSET, kernel.LEADER_EPOCH, kernel.CRC):
-        found = (found ^ table[column].astype(np.uint64)) * _FACTOR
-        found ^= found >> np.uint64(29)
-    return found
+        digests = (digests ^ table[column].astype(np.uint64)) * _FACTOR
+        digests ^= digests >> np.uint64(29)
+    return digests
 
 
 _FACTOR: Final = np.uint64(0xBF58476D1CE4E5B9)

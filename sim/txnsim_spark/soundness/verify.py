@@ -73,21 +73,23 @@ def plan(
         producer_expiration_ms: The brokers' ``producer.id.expiration.ms``.
         task_bytes: How much one task may be given, unless a single segment is more.
     """
-    known: dict[str, LogDirFacts] = {}
+    log_dirs: dict[str, LogDirFacts] = {}
     partitions: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
     findings: list[Violation] = []
     unreadable: list[str] = []
     for replica in replicas_in(paths, topics, unreadable.append):
-        if replica.log_dir not in known:
-            known[replica.log_dir] = read_log_dir(Path(replica.log_dir))
-        facts = replica_facts(known[replica.log_dir], replica, producer_expiration_ms)
+        if replica.log_dir not in log_dirs:
+            log_dirs[replica.log_dir] = read_log_dir(Path(replica.log_dir))
+        facts = replica_facts(log_dirs[replica.log_dir], replica, producer_expiration_ms)
         partitions[replica.topic_partition].append(facts)
-    one_cluster(map(Path, known))
-    seen = {facts.replica.log_dir: facts for many in partitions.values() for facts in many}
-    for log_dir, facts in seen.items():
+    one_cluster(map(Path, log_dirs))
+    facts_by_log_dir = {
+        facts.replica.log_dir: facts for many in partitions.values() for facts in many
+    }
+    for log_dir, facts in facts_by_log_dir.items():
         nowhere = msgspec.structs.replace(facts.replica, topic="", partition=-1)
         whole = msgspec.structs.replace(facts, replica=nowhere)
-        findings += [whole.finding(broken) for broken in known[log_dir].broken]
+        findings += [whole.finding(broken) for broken in log_dirs[log_dir].broken]
     findings += [_passed_by(problem) for problem in unreadable]
     works = [
         work
@@ -110,16 +112,16 @@ def plan(
 def verify(engine: Engine, planned: Plan, way: Way) -> Iterator[Violation]:
     """All that is wrong, by partition, replica and place."""
     yield from planned.findings
-    found = engine.done(Job(tasks=planned.tasks, read=_parts_of, join=_judged), way)
-    for key in sorted(found):
-        yield from found[key]
+    violations = engine.done(Job(tasks=planned.tasks, read=_parts_of, join=_judge_parts), way)
+    for key in sorted(violations):
+        yield from violations[key]
 
 
 def cost(planned: Plan) -> int:
     return cost_of(work.segment.size for task in planned.tasks for work in task)
 
 
-def _place(finding: Violation) -> tuple[object, ...]:
+def _sort_key(finding: Violation) -> tuple[object, ...]:
     """Sort key of a finding; a missing position or offset sorts first."""
     position = -1 if finding.position is None else finding.position
     offset = -1 if finding.offset is None else finding.offset
@@ -147,15 +149,17 @@ def examine_work(work: Work) -> SegmentPart:
         return unread_part(work.segment, error.strerror or str(error))
 
 
-def _judged(_key: str, found: Sequence[tuple[ReplicaFacts, SegmentPart]]) -> list[Violation]:
+def _judge_parts(
+    _key: str, facts_and_parts: Sequence[tuple[ReplicaFacts, SegmentPart]]
+) -> list[Violation]:
     """All findings of one partition."""
     replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
-    for facts, part in found:
+    for facts, part in facts_and_parts:
         replicas[msgspec.msgpack.encode(facts)].append(part)
-    return sorted(judge_partition(_ordered(replicas)), key=_place)
+    return sorted(judge_partition(_by_broker_and_offset(replicas)), key=_sort_key)
 
 
-def _ordered(
+def _by_broker_and_offset(
     replicas: Mapping[bytes, Sequence[SegmentPart]],
 ) -> list[tuple[ReplicaFacts, Sequence[SegmentPart]]]:
     """The replicas of a partition by broker, their parts by offset."""
@@ -189,12 +193,12 @@ def _works(
             # It was not noted: only the newest segment was written to.
             facts = msgspec.structs.replace(facts, recovery_point=numbered[-1][0])
         for number, (base_offset, path) in enumerate(numbered, 1):
-            behind = numbered[number][0] if number < len(numbered) else None
+            next_base_offset = numbered[number][0] if number < len(numbered) else None
             segment = SegmentFile(
                 replica=facts.replica,
                 path=str(path),
                 base_offset=base_offset,
-                next_base_offset=behind,
+                next_base_offset=next_base_offset,
                 size=path.stat().st_size,
             )
             yield Work(facts=facts, segment=segment)
@@ -203,7 +207,7 @@ def _works(
 def _segments_of(
     facts: ReplicaFacts, on_unreadable: Callable[[Violation], object]
 ) -> list[tuple[int, Path]]:
-    found = []
+    segments = []
     for base_offset, path in names.Suffix.LOG.files_in(Path(facts.replica.path)):
         problem = RegularFile(path).why_unreadable()
         if problem:
@@ -216,8 +220,8 @@ def _segments_of(
             )
             on_unreadable(facts.finding(broken))
         else:
-            found.append((base_offset, path))
-    return found
+            segments.append((base_offset, path))
+    return segments
 
 
 def _passed_by(problem: str) -> Violation:
