@@ -23,7 +23,7 @@ import msgspec
 
 from txnsim.runtime.process_pool import interrupts_kept_back, process_pool
 from txnsim_spark.scan.log_dirs import untold
-from txnsim_spark.stores.mirror import carried, carry
+from txnsim_spark.stores.mirror import mount_all, mounted_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -172,7 +172,7 @@ def can_fork() -> bool:
     can't inherit; and not on macOS, whose libraries don't bear it.
     """
     has_fork = "fork" in multiprocessing.get_all_start_methods() and sys.platform != "darwin"
-    return has_fork and threading.active_count() == 1 and not carried()
+    return has_fork and threading.active_count() == 1 and not mounted_settings()
 
 
 # In a process of the pool
@@ -206,21 +206,21 @@ def _by_spark(spark: SparkSession, job: Job[T, R]) -> list[tuple[str, R]]:
     """
     import pyarrow as pa
 
-    read, join, stores = job.read, job.join, carried()
+    read, join, stores = job.read, job.join, mounted_settings()
     tasks = [*map(packed, job.tasks)]
 
     def found(key: str, value: object) -> pa.RecordBatch:
         return pa.RecordBatch.from_pydict({"key": [key], "found": [pickle.dumps(value)]})
 
     def of_tasks(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        carry(stores)
+        mount_all(stores)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for key, piece in read(pickle.loads(zlib.decompress(tasks[number]))):
                     yield found(key, piece)
 
     def of_key(key: tuple[pa.Scalar, ...], pieces: pa.Table) -> pa.Table:
-        carry(stores)
+        mount_all(stores)
         name = key[0].as_py()
         joined = join(name, [pickle.loads(one) for one in pieces["found"].to_pylist()])
         return pa.Table.from_batches([found(name, joined)])

@@ -42,7 +42,7 @@ from txnsim_spark.scan.log_seek import end_offset_of
 from txnsim_spark.scan.sections import cut_at, cut_behind
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in
 from txnsim_spark.schemas import DECODED
-from txnsim_spark.stores.mirror import at_once, shown
+from txnsim_spark.stores.mirror import overlapping_map, with_store_names
 from txnsim_spark.stream_scope import StreamScope, refuse_mismatch, refuse_other_logs
 
 LOGS: Final = frozenset({"batches", "endings", *DECODED})
@@ -95,7 +95,7 @@ def _places_of(replicas: Sequence[Replica]) -> list[str]:
         named.append(f"{one.topic_partition}{known}@{one.broker}")
     times = Counter(named)
     return [
-        name if times[name] == 1 else f"{name}:{shown(one.path)}"
+        name if times[name] == 1 else f"{name}:{with_store_names(one.path)}"
         for name, one in zip(named, replicas, strict=True)
     ]
 
@@ -136,7 +136,7 @@ class Ends:
         as a later look may find them.
         """
         lasts = {place: many[-1] for place, many in segments.items()}
-        with at_once(one.path for one in lasts.values()) as mapped:
+        with overlapping_map(one.path for one in lasts.values()) as mapped:
             found: dict[str, int | None] = dict(
                 zip(lasts, mapped(self._end_or_none, lasts.values()), strict=True)
             )
@@ -303,7 +303,9 @@ def _files_in(folder: str) -> Iterator[str]:
             for entry in sorted(below, key=lambda one: one.name):
                 if entry.is_file(follow_symlinks=False):
                     is_now = entry.stat(follow_symlinks=False)
-                    path = shown(entry.path)  # a store's files are made anew by each process
+                    path = with_store_names(
+                        entry.path
+                    )  # a store's files are made anew by each process
                     number = is_now.st_ino if path == entry.path else 0
                     yield f"{path}\n{number} {is_now.st_size} {is_now.st_mtime_ns}\n"
     except OSError:

@@ -21,7 +21,7 @@ from txnsim_spark.query_plan import TableUse, prepare_planning, scans_of_streams
 from txnsim_spark.scan.log_dirs import untold
 from txnsim_spark.scan.segments import Replica
 from txnsim_spark.schemas import TABLES
-from txnsim_spark.stores.mirror import carried
+from txnsim_spark.stores.mirror import mounted_settings
 from txnsim_spark.stores.reading import Stores
 from txnsim_spark.tables.by_replica import TASK_BYTES
 from txnsim_spark.tables.readings import batches_of
@@ -254,6 +254,6 @@ _BARE_OFFSET: Final = re.compile(r"(?<![\w.])offset(?!\s*\d)\b", re.IGNORECASE)
 
 def _shown(rows: pa.RecordBatch) -> pa.RecordBatch:
     """With the names that stores have for their directories."""
-    for settings in carried():
-        rows = Stores(settings).shown(rows)
+    for settings in mounted_settings():
+        rows = Stores(settings).with_store_names(rows)
     return rows

@@ -35,7 +35,7 @@ from txnsim_spark.scan.log_seek import greatest_timestamp_of, position_before
 from txnsim_spark.scan.sections import cut_after, cuts_of, in_sections
 from txnsim_spark.scan.segments import Replica, SegmentFile, log_dirs_in, replicas_in, segments_of
 from txnsim_spark.schemas import DECODED
-from txnsim_spark.stores.mirror import at_once
+from txnsim_spark.stores.mirror import overlapping_map
 
 _TASKS_PER_CORE: Final = 3
 _TASK_BYTES_MIN: Final = 16 << 20
@@ -348,7 +348,7 @@ def _in_time(
     if first is None and last is None:
         yield from segments
         return
-    with at_once([one.path for one in segments[:1]]) as mapped:
+    with overlapping_map([one.path for one in segments[:1]]) as mapped:
         greatest = list(mapped(_greatest_or_none, segments))
     newest = -1
     for segment, mine in zip(segments, greatest, strict=True):

@@ -222,7 +222,7 @@ class KafkaLogReader(DataSourceReader):
         options, wanted = self._options, self._wanted
         with told():
             if self._stores is not None:
-                options = self._stores.located(options)
+                options = self._stores.with_local_paths(options)
             shares = shares_of(options, wanted, READS[options.table], is_asked=True)
         # Spark takes no tasks for one task of which nothing is said.
         return tasks_of(shares or [Share()], self._stores)
@@ -330,7 +330,11 @@ class KafkaLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _looked(self) -> Look:
         with told():
-            options = self._options if self._stores is None else self._stores.located(self._options)
+            options = (
+                self._options
+                if self._stores is None
+                else self._stores.with_local_paths(self._options)
+            )
             self._look = look_at(options)
         return self._look
 
@@ -396,9 +400,9 @@ def _read(
             return
         stores.fill(share, listed_ms)
         if READS[options.table].is_whole:
-            job = msgspec.structs.replace(job, options=stores.located(options))
+            job = msgspec.structs.replace(job, options=stores.with_local_paths(options))
         for batch in batches_of(share, job, schema):
-            yield stores.shown(batch)
+            yield stores.with_store_names(batch)
 
 
 def schema_of(table: str) -> StructType:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from txnsim_spark.stores.mirror import carried, carry
+from txnsim_spark.stores.mirror import mount_all, mounted_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,10 +30,10 @@ def on_workers(
     tasks go to every worker, so they are names and sizes.
     """
     packed = [msgspec.msgpack.encode(task) for task in tasks]
-    stores = carried()
+    stores = mounted_settings()
 
     def work(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        carry(stores)
+        mount_all(stores)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 yield from read(msgspec.msgpack.decode(packed[number], type=kind))

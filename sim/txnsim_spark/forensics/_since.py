@@ -22,7 +22,7 @@ from txnsim.files import write_whole
 from txnsim.wire.batch import read_batch_header
 from txnsim_spark.forensics.replica_state import Known, ReplicaState
 from txnsim_spark.scan.log_seek import header_at, last_place_of
-from txnsim_spark.stores.mirror import shown
+from txnsim_spark.stores.mirror import with_store_names
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics._read_compiled import ReplicaRead
@@ -61,7 +61,7 @@ class Memory:
 
     def recalled(self, state: ReplicaState) -> ReplicaState:
         """The replica's state with the results of the previous search."""
-        known = self._old.get(shown(state.replica.path))
+        known = self._old.get(with_store_names(state.replica.path))
         if known is None or not _holds(known, state):
             known = Known()
         return msgspec.structs.replace(state, known=known)
@@ -78,7 +78,7 @@ class Memory:
         except OSError:  # gone meanwhile
             return
         if header:
-            self._new[shown(state.replica.path)] = Known(
+            self._new[with_store_names(state.replica.path)] = Known(
                 topic_id=state.topic_id,
                 end_offset=read_batch_header(header).last_offset + 1,
                 newest=last.base_offset,

@@ -59,7 +59,7 @@ from txnsim_spark.scan.segments import (
     one_cluster,
     replicas_in,
 )
-from txnsim_spark.stores.mirror import at_once
+from txnsim_spark.stores.mirror import overlapping_map
 
 if TYPE_CHECKING:
     from txnsim_spark.forensics._read_compiled import LogRead, ReplicaRead
@@ -261,7 +261,7 @@ class Reading:
             return self._memory.recalled(state)
 
         found = []
-        with at_once(self._log_dirs) as mapped:
+        with overlapping_map(self._log_dirs) as mapped:
             for number, state in enumerate(mapped(looked_at, replicas), 1):
                 if not number % _TOLD_EVERY:
                     self._progress(f"looked at {number} of {len(replicas)} replicas")

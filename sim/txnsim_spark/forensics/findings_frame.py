@@ -87,7 +87,7 @@ def find_hanging(
     batches = [rows.in_schema(schema) for rows in rows_of(report)]
     batches = batches or [pa.RecordBatch.from_pylist([], schema)]
     if stores is not None:
-        batches = [stores.shown(batch) for batch in batches]
+        batches = [stores.with_store_names(batch) for batch in batches]
     table = pa.Table.from_batches(batches, schema)
     return spark.createDataFrame(table, schema_of("findings"))
 

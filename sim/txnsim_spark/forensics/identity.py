@@ -25,7 +25,7 @@ from txnsim_spark.forensics._metadata_copies import KnownTopics, known_topics_in
 from txnsim_spark.forensics._read_notes import said
 from txnsim_spark.scan.log_dirs import OnProblem, topic_id_of, untold
 from txnsim_spark.scan.segments import Replica, log_dirs_in, one_cluster, replicas_in
-from txnsim_spark.stores.mirror import shown
+from txnsim_spark.stores.mirror import with_store_names
 
 _METADATA_TOPIC: Final = StoredMetadata.FOLDER.rpartition("-")[0]
 """Controllers' own; its metadata does not name it."""
@@ -64,7 +64,7 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
 
     def living(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Rows of a table without those of stale replicas; they name directories as people do."""
-        places = {(shown(one.log_dir), one.topic, one.partition) for one in self.stale}
+        places = {(with_store_names(one.log_dir), one.topic, one.partition) for one in self.stale}
         for row in rows:
             if (row["log_dir"], row["topic"], row["partition"]) not in places:
                 yield row

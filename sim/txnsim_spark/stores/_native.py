@@ -69,19 +69,19 @@ class NativeStore:
 
     # Names
 
-    def globbed(self, uri: str) -> tuple[Status, ...]:
+    def folders_matching(self, uri: str) -> tuple[Status, ...]:
         """The folders that a name or a pattern stands for.
 
         Raises:
             BadInputError: The store can't be asked; the message says why.
         """
-        scheme, _, rest = uri.partition("://")
-        bucket, *parts = rest.strip("/").split("/")
-        found = [f"{scheme}://{bucket}"]
+        scheme, _, bucket_and_path = uri.partition("://")
+        bucket, *parts = bucket_and_path.strip("/").split("/")
+        folders = [f"{scheme}://{bucket}"]
         try:
             for part in parts:
-                found = list(self._below(found, part))
-            return tuple(_folder(one) for one in found if self._has(one))
+                folders = list(self._below(folders, part))
+            return tuple(_folder(folder) for folder in folders if self._has(folder))
         except OSError as error:
             raise BadInputError(f"{uri}: {error}") from error
 
@@ -89,19 +89,19 @@ class NativeStore:
         if not is_pattern(part):
             yield from (f"{folder}/{part}" for folder in folders)
             return
-        wanted = regex_of(part)
+        pattern = regex_of(part)
         for folder in folders:
-            for one in self.listed(folder):
-                if one.is_folder and wanted.fullmatch(one.uri.rpartition("/")[2]):
-                    yield one.uri
+            for status in self.list_folder(folder):
+                if status.is_folder and pattern.fullmatch(status.uri.rpartition("/")[2]):
+                    yield status.uri
 
     def _has(self, uri: str) -> bool:
         import obstore
 
-        with _told(uri):
-            store, path = self._at(uri)
-            found = obstore.list(store, path, chunk_size=1)
-            return any(one["path"] != path for many in found for one in many)
+        with _os_errors(uri):
+            store, path = self._store_and_path(uri)
+            pages = obstore.list(store, path, chunk_size=1)
+            return any(meta["path"] != path for page in pages for meta in page)
 
     def below(self, uri: str) -> tuple[Status, ...]:
         """All files below a folder.
@@ -112,14 +112,14 @@ class NativeStore:
         import obstore
 
         try:
-            with _told(uri):
-                store, path = self._at(uri)
-                found = [*chain.from_iterable(obstore.list(store, path, chunk_size=_NAMES_AT_ONCE))]
+            with _os_errors(uri):
+                store, path = self._store_and_path(uri)
+                metas = [*chain.from_iterable(obstore.list(store, path, chunk_size=_NAMES_AT_ONCE))]
         except OSError as error:
             raise BadInputError(f"{uri}: {error}") from error
-        return _files(uri, found)
+        return _files(uri, metas)
 
-    def listed(self, uri: str) -> tuple[Status, ...]:
+    def list_folder(self, uri: str) -> tuple[Status, ...]:
         """Files and folders in a folder.
 
         Raises:
@@ -127,11 +127,11 @@ class NativeStore:
         """
         import obstore
 
-        with _told(uri):
-            store, path = self._at(uri)
-            found = obstore.list_with_delimiter(store, path)
-        folders = (_folder(_uri(uri, one)) for one in found["common_prefixes"])
-        return (*folders, *_files(uri, found["objects"]))
+        with _os_errors(uri):
+            store, path = self._store_and_path(uri)
+            listing = obstore.list_with_delimiter(store, path)
+        folders = (_folder(_uri(uri, prefix)) for prefix in listing["common_prefixes"])
+        return (*folders, *_files(uri, listing["objects"]))
 
     # Bytes
 
@@ -142,7 +142,7 @@ class NativeStore:
     def expect(self, files: Sequence[Status]) -> None:
         """Some files are going to be read, from beginning to end and in this order."""
         with self._lock:
-            if not all(one in self._expected for one in files):
+            if not all(file in self._expected for file in files):
                 self._expected = dict.fromkeys(files)
                 self._ask_ahead()
 
@@ -154,14 +154,16 @@ class NativeStore:
         """
         with self._lock:
             if file in self._expected:
-                before = takewhile(lambda one: one != file, self._expected)
-                for passed in (*before, file):
+                files_before = takewhile(
+                    lambda expected_file: expected_file != file, self._expected
+                )
+                for passed in (*files_before, file):
                     del self._expected[passed]
-            found = self._asked(file, number)
+            future = self._request_block(file, number)
             if (number + 1) * BLOCK_BYTES < file.size:
-                self._asked(file, number + 1)
+                self._request_block(file, number + 1)
             self._ask_ahead()
-        return found.result()
+        return future.result()
 
     def part(self, file: Status, position: int, count: int) -> memoryview:
         """Bytes of a file, asked for now.
@@ -171,7 +173,7 @@ class NativeStore:
         """
         return memoryview(self._range(file.uri, position, count))
 
-    def _asked(self, file: Status, number: int) -> Future[memoryview]:
+    def _request_block(self, file: Status, number: int) -> Future[memoryview]:
         key = file, number
         if key not in self._blocks:
             start = number * BLOCK_BYTES
@@ -191,18 +193,18 @@ class NativeStore:
             if ahead > AHEAD_BYTES:
                 return
             if file.size:
-                self._asked(file, 0)
+                self._request_block(file, 0)
 
     def _range(self, uri: str, position: int, count: int) -> Any:
         import obstore
 
-        with _told(uri):
-            store, path = self._at(uri)
+        with _os_errors(uri):
+            store, path = self._store_and_path(uri)
             return obstore.get_range(store, path, start=position, length=count)
 
-    def _at(self, uri: str) -> tuple[S3Store | GCSStore, str]:
-        scheme, _, rest = uri.partition("://")
-        bucket, _, path = rest.partition("/")
+    def _store_and_path(self, uri: str) -> tuple[S3Store | GCSStore, str]:
+        scheme, _, bucket_and_path = uri.partition("://")
+        bucket, _, path = bucket_and_path.partition("/")
         with self._lock:
             if bucket not in self._stores:
                 self._stores[bucket] = store_of(scheme, bucket, self._conf)
@@ -229,12 +231,12 @@ class ObjectFile:
         if not count:
             return 0
         if self._in_blocks:
-            number, at = divmod(position, BLOCK_BYTES)
-            found = self._store.block(self._file, number)[at : at + count]
+            number, start = divmod(position, BLOCK_BYTES)
+            block_part = self._store.block(self._file, number)[start : start + count]
         else:
-            found = self._store.part(self._file, position, count)
-        view[: len(found)] = found
-        return len(found)
+            block_part = self._store.part(self._file, position, count)
+        view[: len(block_part)] = block_part
+        return len(block_part)
 
     def close(self) -> None: ...
 
@@ -262,8 +264,8 @@ def _s3(bucket: str, conf: Mapping[str, str]) -> S3Store:
     from obstore.store import S3Store
 
     def told(name: str) -> str | None:
-        own = conf.get(f"fs.s3a.bucket.{bucket}.{name}")
-        return (own or conf.get(f"fs.s3a.{name}") or "").strip() or None
+        of_bucket = conf.get(f"fs.s3a.bucket.{bucket}.{name}")
+        return (of_bucket or conf.get(f"fs.s3a.{name}") or "").strip() or None
 
     providers = told("aws.credentials.provider") or ""
     endpoint = urlsplit(_with_scheme(told("endpoint"), is_tls=told("connection.ssl.enabled")))
@@ -296,27 +298,27 @@ def _s3(bucket: str, conf: Mapping[str, str]) -> S3Store:
         config["credential_provider"] = _profile()
     else:
         config |= keys
-    given = {name: value for name, value in config.items() if value is not None}
+    options = {name: value for name, value in config.items() if value is not None}
     tls: ClientConfig = {"allow_http": endpoint.scheme == "http"}
-    return S3Store(bucket, retry_config=_RETRY, client_options=tls, **given)
+    return S3Store(bucket, retry_config=_RETRY, client_options=tls, **options)
 
 
 def _role(
-    keys: Mapping[str, str | None], *, region: str | None, sts: str | None, **asked: str | None
+    keys: Mapping[str, str | None], *, region: str | None, sts: str | None, **role: str | None
 ) -> Callable[[], Mapping[str, Any]]:
     """What assumes a role with some keys, else with those of the environment."""
     names = {"access_key_id": "aws_access_key_id", "secret_access_key": "aws_secret_access_key"}
     named = {names.get(name, f"aws_{name}"): value for name, value in keys.items()}
     client = _boto3().Session(region_name=region, **named).client("sts", endpoint_url=sts)
-    given = {name: value for name, value in asked.items() if value is not None}
+    arguments = {name: value for name, value in role.items() if value is not None}
 
     def provide() -> Mapping[str, Any]:
-        found = client.assume_role(**given)["Credentials"]
+        credentials = client.assume_role(**arguments)["Credentials"]
         return {
-            "access_key_id": found["AccessKeyId"],
-            "secret_access_key": found["SecretAccessKey"],
-            "token": found["SessionToken"],
-            "expires_at": found["Expiration"].astimezone(UTC),
+            "access_key_id": credentials["AccessKeyId"],
+            "secret_access_key": credentials["SecretAccessKey"],
+            "token": credentials["SessionToken"],
+            "expires_at": credentials["Expiration"].astimezone(UTC),
         }
 
     return provide
@@ -348,9 +350,9 @@ def _gcs(bucket: str, conf: Mapping[str, str]) -> GCSStore:
         "service_account": conf.get("fs.gs.auth.service.account.json.keyfile"),
         "skip_signature": conf.get("fs.gs.auth.type") == "UNAUTHENTICATED" or None,
     }
-    given = {name: value for name, value in config.items() if value is not None}
+    options = {name: value for name, value in config.items() if value is not None}
     tls: ClientConfig = {"allow_http": endpoint.startswith("http:")}
-    return GCSStore(bucket, retry_config=_RETRY, client_options=tls, **given)
+    return GCSStore(bucket, retry_config=_RETRY, client_options=tls, **options)
 
 
 def _with_scheme(endpoint: str | None, *, is_tls: str | None = None) -> str:
@@ -370,7 +372,7 @@ def _is_address(host: str | None) -> bool:
 
 
 @contextmanager
-def _told(uri: str) -> Iterator[None]:
+def _os_errors(uri: str) -> Iterator[None]:
     """What a store raises as Python's own reading of files has it, with the file's name."""
     from obstore.exceptions import BaseError
 
@@ -397,26 +399,26 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _uri(beside: str, path: str) -> str:
+def _uri(uri_in_bucket: str, path: str) -> str:
     """URI of a path in the bucket of another URI."""
-    scheme, _, rest = beside.partition("://")
-    return f"{scheme}://{rest.partition('/')[0]}/{path}"
+    scheme, _, bucket_and_path = uri_in_bucket.partition("://")
+    return f"{scheme}://{bucket_and_path.partition('/')[0]}/{path}"
 
 
 def _folder(uri: str) -> Status:
     return Status(uri=uri, is_folder=True, size=0, modified_ns=0)
 
 
-def _files(uri: str, found: Sequence[ObjectMeta]) -> tuple[Status, ...]:
+def _files(uri: str, metas: Sequence[ObjectMeta]) -> tuple[Status, ...]:
     """Without the empty objects that some tools make for folders."""
-    folders = {one["path"].rpartition("/")[0] for one in found}
+    folders = {meta["path"].rpartition("/")[0] for meta in metas}
     return tuple(
         Status(
-            uri=_uri(uri, one["path"]),
+            uri=_uri(uri, meta["path"]),
             is_folder=False,
-            size=one["size"],
-            modified_ns=int(one["last_modified"].timestamp() * 1_000) * 1_000_000,
+            size=meta["size"],
+            modified_ns=int(meta["last_modified"].timestamp() * 1_000) * 1_000_000,
         )
-        for one in found
-        if one["path"] not in folders
+        for meta in metas
+        if meta["path"] not in folders
     )

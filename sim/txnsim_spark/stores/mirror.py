@@ -3,7 +3,7 @@ goes by these alone, need not know where a directory lies. What is in a file com
 when somebody opens it (``storage.regular_file.mount``).
 
 ``s3a://bucket/logs/broker-1`` stands at ``ROOT/s3a/bucket/logs/broker-1``, on the driver and on
-every worker. Output for people has the store's names (``shown``).
+every worker. Output for people has the store's names (``with_store_names``).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ LISTED_NAME: Final = ".listed"
 class Store(Protocol):
     """What reads a store (``_native``)."""
 
-    def globbed(self, uri: str) -> tuple[Status, ...]: ...
+    def folders_matching(self, uri: str) -> tuple[Status, ...]: ...
 
     def below(self, uri: str) -> tuple[Status, ...]:
         """All files below a folder; a BadInputError says why not."""
         ...
 
-    def listed(self, uri: str) -> tuple[Status, ...]:
+    def list_folder(self, uri: str) -> tuple[Status, ...]:
         """Files and folders in a folder; an OSError says why not."""
         ...
 
@@ -72,28 +72,28 @@ class Mirror:
 
     # Places
 
-    def place_of(self, uri: str) -> Path:
+    def path_of(self, uri: str) -> Path:
         """Where a file or folder stands."""
-        return Path(self._place_of(uri))
+        return Path(self._path_of(uri))
 
-    def _place_of(self, uri: str) -> str:
+    def _path_of(self, uri: str) -> str:
         scheme, _, path = uri.partition("://")
         return "/".join((self._settings.root, scheme, path.rstrip("/")))
 
-    def shown(self, text: str) -> str:
+    def with_store_names(self, text: str) -> str:
         """A text with the store's names."""
         return re.sub(self.pattern, r"\1://", text)
 
-    def _uri_of(self, place: Path) -> str:
-        return self.shown(str(place))
+    def _uri_of(self, path: Path) -> str:
+        return self.with_store_names(str(path))
 
-    def has(self, place: Path) -> bool:
+    def has(self, path: Path) -> bool:
         """Whether a path lies below the mirror's root."""
-        return str(place).startswith(f"{self._settings.root}/")
+        return str(path).startswith(f"{self._settings.root}/")
 
     # Filling
 
-    def located(self, uris: Iterable[str]) -> tuple[Path, ...]:
+    def local_folders(self, uris: Iterable[str]) -> tuple[Path, ...]:
         """The folders that paths and patterns stand for, with all that is below them, and the notes
         around a replica's folder.
 
@@ -104,17 +104,17 @@ class Mirror:
         self.goes_by(begun_ms)
         folders: dict[Path, str] = {}
         for uri in uris:
-            named = sorted(one.uri for one in self._store.globbed(uri))
+            named = sorted(uri.uri for uri in self._store.folders_matching(uri))
             if not named:
                 raise BadInputError(f"{uri} is no directory, and there is none of this pattern")
-            folders |= {self.place_of(one): one for one in named}
+            folders |= {self.path_of(uri): uri for uri in named}
         with ThreadPoolExecutor(THREADS) as pool:
-            found = pool.map(self._store.below, folders.values())
-            for place, below in zip(folders, found, strict=True):
-                self._take(place, below)
-        for place in folders:
-            if PartitionDirectory.at(place) is not None:
-                self._fill(place.parent)
+            listings = pool.map(self._store.below, folders.values())
+            for folder, statuses in zip(folders, listings, strict=True):
+                self._take(folder, statuses)
+        for folder in folders:
+            if PartitionDirectory.at(folder) is not None:
+                self._fill(folder.parent)
         (Path(self._settings.root) / LISTED_NAME).write_text(str(begun_ms))
         return tuple(folders)
 
@@ -149,77 +149,79 @@ class Mirror:
         return noted >= self._settings.listed_ms
 
     def _fill(self, folder: Path) -> None:
-        listed = self._store.listed(self._uri_of(folder))
+        listed = self._store.list_folder(self._uri_of(folder))
         self._take(folder, listed, is_deep=False)
 
-    def _take(self, folder: Path, found: Iterable[Status], *, is_deep: bool = True) -> None:
+    def _take(self, folder: Path, statuses: Iterable[Status], *, is_deep: bool = True) -> None:
         """Make a mirrored folder hold exactly the files that the store lists."""
         folder.mkdir(parents=True, exist_ok=True)
-        gone = set(_files_below(str(folder), is_deep=is_deep))
-        make = _renew if gone else _make  # nobody looks into a folder that is being filled first
-        made: set[str] = set()
-        for status in found:
-            place = self._place_of(status.uri)
-            gone.discard(place)
-            parent = place if status.is_folder else place.rpartition("/")[0]
-            if parent not in made:
+        stale_paths = set(_files_below(str(folder), is_deep=is_deep))
+        make = (
+            _renew if stale_paths else _make
+        )  # nobody looks into a folder that is being filled first
+        folders_made: set[str] = set()
+        for status in statuses:
+            path = self._path_of(status.uri)
+            stale_paths.discard(path)
+            parent = path if status.is_folder else path.rpartition("/")[0]
+            if parent not in folders_made:
                 os.makedirs(parent, exist_ok=True)
-                made.add(parent)
+                folders_made.add(parent)
             if not status.is_folder:
-                make(place, status)
-                self._known[place] = status
-        for place in gone:
-            Path(place).unlink(missing_ok=True)
-            self._known.pop(place, None)
+                make(path, status)
+                self._known[path] = status
+        for path in stale_paths:
+            Path(path).unlink(missing_ok=True)
+            self._known.pop(path, None)
 
     # Reading
 
-    def open(self, place: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - Mounted's
+    def open(self, path: Path, is_sequential: bool) -> RangeFile:  # noqa: FBT001 - Mounted's
         """What a place stands for, to be read.
 
         Raises:
             OSError: It can't be.
         """
-        file = self._status_of(place)
+        file = self._status_of(path)
         return self._store.open(file, is_sequential=is_sequential)
 
-    def expect(self, places: Sequence[Path]) -> None:
+    def expect(self, paths: Sequence[Path]) -> None:
         """Files that are going to be read, from beginning to end and in this order."""
         files: list[Status] = []
-        for place in places:
+        for path in paths:
             with suppress(OSError):  # gone: told by who opens it
-                files.append(self._status_of(place))
+                files.append(self._status_of(path))
         if files:
             self._store.expect(files)
 
-    def _status_of(self, place: Path) -> Status:
-        text = str(place)
+    def _status_of(self, path: Path) -> Status:
+        text = str(path)
         if text not in self._known:
-            self.fill([place.parent])
-            there = place.stat()
+            self.fill([path.parent])
+            stat_result = path.stat()
             self._known[text] = Status(
-                uri=self._uri_of(place),
+                uri=self._uri_of(path),
                 is_folder=False,
-                size=there.st_size,
-                modified_ns=there.st_mtime_ns,
+                size=stat_result.st_size,
+                modified_ns=stat_result.st_mtime_ns,
             )
         return self._known[text]
 
 
-def _renew(place: str, status: Status) -> None:
+def _renew(path: str, status: Status) -> None:
     """A file of this name, size and time instead of the one that is there, in one step."""
     with suppress(FileNotFoundError):
-        known = os.stat(place)
-        if (known.st_size, known.st_mtime_ns) == (status.size, status.modified_ns):
+        stat_result = os.stat(path)
+        if (stat_result.st_size, stat_result.st_mtime_ns) == (status.size, status.modified_ns):
             return
-    fresh = f"{place}.{os.getpid()}"
-    _make(fresh, status)
-    os.rename(fresh, place)
+    new_path = f"{path}.{os.getpid()}"
+    _make(new_path, status)
+    os.rename(new_path, path)
 
 
-def _make(place: str, status: Status) -> None:
+def _make(path: str, status: Status) -> None:
     # Not even its owner may read it: what forgets to ask the store is refused, not misled.
-    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT, 0o200)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o200)
     try:
         os.truncate(descriptor, status.size)
         os.utime(descriptor, ns=(status.modified_ns, status.modified_ns))
@@ -228,8 +230,8 @@ def _make(place: str, status: Status) -> None:
 
 
 def _files_below(folder: str, *, is_deep: bool) -> Iterator[str]:
-    with os.scandir(folder) as found:
-        for entry in found:
+    with os.scandir(folder) as entries:
+        for entry in entries:
             if not entry.is_dir():
                 yield entry.path
             elif is_deep:
@@ -242,25 +244,25 @@ _HERE: dict[str, Mirror] = {}
 """Root -> what is mounted there: one where a process reads for one session."""
 
 
-def mounted(settings: StoreSettings) -> Mirror:
+def mount(settings: StoreSettings) -> Mirror:
     """The mirror of these settings; from now on files below its root are read from the store."""
-    known = _HERE.get(settings.root)
-    if known is None or not known.settings.reaches_as(settings):
-        known = _HERE[settings.root] = Mirror(settings)
-        MOUNTS.mount(Path(settings.root), known)
-    known.goes_by(settings.listed_ms)
-    return known
+    mirror = _HERE.get(settings.root)
+    if mirror is None or not mirror.settings.reaches_as(settings):
+        mirror = _HERE[settings.root] = Mirror(settings)
+        MOUNTS.mount(Path(settings.root), mirror)
+    mirror.goes_by(settings.listed_ms)
+    return mirror
 
 
-def carried() -> tuple[StoreSettings, ...]:
+def mounted_settings() -> tuple[StoreSettings, ...]:
     """What a task has to mount on a worker, so that it reads what this process reads."""
     return tuple(mirror.settings for mirror in _HERE.values())
 
 
-def carry(settings: Iterable[StoreSettings]) -> None:
+def mount_all(settings: Iterable[StoreSettings]) -> None:
     """Mount what another process has."""
-    for one in settings:
-        mounted(one)
+    for store_settings in settings:
+        mount(store_settings)
 
 
 def is_mirrored(path: Path) -> bool:
@@ -268,17 +270,17 @@ def is_mirrored(path: Path) -> bool:
 
 
 @contextmanager
-def at_once(places: Iterable[str]) -> Iterator[Callable[..., Iterator[Any]]]:
+def overlapping_map(paths: Iterable[str]) -> Iterator[Callable[..., Iterator[Any]]]:
     """``map``, or a thread pool's if a place is in a store, to overlap the requests."""
-    if not any(is_mirrored(Path(one)) for one in places):
+    if not any(is_mirrored(Path(path)) for path in paths):
         yield map
         return
     with ThreadPoolExecutor(THREADS) as pool:
         yield pool.map
 
 
-def shown(text: str) -> str:
+def with_store_names(text: str) -> str:
     """A text with the stores' names."""
     for mirror in _HERE.values():
-        text = mirror.shown(text)
+        text = mirror.with_store_names(text)
     return text

@@ -15,7 +15,7 @@ import pyarrow as pa
 from txnsim.errors import BadInputError
 from txnsim_spark.options import FORMAT, KafkaLogOptions
 from txnsim_spark.planning import Share
-from txnsim_spark.stores.mirror import Mirror, mounted
+from txnsim_spark.stores.mirror import Mirror, mount
 from txnsim_spark.stores.settings import StoreSettings, own_root
 
 
@@ -27,20 +27,20 @@ class Stores:
 
     @property
     def _mirror(self) -> Mirror:
-        return mounted(self._settings)
+        return mount(self._settings)
 
     def folders(self, uris: Iterable[str]) -> tuple[Path, ...]:
-        """The folders of this machine that stand for paths and patterns (``Mirror.located``)."""
-        return self._mirror.located(uris)
+        """This machine's folders for paths and patterns (``Mirror.local_folders``)."""
+        return self._mirror.local_folders(uris)
 
-    def located(self, options: KafkaLogOptions) -> KafkaLogOptions:
+    def with_local_paths(self, options: KafkaLogOptions) -> KafkaLogOptions:
         """Options with the mirrored folders in place of the URIs and patterns."""
         mirror = self._mirror
-        own = tuple(map(mirror.shown, map(str, filter(mirror.has, options.paths))))
-        here = tuple(path for path in options.paths if not mirror.has(path))
+        own = tuple(map(mirror.with_store_names, map(str, filter(mirror.has, options.paths))))
+        local_paths = tuple(path for path in options.paths if not mirror.has(path))
         return msgspec.structs.replace(
             options,
-            paths=here + mirror.located((*own, *options.uris)),
+            paths=local_paths + mirror.local_folders((*own, *options.uris)),
             uris=(),
         )
 
@@ -57,25 +57,30 @@ class Stores:
             folders += [replica.log_dir, replica.path]
         self._mirror.fill(map(Path, dict.fromkeys(folders)))
 
-    def shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def with_store_names(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows with the store's names."""
         columns = [
-            self._renamed(column) if pa.types.is_string(column.type) else self._listed(column)
+            self._rename_texts(column)
+            if pa.types.is_string(column.type)
+            else self._rename_lists(column)
             for column in batch.columns
         ]
         return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
-    def _listed(self, column: pa.Array) -> pa.Array:
+    def _rename_lists(self, column: pa.Array) -> pa.Array:
         """Names in lists of texts: those of findings, which are few."""
         if not pa.types.is_list(column.type) or not pa.types.is_string(column.type.value_type):
             return column
         from txnsim_spark.tables.arrays import of_values  # planning does without numpy
 
-        shown = self._mirror.shown
-        texts = (None if one is None else [*map(shown, one)] for one in column.to_pylist())
+        with_store_names = self._mirror.with_store_names
+        texts = (
+            None if names is None else [*map(with_store_names, names)]
+            for names in column.to_pylist()
+        )
         return of_values(list(texts), column.type)
 
-    def _renamed(self, column: pa.Array) -> pa.Array:
+    def _rename_texts(self, column: pa.Array) -> pa.Array:
         import pyarrow.compute as pc  # takes longer to load than a table to plan
 
         root = re.escape(self._settings.root)
@@ -95,18 +100,18 @@ def stores_of(
     Raises:
         BadInputError: Nothing is known of the session's settings.
     """
-    asked = KafkaLogOptions.of(options)
+    read_options = KafkaLogOptions.of(options)
     is_own = settings is not None and any(
-        str(path).startswith(f"{settings.root}/") for path in asked.paths
+        str(path).startswith(f"{settings.root}/") for path in read_options.paths
     )
-    if not asked.uris and not is_own:
+    if not read_options.uris and not is_own:
         return None
-    if not is_registered and not asked.hadoop:
+    if not is_registered and not read_options.hadoop:
         raise BadInputError(
-            f"format {FORMAT}: {asked.uris[0]} is read with the settings of a session, or with"
-            f" options of the read (fs.s3a.endpoint.region, …). {_REGISTER}"
+            f"format {FORMAT}: {read_options.uris[0]} is read with the settings of a session, or"
+            f" with options of the read (fs.s3a.endpoint.region, …). {_REGISTER}"
         )
-    return Stores((settings or StoreSettings(root=own_root())).with_conf(asked.hadoop))
+    return Stores((settings or StoreSettings(root=own_root())).with_conf(read_options.hadoop))
 
 
 _REGISTER: Final = "Write before it: from txnsim_spark import register; register(spark)"

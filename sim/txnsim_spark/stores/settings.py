@@ -38,9 +38,9 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Whether both reach the same stores; the listing time does not count."""
         return msgspec.structs.replace(self, listed_ms=other.listed_ms) == other
 
-    def with_conf(self, given: Mapping[str, str]) -> StoreSettings:
+    def with_conf(self, further_settings: Mapping[str, str]) -> StoreSettings:
         """A copy with further Hadoop settings, which override the present ones."""
-        return msgspec.structs.replace(self, conf={**self.conf, **given})
+        return msgspec.structs.replace(self, conf={**self.conf, **further_settings})
 
 
 @cache
@@ -63,9 +63,9 @@ def settings_of(spark: SparkSession) -> StoreSettings | None:
             raise
         return None
     assert jvm is not None
-    told = java_session.sessionState().newHadoopConf().getPropsWithPrefix(_PREFIX)
+    hadoop_settings = java_session.sessionState().newHadoopConf().getPropsWithPrefix(_PREFIX)
     # As text: an entry of a map of Java's costs three calls.
-    text = jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(told)
+    text = jvm.com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(hadoop_settings)
     named = msgspec.json.decode(text, type=dict[str, str])
     return StoreSettings(
         root=own_root(), conf={f"{_PREFIX}{name}": value for name, value in named.items()}

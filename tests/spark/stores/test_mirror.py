@@ -21,7 +21,7 @@ class Fake:
         self.sizes = {f"s3a://b/kafka/{name.replace('_', '-')}": sizes[name] for name in sizes}
         self.listings = 0
 
-    def globbed(self, uri: str) -> tuple[Status, ...]:
+    def folders_matching(self, uri: str) -> tuple[Status, ...]:
         """It knows one folder."""
         is_there = any(one.startswith(f"{uri}/") for one in self.sizes)
         return (self._status(uri, is_folder=True),) if is_there else ()
@@ -30,7 +30,7 @@ class Fake:
         self.listings += 1
         return tuple(self._status(one) for one in self.sizes if one.startswith(f"{uri}/"))
 
-    def listed(self, uri: str) -> tuple[Status, ...]:
+    def list_folder(self, uri: str) -> tuple[Status, ...]:
         """Its files."""
         return tuple(one for one in self.below(uri) if "/" not in one.uri[len(uri) + 1 :])
 
@@ -63,33 +63,33 @@ def test_a_place_is_shown_as_the_store_has_it(
     uri: str, place: str, shown: str, tmp_path: Path
 ) -> None:
     mirror = mirror_of(tmp_path, Fake())
-    found = mirror.place_of(uri)
+    found = mirror.path_of(uri)
     assert found == tmp_path / place
     assert mirror.has(found)
-    assert mirror.shown(f"{found}/a: torn; {found}") == f"{shown}/a: torn; {shown}"
+    assert mirror.with_store_names(f"{found}/a: torn; {found}") == f"{shown}/a: torn; {shown}"
 
 
 def test_other_places_are_left_as_they_are(tmp_path: Path) -> None:
     mirror = mirror_of(tmp_path / "root", Fake())
     assert not mirror.has(tmp_path)
-    assert mirror.shown(str(tmp_path)) == str(tmp_path)
+    assert mirror.with_store_names(str(tmp_path)) == str(tmp_path)
     mirror.fill([tmp_path / "none"])
 
 
 def test_names_sizes_and_times_are_those_of_the_store_now(tmp_path: Path) -> None:
     store = Fake(a_0=5, b_0=0)
     mirror = mirror_of(tmp_path, store)
-    (place,) = mirror.located(["s3a://b/kafka"])
+    (place,) = mirror.local_folders(["s3a://b/kafka"])
     known = {one.name: (one.stat().st_size, one.stat().st_mtime) for one in place.iterdir()}
     assert known == {"a-0": (5, 7.0), "b-0": (0, 7.0)}
     store.sizes = {"s3a://b/kafka/a-0": 9}
-    mirror.located(["s3a://b/kafka"])
+    mirror.local_folders(["s3a://b/kafka"])
     assert {one.name: one.stat().st_size for one in place.iterdir()} == {"a-0": 9}
 
 
 def test_a_folder_that_was_planned_on_this_machine_is_not_listed_again(tmp_path: Path) -> None:
     planned = mirror_of(tmp_path, Fake(a_0=5))
-    (place,) = planned.located(["s3a://b/kafka"])
+    (place,) = planned.local_folders(["s3a://b/kafka"])
     store = Fake(a_0=9)
     worker = Mirror(planned.settings)
     worker.__dict__["_store"] = store
@@ -105,4 +105,4 @@ def test_a_folder_that_was_planned_on_this_machine_is_not_listed_again(tmp_path:
 
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="s3a://b/none is no directory"):
-        mirror_of(tmp_path, Fake()).located(["s3a://b/none"])
+        mirror_of(tmp_path, Fake()).local_folders(["s3a://b/none"])

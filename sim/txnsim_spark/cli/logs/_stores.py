@@ -39,7 +39,7 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
     if not elsewhere:
         return
     from txnsim_spark.libraries import require_libraries
-    from txnsim_spark.stores.mirror import mounted, shown
+    from txnsim_spark.stores.mirror import mount, with_store_names
     from txnsim_spark.stores.settings import StoreSettings, own_root, settings_of
 
     require_libraries()
@@ -55,8 +55,8 @@ def with_local_copies(args: argparse.Namespace, stack: ExitStack) -> None:
         master = getattr(args, "master", None)
         settings = settings_of(stack.enter_context(session(master, is_short=True))) or alone
         args.master = master or OWN_MASTER
-    stack.enter_context(TERMINAL.renamed(shown))
-    found = {uri: mounted(settings).located([uri]) for uri in elsewhere}
+    stack.enter_context(TERMINAL.renamed(with_store_names))
+    found = {uri: mount(settings).local_folders([uri]) for uri in elsewhere}
     args.directory = [
         folder
         for one in args.directory
