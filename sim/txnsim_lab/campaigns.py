@@ -28,7 +28,7 @@ from txnsim.runtime.virtual.process import limits_of_process
 from txnsim_lab.simulation.batch import in_pool, row_of, without_verdict
 from txnsim_lab.simulation.drawing import Wanted
 from txnsim_lab.simulation.play import OVER_LIMIT, quieten
-from txnsim_lab.simulation.reports import Report, looked_at, written
+from txnsim_lab.simulation.reports import Report, examine_seed, write_report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,30 +94,30 @@ COLUMNS: Final = (
     Column("failure", "string", "Why there is no verdict; null where there is one."),
 )
 """One row for each seed. All but ``cpu_ms`` is a function of the seed."""
-DDL: Final = ", ".join(f"{one.name} {one.type}" for one in COLUMNS)
+DDL: Final = ", ".join(f"{column.name} {column.type}" for column in COLUMNS)
 
 
 def schema() -> pa.Schema:
     """The table's schema in Arrow."""
     import pyarrow as pa
 
-    place = pa.struct(
+    place_type = pa.struct(
         [*((name, pa.string()) for name in ("state", "asked", "outcome")), ("times", pa.int64())]
     )
     types = {
         "bigint": pa.int64(),
         "string": pa.string(),
         "array<string>": pa.list_(pa.field("element", pa.string())),
-        _PLACES_TYPE: pa.list_(pa.field("element", place)),
+        _PLACES_TYPE: pa.list_(pa.field("element", place_type)),
     }
-    return pa.schema([(one.name, types[one.type]) for one in COLUMNS])
+    return pa.schema([(column.name, types[column.type]) for column in COLUMNS])
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
     """Seeds of one task, and how they are played."""
 
     seeds: tuple[int, ...]
-    wanted: Wanted
+    options: Wanted
     cpu_s: float = SEED_S
 
 
@@ -125,7 +125,7 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
     """Version and options that a folder was made with."""
 
     txnsim: str
-    wanted: Wanted
+    options: Wanted = msgspec.field(name="wanted")
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,43 +208,45 @@ def campaign(
     Raises:
         MissingExtraError: ``txnsim_spark`` is not installed.
     """
-    wanted = Wanted(as_version=as_version, rules=rules or {}, workload=workload)
+    options = Wanted(as_version=as_version, rules=rules or {}, workload=workload)
     tasks = borrowed("txnsim_spark.tasks", "a campaign on Spark")
-    table: DataFrame = tasks.on_workers(spark, _shares(seeds, wanted, cpu_s), Share, _played, DDL)
+    table: DataFrame = tasks.on_workers(
+        spark, _shares(seeds, options, cpu_s), Share, _play_share, DDL
+    )
     return table
 
 
 # Where runs are played
 
 
-def here(wanted: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
+def here(options: Wanted, *, jobs: int, cpu_s: float) -> tuple[Play, Examine]:
     """In processes of this machine."""
 
     def play(ranges: Sequence[range]) -> Iterator[Record]:
         seeds = (seed for part in ranges for seed in part)
-        yield from in_pool(partial(record_of, wanted=wanted, cpu_s=cpu_s), seeds, jobs=jobs)
+        yield from in_pool(partial(record_of, options=options, cpu_s=cpu_s), seeds, jobs=jobs)
 
-    return play, lambda seeds: in_pool(partial(_look, wanted), seeds, jobs=jobs, chunk=1)
+    return play, lambda seeds: in_pool(partial(_examine_seed, options), seeds, jobs=jobs, chunk=1)
 
 
-def elsewhere(engine: Engine, wanted: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
+def elsewhere(engine: Engine, options: Wanted, *, cpu_s: float) -> tuple[Play, Examine]:
     """On an engine, a job for each range."""
 
     def play(ranges: Sequence[range]) -> Iterator[Record]:
         for part in ranges:
-            yield from engine.rows(_shares(part, wanted, cpu_s), Share, _played, DDL)
+            yield from engine.rows(_shares(part, options, cpu_s), Share, _play_share, DDL)
 
-    return play, lambda seeds: engine.each(partial(_looked, wanted), seeds)
-
-
-def _shares(seeds: range, wanted: Wanted, cpu_s: float) -> list[Share]:
-    return [Share(seeds=tuple(part), wanted=wanted, cpu_s=cpu_s) for part in _cut(seeds)]
+    return play, lambda seeds: engine.each(partial(_examine_on_worker, options), seeds)
 
 
-def record_of(seed: int, wanted: Wanted, cpu_s: float) -> Record:
+def _shares(seeds: range, options: Wanted, cpu_s: float) -> list[Share]:
+    return [Share(seeds=tuple(part), options=options, cpu_s=cpu_s) for part in _task_ranges(seeds)]
+
+
+def record_of(seed: int, options: Wanted, cpu_s: float) -> Record:
     """Play one seed; its result is a row, also a failure."""
     try:
-        row = row_of(seed, wanted, cpu_s=cpu_s)
+        row = row_of(seed, options, cpu_s=cpu_s)
     except ConfigError as error:
         row = without_verdict(seed, NO_CLUSTER, str(error))
     is_over = not row.kinds or row.kinds[0] not in _WITHOUT_VERDICT
@@ -258,8 +260,8 @@ def record_of(seed: int, wanted: Wanted, cpu_s: float) -> Record:
         "run_hash": row.digest,
         **{name: getattr(row, name) for name in _NUMBERS},
         "places": [
-            {"state": at.state, "asked": at.asked, "outcome": at.outcome, "times": times}
-            for at, times in row.cells
+            {"state": cell.state, "asked": cell.request, "outcome": cell.outcome, "times": times}
+            for cell, times in row.cells
         ],
         "failure": None if is_over else row.because[0],
     }
@@ -275,25 +277,25 @@ def group_of(row: Record) -> tuple[str, ...]:
 
 def places_of(row: Record) -> set[Place]:
     """What was exercised: state, what was asked for, outcome."""
-    return {(one["state"], one["asked"], one["outcome"]) for one in row["places"]}
+    return {(place["state"], place["asked"], place["outcome"]) for place in row["places"]}
 
 
-def _played(share: Share) -> Iterator[pa.RecordBatch]:
+def _play_share(share: Share) -> Iterator[pa.RecordBatch]:
     """Work of a task of an engine."""
     import pyarrow as pa
 
     _prepare()
-    rows = [record_of(seed, share.wanted, share.cpu_s) for seed in share.seeds]
+    rows = [record_of(seed, share.options, share.cpu_s) for seed in share.seeds]
     yield pa.RecordBatch.from_pylist(rows, schema=schema())
 
 
-def _looked(wanted: Wanted, seed: int) -> Look:
+def _examine_on_worker(options: Wanted, seed: int) -> Look:
     _prepare()
-    return _look(wanted, seed)
+    return _examine_seed(options, seed)
 
 
-def _look(wanted: Wanted, seed: int) -> Look:
-    report, files = looked_at(seed, wanted, shrinks=True)
+def _examine_seed(options: Wanted, seed: int) -> Look:
+    report, files = examine_seed(seed, options, shrinks=True)
     return Look(report=report, files=files)
 
 
@@ -305,9 +307,9 @@ def _prepare() -> None:
             raise ConfigError(f"a worker of Spark can't repeat runs: {limit}")
 
 
-def _cut(seeds: range) -> Iterator[range]:
-    for at in range(0, len(seeds), TASK_SEEDS):
-        yield seeds[at : at + TASK_SEEDS]
+def _task_ranges(seeds: range) -> Iterator[range]:
+    for start in range(0, len(seeds), TASK_SEEDS):
+        yield seeds[start : start + TASK_SEEDS]
 
 
 # The folder
@@ -316,20 +318,20 @@ def _cut(seeds: range) -> Iterator[range]:
 class Folder:
     """The folder of a campaign."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, options: Wanted) -> None:
         """Open it, or begin a new one.
 
         Args:
             path: The folder; made where it is not there.
-            wanted: What the user has fixed.
+            options: What the user has fixed.
 
         Raises:
             BadInputError: It holds another campaign, or is none.
             ConfigError: It can't be written.
         """
         self._path = path
-        self.wanted = wanted
-        head = msgspec.json.encode(_Head(txnsim=TXNSIM, wanted=wanted))
+        self.wanted = options
+        head = msgspec.json.encode(_Head(txnsim=TXNSIM, options=options))
         file = path / _HEAD
         if file.is_file():
             if file.read_bytes() != head:
@@ -352,21 +354,21 @@ class Folder:
         except (OSError, msgspec.MsgspecError) as error:
             raise BadInputError(f"{path} is no campaign: {_HEAD}: {problem_of(error)}") from None
         folder = cls.__new__(cls)
-        folder._path, folder.wanted = path, head.wanted
+        folder._path, folder.wanted = path, head.options
         return folder
 
     def missing(self, seeds: range, *, size: int = FILE_SEEDS) -> list[range]:
         """Which of these seeds no file holds, cut where ranges of that size begin."""
-        held = sorted(self._ranges(), key=lambda one: one.start)
-        found: list[range] = []
-        at = seeds.start
-        for one in [*held, range(seeds.stop, seeds.stop)]:
-            while at < min(one.start, seeds.stop):
-                end = min(one.start, seeds.stop, (at // size + 1) * size)
-                found.append(range(at, end))
-                at = end
-            at = max(at, one.stop)
-        return found
+        file_ranges = sorted(self._ranges(), key=lambda file_seeds: file_seeds.start)
+        gaps: list[range] = []
+        next_seed = seeds.start
+        for file_seeds in [*file_ranges, range(seeds.stop, seeds.stop)]:
+            while next_seed < min(file_seeds.start, seeds.stop):
+                end = min(file_seeds.start, seeds.stop, (next_seed // size + 1) * size)
+                gaps.append(range(next_seed, end))
+                next_seed = end
+            next_seed = max(next_seed, file_seeds.stop)
+        return gaps
 
     def take(self, ranges: Sequence[range], records: Iterable[Record]) -> Iterator[range]:
         """Write each range as soon as all its rows are there; yields it then.
@@ -378,15 +380,15 @@ class Folder:
         Raises:
             ConfigError: It can't be written.
         """
-        waiting: dict[range, list[Record]] = {}
-        starts = [one.start for one in ranges]
+        rows_by_range: dict[range, list[Record]] = {}
+        starts = [part.start for part in ranges]
         for record in records:
             where = ranges[bisect_right(starts, record["seed"]) - 1]
-            rows = waiting.setdefault(where, [])
+            rows = rows_by_range.setdefault(where, [])
             rows.append(record)
             if len(rows) == len(where):
                 self._write(where, sorted(rows, key=lambda row: int(row["seed"])))
-                del waiting[where]
+                del rows_by_range[where]
                 yield where
 
     def read(self) -> pa.Table:
@@ -428,7 +430,7 @@ class Folder:
             if row["verdict"] == FOUND:
                 groups.setdefault(group_of(row), []).append(row)
         return Summary(
-            seeds=sum(totals[one] for one in (HEALTHY, FOUND, FAILED)),
+            seeds=sum(totals[verdict] for verdict in (HEALTHY, FOUND, FAILED)),
             found=totals[FOUND],
             failed=totals[FAILED],
             virtual_ms=totals["virtual_ms"],
@@ -452,25 +454,29 @@ class Folder:
         Raises:
             ConfigError: A file can't be written.
         """
-        kept = {seed: self._path / FINDINGS / f"seed-{seed}.report.json" for seed in seeds}
-        for look in examine([seed for seed, file in kept.items() if not file.is_file()]):
-            report = written(look.report, look.files, folder=self._path / FINDINGS)
+        report_files = {seed: self._path / FINDINGS / f"seed-{seed}.report.json" for seed in seeds}
+        for look in examine([seed for seed, file in report_files.items() if not file.is_file()]):
+            report = write_report(look.report, look.files, folder=self._path / FINDINGS)
             packed = msgspec.json.format(msgspec.json.encode(report))
-            written(report, {kept[report.seed].name: packed}, folder=self._path / FINDINGS)
-        return [msgspec.json.decode(file.read_bytes(), type=Report) for file in kept.values()]
+            write_report(
+                report, {report_files[report.seed].name: packed}, folder=self._path / FINDINGS
+            )
+        return [
+            msgspec.json.decode(file.read_bytes(), type=Report) for file in report_files.values()
+        ]
 
     def _files(self) -> list[Path]:
-        held = sorted(self._ranges(), key=lambda one: one.start)
-        for one, other in pairwise(held):
-            if other.start < one.stop:
-                raise BadInputError(f"{self._path}: two files have the seed {other.start}")
-        return [self._file(one) for one in held]
+        file_ranges = sorted(self._ranges(), key=lambda seeds: seeds.start)
+        for seeds, later_seeds in pairwise(file_ranges):
+            if later_seeds.start < seeds.stop:
+                raise BadInputError(f"{self._path}: two files have the seed {later_seeds.start}")
+        return [self._file(seeds) for seeds in file_ranges]
 
     def _ranges(self) -> Iterator[range]:
         for file in self._path.iterdir():
-            found = _FILE.fullmatch(file.name)
-            if found:
-                yield range(int(found[1]), int(found[2]))
+            match = _FILE.fullmatch(file.name)
+            if match:
+                yield range(int(match[1]), int(match[2]))
 
     def _file(self, seeds: range) -> Path:
         return self._path / f"seeds-{seeds.start:010}-{seeds.stop:010}.parquet"

@@ -23,7 +23,7 @@ from txnsim_lab.simulation._plan import Body
 ASK: Final = "ask"
 """The step."""
 PATIENCE_MS: Final = 10_000
-_UNTOLD: Final = {
+_INITIAL_FIELDS: Final = {
     "producer_id": -1,
     "producer_epoch": -1,
     "member_id": "",
@@ -31,8 +31,8 @@ _UNTOLD: Final = {
     "generation_id": -1,
 }
 """Remembered fields of answers -> value before any answer."""
-_EITHER: Final = "generation_id_or_member_epoch"
-_GONE: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch)
+_GENERATION_OR_EPOCH: Final = "generation_id_or_member_epoch"
+_NOT_A_MEMBER_ERRORS: Final = (ErrorCode.unknown_member_id, ErrorCode.fenced_member_epoch)
 
 
 class Curious:
@@ -41,10 +41,10 @@ class Curious:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._cluster: Cluster | None = None
-        self._told: dict[tuple[str, str], Any] = {}
+        self._remembered_fields: dict[tuple[str, str], Any] = {}
         self._sequences: dict[tuple[Any, ...], int] = {}
 
-    async def ask(self, asked: Body) -> CallResult:
+    async def ask(self, request: Body) -> CallResult:
         """Send a request; the error that was answered, and the sum of the whole answer.
 
         Raises:
@@ -54,14 +54,14 @@ class Curious:
             self._cluster = self._around.client(CURIOUS, request_timeout_ms=PATIENCE_MS)
             await self._cluster.connect()
             await self._cluster.refresh(TOPICS)
-        key, version = KEYS[asked["api"]], asked["version"]
-        message = self._made(request_class(key, version), asked["fields"])
-        broker = await self._broker(self._cluster, asked["to"])
+        key, version = KEYS[request["api"]], request["version"]
+        message = self._build_message(request_class(key, version), request["fields"])
+        broker = await self._broker(self._cluster, request["to"])
         answer = await (await self._cluster.connection(broker)).ask_by_hand(key, version, message)
-        error = next((one for one in _errors(answer) if one), ErrorCode.none)
-        self._remember(asked["fields"], answer, error)
-        told = hashlib.blake2b(repr(answer).encode(), digest_size=4).hexdigest()
-        return CallResult(error=code_name(error), because=told)
+        error = next((code for code in _errors(answer) if code), ErrorCode.none)
+        self._remember(request["fields"], answer, error)
+        answer_digest = hashlib.blake2b(repr(answer).encode(), digest_size=4).hexdigest()
+        return CallResult(error=code_name(error), because=answer_digest)
 
     async def close(self) -> None:
         """Leave."""
@@ -71,8 +71,8 @@ class Curious:
     async def _broker(self, cluster: Cluster, to: Body) -> int:
         deadline = cluster.deadline(PATIENCE_MS)
         match to:
-            case {"leader": place}:
-                topic, _, index = place.rpartition("-")
+            case {"leader": partition}:
+                topic, _, index = partition.rpartition("-")
                 cluster.forget_leader(topic)
                 where = TopicPartition(topic, int(index))
                 return (await cluster.leader(where, deadline=deadline)).leader_id
@@ -85,89 +85,102 @@ class Curious:
 
     # From what was drawn
 
-    def _made(self, kind: Any, said: Body, place: tuple[Any, ...] = ()) -> Any:
+    def _build_message(self, kind: Any, drawn_fields: Body, path: tuple[Any, ...] = ()) -> Any:
         """A message, or a part of one; the place is what the parts around it name."""
-        place = (*place, *(said[name] for name in ("name", "index") if name in said))
+        path = (*path, *(drawn_fields[name] for name in ("name", "index") if name in drawn_fields))
         values = {}
         for hint in hints_of(kind):
-            value = said[hint.name]
+            value = drawn_fields[hint.name]
             if hint.is_list and value is not None:
                 times = value["times"] if isinstance(value, dict) else 1
-                each = [value["each"]] if isinstance(value, dict) else value
-                value = tuple(self._one(hint.kind, one, place) for one in each) * times
+                elements = [value["each"]] if isinstance(value, dict) else value
+                value = (
+                    tuple(self._build_value(hint.kind, element, path) for element in elements)
+                    * times
+                )
             else:
-                value = self._one(hint.kind, value, place)
+                value = self._build_value(hint.kind, value, path)
             values[hint.name] = value
         return kind(**values)
 
-    def _one(self, kind: Any, value: Any, place: tuple[Any, ...]) -> Any:
+    def _build_value(self, kind: Any, value: Any, path: tuple[Any, ...]) -> Any:
         match value:
             case None:
                 return None
             case {"told": name, "of": whose}:
-                told = self._remembered(name, whose)
+                remembered = self._recall(name, whose)
                 most = PRODUCER_EPOCH_MAX if name == "producer_epoch" else (1 << 31) - 1
-                return told if isinstance(told, str) else min(told + value.get("plus", 0), most)
+                return (
+                    remembered
+                    if isinstance(remembered, str)
+                    else min(remembered + value.get("plus", 0), most)
+                )
             case {"id-of": topic}:
-                known = None if self._cluster is None else self._cluster.view.topic(topic)
-                return UUID(int=1) if known is None else known.topic_id
+                topic_view = None if self._cluster is None else self._cluster.view.topic(topic)
+                return UUID(int=1) if topic_view is None else topic_view.topic_id
             case {"batch": _}:
-                return self._batch(value, place)
+                return self._batch(value, path)
         if is_dataclass(kind):
-            return self._made(kind, value, place)
+            return self._build_message(kind, value, path)
         if issubclass(kind, timedelta):
             return timedelta(milliseconds=value)
         if kind is bytes:
             return bytes.fromhex(value)
         return float(value) if issubclass(kind, float) else value
 
-    def _batch(self, said: Body, place: tuple[Any, ...]) -> bytes:
+    def _batch(self, drawn_batch: Body, path: tuple[Any, ...]) -> bytes:
         now_ms = self._around.environment.clock.now_ms()
-        producer_id = self._remembered("producer_id", said["of"])
-        epoch = self._remembered("producer_epoch", said["of"])
-        identity = (producer_id, epoch, *place)
+        producer_id = self._recall("producer_id", drawn_batch["of"])
+        epoch = self._recall("producer_epoch", drawn_batch["of"])
+        identity = (producer_id, epoch, *path)
         sequence = self._sequences.get(identity, 0)
-        self._sequences[identity] = sequence + len(said["batch"])
+        self._sequences[identity] = sequence + len(drawn_batch["batch"])
         numbered = producer_id >= 0
-        epoch = min(max(0, epoch + said["epoch-plus"]), PRODUCER_EPOCH_MAX)
+        epoch = min(max(0, epoch + drawn_batch["epoch-plus"]), PRODUCER_EPOCH_MAX)
         return build_batch(
-            [Record(key=bytes.fromhex(key), value=b"curious") for key in said["batch"]],
-            timestamp_ms=now_ms + said["ahead-ms"],
+            [Record(key=bytes.fromhex(key), value=b"curious") for key in drawn_batch["batch"]],
+            timestamp_ms=now_ms + drawn_batch["ahead-ms"],
             producer_id=producer_id,
             producer_epoch=epoch if numbered else -1,
-            base_sequence=max(0, sequence + said["sequence-plus"]) if numbered else -1,
+            base_sequence=max(0, sequence + drawn_batch["sequence-plus"]) if numbered else -1,
             transactional=numbered,
         )
 
     # What was told
 
-    def _remembered(self, name: str, whose: str) -> Any:
-        names = ("member_epoch", "generation_id") if name == _EITHER else (name,)
-        known = [self._told[whose, one] for one in names if (whose, one) in self._told]
-        return known[0] if known else _UNTOLD.get(name, -1)
+    def _recall(self, name: str, whose: str) -> Any:
+        names = ("member_epoch", "generation_id") if name == _GENERATION_OR_EPOCH else (name,)
+        values = [
+            self._remembered_fields[whose, field_name]
+            for field_name in names
+            if (whose, field_name) in self._remembered_fields
+        ]
+        return values[0] if values else _INITIAL_FIELDS.get(name, -1)
 
-    def _remember(self, said: Body, answer: Any, error: ErrorCode) -> None:
-        whose = said.get("transactional_id") or said.get("group_id") or ""
-        if "member_epoch" in said:
-            whose = f"{whose} {said['member_id']}"
-        for one in getattr(answer, "transaction_states", ()):
-            self._note(one.transactional_id, one)
+    def _remember(self, request_fields: Body, answer: Any, error: ErrorCode) -> None:
+        whose = request_fields.get("transactional_id") or request_fields.get("group_id") or ""
+        if "member_epoch" in request_fields:
+            whose = f"{whose} {request_fields['member_id']}"
+        for transaction in getattr(answer, "transaction_states", ()):
+            self._note(transaction.transactional_id, transaction)
         self._note(whose, answer)
-        if error in _GONE:
-            self._told = {key: told for key, told in self._told.items() if key[0] != whose}
+        if error in _NOT_A_MEMBER_ERRORS:
+            self._remembered_fields = {
+                key: value for key, value in self._remembered_fields.items() if key[0] != whose
+            }
 
     def _note(self, whose: str, answer: Any) -> None:
-        for name, nothing in _UNTOLD.items():
-            told = getattr(answer, name, nothing)
-            if told not in (nothing, None, -1, -2):
-                self._told[whose, name] = told
+        for name, nothing in _INITIAL_FIELDS.items():
+            value = getattr(answer, name, nothing)
+            if value not in (nothing, None, -1, -2):
+                self._remembered_fields[whose, name] = value
 
 
 def _errors(answer: Any) -> Iterator[ErrorCode]:
     """Every error code in an answer."""
     if isinstance(answer, tuple):
-        for one in answer:
-            yield from _errors(one)
+        for part in answer:
+            yield from _errors(part)
     elif is_dataclass(answer):
         for field in fields(answer):
             value = getattr(answer, field.name)

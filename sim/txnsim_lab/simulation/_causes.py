@@ -27,14 +27,14 @@ from txnsim_lab.simulation._shrinking import (
     BY_ACT,
     EARLY_MARKERS,
     ONE_REPLICA,
-    begun_later,
+    start_later,
     with_care,
     with_more_locks,
     with_own_keys,
     with_switch,
     without_habit,
 )
-from txnsim_lab.simulation.play import Played, play
+from txnsim_lab.simulation.play import PlayedRun, play
 
 HARMFUL: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "other-identity": ("a program uses an identity that is another's", ("z30",)),
@@ -81,8 +81,8 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         names = " or ".join(self.anomalies) or "known, without a scenario"
         position = "on" if self.healthy else "off"
-        without = f"with {self.switch} {position}" if self.switch else f"without {self.habit}"
-        return f"{names} ({self.ticket}): healthy {without}"
+        condition = f"with {self.switch} {position}" if self.switch else f"without {self.habit}"
+        return f"{names} ({self.ticket}): healthy {condition}"
 
     @property
     def name(self) -> str:
@@ -103,27 +103,29 @@ _Cure = tuple[Plan, Callable[[], Cause]]
 
 def causes_of(plan: Plan) -> tuple[Cause, ...]:
     """What together explains the findings of a plan's run; nothing where known things don't."""
-    found: list[Cause] = []
+    causes: list[Cause] = []
     played = play(plan)
-    while played.kinds and len(found) < CAUSES_MAX:
-        best: tuple[Played, _Cure] | None = None
+    while played.kinds and len(causes) < CAUSES_MAX:
+        best: tuple[PlayedRun, _Cure] | None = None
         for cure in _cures(plan, played.kinds):
-            left = play(cure[0])
+            cured_run = play(cure[0])
             # Where one thing is healed the run goes on, and may meet another.
-            is_other = set(left.kinds).isdisjoint(played.kinds)
-            helps = is_other or _count(left) < _count(played)
-            if not helps or (best is not None and _count(left) >= _count(best[0])):
+            is_other = set(cured_run.kinds).isdisjoint(played.kinds)
+            helps = is_other or _finding_count(cured_run) < _finding_count(played)
+            if not helps or (
+                best is not None and _finding_count(cured_run) >= _finding_count(best[0])
+            ):
                 continue
-            if not left.kinds and _is_chance(plan, cure, played.kinds):
+            if not cured_run.kinds and _is_chance(plan, cure, played.kinds):
                 continue
-            best = left, cure
-            if not left.kinds:
+            best = cured_run, cure
+            if not cured_run.kinds:
                 break
         if best is None:
             return ()
         played, (plan, cause) = best
-        found.append(cause())
-    return () if played.kinds else tuple(found)
+        causes.append(cause())
+    return () if played.kinds else tuple(causes)
 
 
 def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
@@ -132,45 +134,47 @@ def _is_chance(plan: Plan, cure: _Cure, kinds: Collection[str]) -> bool:
     if cause().switch in ("", *FREQUENT):
         return False
     for track in range(len(plan.tracks)):
-        left = {*play(begun_later(cured, track, SHIFT_MS)).kinds}
-        if not left.isdisjoint(kinds) and left <= {*play(begun_later(plan, track, SHIFT_MS)).kinds}:
+        cured_kinds = {*play(start_later(cured, track, SHIFT_MS)).kinds}
+        if not cured_kinds.isdisjoint(kinds) and cured_kinds <= {
+            *play(start_later(plan, track, SHIFT_MS)).kinds
+        }:
             return True
     return False
 
 
-def _count(played: Played) -> int:
+def _finding_count(played: PlayedRun) -> int:
     return len(played.findings)
 
 
 def _cures(plan: Plan, kinds: tuple[str, ...]) -> Iterator[_Cure]:
     # Other keys are cleaned otherwise, and could heal what the cleaner has done.
-    if kinds == (Kind.DIRTY_WRITE,) and (apart := with_own_keys(plan)) != plan:
+    if kinds == (Kind.DIRTY_WRITE,) and (changed := with_own_keys(plan)) != plan:
         cause = Cause(habit="shared keys", ticket=SHARED_KEYS, anomalies=())
-        yield apart, partial(_given, cause)
-    if Kind.STARVING_READER in kinds and (apart := with_more_locks(plan)) != plan:
+        yield changed, partial(_known_cause, cause)
+    if Kind.STARVING_READER in kinds and (changed := with_more_locks(plan)) != plan:
         cause = Cause(habit="few record locks", ticket=FEW_LOCKS, anomalies=("z36",))
-        yield apart, partial(_given, cause)
-    for name, now in sorted(_switches(plan), key=lambda one: one[0] not in FREQUENT):
-        yield with_switch(plan, name, not now), partial(_of_switch, name, healthy=not now)
-    present = {one.habit for one in plan.acts}
+        yield changed, partial(_known_cause, cause)
+    for name, is_on in sorted(_switches(plan), key=lambda switch: switch[0] not in FREQUENT):
+        yield with_switch(plan, name, not is_on), partial(_cause_of_switch, name, healthy=not is_on)
+    present = {act.habit for act in plan.acts}
     if not plan.world.settings.keys().isdisjoint(EXPIRATIONS):
         present.add(SHORT_EXPIRATIONS)
     present |= {habit for habit, is_it in BY_ACT.items() if any(map(is_it, plan.acts))}
     for habit, (what, anomalies) in HARMFUL.items():
         if habit in present:
             cause = Cause(habit=habit, ticket=what, anomalies=anomalies)
-            yield without_habit(plan, habit), partial(_given, cause)
+            yield without_habit(plan, habit), partial(_known_cause, cause)
     if (careful := with_care(plan)) != plan:
         what, anomalies = HARMFUL["unknown-end"]
         cause = Cause(habit="going on after errors", ticket=what, anomalies=anomalies)
-        yield careful, partial(_given, cause)
+        yield careful, partial(_known_cause, cause)
 
 
-def _given(cause: Cause) -> Cause:
+def _known_cause(cause: Cause) -> Cause:
     return cause
 
 
-def _of_switch(name: str, *, healthy: bool) -> Cause:
+def _cause_of_switch(name: str, *, healthy: bool) -> Cause:
     return Cause(
         switch=name,
         healthy=healthy,
@@ -182,13 +186,13 @@ def _of_switch(name: str, *, healthy: bool) -> Cause:
 def _switches(plan: Plan) -> Iterator[tuple[str, bool]]:
     """Every switch that is off in a release of the run: then the bug that it ends is in force."""
     world = plan.world
-    upgrades = {one.step.get("cluster", {}).get("as-version") for one in plan.acts} - {None}
+    upgrades = {act.step.get("cluster", {}).get("as-version") for act in plan.acts} - {None}
     every = [LATEST] if world.as_version is None else [release_named(world.as_version).rules]
     every += [release_named(name).rules for name in sorted(upgrades)]
     for name in Rules.__struct_fields__:
-        now = world.rules.get(name, all(getattr(rules, name) for rules in every))
-        if not now:
-            yield name, now
+        is_on = world.rules.get(name, all(getattr(rules, name) for rules in every))
+        if not is_on:
+            yield name, is_on
 
 
 def _anomalies(switch: str, *, healthy: bool) -> Iterator[str]:
@@ -199,8 +203,12 @@ def _anomalies(switch: str, *, healthy: bool) -> Iterator[str]:
         runs = head["runs"].values()
         heals = any(run.get("rules") == {switch: healthy} and _is_well(run) for run in runs)
         harms = any(run.get("rules") == {switch: not healthy} and not _is_well(run) for run in runs)
-        others = [run for run in runs if switch not in run.get("rules", {})]
-        contrast = any(not _is_well(run) for run in others) if heals else any(map(_is_well, others))
+        unswitched_runs = [run for run in runs if switch not in run.get("rules", {})]
+        contrast = (
+            any(not _is_well(run) for run in unswitched_runs)
+            if heals
+            else any(map(_is_well, unswitched_runs))
+        )
         if (heals or harms) and contrast:
             aliases = head.get("aliases", ())
             yield aliases[0] if aliases else head["name"]

@@ -130,31 +130,33 @@ class _Hint(msgspec.Struct, frozen=True):
 
 @cache
 def hints_of(message: Any) -> tuple[_Hint, ...]:
-    hints, found = get_type_hints(message), []
-    for one in fields(message):
-        kind, null = _without_null(hints[one.name])
+    hints, field_hints = get_type_hints(message), []
+    for field in fields(message):
+        kind, null = _without_null(hints[field.name])
         is_list = get_origin(kind) is tuple
         kind = _without_null(get_args(kind)[0])[0] if is_list else kind
-        found.append(_Hint(one.name, kind, is_list, null))
-    return tuple(found)
+        field_hints.append(_Hint(field.name, kind, is_list, null))
+    return tuple(field_hints)
 
 
 def _without_null(hint: Any) -> tuple[Any, bool]:
     null = NoneType in get_args(hint)
-    return next(one for one in get_args(hint) if one is not NoneType) if null else hint, null
+    return next(
+        member for member in get_args(hint) if member is not NoneType
+    ) if null else hint, null
 
 
 class _Drawing:
     """One request while it is drawn."""
 
     def __init__(
-        self, dice: Dice, plan: Plan, api: str, *, odd: float, known: Mapping[int, Sequence[str]]
+        self, dice: Dice, plan: Plan, api: str, *, odd: float, configs: Mapping[int, Sequence[str]]
     ) -> None:
         self._dice = dice
         self._plan = plan
         self._api = api
         self._odd = odd
-        self._known = known
+        self._known = configs
         self._looks = api.startswith(_LOOKS)
         self._is_member = dice.happens(0.5)
         self._resource, self._config = 0, ""
@@ -172,8 +174,8 @@ class _Drawing:
         if self._is_odd():
             return broker
         if self._api in _BY_LEADER:
-            known = self._topic in (*TOPICS, *self._plan.world.topics)
-            return {"leader": self._place if known else f"{TOPICS[0]}-0"}
+            is_topic_known = self._topic in (*TOPICS, *self._plan.world.topics)
+            return {"leader": self._place if is_topic_known else f"{TOPICS[0]}-0"}
         return self._whom or broker
 
     def _field(self, hint: _Hint) -> Any:
@@ -184,18 +186,20 @@ class _Drawing:
         if hint.may_be_null and self._dice.happens(0.15):
             return None
         hint = msgspec.structs.replace(hint, may_be_null=False)
-        first = self._value(hint)
+        first_value = self._value(hint)
         if not self._is_odd():
-            return [first]
-        more = [first, self._value(hint)], [first, self._value(hint), self._value(hint)]
-        return self._dice.one_of(([], *more, [first, first], {"each": first, "times": _MANY}))
+            return [first_value]
+        more = [first_value, self._value(hint)], [first_value, self._value(hint), self._value(hint)]
+        return self._dice.one_of(
+            ([], *more, [first_value, first_value], {"each": first_value, "times": _MANY})
+        )
 
     def _value(self, hint: _Hint) -> Any:
         if is_dataclass(hint.kind):
             return None if hint.may_be_null else self.message(hint.kind)
         match hint.name, hint.kind.__name__:
             case "name" | "resource_name" | "value" | "configuration_keys", "str":
-                configured = self._configured(hint.name)
+                configured = self._config_value(hint.name)
                 return "" if configured is None and not hint.may_be_null else configured
             case "resource_type", _:
                 more = (_BROKER, 99) if self._looks else ()
@@ -206,8 +210,8 @@ class _Drawing:
             case name, _ if "producer_epoch" in name or "producer_id" in name:
                 if self._api == "InitProducerId" and not self._is_odd():
                     return -1
-                told = "producer_epoch" if "epoch" in name else "producer_id"
-                return {"told": told, "of": self._id, "plus": self._pick((0,), (1, -1, 5))}
+                field_name = "producer_epoch" if "epoch" in name else "producer_id"
+                return {"told": field_name, "of": self._id, "plus": self._pick((0,), (1, -1, 5))}
             case name, _ if name.startswith(("member_", "generation_id")):
                 return self._of_member(name)
             case name, "UUID":
@@ -217,17 +221,19 @@ class _Drawing:
             case name, "BrokerId" if name not in _BY_NAME:
                 return self._pick(range(1, self._plan.world.brokers + 1), (-1, 99))
             case _, "TopicName":
-                others = ("__consumer_offsets", *self._plan.world.topics) if self._looks else ()
-                self._topic = self._pick((*TOPICS, *others), MISSING)
+                further_topics = (
+                    ("__consumer_offsets", *self._plan.world.topics) if self._looks else ()
+                )
+                self._topic = self._pick((*TOPICS, *further_topics), MISSING)
                 return self._topic
             case _, "GroupId":
-                self._group = self._pick((*GROUPS, *self._others("group")), MISSING)
+                self._group = self._pick((*GROUPS, *self._names_of_others("group")), MISSING)
                 self._whom = self._whom or {"group": self._group}
                 if self._api == "TxnOffsetCommit":
                     self._whom = {"group": self._group}
                 return self._group
             case _, "TransactionalId":
-                self._id = self._pick((*IDS, *self._others("transactional-id")), MISSING)
+                self._id = self._pick((*IDS, *self._names_of_others("transactional-id")), MISSING)
                 self._whom = {"id": self._id}
                 return None if hint.may_be_null and self._is_odd() else self._id
         if hint.name in _PARTITIONS:
@@ -248,27 +254,27 @@ class _Drawing:
     def _pick(self, sensible: Sequence[Any], odd: Sequence[Any]) -> Any:
         return self._dice.one_of(odd if odd and self._is_odd() else sensible)
 
-    def _others(self, name: str) -> list[str]:
+    def _names_of_others(self, name: str) -> list[str]:
         """Names of other actors' resources; empty unless it only looks."""
-        actors = [one.actor or {} for one in self._plan.tracks]
-        return [one[name] for one in actors if name in one] if self._looks else []
+        actors = [track.actor or {} for track in self._plan.tracks]
+        return [actor[name] for actor in actors if name in actor] if self._looks else []
 
     def _of_member(self, name: str) -> Any:
         """Identity of a group member as answered, or an odd one."""
         if self._api == "ConsumerGroupHeartbeat":
-            told: Body = {"told": name, "of": f"{self._group} {self._member}"}
+            remembered: Body = {"told": name, "of": f"{self._group} {self._member}"}
             if name == "member_id":
                 return self._member
-            return self._pick((told,), ({**told, "plus": -1}, -1, -2, 0, 99))
+            return self._pick((remembered,), ({**remembered, "plus": -1}, -1, -2, 0, 99))
         if self._api not in ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup") and (
             not self._is_member
         ):
             return "" if name == "member_id" else self._pick((-1,), (0, 1, 5))
-        told = {"told": name, "of": self._group}
-        odd = ("", "nobody") if name == "member_id" else ({**told, "plus": 1}, -1)
-        return self._pick((told,), odd)
+        remembered = {"told": name, "of": self._group}
+        odd = ("", "nobody") if name == "member_id" else ({**remembered, "plus": 1}, -1)
+        return self._pick((remembered,), odd)
 
-    def _configured(self, name: str) -> Any:
+    def _config_value(self, name: str) -> Any:
         if self._api == "JoinGroup":
             return self._pick(("range",), ("odd",))
         if name == "resource_name":
@@ -283,7 +289,7 @@ class _Drawing:
         """A batch: keys as texts, as numbers, or none."""
         numbers = self._dice.one_of(("00000000", "00000001"))
         keys = [
-            self._pick((*(f"k{one}".encode().hex() for one in (0, number)), numbers), ("",))
+            self._pick((*(f"k{suffix}".encode().hex() for suffix in (0, number)), numbers), ("",))
             for number in range(self._pick((1, 3), (2,)))
         ]
         return {
@@ -297,11 +303,15 @@ class _Drawing:
 
 def _values_of(config: str) -> list[str]:
     """Those that a config has by its type: the default, its bounds, and beside them."""
-    known = TOPIC_CONFIGS.get(config) or GROUP_CONFIGS.get(config)
-    if known is None:
+    config_key = TOPIC_CONFIGS.get(config) or GROUP_CONFIGS.get(config)
+    if config_key is None:
         return ["INFO", "1000"]
-    bounds = [int(one) for one in (known.minimum, known.maximum) if one is not None]
-    return [known.default, *known.choices, *(str(one + by) for one in bounds for by in (-1, 0, 1))]
+    bounds = [int(bound) for bound in (config_key.minimum, config_key.maximum) if bound is not None]
+    return [
+        config_key.default,
+        *config_key.choices,
+        *(str(bound + by) for bound in bounds for by in (-1, 0, 1)),
+    ]
 
 
 def curious(dice: Dice, plan: Plan) -> Track:
@@ -309,7 +319,7 @@ def curious(dice: Dice, plan: Plan) -> Track:
     release = REFERENCE if plan.world.as_version is None else release_named(plan.world.as_version)
     spoken = shipped(release)
     interests = dice.some(INTERESTS, dice.weighted(defaults.INTERESTS))
-    kinds = {kind for one in interests for kind in one}
+    kinds = {kind for interest in interests for kind in interest}
     apis = [
         api_name(key)
         for key in spoken.accepted
@@ -319,32 +329,37 @@ def curious(dice: Dice, plan: Plan) -> Track:
     odd = dice.weighted(defaults.ODDITIES)
     favourites = dice.some(apis, 2)
     configs = {kind: dice.some(_CONFIGS[kind], 2) for kind in dice.some([*_CONFIGS], 2)}
-    acts = [*_own(dice, plan.world, may_be_old="transactions" in kinds)]
+    acts = [*_setup_acts(dice, plan.world, may_be_old="transactions" in kinds)]
     for number in range(2, dice.weighted(defaults.QUESTIONS) + 2):
         pause_ms = dice.up_to(defaults.PAUSES_MS)
         if dice.happens(defaults.CARE):
-            place = f"{dice.one_of(TOPICS)}-0"
+            partition = f"{dice.one_of(TOPICS)}-0"
             for do in ("roll", "clean"):
-                cared: Body = {"do": do, "partition": place}
+                cared: Body = {"do": do, "partition": partition}
                 acts.append(Act({"cluster": cared}, pause_ms, number, CURIOUS))
             continue
         api = dice.one_of(favourites if dice.happens(defaults.FAVOURITES) else apis)
         low, high = spoken.accepted[KEYS[api]]
         version = high if dice.happens(0.5) else dice.one_of(range(low, high + 1))
-        drawing = _Drawing(dice, plan, api, odd=odd, known=configs)
-        said = drawing.message(request_class(KEYS[api], version))
-        asked: Body = {"api": api, "version": version, "to": drawing.to(), "fields": said}
-        acts.append(Act({"ask": asked}, pause_ms, number, CURIOUS))
+        drawing = _Drawing(dice, plan, api, odd=odd, configs=configs)
+        message_fields = drawing.message(request_class(KEYS[api], version))
+        request: Body = {
+            "api": api,
+            "version": version,
+            "to": drawing.to(),
+            "fields": message_fields,
+        }
+        acts.append(Act({"ask": request}, pause_ms, number, CURIOUS))
     return Track(CURIOUS, tuple(acts))
 
 
-def _own(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
+def _setup_acts(dice: Dice, world: World, *, may_be_old: bool) -> Iterator[Act]:
     """Acts that create its own topics, and an id that may have ended many transactions."""
     replicas = min(world.brokers, dice.weighted(defaults.REPLICATION))
     for topic, policy in zip(TOPICS, ("delete", "compact"), strict=True):
-        made: Body = {"topic": topic, "partitions": 2, "replication-factor": replicas}
-        made["configs"] = {"cleanup.policy": policy, "delete.retention.ms": 100}
-        yield Act({"cluster": {"do": "create-topic", **made}}, 0, 1, CURIOUS)
+        new_topic: Body = {"topic": topic, "partitions": 2, "replication-factor": replicas}
+        new_topic["configs"] = {"cleanup.policy": policy, "delete.retention.ms": 100}
+        yield Act({"cluster": {"do": "create-topic", **new_topic}}, 0, 1, CURIOUS)
     if may_be_old and dice.happens(0.6):
         epoch = PRODUCER_EPOCH_MAX - dice.up_to(((3, 1),))
         aged: Body = {"do": "age", "transactional-id": dice.one_of(IDS), "epoch": epoch}

@@ -21,7 +21,7 @@ class Dice:
     def weighted(self, table: Sequence[tuple[T, float]]) -> T:
         """A choice by weight."""
         return self._stream.choices(
-            [one for one, _ in table], weights=[weight for _, weight in table]
+            [choice for choice, _ in table], weights=[weight for _, weight in table]
         )[0]
 
     def up_to(self, table: Sequence[tuple[int, float]]) -> int:
@@ -37,7 +37,7 @@ class Dice:
     def some(self, among: Sequence[T], count: int) -> list[T]:
         """Up to ``count`` different elements, in their order."""
         chosen = set(self._stream.sample(range(len(among)), min(count, len(among))))
-        return [one for index, one in enumerate(among) if index in chosen]
+        return [element for index, element in enumerate(among) if index in chosen]
 
     def left_in(self, features: Mapping[str, float]) -> frozenset[str]:
         """The features that this seed has."""

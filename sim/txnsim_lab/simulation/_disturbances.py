@@ -19,10 +19,10 @@ Steps = Iterator[tuple[int, Body]]
 
 def disturber(dice: Dice, scene: Scene, number: int) -> Track:
     """A track that disturbs the cluster, one disturbance after the other."""
-    known = [name for name in MAKERS if scene.has(name)]
+    disturbances = [name for name in MAKERS if scene.has(name)]
     acts: list[Act] = []
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        feature = dice.one_of(known)
+        feature = dice.one_of(disturbances)
         rule = f"d{number}.{unit}"
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for after_ms, step in MAKERS[feature](dice, scene, rule):
@@ -106,8 +106,8 @@ def _lagging_replica(dice: Dice, scene: Scene, rule: str) -> Steps:
 def _reassign(dice: Dice, scene: Scene, _rule: str) -> Steps:
     everyone = range(1, scene.brokers + 1)
     replicas = dice.some(everyone, dice.weighted(defaults.REPLICATION))
-    place = dice.one_of((*scene.places, f"__transaction_state@{dice.one_of(scene.ids)}"))
-    yield 0, {"cluster": {"do": "reassign", "partition": place, "replicas": replicas}}
+    partition = dice.one_of((*scene.places, f"__transaction_state@{dice.one_of(scene.ids)}"))
+    yield 0, {"cluster": {"do": "reassign", "partition": partition, "replicas": replicas}}
 
 
 # Topics and logs
@@ -115,24 +115,24 @@ def _reassign(dice: Dice, scene: Scene, _rule: str) -> Steps:
 
 def _remake_topic(dice: Dice, scene: Scene, _rule: str) -> Steps:
     topic = dice.one_of(scene.places).rpartition("-")[0]
-    count = sum(place.rpartition("-")[0] == topic for place in scene.places)
+    count = sum(partition.rpartition("-")[0] == topic for partition in scene.places)
     yield 0, {"cluster": {"do": "delete-topic", "topic": topic}}
-    made = {"do": "create-topic", "topic": topic, "partitions": count}
-    yield dice.up_to(defaults.PAUSES_MS), {"cluster": {**made, "replication-factor": 1}}
+    new_topic = {"do": "create-topic", "topic": topic, "partitions": count}
+    yield dice.up_to(defaults.PAUSES_MS), {"cluster": {**new_topic, "replication-factor": 1}}
 
 
 def _grow_topic(dice: Dice, scene: Scene, _rule: str) -> Steps:
     topic = dice.one_of(scene.places).rpartition("-")[0]
-    count = sum(place.rpartition("-")[0] == topic for place in scene.places)
+    count = sum(partition.rpartition("-")[0] == topic for partition in scene.places)
     yield 0, {"cluster": {"do": "grow-topic", "topic": topic, "partitions": count + 1}}
 
 
 def _care_for_logs(dice: Dice, scene: Scene, _rule: str) -> Steps:
     internal = f"__transaction_state@{dice.one_of(scene.ids)}"
-    place = dice.one_of((*scene.places, internal))
-    yield 0, {"cluster": {"do": "roll", "partition": place}}
-    do = "clean" if place == internal or dice.happens(0.5) else "delete-old"
-    yield dice.up_to(defaults.PAUSES_MS), {"cluster": {"do": do, "partition": place}}
+    partition = dice.one_of((*scene.places, internal))
+    yield 0, {"cluster": {"do": "roll", "partition": partition}}
+    do = "clean" if partition == internal or dice.happens(0.5) else "delete-old"
+    yield dice.up_to(defaults.PAUSES_MS), {"cluster": {"do": do, "partition": partition}}
 
 
 # Time
@@ -171,9 +171,9 @@ def _slow_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
 
 def _lossy_clients(dice: Dice, _scene: Scene, rule: str) -> Steps:
     point = dice.one_of(("client.request", "client.response"))
-    known = "drop-answer" if point == "client.request" else "drop"  # no network doubles a request
+    loss = "drop-answer" if point == "client.request" else "drop"  # no network doubles a request
     fields = {"id": rule, "point": point, "api": dice.one_of(defaults.CLIENT_APIS)}
-    action = {"do": dice.one_of((known, "disconnect"))}
+    action = {"do": dice.one_of((loss, "disconnect"))}
     limit = dice.weighted(defaults.FAULT_TIMES)
     yield 0, {"arm": {**fields, "action": action, "limit": limit}}
 

@@ -73,7 +73,10 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
     if "long-lived-ids" in features:
         tracks = tuple(_long_lived(dice, track, tracks) for track in tracks)
     if "move-groups" in features and plan.groups:
-        tracks = (*tracks, Track(CLUSTER, tuple(_moved_groups(dice, world.brokers, plan.groups))))
+        tracks = (
+            *tracks,
+            Track(CLUSTER, tuple(_group_coordinator_moves(dice, world.brokers, plan.groups))),
+        )
     else:
         features -= {"move-groups"}
     if "rolling-upgrade" in features and older:
@@ -86,15 +89,15 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
     places = [*_places(world, tracks, plan.groups)]
     if world.brokers > 2 and places and dice.happens(defaults.MOVES_WHILE_HELD):
         features |= {HELD}
-        world = _replicated(dice, world)
+        world = _fully_replicated(dice, world)
         places = [*_places(world, tracks, plan.groups)]
         tracks = (*tracks, Track(CLUSTER, tuple(_moves_while_held(dice, world.brokers, places))))
     dice = Dice(plan.seed, KEYED)
-    if (compacted := [*_compacted(world)]) and dice.happens(defaults.KEYED_RECORDS):
+    if (compacted := [*_compacted_topics(world)]) and dice.happens(defaults.KEYED_RECORDS):
         features |= {KEYED}
         world = _soon_forgotten(dice, world, compacted)
-        tracks = tuple(_keyed(dice, track, compacted) for track in tracks)
-        tracks = (*tracks, Track(CLUSTER, tuple(_cleaned(dice, compacted))))
+        tracks = tuple(_with_keys(dice, track, compacted) for track in tracks)
+        tracks = (*tracks, Track(CLUSTER, tuple(_cleaner_turns(dice, compacted))))
     dice = Dice(plan.seed, TOGETHER)
     if any(_sends_by_hand(track) for track in tracks) and dice.happens(defaults.TOGETHER):
         leaders = dict(_first_leaders(world))
@@ -117,10 +120,10 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
     dice = Dice(plan.seed, TROUBLED)
     if dice.happens(defaults.TROUBLED):
         features |= {TROUBLED}
-        tracks = (*tracks, Track(CLUSTER, tuple(_troubled(dice, world.brokers))))
+        tracks = (*tracks, Track(CLUSTER, tuple(_trouble_acts(dice, world.brokers))))
     if plan.workload is None:
-        world, tracks, others = _of_strangers(plan, world, tracks)
-        features |= others
+        world, tracks, stranger_features = _of_strangers(plan, world, tracks)
+        features |= stranger_features
     return msgspec.structs.replace(
         plan,
         world=world,
@@ -166,7 +169,7 @@ def _of_groups(
         features.add(MONITORED)
     dice = Dice(plan.seed, REPLACED)
     if dice.happens(defaults.REPLACED_MEMBERS):
-        tracks = tuple(_of_replaced(dice, track) for track in tracks)
+        tracks = tuple(_as_replaced_member(dice, track) for track in tracks)
         features.add(REPLACED)
     dice = Dice(plan.seed, BOTH_WAYS)
     if dice.happens(defaults.BOTH_WAYS):
@@ -196,12 +199,12 @@ def _short_expirations(dice: Dice) -> Iterator[tuple[str, object]]:
 def _long_lived(dice: Dice, track: Track, tracks: tuple[Track, ...]) -> Track:
     """Somebody whose id has ended so many transactions that its epochs come to their end."""
     own = (track.actor or {}).get("transactional-id")
-    users = sum(one.get("transactional-id") == own for one in _actors(tracks))
+    users = sum(actor.get("transactional-id") == own for actor in _actors(tracks))
     if own is None or users > 1 or not dice.happens(0.5):
         return track
     epoch = PRODUCER_EPOCH_MAX - 1 - dice.up_to(((8, 1),))
     step: Body = {"cluster": {"do": "age", "transactional-id": own, "epoch": epoch}}
-    unit = max((one.unit for one in track.acts), default=0) + 1
+    unit = max((act.unit for act in track.acts), default=0) + 1
     acts = (Act(step, 0, unit, "long-lived-ids"), *track.acts)
     return msgspec.structs.replace(track, acts=acts)
 
@@ -210,40 +213,40 @@ def _actors(tracks: Iterable[Track]) -> Iterator[Body]:
     return (track.actor for track in tracks if track.actor is not None)
 
 
-def _moved_groups(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
+def _group_coordinator_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
     """The coordinators of groups move from broker to broker."""
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        place = f"__consumer_offsets@{dice.one_of(groups)}"
+        partition = f"__consumer_offsets@{dice.one_of(groups)}"
         to = dice.one_of(range(1, brokers + 1))
-        step: Body = {"cluster": {"do": "move-leader", "partition": place, "to": to}}
+        step: Body = {"cluster": {"do": "move-leader", "partition": partition, "to": to}}
         yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, "move-groups")
 
 
 def _places(world: World, tracks: Iterable[Track], groups: Iterable[str]) -> Iterator[str]:
     """Partitions whose leader can move to a broker that has a replica."""
-    ids = {one["transactional-id"] for one in _actors(tracks) if "transactional-id" in one}
-    yield from (f"__transaction_state@{one}" for one in sorted(ids))
-    yield from (f"__consumer_offsets@{one}" for one in groups)
+    ids = {actor["transactional-id"] for actor in _actors(tracks) if "transactional-id" in actor}
+    yield from (f"__transaction_state@{transactional_id}" for transactional_id in sorted(ids))
+    yield from (f"__consumer_offsets@{group}" for group in groups)
     topics = world.topics.items()
-    yield from (f"{name}-0" for name, one in topics if one["replication-factor"] > 1)
+    yield from (f"{name}-0" for name, topic in topics if topic["replication-factor"] > 1)
 
 
 def _moves_while_held(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator[Act]:
     """Leader moves, as in a rolling restart, while one background step is held."""
     everyone = range(1, brokers + 1)
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        rule, place, to = f"held.{unit}", dice.one_of(places), 0
-        held = _held(dice, dice.one_of(everyone), dice.weighted(defaults.HELD))
-        step: Body = {"arm": {"id": rule, **held, "action": {"do": "hold"}}}
+        rule, partition, to = f"held.{unit}", dice.one_of(places), 0
+        held_step = _held_match(dice, dice.one_of(everyone), dice.weighted(defaults.HELD))
+        step: Body = {"arm": {"id": rule, **held_step, "action": {"do": "hold"}}}
         yield Act(step, dice.up_to(defaults.DISTURBANCE_PAUSES_MS), unit, HELD)
         for _ in range(dice.weighted(defaults.MOVES)):
-            to = dice.one_of([one for one in everyone if one != to])
-            move: Body = {"cluster": {"do": "move-leader", "partition": place, "to": to}}
+            to = dice.one_of([broker for broker in everyone if broker != to])
+            move: Body = {"cluster": {"do": "move-leader", "partition": partition, "to": to}}
             yield Act(move, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
         yield Act({"disarm": rule}, dice.up_to(defaults.MOVE_PAUSES_MS), unit, HELD)
 
 
-def _held(dice: Dice, broker: int, what: str) -> Body:
+def _held_match(dice: Dice, broker: int, what: str) -> Body:
     """Match of a fault: a broker's loading, or its requests or responses to peers."""
     if what == "load":
         return {"point": "coordinator.load", "broker": broker}
@@ -251,19 +254,19 @@ def _held(dice: Dice, broker: int, what: str) -> Body:
     return {"point": way, "api": what, "source": f"broker/{broker}"}
 
 
-def _replicated(dice: Dice, world: World) -> World:
+def _fully_replicated(dice: Dice, world: World) -> World:
     """The world whose internal topics, and some others, every broker has."""
     internal = {f"{name}.replication.factor": world.brokers for name in INTERNAL}
     topics = {
-        name: {**one, "replication-factor": world.brokers} if dice.happens(0.5) else one
-        for name, one in world.topics.items()
+        name: {**topic, "replication-factor": world.brokers} if dice.happens(0.5) else topic
+        for name, topic in world.topics.items()
     }
     return msgspec.structs.replace(world, settings={**world.settings, **internal}, topics=topics)
 
 
-def _compacted(world: World) -> Iterator[str]:
-    for name, one in world.topics.items():
-        if one.get("configs", {}).get("cleanup.policy") == "compact":
+def _compacted_topics(world: World) -> Iterator[str]:
+    for name, topic in world.topics.items():
+        if topic.get("configs", {}).get("cleanup.policy") == "compact":
             yield name
 
 
@@ -277,33 +280,33 @@ def _soon_forgotten(dice: Dice, world: World, compacted: Sequence[str]) -> World
     return msgspec.structs.replace(world, topics=topics)
 
 
-def _keyed(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
+def _with_keys(dice: Dice, track: Track, compacted: Sequence[str]) -> Track:
     """What wire actors write to a compacted topic gets a key, of a few: it refuses records without
     one.
     """
 
-    def keyed(act: Act) -> Act:
+    def with_key(act: Act) -> Act:
         call = act.step.get("call", {})
         if call.get("do") != "produce" or call["partition"].rpartition("-")[0] not in compacted:
             return act
         key = f"k{dice.up_to(((2, 1),))}"
         return msgspec.structs.replace(act, step={"call": {**call, "key": key}})
 
-    return msgspec.structs.replace(track, acts=tuple(keyed(one) for one in track.acts))
+    return msgspec.structs.replace(track, acts=tuple(with_key(act) for act in track.acts))
 
 
-def _cleaned(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
+def _cleaner_turns(dice: Dice, compacted: Sequence[str]) -> Iterator[Act]:
     """The cleaner comes again and again."""
     for unit in range(1, 2 * dice.weighted(defaults.DISTURBANCES) + 1):
-        place = f"{dice.one_of(compacted)}-0"
+        partition = f"{dice.one_of(compacted)}-0"
         for do, after_ms in (("roll", dice.up_to(defaults.DISTURBANCE_PAUSES_MS)), ("clean", 0)):
-            yield Act({"cluster": {"do": do, "partition": place}}, after_ms, unit, KEYED)
+            yield Act({"cluster": {"do": do, "partition": partition}}, after_ms, unit, KEYED)
 
 
 def _first_leaders(world: World) -> Iterator[tuple[str, int]]:
     """Each partition of the topics with the broker that leads it at first."""
-    for name, one in world.topics.items():
-        yield from ((f"{name}-{index}", leader) for index, leader in enumerate(one["leaders"]))
+    for name, topic in world.topics.items():
+        yield from ((f"{name}-{index}", leader) for index, leader in enumerate(topic["leaders"]))
 
 
 def _sends_by_hand(track: Track) -> bool:
@@ -318,50 +321,56 @@ def _together(dice: Dice, track: Track, leaders: Mapping[str, int]) -> Track:
         return track
     acts: list[Act] = []
     for act in track.acts:
-        near = [at for at, one in enumerate(acts) if _fits(one, act, leaders)]
+        near = [
+            index for index, earlier_act in enumerate(acts) if _can_join(earlier_act, act, leaders)
+        ]
         if near and dice.happens(0.7):
-            acts[near[-1]] = _joined(acts[near[-1]], act)
+            acts[near[-1]] = _join_produces(acts[near[-1]], act)
         else:
             acts.append(act)
     return msgspec.structs.replace(track, acts=tuple(acts))
 
 
-def _fits(one: Act, other: Act, leaders: Mapping[str, int]) -> bool:
+def _can_join(earlier_act: Act, later_act: Act, leaders: Mapping[str, int]) -> bool:
     """Whether both write to partitions of one broker, in one transaction, and nothing else is
     unusual about them.
     """
-    calls = [act.step.get("call", {}) for act in (one, other)]
+    calls = [act.step.get("call", {}) for act in (earlier_act, later_act)]
     usual = {"who", "do", "partition", "value", "key", "beside"}
-    if one.unit != other.unit or any(
+    if earlier_act.unit != later_act.unit or any(
         call.get("do") != "produce" or not call.keys() <= usual for call in calls
     ):
         return False
-    first, second = (call["partition"] for call in calls)
-    taken = {first, *calls[0].get("beside", ())}
-    return second not in taken and leaders[first] == leaders[second]
+    first_partition, second_partition = (call["partition"] for call in calls)
+    partitions = {first_partition, *calls[0].get("beside", ())}
+    return (
+        second_partition not in partitions and leaders[first_partition] == leaders[second_partition]
+    )
 
 
-def _joined(one: Act, other: Act) -> Act:
+def _join_produces(earlier_act: Act, later_act: Act) -> Act:
     """One request for both."""
-    call, more = one.step["call"], other.step["call"]
-    beside = {**call.get("beside", {}), more["partition"]: more["value"]}
-    joined = {"call": {**more, **call, "beside": beside}}
-    return msgspec.structs.replace(one, step=joined, habit=TOGETHER)
+    call, later_call = earlier_act.step["call"], later_act.step["call"]
+    further_values = {**call.get("beside", {}), later_call["partition"]: later_call["value"]}
+    joint_step = {"call": {**later_call, **call, "beside": further_values}}
+    return msgspec.structs.replace(earlier_act, step=joint_step, habit=TOGETHER)
 
 
-def _of_replaced(dice: Dice, track: Track) -> Track:
+def _as_replaced_member(dice: Dice, track: Track) -> Track:
     """A producer that sometimes commits with its member's first identity."""
 
-    def first(act: Act) -> Act:
+    def with_first_identity(act: Act) -> Act:
         call = act.step.get("call", {})
         member = call.get("member")
         if call.get("do") != "commit-offsets" or member is None or not dice.happens(0.3):
             return act
         name = f"{member} first"
-        said = {**call, "generation": name, "member-id": name}
-        return msgspec.structs.replace(act, step={"call": said}, habit=REPLACED)
+        call_fields = {**call, "generation": name, "member-id": name}
+        return msgspec.structs.replace(act, step={"call": call_fields}, habit=REPLACED)
 
-    return msgspec.structs.replace(track, acts=tuple(first(one) for one in track.acts))
+    return msgspec.structs.replace(
+        track, acts=tuple(with_first_identity(act) for act in track.acts)
+    )
 
 
 def _both_ways(dice: Dice, track: Track, read: Sequence[str]) -> Track:
@@ -403,7 +412,7 @@ def _by_itself(dice: Dice, member: str, unit: int, call: Body) -> Act:
 
 def _soon_out_of_sync(dice: Dice, world: World) -> World:
     """The world with replicas, which are out of sync soon."""
-    world = _replicated(dice, world)
+    world = _fully_replicated(dice, world)
     lag = {"replica.lag.time.max.ms": dice.weighted(defaults.LAGS_MS)}
     return msgspec.structs.replace(world, settings={**world.settings, **lag})
 
@@ -414,22 +423,24 @@ def _late_followers(dice: Dice, brokers: int, places: Sequence[str]) -> Iterator
     """
     everyone = range(1, brokers + 1)
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
-        late, place = f"late.{unit}", dice.one_of(places)
-        last = dice.one_of(everyone)
-        before, after = (one for one in everyone if one != last)
+        late, partition = f"late.{unit}", dice.one_of(places)
+        slow_broker = dice.one_of(everyone)
+        old_leader, new_leader = (broker for broker in everyone if broker != slow_broker)
         told_ms = dice.weighted(defaults.LATE_ANSWERS_MS)
         steps: list[Body] = [
-            {"cluster": {"do": "move-leader", "partition": place, "to": before}},
-            _told_late(f"{late}.last", told_ms * dice.one_of((3, 10)), source=f"broker/{last}"),
+            {"cluster": {"do": "move-leader", "partition": partition, "to": old_leader}},
+            _told_late(
+                f"{late}.last", told_ms * dice.one_of((3, 10)), source=f"broker/{slow_broker}"
+            ),
             _told_late(f"{late}.all", told_ms),
         ]
         for move in range(2 * dice.weighted(defaults.MOVES)):
             steps += [
-                _asks_nothing(f"{late}.{move}", before),
-                {"cluster": {"do": "move-leader", "partition": place, "to": after}},
+                _asks_nothing(f"{late}.{move}", old_leader),
+                {"cluster": {"do": "move-leader", "partition": partition, "to": new_leader}},
                 {"disarm": f"{late}.{move}"},
             ]
-            before, after = after, before
+            old_leader, new_leader = new_leader, old_leader
         steps += [{"disarm": f"{late}.last"}, {"disarm": f"{late}.all"}]
         for step in steps:
             yield Act(step, dice.up_to(defaults.BEHIND_MS), unit, LATE)
@@ -445,7 +456,7 @@ def _asks_nothing(rule: str, broker: int) -> Body:
     return {"arm": {"id": rule, **fields, "action": {"do": "hold"}}}
 
 
-def _troubled(dice: Dice, brokers: int) -> Iterator[Act]:
+def _trouble_acts(dice: Dice, brokers: int) -> Iterator[Act]:
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
         rule: Body = {"id": f"step.{unit}", "broker": dice.one_of(range(1, brokers + 1))}
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
@@ -457,10 +468,10 @@ def _troubled(dice: Dice, brokers: int) -> Iterator[Act]:
 def _upgrade(dice: Dice, brokers: int, newest: str) -> Iterator[Act]:
     """One broker after the other stops, and starts as the newer release."""
     for broker in range(1, brokers + 1):
-        again: Body = {"do": "start", "broker": broker, "as-version": newest}
+        restart: Body = {"do": "start", "broker": broker, "as-version": newest}
         for act, pauses in (
             ({"do": "stop", "broker": broker}, defaults.DISTURBANCE_PAUSES_MS),
-            (again, defaults.OUTAGES_MS),
+            (restart, defaults.OUTAGES_MS),
         ):
             yield Act({"cluster": act}, dice.up_to(pauses), broker, "rolling-upgrade")
 
@@ -480,7 +491,7 @@ def with_amid(plan: Plan) -> Plan:
         features.add(AMID_FAULTS)
         tracks = (*tracks, Track(CLUSTER, tuple(_amid_faults(dice, _scene(plan)))))
     dice = Dice(plan.seed, AMID_TRANSACTIONS)
-    if _told(plan, "transactional-id") and dice.happens(defaults.AMID_TRANSACTIONS):
+    if _actor_fields(plan, "transactional-id") and dice.happens(defaults.AMID_TRANSACTIONS):
         features.add(AMID_TRANSACTIONS)
         tracks = tuple(_amid_transactions(dice, track, plan) for track in tracks)
     dice = Dice(plan.seed, LEAVING)
@@ -490,7 +501,7 @@ def with_amid(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, tracks=tracks, features=tuple(sorted(features)))
 
 
-def _told(plan: Plan, field: str) -> Mapping[str, str]:
+def _actor_fields(plan: Plan, field: str) -> Mapping[str, str]:
     """What actors have in a field, by their names."""
     actors = {track.name: track.actor or {} for track in plan.tracks}
     return {name: actor[field] for name, actor in actors.items() if field in actor}
@@ -498,13 +509,13 @@ def _told(plan: Plan, field: str) -> Mapping[str, str]:
 
 def _scene(plan: Plan) -> Scene:
     """What whoever disturbs finds."""
-    counts = ((name, one["partitions"]) for name, one in plan.world.topics.items())
+    counts = ((name, topic["partitions"]) for name, topic in plan.world.topics.items())
     return Scene(
         features=frozenset(),
         places=tuple(f"{name}-{index}" for name, count in counts for index in range(count)),
         brokers=plan.world.brokers,
         is_v2=plan.world.mode.startswith("TV2"),
-        ids=tuple(sorted({*_told(plan, "transactional-id").values()})) or ("nobody",),
+        ids=tuple(sorted({*_actor_fields(plan, "transactional-id").values()})) or ("nobody",),
         groups=tuple(plan.groups),
     )
 
@@ -518,11 +529,14 @@ def _amid_faults(dice: Dice, scene: Scene) -> Iterator[Act]:
     for unit in range(1, dice.weighted(defaults.AMID_UNITS) + 1):
         pause_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         outer = dice.one_of(_LASTING)
-        first, *ends = makers[outer](dice, scene, f"amid.{unit}")
-        acts = [(outer, *first)]
+        first_step, *ends = makers[outer](dice, scene, f"amid.{unit}")
+        acts = [(outer, *first_step)]
         for number in range(dice.weighted(defaults.AMID)):
             inner = dice.one_of(_SHORT if dice.happens(0.7) else _LASTING)
-            acts += ((inner, *one) for one in makers[inner](dice, scene, f"amid.{unit}.{number}"))
+            acts += (
+                (inner, *inner_step)
+                for inner_step in makers[inner](dice, scene, f"amid.{unit}.{number}")
+            )
         for name, after_ms, step in (*acts, *((outer, *end) for end in ends)):
             yield Act(step, pause_ms + after_ms, unit, name)
             pause_ms = 0
@@ -533,18 +547,18 @@ def _trouble(dice: Dice, scene: Scene, rule: str) -> Steps:
 
 
 def _to_internal_topics(dice: Dice, scene: Scene, _rule: str) -> Steps:
-    places = [f"__transaction_state@{one}" for one in scene.ids]
-    places += [f"__consumer_offsets@{one}" for one in scene.groups]
+    places = [f"__transaction_state@{transactional_id}" for transactional_id in scene.ids]
+    places += [f"__consumer_offsets@{group}" for group in scene.groups]
     yield from _care(dice, dice.one_of(places), scene.brokers)
 
 
-def _care(dice: Dice, place: str, brokers: int) -> Steps:
+def _care(dice: Dice, partition: str, brokers: int) -> Steps:
     """Something that is done to a partition and loses nothing."""
     everyone = range(1, brokers + 1)
-    act: Body = {"do": dice.one_of(defaults.CARES), "partition": place}
+    act: Body = {"do": dice.one_of(defaults.CARES), "partition": partition}
     match act["do"]:
         case "clean" | "delete-old":
-            roll: Body = {"do": "roll", "partition": place}
+            roll: Body = {"do": "roll", "partition": partition}
             yield dice.up_to(defaults.PAUSES_MS), {"cluster": roll}
         case "move-leader":
             act["to"] = dice.one_of(everyone)
@@ -569,18 +583,18 @@ def _amid_transactions(dice: Dice, track: Track, plan: Plan) -> Track:
     actor = track.actor or {}
     if "transactional-id" not in actor:
         return track
-    groups, acts = _told(plan, "group"), list[Act]()
+    groups, acts = _actor_fields(plan, "group"), list[Act]()
     for act in track.acts:
         acts.append(act)
         call = act.step.get("call", {})
         if call.get("do") not in _WRITES or not dice.happens(defaults.LOOKED_AFTER):
             continue
-        place = (
+        partition = (
             call.get("partition") or f"__consumer_offsets@{groups[call.get('member', call['who'])]}"
         )
         if dice.happens(0.3):
-            place = f"__transaction_state@{actor['transactional-id']}"
-        for after_ms, step in _care(dice, place, plan.world.brokers):
+            partition = f"__transaction_state@{actor['transactional-id']}"
+        for after_ms, step in _care(dice, partition, plan.world.brokers):
             acts.append(Act(step, after_ms, act.unit, AMID_TRANSACTIONS))
     return msgspec.structs.replace(track, acts=tuple(acts))
 
@@ -595,7 +609,10 @@ def _leaving(dice: Dice, track: Track, topics: Sequence[str]) -> Track:
         call = act.step.get("call", {})
         if call.get("do") != "commit-offsets" or "member" not in call or not dice.happens(0.4):
             continue
-        for said in ({"do": dice.one_of(defaults.GOES)}, {"do": "subscribe", "topics": topics}):
-            step: Body = {"call": {"who": call["member"], **said}}
+        for call_fields in (
+            {"do": dice.one_of(defaults.GOES)},
+            {"do": "subscribe", "topics": topics},
+        ):
+            step: Body = {"call": {"who": call["member"], **call_fields}}
             acts.append(Act(step, dice.up_to(defaults.PAUSES_MS), act.unit, LEAVING))
     return msgspec.structs.replace(track, acts=tuple(acts))

@@ -55,8 +55,10 @@ class Unit:
 
     def call(self, do: str, *, habit: str = "", after_ms: int | None = None, **fields: Any) -> None:
         """One more call of this client."""
-        said = {name.replace("_", "-"): value for name, value in fields.items()}
-        self.add({"call": {"who": self._who, "do": do, **said}}, habit=habit, after_ms=after_ms)
+        call_fields = {name.replace("_", "-"): value for name, value in fields.items()}
+        self.add(
+            {"call": {"who": self._who, "do": do, **call_fields}}, habit=habit, after_ms=after_ms
+        )
 
 
 # Clients
@@ -83,9 +85,9 @@ def application(dice: Dice, scene: Scene, name: str, transactional_id: str) -> T
 
 def wire(dice: Dice, scene: Scene, name: str, transactional_id: str) -> Track:
     """Somebody who sends requests by hand, as bad clients do."""
-    first = Unit(dice, name, 0)
-    first.call("init-producer-id")
-    acts = first.acts
+    first_unit = Unit(dice, name, 0)
+    first_unit.call("init-producer-id")
+    acts = first_unit.acts
     for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
         acts += _wire_unit(dice, scene, name, number)
     actor = {
@@ -107,9 +109,9 @@ def _wire_unit(dice: Dice, scene: Scene, name: str, number: int) -> list[Act]:
     if scene.has("zombie") and dice.happens(0.25):
         unit.add({"observe": "everything"}, habit="zombie", after_ms=_long(dice))
     given_up = False
-    for record, place in enumerate(places):
+    for record, partition in enumerate(places):
         value = f"{name}.{number}.{record}"
-        given_up |= _produce(dice, scene, unit, place, value, habit=habit)
+        given_up |= _produce(dice, scene, unit, partition, value, habit=habit)
     _end_of_wire(dice, scene, unit, given_up=given_up)
     return unit.acts
 
@@ -129,10 +131,10 @@ def _add(dice: Dice, scene: Scene, unit: Unit, places: Sequence[str]) -> str:
 
 
 def _produce(
-    dice: Dice, scene: Scene, unit: Unit, place: str, value: str, *, habit: str = ""
+    dice: Dice, scene: Scene, unit: Unit, partition: str, value: str, *, habit: str = ""
 ) -> bool:
     """One record; returns whether its answer is not waited for."""
-    fields: Body = {"partition": place, "value": value}
+    fields: Body = {"partition": partition, "value": value}
     if scene.has("plain-records") and dice.happens(0.2):
         unit.call("produce", habit="plain-records", plain=True, **fields)
         return False
@@ -218,16 +220,16 @@ def _member(dice: Dice, scene: Scene, name: str) -> Iterator[Act]:
 
 
 def _transform(dice: Dice, scene: Scene, name: str, member: str, group_id: str) -> Iterator[Act]:
-    first = Unit(dice, name, 0)
-    first.call("init-producer-id", after_ms=dice.up_to(((3_000, 1),)))
-    yield from first.acts
+    first_unit = Unit(dice, name, 0)
+    first_unit.call("init-producer-id", after_ms=dice.up_to(((3_000, 1),)))
+    yield from first_unit.acts
     for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
         unit = Unit(dice, name, number)
         unit.call("begin")
         if dice.happens(0.6):
-            place = dice.one_of(scene.places)
-            habit = _add(dice, scene, unit, [place])
-            unit.call("produce", habit=habit, partition=place, value=f"{name}.{number}")
+            partition = dice.one_of(scene.places)
+            habit = _add(dice, scene, unit, [partition])
+            unit.call("produce", habit=habit, partition=partition, value=f"{name}.{number}")
         if not scene.is_v2:
             unit.call("add-offsets", group=group_id)
         fields: Body = {"member": member}
@@ -247,8 +249,8 @@ def bystander(dice: Dice, scene: Scene) -> Track:
     acts: list[Act] = []
     for number in range(1, dice.weighted(defaults.TRANSACTIONS) * 2 + 1):
         unit = Unit(dice, BYSTANDER, number)
-        place = dice.one_of(scene.places)
-        unit.call("append", partition=place, value=f"b{number}", key=f"k{number % 3}")
+        partition = dice.one_of(scene.places)
+        unit.call("append", partition=partition, value=f"b{number}", key=f"k{number % 3}")
         acts += unit.acts
     return Track(BYSTANDER, tuple(acts))
 
@@ -278,11 +280,11 @@ def monitor(
 
 def operator(dice: Dice, scene: Scene) -> Track:
     """Somebody who looks after the cluster, and is wrong at times."""
-    known = [name for name in _OPERATOR if scene.has(name)]
+    habits = [name for name in _OPERATOR if scene.has(name)]
     acts: list[Act] = []
     for number in range(1, dice.weighted(defaults.TRANSACTIONS) + 1):
         unit = Unit(dice, OPERATOR, number)
-        feature = dice.one_of(known)
+        feature = dice.one_of(habits)
         after_ms = dice.up_to(defaults.DISTURBANCE_PAUSES_MS)
         for call in _operator_calls(dice, scene, feature):
             do = call.pop("do")
@@ -306,18 +308,20 @@ def has_operator(scene: Scene) -> bool:
 
 
 def _operator_calls(dice: Dice, scene: Scene, feature: str) -> tuple[Body, ...]:
-    place = dice.one_of(scene.places)
+    partition = dice.one_of(scene.places)
     match feature:
         case "operator-looks":
-            return {"do": "find-hanging"}, {"do": "producers", "partition": place}
+            return {"do": "find-hanging"}, {"do": "producers", "partition": partition}
         case "operator-aborts":
             return {"do": "find-hanging"}, {"do": "abort-found"}
         case "operator-errs":
-            return ({"do": "abort", "partition": place, "start_offset": dice.up_to(((12, 1),))},)
+            return (
+                {"do": "abort", "partition": partition, "start_offset": dice.up_to(((12, 1),))},
+            )
         case "operator-fences":
             return ({"do": "fence", "transactional_id": dice.one_of(scene.ids)},)
         case "delete-records":
-            before = dice.up_to(((12, 1),))
-            return ({"do": "delete-records", "partition": place, "before": before},)
+            before_offset = dice.up_to(((12, 1),))
+            return ({"do": "delete-records", "partition": partition, "before": before_offset},)
     level = dice.one_of((0, 1, 2))
     return ({"do": "update-feature", "name": "transaction.version", "level": level},)

@@ -56,11 +56,11 @@ KINDS: Final = (
 
 
 def violations(cluster: SimCluster) -> list[Violation]:
-    found: list[Violation] = []
+    broken: list[Violation] = []
     for broker in cluster.brokers.values():
         for check in (_logs, _coordinator, _groups, _producers):
-            found += check(broker)
-    return [*found, *_replicas(cluster), *_owned(cluster)]
+            broken += check(broker)
+    return [*broken, *_replicas(cluster), *_coordinated_partitions(cluster)]
 
 
 def _logs(broker: Broker) -> Iterator[Violation]:
@@ -81,7 +81,7 @@ def _coordinator(broker: Broker) -> Iterator[Violation]:
     topic = broker.replicas.image.topics.get(TRANSACTION_STATE_TOPIC)
     if topic is None:
         return
-    made: dict[int, dict[str, tuple[object, ...]]] = {}
+    stored_by_partition: dict[int, dict[str, tuple[object, ...]]] = {}
     for txn in broker.coordinator.entries():
         if txn.pending_state is not None:
             continue  # its record is under way
@@ -89,31 +89,35 @@ def _coordinator(broker: Broker) -> Iterator[Violation]:
         log = broker.replicas.led.get(TopicPartition(TRANSACTION_STATE_TOPIC, index))
         if log is None:
             continue
-        if index not in made:
+        if index not in stored_by_partition:
             read = read_log(log.batches(), rules=log.config.rules).entries
-            made[index] = {one.transactional_id: _told(one) for one in read.values()}
-        lives, late = _told(txn), withdrawn.get(txn.transactional_id)
-        stored = made[index].get(txn.transactional_id)
-        if stored is None and _is_unwritten(txn):
+            stored_by_partition[index] = {
+                txn_of_log.transactional_id: _comparable_state(txn_of_log)
+                for txn_of_log in read.values()
+            }
+        lives, late = _comparable_state(txn), withdrawn.get(txn.transactional_id)
+        stored = stored_by_partition[index].get(txn.transactional_id)
+        if stored is None and _has_no_record(txn):
             continue
-        if stored != lives and (late is None or stored != _told(late)):
+        if stored != lives and (late is None or stored != _comparable_state(late)):
             yield (
                 FORGETFUL_COORDINATOR,
-                f"{txn.transactional_id} is {_shown(lives)}, its log says {_shown(stored)}",
+                f"{txn.transactional_id} is {_describe_state(lives)}, its log says"
+                f" {_describe_state(stored)}",
             )
 
 
-def _told(txn: TxnMetadata | TxnTransition) -> tuple[object, ...]:
+def _comparable_state(txn: TxnMetadata | TxnTransition) -> tuple[object, ...]:
     return txn.state, txn.producer_id, txn.producer_epoch, txn.partitions
 
 
-def _is_unwritten(txn: TxnMetadata) -> bool:
+def _has_no_record(txn: TxnMetadata) -> bool:
     """Whether no record of an id has taken effect yet."""
     is_new = txn.state is TransactionState.EMPTY and txn.producer_epoch == NO_PRODUCER_EPOCH
     return is_new and not txn.partitions
 
 
-def _shown(txn: tuple[object, ...] | None) -> str:
+def _describe_state(txn: tuple[object, ...] | None) -> str:
     if txn is None:
         return "nothing"
     state, producer_id, epoch, _ = txn
@@ -126,41 +130,46 @@ def _groups(broker: Broker) -> Iterator[Violation]:
         log = broker.replicas.led.get(TopicPartition(CONSUMER_OFFSETS_TOPIC, shard.partition))
         if log is None:
             continue
-        again = GroupShard(partition=shard.partition, coordinator_epoch=shard.coordinator_epoch)
-        for _ in again.read(log.batches()):
+        reread_shard = GroupShard(
+            partition=shard.partition, coordinator_epoch=shard.coordinator_epoch
+        )
+        for _ in reread_shard.read(log.batches()):
             pass
-        for what, tell in (("positions", _committed), ("pending positions", _pending)):
-            lives, stored = tell(shard), tell(again)
+        for what, tell in (("positions", _committed_positions), ("pending positions", _pending)):
+            lives, stored = tell(shard), tell(reread_shard)
             if lives != stored:
                 yield FORGETFUL_GROUP, f"{what} are {lives}, the log says {stored}"
 
 
-def _committed(shard: GroupShard) -> dict[str, int]:
+def _committed_positions(shard: GroupShard) -> dict[str, int]:
     return {
-        f"{group} {one.topic_partition}": one.position
+        f"{group} {commit.topic_partition}": commit.position
         for group in sorted(shard.offsets.groups())
-        for one in shard.offsets.committed_offsets(group)
+        for commit in shard.offsets.committed_offsets(group)
     }
 
 
 def _pending(shard: GroupShard) -> dict[int, tuple[str, ...]]:
     offsets = shard.offsets
-    found = {
+    pending_by_producer = {
         producer: tuple(
-            sorted(f"{group} {place}: {at}" for group, place, at in offsets.pending_of(producer))
+            sorted(
+                f"{group} {partition}: {position}"
+                for group, partition, position in offsets.pending_of(producer)
+            )
         )
         for producer in sorted(offsets.pending_producers())
     }
-    return {producer: pending for producer, pending in found.items() if pending}
+    return {producer: pending for producer, pending in pending_by_producer.items() if pending}
 
 
 def _producers(broker: Broker) -> Iterator[Violation]:
     """Open transactions and epochs against what a restart would find: the newest snapshot and the
     batches behind it; and against the batches alone.
     """
-    for place, log in broker.replicas.led.items():
+    for partition, log in broker.replicas.led.items():
         reloaded, replayed = (
-            _made_again(log, how) for how in (_copy_snapshots, _without_snapshots)
+            _reload_producers(log, how) for how in (_copy_snapshots, _without_snapshots)
         )
         lives, early = _open(log.producers), _open_before(log)
         for what, stored in (
@@ -170,13 +179,13 @@ def _producers(broker: Broker) -> Iterator[Violation]:
             if lives != stored:
                 yield (
                     FORGETFUL_PRODUCERS,
-                    (f"{place}: transactions are open since {lives}, by {what} since {stored}"),
+                    (f"{partition}: transactions are open since {lives}, by {what} since {stored}"),
                 )
-        yield from _epochs(place, log, reloaded)
+        yield from _epochs(partition, log, reloaded)
 
 
 def _epochs(
-    place: TopicPartition, log: PartitionLog, reloaded: ProducerStateManager
+    partition: TopicPartition, log: PartitionLog, reloaded: ProducerStateManager
 ) -> Iterator[Violation]:
     """What keeps a zombie out: each producer has the epoch of its newest batch or marker, also
     after a restart. And what keeps an old coordinator out: the coordinator epochs in the markers of
@@ -195,68 +204,77 @@ def _epochs(
             control = read_control_record(chunk, position)
             if control is None or not control.is_marker:
                 continue
-            before = coordinators.get(producer_id, -1)
+            last_coordinator_epoch = coordinators.get(producer_id, -1)
             coordinators[producer_id] = control.coordinator_epoch
-            if control.coordinator_epoch < before:
+            if control.coordinator_epoch < last_coordinator_epoch:
                 yield (
                     OLD_MARKER,
-                    f"{place}: the marker at {header.base_offset} is one of coordinator epoch"
+                    f"{partition}: the marker at {header.base_offset} is one of coordinator epoch"
                     f" {control.coordinator_epoch}, and producer"
-                    f" {producer_id} has one of {before} before it",
+                    f" {producer_id} has one of {last_coordinator_epoch} before it",
                 )
     for producer_id, epoch in newest.items():
         entries = log.producers.state.find(producer_id), reloaded.state.find(producer_id)
         # An entry without an epoch is what an emptied marker leaves of a producer.
-        lives, again = (
-            None if one is None or one.producer_epoch == NO_PRODUCER_EPOCH else one.producer_epoch
-            for one in entries
+        live_epoch, reloaded_epoch = (
+            None
+            if entry is None or entry.producer_epoch == NO_PRODUCER_EPOCH
+            else entry.producer_epoch
+            for entry in entries
         )
         may_expire = log.config.producer_id_expiration_ms < DAY_MS
-        if (lives, again) != (epoch, epoch) and not (may_expire and None in (lives, again)):
+        if (live_epoch, reloaded_epoch) != (epoch, epoch) and not (
+            may_expire and None in (live_epoch, reloaded_epoch)
+        ):
             yield (
                 FORGOTTEN_EPOCH,
-                f"{place}: the newest batch of producer {producer_id} has epoch {epoch}; it is at"
-                f" {_epoch(lives)}, by snapshot and log at {_epoch(again)}",
+                f"{partition}: the newest batch of producer {producer_id} has epoch {epoch}; it"
+                " is at"
+                f" {_epoch(live_epoch)}, by snapshot and log at {_epoch(reloaded_epoch)}",
             )
 
 
-def _epoch(known: int | None) -> str:
-    return "none" if known is None else str(known)
+def _epoch(epoch: int | None) -> str:
+    return "none" if epoch is None else str(epoch)
 
 
 def _open(producers: ProducerStateManager) -> dict[int, int]:
-    return {one.producer_id: one.txn_first_offset for one in producers.open()}
+    return {producer.producer_id: producer.txn_first_offset for producer in producers.open()}
 
 
 def _open_before(log: PartitionLog) -> dict[int, int]:
     """What began before the log's start can't be known from its batches."""
     start = log.log_start_offset
-    return {producer: first for producer, first in _open(log.producers).items() if first < start}
+    return {
+        producer: first_offset
+        for producer, first_offset in _open(log.producers).items()
+        if first_offset < start
+    }
 
 
 def _without_snapshots(_log: PartitionLog, _again: ProducerStateManager) -> None:
     """Replay without snapshots: the batches alone must give the same state."""
 
 
-def _copy_snapshots(log: PartitionLog, again: ProducerStateManager) -> None:
+def _copy_snapshots(log: PartitionLog, reloaded: ProducerStateManager) -> None:
     for offset, entries in log.producers.snapshots.all_snapshots():
-        again.snapshots.take(offset, entries)
+        reloaded.snapshots.take(offset, entries)
 
 
-def _made_again(
+def _reload_producers(
     log: PartitionLog, prepare: Callable[[PartitionLog, ProducerStateManager], None]
 ) -> ProducerStateManager:
-    again = ProducerStateManager()
-    prepare(log, again)
-    again.reload(
+    reloaded = ProducerStateManager()
+    prepare(log, reloaded)
+    reloaded.reload(
         log.local.segments,
         start=log.log_start_offset,
         end=log.log_end_offset,
         now_ms=0,
         expiration_ms=log.config.producer_id_expiration_ms,
     )
-    again.settle()
-    return again
+    reloaded.settle()
+    return reloaded
 
 
 def _replicas(cluster: SimCluster) -> Iterator[Violation]:
@@ -265,35 +283,40 @@ def _replicas(cluster: SimCluster) -> Iterator[Violation]:
     """
     hosted: defaultdict[TopicPartition, list[tuple[BrokerId, PartitionLog]]] = defaultdict(list)
     for broker_id, broker in cluster.brokers.items():
-        for place, log in broker.replicas.hosted.items():
+        for partition, log in broker.replicas.hosted.items():
             if not log.config.is_compacted:
-                hosted[place].append((broker_id, log))
-    for place, logs in hosted.items():
+                hosted[partition].append((broker_id, log))
+    for partition, logs in hosted.items():
         if len(logs) < 2:
             continue
         start = max(log.log_start_offset for _, log in logs)
         end = min(log.high_watermark for _, log in logs)
-        (first_id, first), *others = logs
-        known = _between(first, start, end)
-        for broker_id, log in others:
-            if _between(log, start, end) != known:
+        (first_id, first_log), *other_logs = logs
+        first_bytes = _between(first_log, start, end)
+        for broker_id, log in other_logs:
+            if _between(log, start, end) != first_bytes:
                 yield (
                     DIFFERENT_REPLICAS,
-                    (f"{place}: brokers {first_id} and {broker_id} differ from {start} to {end}"),
+                    (
+                        f"{partition}: brokers {first_id} and {broker_id} differ from {start}"
+                        f" to {end}"
+                    ),
                 )
 
 
-def _owned(cluster: SimCluster) -> Iterator[Violation]:
+def _coordinated_partitions(cluster: SimCluster) -> Iterator[Violation]:
     """A broker coordinates what it leads, and nothing else."""
     for broker_id, broker in cluster.brokers.items():
         owned = {
-            TRANSACTION_STATE_TOPIC: {one.partition for one in broker.coordinator.owned()},
-            CONSUMER_OFFSETS_TOPIC: {one.partition for one in broker.groups.shards()},
+            TRANSACTION_STATE_TOPIC: {shard.partition for shard in broker.coordinator.owned()},
+            CONSUMER_OFFSETS_TOPIC: {shard.partition for shard in broker.groups.shards()},
         }
         for name, indexes in owned.items():
             topic = cluster.metadata.image.topics.get(name)
             partitions = () if topic is None else topic.partitions
-            led = {index for index, one in enumerate(partitions) if one.leader == broker_id}
+            led = {
+                index for index, partition in enumerate(partitions) if partition.leader == broker_id
+            }
             if indexes != led:
                 yield (
                     WRONG_COORDINATOR,

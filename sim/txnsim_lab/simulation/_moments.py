@@ -31,66 +31,67 @@ class Moments:
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._image: ClusterImage | None = None
-        self._replicated: list[tuple[TopicPartition, tuple[int, ...]]] = []
+        self._replicated_partitions: list[tuple[TopicPartition, tuple[int, ...]]] = []
         """Partitions with several replicas, and which of them are in sync."""
-        self._told: set[str] = set()
+        self._reported_kinds: set[str] = set()
 
     def look(self) -> list[Broken]:
         """The violations now that were not reported before."""
         brokers, image = self._cluster.brokers, self._cluster.metadata.image
-        found: Iterator[Broken] = iter(())
+        unsound: Iterator[Broken] = iter(())
         if image is not self._image:
             self._image = image
-            self._replicated = [*_replicated(image)]
-            found = _isr(image)
-        looks = (found, self._watermarks(brokers), _stable_offsets(brokers, image))
-        return [one for one in chain.from_iterable(looks) if self._is_new(one)]
+            self._replicated_partitions = [*_replicated_partitions(image)]
+            unsound = _isr(image)
+        looks = (unsound, self._watermarks(brokers), _stable_offsets(brokers, image))
+        return [violation for violation in chain.from_iterable(looks) if self._is_new(violation)]
 
-    def told(self, read: PositionsRead) -> list[Broken]:
+    def early_positions(self, read: PositionsRead) -> list[Broken]:
         """Whether somebody was told positions that a failover could undo."""
         index = partition_for(read.group, self._groups_partitions())
-        place = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
-        logs = [broker.replicas.led.get(place) for broker in self._cluster.brokers.values()]
+        partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
+        logs = [broker.replicas.led.get(partition) for broker in self._cluster.brokers.values()]
         late = [log for log in logs if log is not None and log.high_watermark < log.log_end_offset]
-        found = chain.from_iterable(_early(read, log) for log in late)
-        return [one for one in found if self._is_new(one)]
+        violations = chain.from_iterable(_early(read, log) for log in late)
+        return [violation for violation in violations if self._is_new(violation)]
 
     def _groups_partitions(self) -> int:
         topic = self._cluster.metadata.image.topics.get(CONSUMER_OFFSETS_TOPIC)
         return 1 if topic is None else len(topic.partitions)
 
-    def _is_new(self, one: Broken) -> bool:
-        kind, _ = one
-        is_new = kind not in self._told
-        self._told.add(kind)
+    def _is_new(self, violation: Broken) -> bool:
+        kind, _ = violation
+        is_new = kind not in self._reported_kinds
+        self._reported_kinds.add(kind)
         return is_new
 
     def _watermarks(self, brokers: Mapping[BrokerId, Broker]) -> Iterator[Broken]:
         """Records below a replica's high watermark must be on every in-sync replica."""
-        for place, in_sync in self._replicated:
-            highest, at, ends = -1, 0, []
+        for partition, in_sync in self._replicated_partitions:
+            highest, highest_broker, ends = -1, 0, []
             for broker_id, broker in brokers.items():
-                log = broker.replicas.hosted.get(place)
+                log = broker.replicas.hosted.get(partition)
                 if log is None:
                     continue
                 if log.high_watermark > highest:
-                    highest, at = log.high_watermark, broker_id
+                    highest, highest_broker = log.high_watermark, broker_id
                 if broker_id in in_sync:
                     ends.append((log.log_end_offset, broker_id))
-            end, behind = min(ends, default=(highest, 0))
+            end, shortest_broker = min(ends, default=(highest, 0))
             if end < highest:
                 yield (
                     UNREPLICATED,
-                    f"{place}: the high watermark of broker {at} is {highest}, and the log of"
-                    f" broker {behind}, which is in sync, ends at {end}",
+                    f"{partition}: the high watermark of broker {highest_broker} is {highest},"
+                    " and the log of"
+                    f" broker {shortest_broker}, which is in sync, ends at {end}",
                 )
 
 
-def _replicated(image: ClusterImage) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+def _replicated_partitions(image: ClusterImage) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
     for name, topic in image.topics.items():
-        for index, one in enumerate(topic.partitions):
-            if len(one.replicas) > 1:
-                yield TopicPartition(name, index), one.isr
+        for index, partition in enumerate(topic.partitions):
+            if len(partition.replicas) > 1:
+                yield TopicPartition(name, index), partition.isr
 
 
 def _isr(image: ClusterImage) -> Iterator[Broken]:
@@ -98,14 +99,15 @@ def _isr(image: ClusterImage) -> Iterator[Broken]:
     (KIP-903).
     """
     for name, topic in image.topics.items():
-        for index, one in enumerate(topic.partitions):
-            if one.leader == NO_LEADER:
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader == NO_LEADER:
                 continue  # the last one that was in sync may be out of service
-            able = {replica for replica in one.replicas if image.is_active(replica)}
-            if one.leader not in one.isr or not able.issuperset(one.isr):
+            able = {replica for replica in partition.replicas if image.is_active(replica)}
+            if partition.leader not in partition.isr or not able.issuperset(partition.isr):
                 yield (
                     UNSOUND_ISR,
-                    f"{name}-{index} is led by {one.leader}, and in sync are {[*one.isr]}; replicas"
+                    f"{name}-{index} is led by {partition.leader}, and in sync are"
+                    f" {[*partition.isr]}; replicas"
                     f" in service are {sorted(able)}",
                 )
 
@@ -120,36 +122,39 @@ def _stable_offsets(brokers: Mapping[BrokerId, Broker], image: ClusterImage) -> 
     onHighWatermarkUpdated of ProducerStateManager).
     """
     for broker_id, broker in brokers.items():
-        for place, log in broker.replicas.led.items():
+        for partition, log in broker.replicas.led.items():
             if log.high_watermark == log.log_end_offset:
                 continue
             stable = log.last_stable_offset
-            for first, marker in _ends_behind(log, log.high_watermark):
-                if first < stable and not _have(brokers, place, _in_sync(image, place), marker):
+            for first_offset, marker in _ends_behind(log, log.high_watermark):
+                if first_offset < stable and not _have(
+                    brokers, partition, _in_sync(image, partition), marker
+                ):
                     yield (
                         UNSTABLE,
-                        f"{place} on broker {broker_id}: the last stable offset is {stable}, and"
-                        f" the transaction that begins at {first} has its marker at"
+                        f"{partition} on broker {broker_id}: the last stable offset is"
+                        f" {stable}, and"
+                        f" the transaction that begins at {first_offset} has its marker at"
                         f" {marker.base_offset},"
                         f" above the high watermark {log.high_watermark}",
                     )
 
 
-def _in_sync(image: ClusterImage, place: TopicPartition) -> tuple[int, ...]:
-    topic = image.topics.get(place.topic)
-    return () if topic is None else topic.partitions[place.partition].isr
+def _in_sync(image: ClusterImage, topic_partition: TopicPartition) -> tuple[int, ...]:
+    topic = image.topics.get(topic_partition.topic)
+    return () if topic is None else topic.partitions[topic_partition.partition].isr
 
 
 def _have(
     brokers: Mapping[BrokerId, Broker],
-    place: TopicPartition,
+    partition: TopicPartition,
     replicas: tuple[int, ...],
     marker: BatchHeader,
 ) -> bool:
     having = {
         broker_id
         for broker_id, broker in brokers.items()
-        if (log := broker.replicas.hosted.get(place)) is not None
+        if (log := broker.replicas.hosted.get(partition)) is not None
         and next(_headers(log, marker.base_offset), None) == marker
     }
     return bool(replicas) and having.issuperset(replicas)
@@ -162,9 +167,9 @@ def _ends_behind(log: PartitionLog, offset: int) -> Iterator[tuple[int, BatchHea
     open_since: dict[int, int] = {}
     for header in _headers(log, log.log_start_offset):
         if header.is_control:
-            first = open_since.pop(header.producer_id, None)
-            if first is not None and header.base_offset >= offset:
-                yield first, header
+            first_offset = open_since.pop(header.producer_id, None)
+            if first_offset is not None and header.base_offset >= offset:
+                yield first_offset, header
         elif header.is_transactional:
             open_since.setdefault(header.producer_id, header.base_offset)
 
@@ -178,14 +183,16 @@ def _headers(log: PartitionLog, start: int) -> Iterator[BatchHeader]:
 
 def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
     """Positions answered from group records that are not replicated yet."""
-    told = {one.place: one.offset for one in read.positions if one.offset >= 0}
-    again, replicated = GroupShard(partition=0, coordinator_epoch=0), set[TopicPartition]()
+    answered_offsets = {
+        position.place: position.offset for position in read.positions if position.offset >= 0
+    }
+    reread_shard, replicated = GroupShard(partition=0, coordinator_epoch=0), set[TopicPartition]()
 
     def note() -> None:
-        for place, offset in told.items():
-            known = again.offsets.committed_offset(read.group, place)
-            if known is not None and known.position == offset:
-                replicated.add(place)
+        for partition, offset in answered_offsets.items():
+            committed = reread_shard.offsets.committed_offset(read.group, partition)
+            if committed is not None and committed.position == offset:
+                replicated.add(partition)
 
     batches = [
         (header.base_offset, chunk[position : position + header.size])
@@ -193,14 +200,14 @@ def _early(read: PositionsRead, log: PartitionLog) -> Iterator[Broken]:
         for position, header in iter_batches(chunk)
     ]
     for offset, batch in batches:
-        for _ in again.read([batch]):
+        for _ in reread_shard.read([batch]):
             if offset < log.high_watermark:
                 note()
-    for place, offset in told.items():
-        known = again.offsets.committed_offset(read.group, place)
-        if place not in replicated and known is not None and known.position == offset:
+    for partition, offset in answered_offsets.items():
+        committed = reread_shard.offsets.committed_offset(read.group, partition)
+        if partition not in replicated and committed is not None and committed.position == offset:
             yield (
                 EARLY_POSITION,
-                f"{read.who} got {offset} of {read.group} on {place}, which is not replicated"
+                f"{read.who} got {offset} of {read.group} on {partition}, which is not replicated"
                 f" yet: the high watermark of {log.topic_partition} is {log.high_watermark}",
             )

@@ -38,12 +38,12 @@ class Act(msgspec.Struct, frozen=True, omit_defaults=True):
     """Feature for which the act was drawn."""
 
     @property
-    def asked(self) -> str:
+    def request_name(self) -> str:
         """What it asks for: ``commit``, ``cluster kill``, ``arm peer.request WriteTxnMarkers``."""
-        ((kind, said),) = (
+        ((kind, step_fields),) = (
             (key, value) for key, value in self.step.items() if key not in ("say", "only")
         )
-        match kind, said:
+        match kind, step_fields:
             case "call", {"do": do}:
                 return str(do)
             case "cluster", {"do": do}:
@@ -97,13 +97,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def acts(self) -> Iterator[Act]:
         """Of everybody."""
-        return (one for track in self.tracks for one in track.acts)
+        return (act for track in self.tracks for act in track.acts)
 
     @property
     def groups(self) -> list[str]:
         """The consumer groups whose members act in it, by name."""
         actors = (track.actor for track in self.tracks if track.actor is not None)
-        return sorted({one["group"] for one in actors if one["plays"] == "member"})
+        return sorted({actor["group"] for actor in actors if actor["plays"] == "member"})
 
     def to_json(self) -> bytes:
         """For a file."""

@@ -57,28 +57,34 @@ def _granted_to_replaced(history: History) -> Iterator[Broken]:
     """Something was asked with an epoch, and granted, after a newer epoch of the same producer had
     been given to somebody. An end is left out: one that is repeated is confirmed.
     """
-    given: defaultdict[int, list[Initialised]] = defaultdict(list)
-    for _, one in history.all_of(Initialised):
-        if one.outcome is Outcome.OK:
-            given[one.producer_id].append(one)
-    for seen in history:
-        if not isinstance(seen, Added | Wrote | SentOffsets) or seen.transaction is None:
+    identities: defaultdict[int, list[Initialised]] = defaultdict(list)
+    for _, initialised in history.all_of(Initialised):
+        if initialised.outcome is Outcome.OK:
+            identities[initialised.producer_id].append(initialised)
+    for observation in history:
+        if (
+            not isinstance(observation, Added | Wrote | SentOffsets)
+            or observation.transaction is None
+        ):
             continue
-        epoch, asked_ms = seen.producer_epoch, seen.asked_ms
-        if seen.outcome is not Outcome.OK or epoch is None or asked_ms is None:
+        epoch, asked_ms = observation.producer_epoch, observation.asked_ms
+        if observation.outcome is not Outcome.OK or epoch is None or asked_ms is None:
             continue
-        for newer in given.get(-1 if seen.producer_id is None else seen.producer_id, ()):
+        for newer in identities.get(
+            -1 if observation.producer_id is None else observation.producer_id, ()
+        ):
             if newer.producer_epoch > epoch and newer.at_ms < asked_ms:
                 yield (
                     GRANTED_TO_REPLACED,
-                    f"{seen.who} asked for {_ASKED[type(seen)]} in {seen.transaction} at epoch"
+                    f"{observation.who} asked for {_ASKED[type(observation)]} in"
+                    f" {observation.transaction} at epoch"
                     f" {epoch}, and it was granted, though {newer.who} had got epoch"
                     f" {newer.producer_epoch} of producer {newer.producer_id} before",
                 )
                 break
 
 
-class _Sent(NamedTuple):
+class _SentPosition(NamedTuple):
     """A sent position, and the time span in which it may have taken effect."""
 
     offset: int
@@ -96,21 +102,25 @@ class _Sent(NamedTuple):
     transaction: str | None
 
 
-def _positions(history: History) -> dict[tuple[str, TopicPartition], list[_Sent]]:
+def _positions(history: History) -> dict[tuple[str, TopicPartition], list[_SentPosition]]:
     """Sent positions by group and partition, without those refused."""
-    found: defaultdict[tuple[str, TopicPartition], list[_Sent]] = defaultdict(list)
+    by_place: defaultdict[tuple[str, TopicPartition], list[_SentPosition]] = defaultdict(list)
     for _, sent in history.all_of(SentOffsets):
         if sent.outcome is not Outcome.FAILED:
             transaction = history.transaction_of(sent)
-            told = _alone(sent) if transaction is None else _within(sent, transaction)
-            found[sent.group, sent.place].append(told)
-    return found
+            position = (
+                _plain_position(sent)
+                if transaction is None
+                else _position_in_transaction(sent, transaction)
+            )
+            by_place[sent.group, sent.place].append(position)
+    return by_place
 
 
-def _alone(sent: SentOffsets) -> _Sent:
+def _plain_position(sent: SentOffsets) -> _SentPosition:
     is_taken, asked_ms = sent.outcome is Outcome.OK, sent.asked_ms or 0
     latest_ms = sent.at_ms if is_taken else _EVER
-    return _Sent(
+    return _SentPosition(
         offset=sent.position,
         who=sent.who,
         earliest_ms=asked_ms,
@@ -124,14 +134,14 @@ def _alone(sent: SentOffsets) -> _Sent:
     )
 
 
-def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
+def _position_in_transaction(sent: SentOffsets, transaction: Transaction) -> _SentPosition:
     """Of a transaction. No client learns when its marker is written. One whose abort is granted may
     have been aborted before, for its timeout.
     """
     is_taken, fate = sent.outcome is Outcome.OK, transaction.fate
     granted = any(end.outcome is Outcome.OK and end.commit for _, end in transaction.ends)
     asked_ms = min((end.asked_ms or 0 for _, end in transaction.ends), default=0)
-    return _Sent(
+    return _SentPosition(
         offset=sent.position,
         who=sent.who,
         earliest_ms=asked_ms,
@@ -147,27 +157,29 @@ def _within(sent: SentOffsets, transaction: Transaction) -> _Sent:
 
 def _unstable_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
     """A member was told a position while an open transaction had sent one there (KIP-447)."""
-    told: defaultdict[tuple[str, TopicPartition], list[_Told]] = defaultdict(list)
+    answers_by_place: defaultdict[tuple[str, TopicPartition], list[_PositionAnswer]] = defaultdict(
+        list
+    )
     for number, read in history.all_of(PositionsRead):
         for position in () if read.error or read.who in watchers else read.positions:
             if read.asked_ms is not None:
-                one = _Told(read.asked_ms, number, position.offset, read)
-                told[read.group, position.place].append(one)
+                answer = _PositionAnswer(read.asked_ms, number, position.offset, read)
+                answers_by_place[read.group, position.place].append(answer)
     sent = _positions(history)
-    found = [
-        (one.number, one, pending, place)
-        for (group, place), readers in told.items()
-        for one, pending in _told_meanwhile(readers, sent.get((group, place), ()))
+    unstable = [
+        (answer.number, answer, pending, partition)
+        for (group, partition), readers in answers_by_place.items()
+        for answer, pending in _answers_while_pending(readers, sent.get((group, partition), ()))
     ]
-    for _, one, pending, place in sorted(found, key=itemgetter(0)):
+    for _, answer, pending, partition in sorted(unstable, key=itemgetter(0)):
         yield (
             UNSTABLE_POSITION,
-            f"{one.read.who} got {one.offset} of {one.read.group} on {place}, while"
+            f"{answer.read.who} got {answer.offset} of {answer.read.group} on {partition}, while"
             f" {pending.transaction} had sent {pending.offset} there and was open",
         )
 
 
-class _Told(NamedTuple):
+class _PositionAnswer(NamedTuple):
     """A position that somebody was told of one place."""
 
     asked_ms: int
@@ -176,19 +188,27 @@ class _Told(NamedTuple):
     read: PositionsRead
 
 
-def _told_meanwhile(told: Iterable[_Told], sent: Iterable[_Sent]) -> Iterator[tuple[_Told, _Sent]]:
+def _answers_while_pending(
+    answers: Iterable[_PositionAnswer], sent_positions: Iterable[_SentPosition]
+) -> Iterator[tuple[_PositionAnswer, _SentPosition]]:
     """Each question with the positions that were pending from before it until after its answer."""
     later = sorted(
-        (one for one in sent if one.pends_from_ms < one.pends_until_ms),
-        key=lambda one: one.pends_from_ms,
+        (
+            position
+            for position in sent_positions
+            if position.pends_from_ms < position.pends_until_ms
+        ),
+        key=lambda position: position.pends_from_ms,
         reverse=True,
     )
-    pending: list[_Sent] = []
-    for read in sorted(told, key=lambda one: one.asked_ms):
+    pending: list[_SentPosition] = []
+    for read in sorted(answers, key=lambda answer: answer.asked_ms):
         while later and later[-1].pends_from_ms < read.asked_ms:
             pending.append(later.pop())
-        pending = [one for one in pending if read.asked_ms < one.pends_until_ms]
-        yield from ((read, one) for one in pending if read.read.at_ms < one.pends_until_ms)
+        pending = [position for position in pending if read.asked_ms < position.pends_until_ms]
+        yield from (
+            (read, position) for position in pending if read.read.at_ms < position.pends_until_ms
+        )
 
 
 def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Broken]:
@@ -196,7 +216,7 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
     may have been taken since. One that somebody was told was taken. One of a transaction that was
     written before a plain one gives way to it, whenever its marker comes.
     """
-    sent = {at: _Account(every) for at, every in _positions(history).items()}
+    sent = {place: _PositionAccount(every) for place, every in _positions(history).items()}
     for _, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
             account = sent.get((read.group, position.place))
@@ -205,74 +225,89 @@ def _lost_positions(history: History, watchers: frozenset[str]) -> Iterator[Brok
             account.tell(position.offset, at_ms=read.at_ms)
             if read.who in watchers:
                 continue
-            last = account.lost(position.offset, read)
-            if last is not None:
+            expected = account.lost(position.offset, read)
+            if expected is not None:
                 yield (
                     LOST_POSITION,
                     f"{read.who} got {position.offset} of {read.group} on {position.place},"
-                    f" though {last.who} had committed {last.offset} and been answered",
+                    f" though {expected.who} had committed {expected.offset} and been answered",
                 )
 
 
-class _Account:
+class _PositionAccount:
     """Positions that were sent to one place, and what readers of it were told, in order."""
 
-    def __init__(self, sent: Iterable[_Sent]) -> None:
-        self._by_offset: defaultdict[int, list[_Sent]] = defaultdict(list)
-        for one in sent:
-            if one.may_count:
-                self._by_offset[one.offset].append(one)
-        every = (one for same in self._by_offset.values() for one in same)
-        answered = (one for one in every if one.is_certain and one.latest_ms < _EVER)
-        self._answered = sorted(answered, key=lambda one: one.latest_ms, reverse=True)
+    def __init__(self, sent: Iterable[_SentPosition]) -> None:
+        self._by_offset: defaultdict[int, list[_SentPosition]] = defaultdict(list)
+        for position in sent:
+            if position.may_count:
+                self._by_offset[position.offset].append(position)
+        every = (
+            position for equal_positions in self._by_offset.values() for position in equal_positions
+        )
+        answered = (
+            position for position in every if position.is_certain and position.latest_ms < _EVER
+        )
+        self._answered = sorted(answered, key=lambda position: position.latest_ms, reverse=True)
         """Those whose answer comes later than all questions so far, the next one at the end."""
-        self._plain = _Certain()
-        self._within = _Certain()
+        self._plain = _CertainPositions()
+        self._transactional = _CertainPositions()
 
     def tell(self, offset: int, *, at_ms: int) -> None:
         """A reader was told this offset. Which of several equal ones it was is not known.
 
         A plain one that is told before its answer counts as certain twice: that changes nothing.
         """
-        same = self._by_offset.get(offset, [])
-        told = [*islice((at for at, one in enumerate(same) if one.earliest_ms <= at_ms), 2)]
-        if len(told) == 1 and same[told[0]].latest_ms > at_ms:
-            one = same[told[0]] = same[told[0]]._replace(is_certain=True, latest_ms=at_ms)
-            (self._plain if one.transaction is None else self._within).add(one)
+        equal_positions = self._by_offset.get(offset, [])
+        possible_indexes = [
+            *islice(
+                (
+                    index
+                    for index, position in enumerate(equal_positions)
+                    if position.earliest_ms <= at_ms
+                ),
+                2,
+            )
+        ]
+        if len(possible_indexes) == 1 and equal_positions[possible_indexes[0]].latest_ms > at_ms:
+            position = equal_positions[possible_indexes[0]] = equal_positions[
+                possible_indexes[0]
+            ]._replace(is_certain=True, latest_ms=at_ms)
+            (self._plain if position.transaction is None else self._transactional).add(position)
 
-    def lost(self, offset: int, read: PositionsRead) -> _Sent | None:
+    def lost(self, offset: int, read: PositionsRead) -> _SentPosition | None:
         """The last one that was certainly taken, if that offset can't stand in its place."""
         asked_ms = read.at_ms if read.asked_ms is None else read.asked_ms
         while self._answered and self._answered[-1].latest_ms < asked_ms:
             self._plain.add(self._answered.pop())
-        last = self._plain.last(asked_ms=asked_ms)
-        since_ms = 0 if last is None else last.earliest_ms
-        last = self._within.last(asked_ms=asked_ms, since_ms=since_ms, unless=last)
-        if last is None or last.offset == offset:
+        expected = self._plain.latest(asked_ms=asked_ms)
+        since_ms = 0 if expected is None else expected.earliest_ms
+        expected = self._transactional.latest(asked_ms=asked_ms, since_ms=since_ms, unless=expected)
+        if expected is None or expected.offset == offset:
             return None
         stands = any(
-            last.earliest_ms <= one.latest_ms
-            and one.earliest_ms <= read.at_ms
-            and (one.transaction is None or one.written_ms >= since_ms)
-            for one in self._by_offset.get(offset, ())
+            expected.earliest_ms <= position.latest_ms
+            and position.earliest_ms <= read.at_ms
+            and (position.transaction is None or position.written_ms >= since_ms)
+            for position in self._by_offset.get(offset, ())
         )
-        return None if stands else last
+        return None if stands else expected
 
 
-class _Certain:
+class _CertainPositions:
     """Positions that were certainly taken. The last one is found without a look at all of them."""
 
     def __init__(self) -> None:
-        self._all: list[tuple[_Sent, int]] = []
+        self._all: list[tuple[_SentPosition, int]] = []
         """Each with the highest ``earliest_ms`` up to it."""
 
-    def add(self, one: _Sent) -> None:
+    def add(self, position: _SentPosition) -> None:
         highest_ms = self._all[-1][1] if self._all else 0
-        self._all.append((one, max(highest_ms, one.earliest_ms)))
+        self._all.append((position, max(highest_ms, position.earliest_ms)))
 
-    def last(
-        self, *, asked_ms: int, since_ms: int = 0, unless: _Sent | None = None
-    ) -> _Sent | None:
+    def latest(
+        self, *, asked_ms: int, since_ms: int = 0, unless: _SentPosition | None = None
+    ) -> _SentPosition | None:
         """The one with the highest ``earliest_ms`` that was in effect when this was asked.
 
         Args:
@@ -280,10 +315,14 @@ class _Certain:
             since_ms: Those that were written before do not count.
             unless: It is this one, unless another has a higher ``earliest_ms``.
         """
-        found = unless
-        for one, highest_ms in reversed(self._all):
-            if found is not None and found.earliest_ms >= highest_ms:
+        latest = unless
+        for position, highest_ms in reversed(self._all):
+            if latest is not None and latest.earliest_ms >= highest_ms:
                 break
-            if one.latest_ms < asked_ms and one.written_ms >= since_ms:
-                found = one if found is None else max(found, one, key=lambda of: of.earliest_ms)
-        return found
+            if position.latest_ms < asked_ms and position.written_ms >= since_ms:
+                latest = (
+                    position
+                    if latest is None
+                    else max(latest, position, key=lambda candidate: candidate.earliest_ms)
+                )
+        return latest

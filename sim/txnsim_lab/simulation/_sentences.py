@@ -59,37 +59,41 @@ _OTHERS: Final[Mapping[str, str]] = {
     "observe": "{observe} is looked at",
     "ask": "a curious client asks for {api}",
 }
-_UNTOLD: Final = frozenset({"who", "do", "error", "background", "id"})
+_FILE_ONLY_FIELDS: Final = frozenset({"who", "do", "error", "background", "id"})
 """Fields that only a file needs."""
 
 
 def sentence_of(step: Body) -> str:
     """What an act does, as a sentence without its end; whatever else it says stands behind."""
-    ((kind, said),) = step.items()
-    fields = {name: _shown(one) for name, one in said.items()} if isinstance(said, dict) else {}
-    fields.setdefault(kind, _shown(said))
+    ((kind, step_fields),) = step.items()
+    fields = (
+        {name: _text_of(value) for name, value in step_fields.items()}
+        if isinstance(step_fields, dict)
+        else {}
+    )
+    fields.setdefault(kind, _text_of(step_fields))
     do = fields.get("do", "")
     if kind == "cluster" and "coordinator-of" in fields:
         text = "broker {to} becomes the coordinator of {coordinator-of}"
     else:
-        known = {"call": _CALLS, "cluster": _CLUSTER}.get(kind, _OTHERS)
-        text = known.get(do if kind in ("call", "cluster") else kind, "")
-    wanted = [name for _, name, _, _ in Formatter().parse(text) if name]
-    if not text or not fields.keys() >= set(wanted):
-        who, wanted = fields.get("who", ""), []
+        templates = {"call": _CALLS, "cluster": _CLUSTER}.get(kind, _OTHERS)
+        text = templates.get(do if kind in ("call", "cluster") else kind, "")
+    placeholders = [name for _, name, _, _ in Formatter().parse(text) if name]
+    if not text or not fields.keys() >= set(placeholders):
+        who, placeholders = fields.get("who", ""), []
         text = f"{who} {do or kind}".strip().replace("{", "{{").replace("}", "}}")
-    told = text.format_map(fields)
-    rest = [
-        f"{name} {shown}"
-        for name, shown in fields.items()
-        if name not in (*wanted, kind) and name not in _UNTOLD
+    sentence = text.format_map(fields)
+    further_fields = [
+        f"{name} {text_of_value}"
+        for name, text_of_value in fields.items()
+        if name not in (*placeholders, kind) and name not in _FILE_ONLY_FIELDS
     ]
-    return f"{told} ({', '.join(rest)})" if rest else told
+    return f"{sentence} ({', '.join(further_fields)})" if further_fields else sentence
 
 
-def _shown(value: Any) -> str:
+def _text_of(value: Any) -> str:
     if isinstance(value, dict):
-        return " ".join(map(_shown, value.values()))
+        return " ".join(map(_text_of, value.values()))
     if isinstance(value, list | tuple):
-        return ", ".join(map(_shown, value))
+        return ", ".join(map(_text_of, value))
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)

@@ -36,8 +36,8 @@ def with_share_groups(
         "group.share.record.lock.duration.ms": dice.weighted(defaults.LOCKS_MS),
         RECORD_LOCKS: dice.weighted(defaults.RECORD_LOCKS),
     }
-    inputs = sorted({place.rpartition("-")[0] for place in places})
-    tracks = [Track(HOST, tuple(_configured(dice, names)), {"plays": "operator"})]
+    inputs = sorted({partition.rpartition("-")[0] for partition in places})
+    tracks = [Track(HOST, tuple(_group_configs(dice, names)), {"plays": "operator"})]
     for name in names:
         for index in range(1, dice.weighted(defaults.SHARE_MEMBERS) + 1):
             member = f"{name}m{index}"
@@ -49,7 +49,7 @@ def with_share_groups(
     return msgspec.structs.replace(world, settings=settings), tuple(tracks)
 
 
-def _configured(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
+def _group_configs(dice: Dice, groups: Sequence[str]) -> Iterator[Act]:
     """Configs of the groups, before their members come."""
     for number, group in enumerate(groups, 1):
         unit = Unit(dice, HOST, number)
@@ -72,8 +72,8 @@ def _member(dice: Dice, name: str, topics: Sequence[str]) -> Iterator[Act]:
             unit.call("subscribe", habit=SHARED, after_ms=100, topics=[*topics])
         unit.call("poll", habit=SHARED)
         if dice.happens(defaults.SAYS_SOMETHING):
-            said: Body = {"as": dice.weighted(defaults.ACKNOWLEDGED_AS)}
-            unit.call("acknowledge", habit=SHARED, **said)
+            call_fields: Body = {"as": dice.weighted(defaults.ACKNOWLEDGED_AS)}
+            unit.call("acknowledge", habit=SHARED, **call_fields)
         if dice.happens(defaults.COMES_AND_GOES):
             unit.call(dice.one_of(("die", "leave")), habit=SHARED)
             unit.call("subscribe", habit=SHARED, topics=[*topics])
@@ -87,9 +87,9 @@ def _writer(dice: Dice, places: Sequence[str]) -> Iterator[Act]:
         if number == 1:
             unit.call("init-producer-id", habit=SHARED)
         unit.call("begin", habit=SHARED)
-        place, count = dice.one_of(places), dice.weighted(defaults.LARGE)
-        unit.call("add-partitions", habit=SHARED, partitions=[place])
+        partition, count = dice.one_of(places), dice.weighted(defaults.LARGE)
+        unit.call("add-partitions", habit=SHARED, partitions=[partition])
         values = [f"{WRITER}.{number}.{record}" for record in range(count)]
-        unit.call("produce", habit=SHARED, partition=place, values=values)
+        unit.call("produce", habit=SHARED, partition=partition, values=values)
         unit.call("abort" if dice.happens(0.7) else "commit", habit=SHARED)
         yield from unit.acts

@@ -18,7 +18,7 @@ from txnsim_lab.simulation._asking import ASK
 from txnsim_lab.simulation._further_features import EXPIRATIONS, SHORT_EXPIRATIONS
 from txnsim_lab.simulation._plan import Act, Body, Plan, Track
 from txnsim_lab.simulation._share_groups import RECORD_LOCKS
-from txnsim_lab.simulation.play import Played, play
+from txnsim_lab.simulation.play import PlayedRun, play
 
 T = TypeVar("T")
 
@@ -32,11 +32,11 @@ ONE_REPLICA: Final = "one-replica"
 """Habits that no act is drawn for: what an act says shows them (``BY_ACT``)."""
 
 
-class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
+class ShrunkPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The smallest plan found."""
 
     plan: Plan
-    played: Played
+    run: PlayedRun
     tries: int
 
 
@@ -46,7 +46,7 @@ def shrink(
     *,
     switch: tuple[str, bool] | None = None,
     tries_max: int = TRIES_MAX,
-) -> Shrunk:
+) -> ShrunkPlan:
     """Make a plan smaller as long as it shows the same.
 
     Args:
@@ -81,7 +81,7 @@ class _Shrinking:
         self.plan = plan
         self.played = play(plan)
 
-    def run(self) -> Shrunk:
+    def run(self) -> ShrunkPlan:
         """Shrink until nothing more can be left out, or the tries are used up."""
         size = None
         while size != (size := self._measure()) and self._left > 0:
@@ -92,10 +92,10 @@ class _Shrinking:
             self._is_calm = self._is_calm or self._calm()
             if not self._is_calm:
                 self._pauses()
-        return Shrunk(plan=self.plan, played=self.played, tries=self._max - self._left)
+        return ShrunkPlan(plan=self.plan, run=self.played, tries=self._max - self._left)
 
     def _measure(self) -> tuple[int, int, int]:
-        pauses = sum(one.after_ms for track in self.plan.tracks for one in track.acts)
+        pauses = sum(act.after_ms for track in self.plan.tracks for act in track.acts)
         return self.plan.size, pauses, len(self.plan.to_json())
 
     def _try(self, plan: Plan) -> bool:
@@ -119,36 +119,36 @@ class _Shrinking:
     # What is left out
 
     def _tracks(self) -> None:
-        self._without(self.plan.tracks, lambda tracks: _with_tracks(self.plan, tracks))
+        self._leave_out(self.plan.tracks, lambda tracks: _with_tracks(self.plan, tracks))
 
     def _units(self) -> None:
         for index in range(len(self.plan.tracks)):
-            units = tuple(dict.fromkeys(one.unit for one in self.plan.tracks[index].acts))
+            units = tuple(dict.fromkeys(act.unit for act in self.plan.tracks[index].acts))
 
-            def having(kept: Sequence[int], index: int = index) -> Plan:
+            def having(units: Sequence[int], index: int = index) -> Plan:
                 acts = self.plan.tracks[index].acts
-                return self._with_acts(index, [one for one in acts if one.unit in kept])
+                return self._with_acts(index, [act for act in acts if act.unit in units])
 
-            self._without(units, having)
+            self._leave_out(units, having)
 
     def _acts(self) -> None:
         for index in range(len(self.plan.tracks)):
 
-            def having(kept: Sequence[Act], index: int = index) -> Plan:
-                return self._with_acts(index, kept)
+            def having(acts: Sequence[Act], index: int = index) -> Plan:
+                return self._with_acts(index, acts)
 
-            self._without(self.plan.tracks[index].acts, having)
-        self._try(_with_tracks(self.plan, [one for one in self.plan.tracks if one.acts]))
+            self._leave_out(self.plan.tracks[index].acts, having)
+        self._try(_with_tracks(self.plan, [track for track in self.plan.tracks if track.acts]))
 
-    def _without(self, items: Sequence[T], having: Callable[[Sequence[T]], Plan]) -> None:
+    def _leave_out(self, items: Sequence[T], having: Callable[[Sequence[T]], Plan]) -> None:
         """Leave items out: halves first, then smaller pieces, then one by one."""
-        kept, size = list(items), max(1, len(items) // 2)
+        remaining, size = list(items), max(1, len(items) // 2)
         while size:
             start = 0
-            while start < len(kept):
-                fewer = kept[:start] + kept[start + size :]
+            while start < len(remaining):
+                fewer = remaining[:start] + remaining[start + size :]
                 if self._try(having(fewer)):
-                    kept = fewer
+                    remaining = fewer
                 else:
                     start += size
             size //= 2
@@ -161,15 +161,15 @@ class _Shrinking:
     def _calm(self) -> bool:
         """The most ordinary order of events: one after the other, with time between them."""
         starts = sorted(
-            (began, index, at)
+            (began, index, position)
             for index, track in enumerate(self.plan.tracks)
-            for at, began in enumerate(self._begun(track))
+            for position, began in enumerate(self._start_times(track))
         )
         acts = [list(track.acts) for track in self.plan.tracks]
         latest = [0] * len(acts)
-        for turn, (_, index, at) in enumerate(starts):
-            acts[index][at] = msgspec.structs.replace(
-                acts[index][at], after_ms=(turn - latest[index]) * CALM_MS
+        for turn, (_, index, position) in enumerate(starts):
+            acts[index][position] = msgspec.structs.replace(
+                acts[index][position], after_ms=(turn - latest[index]) * CALM_MS
             )
             latest[index] = turn
         tracks = [
@@ -178,25 +178,27 @@ class _Shrinking:
         ]
         return self._try(_with_tracks(self.plan, tracks))
 
-    def _begun(self, track: Track) -> list[int]:
+    def _start_times(self, track: Track) -> list[int]:
         """When each act of a track began; what was not begun comes last."""
-        times = [one.at_us for one in self.played.done if one.who == track.name]
-        steps = [one.step for one in self.played.done if one.who == track.name]
+        times = [act.at_us for act in self.played.acts if act.who == track.name]
+        steps = [act.step for act in self.played.acts if act.who == track.name]
         return [
-            times[steps.index(one.step)] if one.step in steps else 1 << 60 for one in track.acts
+            times[steps.index(act.step)] if act.step in steps else 1 << 60 for act in track.acts
         ]
 
     def _pauses(self) -> None:
         """Shorten each pause to zero, else by halves, while the finding stays."""
         for index in range(len(self.plan.tracks)):
-            for at in range(len(self.plan.tracks[index].acts)):
+            for position in range(len(self.plan.tracks[index].acts)):
                 for shorter in (lambda _: 0, lambda ms: ms // 10 * 5):
-                    while self._try(self._with_pause(index, at, shorter)):
+                    while self._try(self._with_pause(index, position, shorter)):
                         continue
 
-    def _with_pause(self, index: int, at: int, shorter: Callable[[int], int]) -> Plan:
+    def _with_pause(self, index: int, position: int, shorter: Callable[[int], int]) -> Plan:
         acts = list(self.plan.tracks[index].acts)
-        acts[at] = msgspec.structs.replace(acts[at], after_ms=shorter(acts[at].after_ms))
+        acts[position] = msgspec.structs.replace(
+            acts[position], after_ms=shorter(acts[position].after_ms)
+        )
         return self._with_acts(index, acts)
 
     def _world(self) -> None:
@@ -213,15 +215,15 @@ class _Shrinking:
         yield replace(self.plan.world, latency_us=_ORDINARY_US)
         yield replace(self.plan.world, peer_latency_us=_ORDINARY_US)
         for name in tuple(self.plan.world.settings):
-            yield replace(self.plan.world, settings=_but(self.plan.world.settings, name))
+            yield replace(self.plan.world, settings=_without_key(self.plan.world.settings, name))
         named = self.plan.to_json()
         for name in tuple(self.plan.world.topics):
             if f'"{name}-'.encode() not in named:
-                yield replace(self.plan.world, topics=_but(self.plan.world.topics, name))
+                yield replace(self.plan.world, topics=_without_key(self.plan.world.topics, name))
         for name, topic in tuple(self.plan.world.topics.items()):
             for field in ("configs", "partitions"):
                 if field in topic:
-                    plainer = _but(topic, field)
+                    plainer = _without_key(topic, field)
                     plainer["leaders"] = plainer["leaders"][: plainer.get("partitions", 1)]
                     topics = {**self.plan.world.topics, name: plainer}
                     yield replace(self.plan.world, topics=topics)
@@ -236,12 +238,14 @@ def with_switch(plan: Plan, name: str, position: bool) -> Plan:  # noqa: FBT001 
 def without_habit(plan: Plan, habit: str) -> Plan:
     """The same plan without the acts of one habit, or its settings."""
     if habit == SHORT_EXPIRATIONS:
-        kept = {k: v for k, v in plan.world.settings.items() if k not in EXPIRATIONS}
-        world = msgspec.structs.replace(plan.world, settings=kept)
+        settings = {
+            name: value for name, value in plan.world.settings.items() if name not in EXPIRATIONS
+        }
+        world = msgspec.structs.replace(plan.world, settings=settings)
         return msgspec.structs.replace(plan, world=world)
-    goes = BY_ACT.get(habit) or (lambda one: one.habit == habit)
+    goes = BY_ACT.get(habit) or (lambda act: act.habit == habit)
     tracks = [
-        msgspec.structs.replace(track, acts=tuple(one for one in track.acts if not goes(one)))
+        msgspec.structs.replace(track, acts=tuple(act for act in track.acts if not goes(act)))
         for track in plan.tracks
     ]
     return _with_tracks(plan, tracks)
@@ -249,18 +253,18 @@ def without_habit(plan: Plan, habit: str) -> Plan:
 
 def is_early_marker(act: Act) -> bool:
     """Whether an act sends WriteTxnMarkers with an epoch that its producer never had."""
-    asked = act.step.get(ASK, {})
-    if asked.get("api") != "WriteTxnMarkers":
+    request = act.step.get(ASK, {})
+    if request.get("api") != "WriteTxnMarkers":
         return False
-    markers = asked["fields"]["markers"]
-    each = [markers["each"]] if isinstance(markers, dict) else markers
-    return any(one["producer_epoch"]["plus"] > 0 for one in each)
+    markers = request["fields"]["markers"]
+    marker_list = [markers["each"]] if isinstance(markers, dict) else markers
+    return any(marker["producer_epoch"]["plus"] > 0 for marker in marker_list)
 
 
 def is_for_one_replica(act: Act) -> bool:
     """Whether a partition is reassigned to a single broker."""
-    said = act.step.get("cluster", {})
-    return said.get("do") == "reassign" and len(said["replicas"]) == 1
+    change = act.step.get("cluster", {})
+    return change.get("do") == "reassign" and len(change["replicas"]) == 1
 
 
 BY_ACT: Final[Mapping[str, Callable[[Act], bool]]] = {
@@ -269,12 +273,12 @@ BY_ACT: Final[Mapping[str, Callable[[Act], bool]]] = {
 }
 
 
-def begun_later(plan: Plan, track: int, ms: int) -> Plan:
+def start_later(plan: Plan, track: int, ms: int) -> Plan:
     """The same plan, in which one track begins so much later."""
     tracks = list(plan.tracks)
     if acts := tracks[track].acts:
-        first = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + ms)
-        tracks[track] = msgspec.structs.replace(tracks[track], acts=(first, *acts[1:]))
+        first_act = msgspec.structs.replace(acts[0], after_ms=acts[0].after_ms + ms)
+        tracks[track] = msgspec.structs.replace(tracks[track], acts=(first_act, *acts[1:]))
     return _with_tracks(plan, tracks)
 
 
@@ -319,5 +323,5 @@ def _with_tracks(plan: Plan, tracks: Sequence[Track]) -> Plan:
     return msgspec.structs.replace(plan, tracks=tuple(tracks))
 
 
-def _but(mapping: Body, name: str) -> Body:
+def _without_key(mapping: Body, name: str) -> Body:
     return {key: value for key, value in mapping.items() if key != name}

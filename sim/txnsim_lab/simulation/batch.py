@@ -104,46 +104,46 @@ class Tally:
         return missing[0] if missing else None
 
 
-def row_of(seed: int, wanted: Wanted, *, cpu_s: float | None = None) -> Row:
+def row_of(seed: int, options: Wanted, *, cpu_s: float | None = None) -> Row:
     """Play one seed.
 
     Args:
         seed: Which.
-        wanted: What the user has fixed.
+        options: What the user has fixed.
         cpu_s: Processor time that it may take. Of a run that takes more only that is told.
 
     Raises:
         ConfigError: The cluster of the seed can't be had.
     """
     began_ms = cpu_ms()
-    plan = draw(seed, wanted)
+    plan = draw(seed, options)
     played = play(plan, cpu_s=cpu_s)
     if OVER_LIMIT in played.kinds:
-        (because,) = [one.because for one in played.findings if one.kind == OVER_LIMIT]
+        (because,) = [finding.because for finding in played.findings if finding.kind == OVER_LIMIT]
         return without_verdict(seed, OVER_LIMIT, because, mode=plan.world.mode)
-    good = [one for one in played.done if one.error == "NONE"]
+    good = [act for act in played.acts if act.error == "NONE"]
     return Row(
         seed=seed,
         kinds=played.kinds,
-        because=tuple(f"{one.kind}: {one.because}" for one in played.findings),
+        because=tuple(f"{finding.kind}: {finding.because}" for finding in played.findings),
         digest=played.digest,
         virtual_ms=played.virtual_ms,
         cpu_ms=cpu_ms() - began_ms,
-        acts=len(played.done),
+        acts=len(played.acts),
         answered=len(good),
         committed=played.guest_commits
-        + sum(one.step.get("call", {}).get("do") == "commit" for one in good),
-        struck=sum(not {"cluster", "arm", "advance"}.isdisjoint(one.step) for one in good),
+        + sum(act.step.get("call", {}).get("do") == "commit" for act in good),
+        struck=sum(not {"cluster", "arm", "advance"}.isdisjoint(act.step) for act in good),
         cells=tuple(played.cells.items()),
         mode=plan.world.mode,
         names=_names(plan) if played.kinds else (),
     )
 
 
-def named(row: Row, wanted: Wanted) -> Row:
+def named(row: Row, options: Wanted) -> Row:
     if row.names is not None or not row.kinds:
         return row
-    return msgspec.structs.replace(row, names=_names(draw(row.seed, wanted)))
+    return msgspec.structs.replace(row, names=_names(draw(row.seed, options)))
 
 
 def _names(plan: Plan) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ def without_verdict(seed: int, kind: str, because: str, *, mode: str = "") -> Ro
 
 def rows(
     seeds: Iterable[int],
-    wanted: Wanted,
+    options: Wanted,
     *,
     jobs: int,
     goes_on: Callable[[], bool] = lambda: True,
@@ -179,7 +179,7 @@ def rows(
 
     Args:
         seeds: Which.
-        wanted: What the user has fixed.
+        options: What the user has fixed.
         jobs: Processes.
         goes_on: Asked before more is begun; what is under way is waited for.
 
@@ -191,9 +191,9 @@ def rows(
         for seed in seeds:
             if not goes_on():
                 return
-            yield row_of(seed, wanted)
+            yield row_of(seed, options)
         return
-    yield from in_pool(partial(row_of, wanted=wanted), seeds, jobs=jobs, goes_on=goes_on)
+    yield from in_pool(partial(row_of, options=options), seeds, jobs=jobs, goes_on=goes_on)
 
 
 def in_pool(
@@ -210,42 +210,42 @@ def in_pool(
         ConfigError: A process died, or the work raises it.
     """
     under_way: dict[Future[list[T]], list[int]] = {}
-    left = iter(seeds)
+    remaining = iter(seeds)
     with _pool(jobs) as pool:
         while True:
             while len(under_way) < 2 * jobs and goes_on():
-                some = list(islice(left, chunk))
-                if not some:
+                chunk_seeds = list(islice(remaining, chunk))
+                if not chunk_seeds:
                     break
                 with interrupts_kept_back():
-                    under_way[pool.submit(_all_of, work, some)] = some
+                    under_way[pool.submit(_work_on_each, work, chunk_seeds)] = chunk_seeds
             if not under_way:
                 return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                some = under_way.pop(future)
+                chunk_seeds = under_way.pop(future)
                 try:
                     yield from future.result()
                 except BrokenProcessPool as error:
-                    raise ConfigError(f"a process died at the seeds {some}") from error
+                    raise ConfigError(f"a process died at the seeds {chunk_seeds}") from error
 
 
 @contextmanager
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes in which hashes of strings repeat. They are started with the first work."""
-    before = os.environ.get(_HASH_SEED)
+    hash_seed_before = os.environ.get(_HASH_SEED)
     os.environ[_HASH_SEED] = "0"
     try:
         fresh = multiprocessing.get_context("spawn")
         with process_pool(jobs, context=fresh, initializer=quieten) as pool:
             yield pool
     finally:
-        if before is None:
+        if hash_seed_before is None:
             del os.environ[_HASH_SEED]
         else:
-            os.environ[_HASH_SEED] = before
+            os.environ[_HASH_SEED] = hash_seed_before
 
 
-def _all_of(work: Callable[[int], T], seeds: list[int]) -> list[T]:
+def _work_on_each(work: Callable[[int], T], seeds: list[int]) -> list[T]:
     return [work(seed) for seed in seeds]
 
 
@@ -255,18 +255,18 @@ class RowFile:
     A line that was cut off in the middle, as by a kill, counts as not there.
     """
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, options: Wanted) -> None:
         """Read what is there.
 
         Args:
             path: The file; none is a new one.
-            wanted: What the user has fixed; rows of something else are not mixed in.
+            options: What the user has fixed; rows of something else are not mixed in.
 
         Raises:
             ConfigError: It can't be read, or has rows of other runs.
         """
         self._path = path
-        self._head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": wanted})
+        self._head = msgspec.json.encode({"txnsim": TXNSIM, "wanted": options})
         self.rows: dict[int, Row] = {}
         try:
             head, *lines = path.read_bytes().split(b"\n") if path.exists() else (b"",)

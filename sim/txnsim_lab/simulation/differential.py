@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +23,7 @@ from txnsim.trace.reading import Recording
 from txnsim_lab.simulation._plan import Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation.drawing import modes_of
-from txnsim_lab.simulation.play import Done, Played, play
+from txnsim_lab.simulation.play import PlayedAct, PlayedRun, play
 from txnsim_lab.trace.diff import diff
 
 
@@ -33,14 +34,31 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The first client answer that differs, or the statement that none does."""
     inside: str | None
     """The first thing that differs inside of the clusters; None where nothing does."""
-    left: Played
-    right: Played
+    left_run: PlayedRun
+    right_run: PlayedRun
 
     @property
     def is_none(self) -> bool:
         """Clients and judges can't tell the two apart."""
-        alike = _first(self.left.done, self.right.done) is None
-        return alike and self.left.kinds == self.right.kinds
+        alike = _first_parting(self.left_run, self.right_run) is None
+        return alike and self.left_run.kinds == self.right_run.kinds
+
+
+class _Parting(NamedTuple):
+    """Where the answers to one actor part: None on the side where the act did not happen."""
+
+    at_us: int
+    actor: str
+    ours: PlayedAct | None
+    theirs: PlayedAct | None
+
+
+class _Comparable(NamedTuple):
+    """What two runs must have in common of an act."""
+
+    request: Body
+    error: str
+    answer_digest: str
 
 
 def other_plan(plan: Plan, against: Sequence[str]) -> Plan:
@@ -55,26 +73,28 @@ def other_plan(plan: Plan, against: Sequence[str]) -> Plan:
         ConfigError: There is no such release or switch.
     """
     world = plan.world
-    for one in against:
-        name, equals, value = one.partition("=")
+    for setting in against:
+        name, equals, value = setting.partition("=")
         if not equals:
-            release_named(one)  # or there is none
-            modes, others = modes_of(world.as_version), modes_of(one)
-            at = modes.index(world.mode) if world.mode in modes else 0
-            mode = others[min(at, len(others) - 1)]
-            world = msgspec.structs.replace(world, as_version=one, mode=mode, rules={})
+            release_named(setting)  # or there is none
+            modes, other_modes = modes_of(world.as_version), modes_of(setting)
+            mode_index = modes.index(world.mode) if world.mode in modes else 0
+            mode = other_modes[min(mode_index, len(other_modes) - 1)]
+            world = msgspec.structs.replace(world, as_version=setting, mode=mode, rules={})
         elif name in Rules.__struct_fields__:
             if value not in ("on", "off"):
-                raise ConfigError(f"--against {one}: expected {name}=on or {name}=off")
+                raise ConfigError(f"--against {setting}: expected {name}=on or {name}=off")
             world = msgspec.structs.replace(world, rules={**world.rules, name: value == "on"})
         elif "." in name:
-            world = msgspec.structs.replace(world, settings={**world.settings, name: _typed(value)})
+            world = msgspec.structs.replace(
+                world, settings={**world.settings, name: _parse_value(value)}
+            )
         else:
             raise ConfigError(unknown("switch", name, Rules.__struct_fields__))
     return msgspec.structs.replace(plan, world=world)
 
 
-def _typed(value: str) -> object:
+def _parse_value(value: str) -> object:
     """A number or a truth where it looks like one, as in a scenario file."""
     try:
         return msgspec.json.decode(value)
@@ -88,64 +108,68 @@ def difference(plan: Plan, other: Plan) -> Difference:
     Raises:
         ConfigError: A cluster can't be had.
     """
-    left, right = (play(one, trace_level=TraceLevel.BRIEF) for one in (plan, other))
-    runs = [Recording.of(name, one.trace.splitlines()) for name, one in (("A", left), ("B", right))]
+    left_run, right_run = (
+        play(side_plan, trace_level=TraceLevel.BRIEF) for side_plan in (plan, other)
+    )
+    runs = [
+        Recording.of(name, run.trace.splitlines())
+        for name, run in (("A", left_run), ("B", right_run))
+    ]
     parted = diff(*runs)
     return Difference(
-        sentence=_sentence(left, right),
+        sentence=_sentence(left_run, right_run),
         inside=None if parted is None else parted.sentence,
-        left=left,
-        right=right,
+        left_run=left_run,
+        right_run=right_run,
     )
 
 
-def _sentence(left: Played, right: Played) -> str:
-    first = _first(left.done, right.done)
-    if first is not None:
-        one, other = first
-        asked = one or other
-        assert asked is not None
-        parted = f"They part at {asked.at_us / 1e6:.3f} s, when {sentence_of(asked.step)}"
-        if one is not None and other is not None and one.error == other.error:
-            return f"{parted}: both answer {one.error}, and do not say the same."
-        return f"{parted}: A {_answer(one)}, B {_answer(other)}."
-    if left.kinds != right.kinds:
-        return f"All clients are answered alike; A has {_kinds(left)}, B has {_kinds(right)}."
+def _sentence(left_run: PlayedRun, right_run: PlayedRun) -> str:
+    parting = _first_parting(left_run, right_run)
+    if parting is not None:
+        ours, theirs = parting.ours, parting.theirs
+        act = ours or theirs
+        assert act is not None
+        parted = f"They part at {act.at_us / 1e6:.3f} s, when {sentence_of(act.step)}"
+        if ours is not None and theirs is not None and ours.error == theirs.error:
+            return f"{parted}: both answer {ours.error}, and do not say the same."
+        return f"{parted}: A {_answer_text(ours)}, B {_answer_text(theirs)}."
+    if left_run.kinds != right_run.kinds:
+        return (
+            f"All clients are answered alike; A has {_kinds(left_run)}, B has {_kinds(right_run)}."
+        )
     return "All clients are answered alike, and the judges say the same."
 
 
-def _first(left: Sequence[Done], right: Sequence[Done]) -> tuple[Done | None, Done | None] | None:
-    """The earliest act that was answered otherwise; None on the side where it did not happen."""
-    sides = [_by_actor(done) for done in (left, right)]
-    found = []
-    for who in dict.fromkeys((*sides[0], *sides[1])):
-        for one, other in zip_longest(*(side[who] for side in sides)):
-            if one is None or other is None or _told(one) != _told(other):
-                at_us = min(each.at_us for each in (one, other) if each is not None)
-                found.append((at_us, who, one, other))
+def _first_parting(left: PlayedRun, right: PlayedRun) -> _Parting | None:
+    """The earliest act that was answered otherwise; None where there is none."""
+    left_acts, right_acts = _by_actor(left.acts), _by_actor(right.acts)
+    partings: list[_Parting] = []
+    for actor in dict.fromkeys((*left_acts, *right_acts)):
+        for ours, theirs in zip_longest(left_acts[actor], right_acts[actor]):
+            if ours is None or theirs is None or _comparable(ours) != _comparable(theirs):
+                at_us = min(act.at_us for act in (ours, theirs) if act is not None)
+                partings.append(_Parting(at_us, actor, ours, theirs))
                 break
-    if not found:
-        return None
-    _, _, one, other = min(found, key=lambda each: each[:2])
-    return one, other
+    return min(partings, key=lambda parting: (parting.at_us, parting.actor), default=None)
 
 
-def _told(one: Done) -> tuple[Body, str, str]:
-    return one.step, one.error, one.told
+def _comparable(act: PlayedAct) -> _Comparable:
+    return _Comparable(request=act.step, error=act.error, answer_digest=act.answer_digest)
 
 
-def _by_actor(done: Sequence[Done]) -> defaultdict[str, list[Done]]:
-    found: defaultdict[str, list[Done]] = defaultdict(list)
-    for one in sorted(done, key=lambda one: one.at_us):
-        found[one.who].append(one)
-    return found
+def _by_actor(acts: Sequence[PlayedAct]) -> defaultdict[str, list[PlayedAct]]:
+    by_actor: defaultdict[str, list[PlayedAct]] = defaultdict(list)
+    for act in sorted(acts, key=lambda act: act.at_us):
+        by_actor[act.who].append(act)
+    return by_actor
 
 
-def _answer(one: Done | None) -> str:
-    if one is None:
+def _answer_text(act: PlayedAct | None) -> str:
+    if act is None:
         return "does not get there"
-    return f"answers {one.error} after {one.took_us / 1_000:.0f} ms"
+    return f"answers {act.error} after {act.took_us / 1_000:.0f} ms"
 
 
-def _kinds(played: Played) -> str:
+def _kinds(played: PlayedRun) -> str:
     return ", ".join(played.kinds) or "no finding"

@@ -41,11 +41,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A coroutine of the user's, as ``package.module:name``; it takes the place of our clients."""
 
 
-def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen value
+def draw(seed: int, options: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen value
     """The plan of a seed."""
     dice = Dice(seed, STREAM)
     drawn = dice.left_in({**defaults.CLIENT_FEATURES, **defaults.CLUSTER_FEATURES})
-    modes = modes_of(wanted.as_version)
+    modes = modes_of(options.as_version)
     mode = dice.one_of(modes)
     brokers = dice.weighted(defaults.BROKERS)
     topics = {
@@ -57,7 +57,9 @@ def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen
     scene = Scene(
         features=features,
         places=tuple(
-            f"{name}-{index}" for name, one in topics.items() for index in range(one["partitions"])
+            f"{name}-{index}"
+            for name, topic in topics.items()
+            for index in range(topic["partitions"])
         ),
         brokers=brokers,
         is_v2=mode.startswith("TV2"),
@@ -72,18 +74,18 @@ def draw(seed: int, wanted: Wanted = Wanted()) -> Plan:  # noqa: B008 - a frozen
         topics=topics,
         latency_us=latency_us,
         peer_latency_us=peer_us,
-        as_version=wanted.as_version,
-        rules=dict(wanted.rules),
+        as_version=options.as_version,
+        rules=dict(options.rules),
     )
-    clients = () if wanted.workload is not None else tuple(_clients(dice, scene))
+    clients = () if options.workload is not None else tuple(_clients(dice, scene))
     plan = Plan(
         seed=seed,
         world=world,
         tracks=(*clients, *_surroundings(dice, scene)),
         features=tuple(sorted(features)),
-        workload=wanted.workload,
+        workload=options.workload,
     )
-    return with_amid(with_further_features(plan, older=_older(wanted.as_version, mode)))
+    return with_amid(with_further_features(plan, older=_older(options.as_version, mode)))
 
 
 def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[str]) -> bool:
@@ -91,9 +93,9 @@ def _survives(topics: Mapping[str, Body], settings: Body, features: frozenset[st
     acknowledged by two others, and no other broker is out.
     """
     internal = ("transaction.state.log", "offsets.topic")
-    replicas = [one["replication-factor"] for one in topics.values()]
+    replicas = [topic["replication-factor"] for topic in topics.values()]
     replicas += [settings[f"{name}.replication.factor"] for name in internal]
-    in_sync = [one.get("configs", {}).get("min.insync.replicas", 1) for one in topics.values()]
+    in_sync = [topic.get("configs", {}).get("min.insync.replicas", 1) for topic in topics.values()]
     in_sync.append(settings["transaction.state.log.min.isr"])
     alone = features.isdisjoint(("kill", "stop", "isolate", "full-disk", "reassign"))
     return alone and min(replicas) > 2 and min(in_sync) > 1
@@ -121,11 +123,11 @@ def _older(as_version: str | None, mode: str) -> list[str]:
 def _topic(dice: Dice, brokers: int) -> Body:
     replicas = min(brokers, dice.weighted(defaults.REPLICATION))
     count = dice.weighted(defaults.PARTITIONS)
-    first = dice.one_of(range(brokers))
+    first_leader = dice.one_of(range(brokers))
     topic: Body = {
         "partitions": count,
         "replication-factor": replicas,
-        "leaders": [(first + index) % brokers + 1 for index in range(count)],
+        "leaders": [(first_leader + index) % brokers + 1 for index in range(count)],
     }
     configs: Body = {}
     if dice.happens(0.2):
@@ -137,17 +139,17 @@ def _topic(dice: Dice, brokers: int) -> Body:
 
 def _settings(dice: Dice, brokers: int) -> Body:
     """Of the cluster: internal topics above all."""
-    found: Body = {
+    settings: Body = {
         "broker.session.timeout.ms": dice.one_of((4_000, 6_000, 9_000)),
         "group.initial.rebalance.delay.ms": 0,
     }
     for topic in ("transaction.state.log", "offsets.topic"):
         replicas = min(brokers, dice.weighted(defaults.REPLICATION))
-        found[f"{topic}.replication.factor"] = replicas
-        found[f"{topic}.num.partitions"] = dice.weighted(defaults.INTERNAL_PARTITIONS)
+        settings[f"{topic}.replication.factor"] = replicas
+        settings[f"{topic}.num.partitions"] = dice.weighted(defaults.INTERNAL_PARTITIONS)
         if topic == "transaction.state.log":
-            found[f"{topic}.min.isr"] = min(replicas, dice.one_of((1, 2)))
-    return found
+            settings[f"{topic}.min.isr"] = min(replicas, dice.one_of((1, 2)))
+    return settings
 
 
 def _clients(dice: Dice, scene: Scene) -> Iterator[Track]:

@@ -40,12 +40,12 @@ def workload_named(name: str) -> Workload:
     """
     module, colon, function = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), function, None) if colon else None
+        candidate = getattr(importlib.import_module(module), function, None) if colon else None
     except ImportError as error:
         raise ConfigError(f"workload {name}: {error}") from None
-    if not callable(found):
+    if not callable(candidate):
         raise ConfigError(f"workload {name}: expected package.module:coroutine")
-    workload: Workload = found
+    workload: Workload = candidate
     return workload
 
 
@@ -71,8 +71,8 @@ def commit_markers(cluster: SimCluster) -> int:
     return sum(
         record is not None and record.type == COMMIT
         for broker in cluster.brokers.values()
-        for place, log in broker.replicas.led.items()
-        if place.topic not in INTERNAL_TOPICS
+        for partition, log in broker.replicas.led.items()
+        if partition.topic not in INTERNAL_TOPICS
         for chunk in log.batches(log.log_start_offset)
         for position, header in iter_batches(chunk)
         if header.is_control

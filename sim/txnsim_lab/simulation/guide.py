@@ -22,24 +22,24 @@ TROUBLES: Final = frozenset(("cluster", "arm", "advance"))
 """Step kinds done to the cluster; all others are requests."""
 
 
-def guided(seeds: Iterable[int], wanted: Wanted) -> Iterator[int]:
+def guided(seeds: Iterable[int], options: Wanted) -> Iterator[int]:
     """One of each eight seeds; the same seeds give the same ones.
 
     Args:
         seeds: From which to choose.
-        wanted: What the user has fixed.
+        options: What the user has fixed.
     """
-    left, played = iter(seeds), Counter[tuple[str, str]]()
-    while some := list(islice(left, AMONG)):
-        pairs = {seed: pairs_of(draw(seed, wanted)) for seed in some}
-        best = max(some, key=lambda seed: sum(1 / (1 + played[pair]) for pair in pairs[seed]))
+    remaining, played = iter(seeds), Counter[tuple[str, str]]()
+    while choices := list(islice(remaining, AMONG)):
+        pairs = {seed: pairs_of(draw(seed, options)) for seed in choices}
+        best = max(choices, key=lambda seed: sum(1 / (1 + played[pair]) for pair in pairs[seed]))
         played.update(pairs[best])
         yield best
 
 
 def pairs_of(plan: Plan) -> set[tuple[str, str]]:
     """Pairs of a run's requests with a trouble, a habit or a mode that they may meet."""
-    acts = {act.asked: act.step.keys() for act in plan.acts}
+    acts = {act.request_name: act.step.keys() for act in plan.acts}
     troubles = {name for name, step in acts.items() if not TROUBLES.isdisjoint(step)}
     met = troubles | {plan.world.mode, *plan.features}
-    return {(asked, one) for asked in acts.keys() - troubles for one in met}
+    return {(request, condition) for request in acts.keys() - troubles for condition in met}

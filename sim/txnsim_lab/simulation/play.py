@@ -93,7 +93,7 @@ class Finding(msgspec.Struct, frozen=True):
     because: str
 
 
-class Done(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlayedAct(msgspec.Struct, frozen=True, omit_defaults=True):
     """One act as it went."""
 
     at_us: int
@@ -106,8 +106,8 @@ class Done(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who leads each partition when it begins, 0 where nobody does."""
     states: dict[str, str]
     """Of each transactional id, as its coordinator has it then."""
-    told: str = ""
-    """The sum of an answer that no client reads."""
+    answer_digest: str = msgspec.field(default="", name="told")
+    """The digest of an answer that no client reads."""
 
 
 class Cell(msgspec.Struct, frozen=True, order=True):
@@ -115,15 +115,15 @@ class Cell(msgspec.Struct, frozen=True, order=True):
 
     state: str
     """State of the transaction at its coordinator; "" without a transaction."""
-    asked: str
+    request: str = msgspec.field(name="asked")
     outcome: str
 
 
-class Played(msgspec.Struct, frozen=True, kw_only=True):
+class PlayedRun(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a run."""
 
     findings: tuple[Finding, ...]
-    done: tuple[Done, ...]
+    acts: tuple[PlayedAct, ...]
     cells: dict[Cell, int]
     virtual_ms: int
     digest: str
@@ -141,7 +141,7 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
 
 def play(
     plan: Plan, *, trace_level: TraceLevel = TraceLevel.OFF, cpu_s: float | None = None
-) -> Played:
+) -> PlayedRun:
     """Play a plan from its beginning to its verdict.
 
     Args:
@@ -168,16 +168,16 @@ def play(
     except ConfigError:
         raise
     except (Exception, OverLimitError, BaseExceptionGroup) as error:  # noqa: BLE001 - a finding
-        broken.append(Finding(CRASH, _said(error)))
+        broken.append(Finding(CRASH, _error_text(error)))
     if limit.is_over:
         broken = [Finding(OVER_LIMIT, f"it took more than {cpu_s:g} s of processor time")]
     return run.played(broken)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     """An error in one line, with those inside of it."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(_said(one) for one in error.exceptions)
+        return "; ".join(_error_text(inner) for inner in error.exceptions)
     return f"{type(error).__name__}: {error}"
 
 
@@ -199,19 +199,19 @@ class _Run:
         self.plan = plan
         self._scenario = scenario
         self._steps = {
-            id(one): _step(one)
+            id(act): _step(act)
             for track in plan.tracks
-            for one in track.acts
-            if ASK not in one.step
+            for act in track.acts
+            if ASK not in act.step
         }
         self._guest = None if plan.workload is None else workload_named(plan.workload)
         self._is_over = False
-        self._done: list[Done] = []
+        self._done: list[PlayedAct] = []
         self._cells: Counter[Cell] = Counter()
         self._findings: list[Finding] = []
         self._shared: list[Finding] = []
         self._deletes_topics = _deletes_topics(plan)
-        self._told: Told = {}
+        self._remembered_fields: Told = {}
         self._curious: Curious | None = None
         self._moments: Moments | None = None
         self._recorder: Recorder | None = None
@@ -220,30 +220,30 @@ class _Run:
         self._virtual_ms = 0
         self._guest_commits = 0
 
-    def played(self, broken: Iterable[Finding]) -> Played:
+    def played(self, broken: Iterable[Finding]) -> PlayedRun:
         history, trace = b"", b""
         findings = [*broken, *self._findings, *self._shared]
         if self._recorder is not None:
             history = self._recorder.history.to_lines()
             try:
-                found = judge(self._recorder.history).anomalies
-                findings += [Finding(str(one.kind), one.because) for one in found]
+                anomalies = judge(self._recorder.history).anomalies
+                findings += [Finding(str(anomaly.kind), anomaly.because) for anomaly in anomalies]
                 promises = broken_promises(
                     self._recorder.history,
                     keeps_positions=_keeps_positions(self.plan),
                     watchers=frozenset({MONITOR}),
                 )
-                findings += [Finding(*one) for one in promises]
+                findings += [Finding(*promise) for promise in promises]
             except HistoryError as error:
                 findings.append(Finding(CRASH, f"the history can't be judged: {error}"))
         if self._environment is not None and self._environment.tracer.on:
             lines: list[bytes] = []
-            verdict = ", ".join(sorted({one.kind for one in findings})) or "healthy"
+            verdict = ", ".join(sorted({finding.kind for finding in findings})) or "healthy"
             self._environment.tracer.export(lines.append, verdict=verdict)
             trace = b"".join(lines)
-        return Played(
+        return PlayedRun(
             findings=tuple(findings),
-            done=tuple(self._done),
+            acts=tuple(self._done),
             cells=dict(sorted(self._cells.items())),
             virtual_ms=self._virtual_ms,
             guest_commits=self._guest_commits,
@@ -253,8 +253,8 @@ class _Run:
         )
 
     def _digest(self, findings: list[Finding]) -> str:
-        told = msgspec.json.encode((self._done, findings, self._virtual_ms))
-        return hashlib.blake2b(told, digest_size=8).hexdigest()
+        encoded = msgspec.json.encode((self._done, findings, self._virtual_ms))
+        return hashlib.blake2b(encoded, digest_size=8).hexdigest()
 
     async def whole(self, environment: VirtualEnvironment) -> None:
         """From the start of the cluster to the last look."""
@@ -291,7 +291,7 @@ class _Run:
                 recorder=built.recorder,
                 client=built.around.client,
             )
-            tasks.append(spawn(self._invited(self._guest(guest)), name=WORKLOAD))
+            tasks.append(spawn(self._play_guest(self._guest(guest)), name=WORKLOAD))
         await _until_done(clock, tasks, HORIZON_MS)
         self._is_over = True
         await heal(target.cluster)
@@ -311,18 +311,18 @@ class _Run:
             await _look_at_positions(built, self.plan)
         except _PASSING as error:
             self._findings.append(Finding(UNSETTLED, f"the last look was not answered: {error}"))
-        self._findings += [Finding(*one) for one in violations(target.cluster)]
+        self._findings += [Finding(*violation) for violation in violations(target.cluster)]
         if self._guest is not None:
             self._guest_commits = commit_markers(target.cluster)
 
-    async def _invited(self, workload: Awaitable[object]) -> None:
+    async def _play_guest(self, workload: Awaitable[object]) -> None:
         """What the user's coroutine does is one act."""
         assert self._environment is not None
         clock = self._environment.clock
         began_us = clock.monotonic_us()
         error = await end_of(workload)
         self._done.append(
-            Done(
+            PlayedAct(
                 at_us=began_us - self._start_us,
                 took_us=clock.monotonic_us() - began_us,
                 who=WORKLOAD,
@@ -338,26 +338,26 @@ class _Run:
 
     async def _track(self, built: Stage, cluster: SimCluster, track: Track) -> None:
         clock, skipped = built.environment.clock, -1
-        for one in track.acts:
-            if one.unit == skipped:
+        for drawn_act in track.acts:
+            if drawn_act.unit == skipped:
                 continue
-            if one.after_ms:
-                await pause(clock, one.after_ms)
+            if drawn_act.after_ms:
+                await pause(clock, drawn_act.after_ms)
             if self._is_over:
                 return
-            answer = await self._act(built, cluster, track, one)
-            if answer.error == NONE or _is_of_others(one):
+            answer = await self._act(built, cluster, track, drawn_act)
+            if answer.error == NONE or _is_other_actors_act(drawn_act):
                 continue
-            if one.unit == BEGINNING:
-                if not await self._begins_after_all(built, cluster, track, one):
+            if drawn_act.unit == BEGINNING:
+                if not await self._begins_after_all(built, cluster, track, drawn_act):
                     return  # without an identity nobody can even do wrong
                 continue
             if track.on_error == "go-on":
                 continue
             if track.on_error == "leave":
                 return
-            skipped = one.unit
-            unknown = _is_unknown_end(one, answer)
+            skipped = drawn_act.unit
+            unknown = _is_unknown_end(drawn_act, answer)
             if track.on_error == "abort" and not unknown:
                 sorry = await self._act(built, cluster, track, _call(track, "abort"))
                 unknown = sorry.outcome is Outcome.UNKNOWN
@@ -374,34 +374,36 @@ class _Run:
                     return
 
     async def _begins_after_all(
-        self, built: Stage, cluster: SimCluster, track: Track, one: Act
+        self, built: Stage, cluster: SimCluster, track: Track, act: Act
     ) -> bool:
         """Whether a retry succeeded for an act that the track needs before all else."""
         for _ in range(ATTEMPTS):
             await pause(built.environment.clock, ATTEMPT_PAUSE_MS)
             if self._is_over:
                 return False
-            if (await self._act(built, cluster, track, one)).error == NONE:
+            if (await self._act(built, cluster, track, act)).error == NONE:
                 return True
         return False
 
-    async def _act(self, built: Stage, cluster: SimCluster, track: Track, one: Act) -> CallResult:
+    async def _act(
+        self, built: Stage, cluster: SimCluster, track: Track, drawn_act: Act
+    ) -> CallResult:
         """Do one act; what goes wrong is its answer."""
-        step = None if ASK in one.step else self._steps.get(id(one)) or _step(one)
+        step = None if ASK in drawn_act.step else self._steps.get(id(drawn_act)) or _step(drawn_act)
         call = None if step is None else step.call
         clock = built.environment.clock
         began_us = clock.monotonic_us()
         leaders, states = _leaders(cluster), _states(cluster)
         state = self._state(states, track)
-        self._findings += [Finding(*one) for one in self._look(cluster)]
-        asked = asked_of_group(built.around, cluster, call)
-        old, fenced = old_generation(asked, cluster), replaced(asked)
+        self._findings += [Finding(*violation) for violation in self._look(cluster)]
+        commit = asked_of_group(built.around, cluster, call)
+        old, fenced = reason_to_refuse(commit, cluster), reason_to_fence(commit)
         try:
             if step is None:
                 self._curious = self._curious or Curious(built.around)
-                answer = await self._curious.ask(one.step[ASK])
+                answer = await self._curious.ask(drawn_act.step[ASK])
             else:
-                answer = await _answered(built, step)
+                answer = await _play_step(built, step)
         except ClientError as error:
             answer = failure(error)
         except StoryFailedError as error:
@@ -409,34 +411,36 @@ class _Run:
         except ConfigError as error:
             answer = CallResult(error="IMPOSSIBLE", because=str(error))
         self._done.append(
-            Done(
+            PlayedAct(
                 at_us=began_us - self._start_us,
                 took_us=clock.monotonic_us() - began_us,
                 who=track.name,
-                step=one.step,
+                step=drawn_act.step,
                 error=answer.error,
                 leaders=leaders,
                 states=states,
-                told=answer.because if step is None else "",
+                answer_digest=answer.because if step is None else "",
             )
         )
-        self._cells[Cell(state, one.asked, answer.error)] += 1
+        self._cells[Cell(state, drawn_act.request_name, answer.error)] += 1
         if old or fenced:
             # A coordinator that has moved meanwhile may not know the later generation.
-            asked = asked_of_group(built.around, cluster, call)
-            if old and answer.error == NONE and old_generation(asked, cluster):
+            commit = asked_of_group(built.around, cluster, call)
+            if old and answer.error == NONE and reason_to_refuse(commit, cluster):
                 self._findings.append(Finding(OLD_GENERATION, old))
-            if fenced and answer.error in UNFENCED and replaced(asked):
+            if fenced and answer.error in UNFENCED and reason_to_fence(commit):
                 self._findings.append(Finding(NOT_FENCED, f"{fenced}: {answer.error}"))
-        self._findings += [Finding(*one) for one in self._look(cluster)]
+        self._findings += [Finding(*violation) for violation in self._look(cluster)]
         if call is not None and call.do == "read-positions" and answer.error == NONE:
-            self._findings += [Finding(*one) for one in self._told_early(built, call.who)]
+            self._findings += [
+                Finding(*violation) for violation in self._early_positions(built, call.who)
+            ]
         if not self._shared:
-            found = (
+            violations = (
                 *(() if self._deletes_topics else of_two_members(built.around, cluster)),
-                *told_otherwise(built.around, self._told),
+                *changed_assignments(built.around, self._remembered_fields),
             )
-            self._shared = [Finding(*one) for one in found]
+            self._shared = [Finding(*violation) for violation in violations]
         return answer
 
     def _look(self, cluster: SimCluster) -> list[Broken]:
@@ -444,13 +448,17 @@ class _Run:
             self._moments = Moments(cluster)
         return self._moments.look()
 
-    def _told_early(self, built: Stage, who: str) -> list[Broken]:
+    def _early_positions(self, built: Stage, who: str) -> list[Broken]:
         """Violations by the positions just answered to an actor, if not replicated."""
         assert self._moments is not None
         history = built.recorder.history
-        seen = (history[at] for at in range(len(history) - 1, -1, -1))
-        read = next(one for one in seen if isinstance(one, PositionsRead) and one.who == who)
-        return self._moments.told(read)
+        observations = (history[index] for index in range(len(history) - 1, -1, -1))
+        read = next(
+            observation
+            for observation in observations
+            if isinstance(observation, PositionsRead) and observation.who == who
+        )
+        return self._moments.early_positions(read)
 
     @staticmethod
     def _state(states: Mapping[str, str], track: Track) -> str:
@@ -461,7 +469,7 @@ class _Run:
 
 
 def _deletes_topics(plan: Plan) -> bool:
-    return any(one.step.get("cluster", {}).get("do") == "delete-topic" for one in plan.acts)
+    return any(act.step.get("cluster", {}).get("do") == "delete-topic" for act in plan.acts)
 
 
 def _keeps_positions(plan: Plan) -> bool:
@@ -478,51 +486,57 @@ async def _look_at_positions(built: Stage, plan: Plan) -> None:
     ]
     for group in plan.groups:
         admin = await built.operator.admin()
-        found = await admin.committed_positions(group, places)
-        built.recorder.positions(LOOKER, group, found)
+        positions = await admin.committed_positions(group, places)
+        built.recorder.positions(LOOKER, group, positions)
 
 
 async def _drain_share_groups(built: Stage, plan: Plan) -> None:
     """One member of each share group polls and accepts until polls are empty. The first one may be:
     it loads the share partition, or finds that its log begins later.
     """
-    first: dict[str, str] = {}
+    drainers: dict[str, str] = {}
     for track in plan.tracks:
         if track.actor is not None and track.actor["plays"] == "share-member":
-            first.setdefault(track.actor["group"], track.name)
-    for who in first.values():
-        await _called(built, who, "subscribe", topics=[*plan.world.topics])
+            drainers.setdefault(track.actor["group"], track.name)
+    for who in drainers.values():
+        await _call_leniently(built, who, "subscribe", topics=[*plan.world.topics])
         empty = 0
         for _ in range(DRAINING_POLLS_MAX):
-            before = len(built.recorder.history)
-            await _called(built, who, "poll")
-            seen = (built.recorder.history[at] for at in range(before, len(built.recorder.history)))
-            if any(isinstance(one, ShareFetched) and one.records for one in seen):
+            length_before = len(built.recorder.history)
+            await _call_leniently(built, who, "poll")
+            new_observations = (
+                built.recorder.history[index]
+                for index in range(length_before, len(built.recorder.history))
+            )
+            if any(
+                isinstance(observation, ShareFetched) and observation.records
+                for observation in new_observations
+            ):
                 empty = 0
-                await _called(built, who, "acknowledge")
+                await _call_leniently(built, who, "acknowledge")
             elif (empty := empty + 1) == EMPTY_POLLS:
                 break
 
 
-async def _called(built: Stage, who: str, do: str, **fields: object) -> None:
+async def _call_leniently(built: Stage, who: str, do: str, **fields: object) -> None:
     """A call whose error is in the history."""
     with contextlib.suppress(ClientError, StoryFailedError):
-        await _answered(built, _step(Act({"call": {"who": who, "do": do, **fields}})))
+        await _play_step(built, _step(Act({"call": {"who": who, "do": do, **fields}})))
 
 
-def _is_of_others(one: Act) -> bool:
+def _is_other_actors_act(act: Act) -> bool:
     """Whether it is no act of the program in whose track it stands, which goes on then."""
-    who = one.step.get("call", {}).get("who")
-    return "cluster" in one.step or who in (OPERATOR, READER)
+    who = act.step.get("call", {}).get("who")
+    return "cluster" in act.step or who in (OPERATOR, READER)
 
 
-def _is_unknown_end(one: Act, answer: CallResult) -> bool:
-    is_end = one.step.get("call", {}).get("do") in ("commit", "abort")
+def _is_unknown_end(act: Act, answer: CallResult) -> bool:
+    is_end = act.step.get("call", {}).get("do") in ("commit", "abort")
     return is_end and answer.outcome is Outcome.UNKNOWN
 
 
-def _step(one: Act) -> Step:
-    return Step.model_validate(one.step)
+def _step(act: Act) -> Step:
+    return Step.model_validate(act.step)
 
 
 def _call(track: Track, do: str) -> Act:
@@ -545,34 +559,34 @@ def _states(cluster: SimCluster) -> dict[str, str]:
     }
 
 
-async def _answered(built: Stage, step: Step) -> CallResult:
+async def _play_step(built: Stage, step: Step) -> CallResult:
     call = step.call
     if call is None or call.background is not None:
         await act(built, step)
         return CallResult()
     call_step = built.with_numbers(step)
     assert call_step.call is not None
-    wanted = expected_error(call.error, built.situation)
-    return await done(built, built.actors[call.who], call_step.call, wanted=wanted)
+    expected = expected_error(call.error, built.situation)
+    return await done(built, built.actors[call.who], call_step.call, wanted=expected)
 
 
 async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:
     """Wait until all tasks have ended, but no longer than the limit."""
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    waiting = {task for task in tasks if not task.done()}
+    all_done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    open_tasks = {task for task in tasks if not task.done()}
 
     def end(task: asyncio.Task[Any] | None = None) -> None:
-        waiting.discard(task)
-        if (task is None or not waiting) and not over.done():
-            over.set_result(None)
+        open_tasks.discard(task)
+        if (task is None or not open_tasks) and not all_done.done():
+            all_done.set_result(None)
 
-    if not waiting:
+    if not open_tasks:
         return
-    for task in tuple(waiting):
+    for task in tuple(open_tasks):
         task.add_done_callback(end)
     timer = clock.call_later(patience_ms, end)
     try:
-        await over
+        await all_done
     finally:
         timer.cancel()
 
@@ -590,7 +604,7 @@ async def heal(cluster: SimCluster) -> None:
                     await cluster.start_broker(broker_id)
                 except ConfigError:
                     continue  # somebody starts it already, or it is on its way down
-        running = all(one.is_running for one in cluster.members.values())
+        running = all(member.is_running for member in cluster.members.values())
         if running or deadline.passed:
             return
         await pause(clock, 250)
@@ -620,7 +634,7 @@ class Limit:
     """Whether it has struck; the run may then raise any error, as cleaning up was cut short."""
 
 
-def _is_forgotten(frame: FrameType | None) -> bool:
+def _is_in_finalizer(frame: FrameType | None) -> bool:
     """Whether Python would print an exception that is raised there and go on: in a finalizer, and
     where a weak reference is removed.
     """
@@ -649,7 +663,7 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
         return
 
     def over(_signal: int, frame: FrameType | None) -> None:
-        if _is_forgotten(frame):
+        if _is_in_finalizer(frame):
             signal.setitimer(signal.ITIMER_VIRTUAL, SOON_S, again_s)
         else:
             limit.is_over = True
@@ -657,7 +671,7 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
             raise OverLimitError
 
-    before = signal.signal(signal.SIGVTALRM, over)
+    handler_before = signal.signal(signal.SIGVTALRM, over)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, again_s)
     try:
         with warnings.catch_warnings():
@@ -669,7 +683,7 @@ def processor_limit(seconds: float | None, *, again_s: float = AGAIN_S) -> Itera
                 raise
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        signal.signal(signal.SIGVTALRM, handler_before)
 
 
 # What members of groups are promised, looked at while they act: what clients hold against what the
@@ -700,33 +714,34 @@ def of_two_members(around: Surroundings, cluster: SimCluster) -> Iterator[Broken
             continue
         if member.metadata.member_id not in group.members:
             continue
-        for place in sorted(member.assigned):
-            other = holders.setdefault((group_id, place), name)
+        for partition in sorted(member.assigned):
+            other = holders.setdefault((group_id, partition), name)
             if other != name:
-                yield TWO_MEMBERS, f"{other} and {name} of group {group_id} both have {place}"
+                yield TWO_MEMBERS, f"{other} and {name} of group {group_id} both have {partition}"
 
 
-def told_otherwise(around: Surroundings, told: Told) -> Iterator[Broken]:
+def changed_assignments(around: Surroundings, assignments: Told) -> Iterator[Broken]:
     """A member of a classic group has other partitions than before, at the same generation.
 
     Args:
         around: The members as they are now.
-        told: What each one had, which is brought up to date.
+        assignments: What each one had, which is brought up to date.
     """
     for name, member in around.members.items():
         if not member.is_joined or member.options.protocol != "classic" or not member.assigned:
             continue
         metadata = member.metadata
-        had = told.setdefault((metadata.member_id, metadata.generation), member.assigned)
+        had = assignments.setdefault((metadata.member_id, metadata.generation), member.assigned)
         if had != member.assigned:
             yield (
                 SAME_GENERATION,
-                f"{name} had {_shown(had)} at generation {metadata.generation} of group"
-                f" {member.options.group_id}, and has {_shown(member.assigned)} at the same",
+                f"{name} had {_partition_list(had)} at generation {metadata.generation} of group"
+                f" {member.options.group_id}, and has {_partition_list(member.assigned)} at the"
+                " same",
             )
 
 
-def _shown(places: frozenset[TopicPartition]) -> str:
+def _partition_list(places: frozenset[TopicPartition]) -> str:
     return ", ".join(map(str, sorted(places)))
 
 
@@ -759,58 +774,64 @@ def asked_of_group(around: Surroundings, cluster: SimCluster, call: Call | None)
     return Asked(call.who, metadata, tuple(places), group, rules)
 
 
-def old_generation(asked: Asked | None, cluster: SimCluster) -> str:
+def reason_to_refuse(commit: Asked | None, cluster: SimCluster) -> str:
     """Why a commit must be refused: it comes from a generation of a classic group that is over; or
     in the name of a member that is none, at an epoch that it has not, or for a partition that it
     has not had since the epoch of the commit. Empty if it may be granted.
     """
-    if asked is None:
+    if commit is None:
         return ""
-    who, member, places, group, rules = asked
-    said = f"{who} committed positions of {group.group_id}"
+    who, member, places, group, rules = commit
+    claim = f"{who} committed positions of {group.group_id}"
     if isinstance(group, ClassicGroup):
         if not 0 <= member.generation < group.generation:
             return ""
         return (
-            f"{said} at generation {member.generation}, after generation {group.generation} had"
+            f"{claim} at generation {member.generation}, after generation {group.generation} had"
             " begun"
         )
     if member.generation < 0:
         return ""
-    known = group.members.get(member.member_id)
-    if known is None:
-        return f"{said} as {member.member_id}, which is no member"
+    known_member = group.members.get(member.member_id)
+    if known_member is None:
+        return f"{claim} as {member.member_id}, which is no member"
     behind_may = rules.members_behind_may_commit
-    if member.generation > known.member_epoch or (
-        member.generation < known.member_epoch and not behind_may
+    if member.generation > known_member.member_epoch or (
+        member.generation < known_member.member_epoch and not behind_may
     ):
-        return f"{said} at epoch {member.generation} of a member at epoch {known.member_epoch}"
-    if member.generation == known.member_epoch:
+        return (
+            f"{claim} at epoch {member.generation} of a member at epoch {known_member.member_epoch}"
+        )
+    if member.generation == known_member.member_epoch:
         return ""
     topics = cluster.metadata.image.topics
-    for place in places:
-        topic = topics.get(place.topic)
-        since = None if topic is None else known.assigned.get((topic.topic_id, place.partition))
+    for partition in places:
+        topic = topics.get(partition.topic)
+        since = (
+            None
+            if topic is None
+            else known_member.assigned.get((topic.topic_id, partition.partition))
+        )
         if topic is not None and (since is None or since > member.generation):
             return (
-                f"{said} on {place} at epoch {member.generation} of a member at epoch"
-                f" {known.member_epoch}, which has not had the partition since"
+                f"{claim} on {partition} at epoch {member.generation} of a member at epoch"
+                f" {known_member.member_epoch}, which has not had the partition since"
             )
     return ""
 
 
-def replaced(asked: Asked | None) -> str:
+def reason_to_fence(commit: Asked | None) -> str:
     """Why a commit must be answered FENCED_INSTANCE_ID, so that a program that was replaced by
     another with its instance id stops, and does not join again; empty if it need not.
     """
-    if asked is None or asked.member.instance_id is None or asked.member.generation < 0:
+    if commit is None or commit.member.instance_id is None or commit.member.generation < 0:
         return ""
-    group, member = asked.group, asked.member
+    group, member = commit.group, commit.member
     holder = group.static_members.get(member.instance_id or "")
     if not isinstance(group, ClassicGroup) or holder in (None, member.member_id):
         return ""
     return (
-        f"{asked.who} committed positions of {group.group_id} as {member.member_id}, though"
+        f"{commit.who} committed positions of {group.group_id} as {member.member_id}, though"
         f" instance {member.instance_id} had come to {holder}"
     )
 
@@ -822,8 +843,8 @@ def _group(cluster: SimCluster, group_id: str) -> tuple[ClassicGroup | ConsumerG
     newest, group, rules = -1, None, LATEST
     for broker in cluster.brokers.values():
         for shard in broker.groups.shards():
-            found = shard.find(group_id)
-            if shard.coordinator_epoch > newest and not isinstance(found, Rejection):
+            candidate = shard.find(group_id)
+            if shard.coordinator_epoch > newest and not isinstance(candidate, Rejection):
                 newest, rules = shard.coordinator_epoch, broker.release.rules
-                group = found if isinstance(found, ClassicGroup | ConsumerGroup) else None
+                group = candidate if isinstance(candidate, ClassicGroup | ConsumerGroup) else None
     return group, rules

@@ -22,7 +22,7 @@ from txnsim_lab.simulation._plan import RUN, Body, Plan
 from txnsim_lab.simulation._sentences import sentence_of
 from txnsim_lab.simulation._shrinking import shrink
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.play import Done, Finding, Played, play
+from txnsim_lab.simulation.play import Finding, PlayedAct, PlayedRun, play
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 0
     release: str = REFERENCE.patch_release
     """Kafka release; a real broker of that release can be compared."""
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = msgspec.field(default=(), name="told")
     """The smallest run, in numbered sentences."""
 
     def lines(self, *, again: str = "") -> Iterator[str]:
@@ -62,7 +62,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         if self.shrunk is not None:
             steps = f", a story of {self.steps} steps" if self.steps is not None else ""
             yield f"  Shrunk in {self.tries} runs to {self.shrunk} acts{steps}:"
-            yield from (f"    {sentence}" for sentence in self.told)
+            yield from (f"    {sentence}" for sentence in self.sentences)
         yield f"  again: txnsim simulate --seed {self.seed}{again}"
         for path in self.files:
             if path.endswith(".yaml"):
@@ -72,12 +72,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         yield from (f"  {path}" for path in self.files)
 
 
-def report_on(seed: int, wanted: Wanted, *, folder: Path, shrinks: bool) -> Report:
+def report_on(seed: int, options: Wanted, *, folder: Path, shrinks: bool) -> Report:
     """Look closely at a seed that has findings, and write its files."""
-    return written(*looked_at(seed, wanted, shrinks=shrinks), folder=folder)
+    return write_report(*examine_seed(seed, options, shrinks=shrinks), folder=folder)
 
 
-def written(report: Report, files: dict[str, bytes], *, folder: Path) -> Report:
+def write_report(report: Report, files: dict[str, bytes], *, folder: Path) -> Report:
     """Write the files of a report; the report with their paths.
 
     Raises:
@@ -86,9 +86,9 @@ def written(report: Report, files: dict[str, bytes], *, folder: Path) -> Report:
     return msgspec.structs.replace(report, files=write_files(folder, files))
 
 
-def looked_at(seed: int, wanted: Wanted, *, shrinks: bool) -> tuple[Report, dict[str, bytes]]:
+def examine_seed(seed: int, options: Wanted, *, shrinks: bool) -> tuple[Report, dict[str, bytes]]:
     """Look closely at a seed that has findings: the report, and its files by their names."""
-    plan = draw(seed, wanted)
+    plan = draw(seed, options)
     played = play(plan, trace_level=TraceLevel.BRIEF)
     kinds, causes = played.kinds, causes_of(plan)
     stem = f"seed-{seed}"
@@ -111,7 +111,7 @@ def looked_at(seed: int, wanted: Wanted, *, shrinks: bool) -> tuple[Report, dict
         (cause,) = causes if len(causes) == 1 else (None,)
         switch = (cause.switch, cause.healthy) if cause is not None and cause.switch else None
         small = shrink(plan, kinds, switch=switch)
-        story = story_of(small.plan, small.played)
+        story = story_of(small.plan, small.run)
         files |= _files_of(stem, small.plan, story)
         report = msgspec.structs.replace(
             report,
@@ -119,13 +119,13 @@ def looked_at(seed: int, wanted: Wanted, *, shrinks: bool) -> tuple[Report, dict
             shrunk=small.plan.size,
             tries=small.tries,
             steps=None if story is None else story.steps,
-            told=tuple(_told(small.played.done)),
+            sentences=tuple(_numbered_sentences(small.run.acts)),
         )
     return report, files
 
 
 def _because(findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    return tuple(f"{one.kind}: {one.because}" for one in findings)
+    return tuple(f"{finding.kind}: {finding.because}" for finding in findings)
 
 
 def _files_of(stem: str, plan: Plan, story: Story | None) -> dict[str, bytes]:
@@ -134,11 +134,11 @@ def _files_of(stem: str, plan: Plan, story: Story | None) -> dict[str, bytes]:
     return {f"test_{stem.replace('-', '_')}.py": pytest_of(plan).encode()}
 
 
-def _told(done: tuple[Done, ...]) -> Iterator[str]:
+def _numbered_sentences(acts: tuple[PlayedAct, ...]) -> Iterator[str]:
     """Each act as a numbered sentence."""
-    for number, one in enumerate(sorted(done, key=lambda one: one.at_us), 1):
-        answer = "" if one.error == "NONE" else f": {one.error}"
-        yield f"{number:>2}. {one.at_us / 1e6:8.3f} s  {sentence_of(one.step)}{answer}"
+    for number, act in enumerate(sorted(acts, key=lambda act: act.at_us), 1):
+        answer = "" if act.error == "NONE" else f": {act.error}"
+        yield f"{number:>2}. {act.at_us / 1e6:8.3f} s  {sentence_of(act.step)}{answer}"
 
 
 def write_files(folder: Path, files: dict[str, bytes]) -> tuple[str, ...]:
@@ -170,24 +170,26 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     verdict: tuple[str, ...]
 
 
-def story_of(plan: Plan, played: Played) -> Story | None:
+def story_of(plan: Plan, played: PlayedRun) -> Story | None:
     """The run as a scenario with as few steps as show the same; None where steps can't."""
     kinds = frozenset(played.kinds)
-    steps = list(_steps(played.done))
+    steps = list(_steps(played.acts))
     verdict = _verdict(plan, steps)
     if not verdict or not kinds.issuperset(verdict):
         return None
-    tries, at = TRIES_MAX, len(steps) - 1
-    while at >= 0 and tries > 0:
-        fewer = steps[:at] + steps[at + 1 :]
+    tries, index = TRIES_MAX, len(steps) - 1
+    while index >= 0 and tries > 0:
+        fewer = steps[:index] + steps[index + 1 :]
         tries -= 1
-        found = _verdict(plan, fewer)
-        if found and kinds.issuperset(found):
-            steps, verdict = fewer, found
-        at -= 1
-    told = [{"say": _say(step), **step} if _is_act(step) else step for step in steps]
+        fewer_verdict = _verdict(plan, fewer)
+        if fewer_verdict and kinds.issuperset(fewer_verdict):
+            steps, verdict = fewer, fewer_verdict
+        index -= 1
+    told_steps = [
+        {"say": _sentence_of_step(step), **step} if _is_act(step) else step for step in steps
+    ]
     return Story(
-        text=yaml.safe_dump(_file(plan, told, verdict), sort_keys=False, width=100),
+        text=yaml.safe_dump(_file(plan, told_steps, verdict), sort_keys=False, width=100),
         steps=len(steps),
         verdict=verdict,
     )
@@ -197,7 +199,7 @@ def _is_act(step: Body) -> bool:
     return step.keys().isdisjoint(("wait-until", "await"))
 
 
-def _say(step: Body) -> str:
+def _sentence_of_step(step: Body) -> str:
     sentence = sentence_of(step)
     is_name = "call" in step  # of an actor, as the file has it
     return f"{sentence if is_name else sentence[0].upper() + sentence[1:]}."
@@ -237,34 +239,36 @@ def _file(plan: Plan, steps: Sequence[Body], verdict: tuple[str, ...]) -> Body:
     }
 
 
-def _steps(done: Sequence[Done]) -> Iterator[Body]:
+def _steps(acts: Sequence[PlayedAct]) -> Iterator[Body]:
     """A step per act, with the conditions that must hold before the next."""
-    acts = sorted((one for one in done if one.error not in _NEVER), key=lambda one: one.at_us)
+    acts_by_time = sorted(
+        (act for act in acts if act.error not in _NEVER), key=lambda act: act.at_us
+    )
     open_calls: list[tuple[int, str]] = []
-    for number, one in enumerate(acts):
+    for number, act in enumerate(acts_by_time):
         for end_us, name in sorted(open_calls):
-            if end_us <= one.at_us:
+            if end_us <= act.at_us:
                 open_calls.remove((end_us, name))
                 yield {"await": {"call": name, "error": "any"}}
-        yield from _waits(acts, number)
-        following = acts[number + 1].at_us if number + 1 < len(acts) else None
-        is_slow = following is not None and following < one.at_us + one.took_us
-        step = _expected(one)
+        yield from _waits(acts_by_time, number)
+        following = acts_by_time[number + 1].at_us if number + 1 < len(acts_by_time) else None
+        is_slow = following is not None and following < act.at_us + act.took_us
+        step = _with_expected_error(act)
         if is_slow and "call" in step and "background" not in step["call"]:
             name = f"call {number}"
             step = {"call": {**step["call"], "background": name, "error": "any"}}
-            open_calls.append((one.at_us + one.took_us, name))
+            open_calls.append((act.at_us + act.took_us, name))
         yield step
     for _, name in sorted(open_calls):
         yield {"await": {"call": name, "error": "any"}}
-    yield from _healing(acts)
+    yield from _healing(acts_by_time)
 
 
-def _healing(acts: Sequence[Done]) -> Iterator[Body]:
+def _healing(acts: Sequence[PlayedAct]) -> Iterator[Body]:
     """Steps that undo the remaining damage: a run's end does so, a story's does not."""
     broken: dict[int, str] = {}
-    for one in acts:
-        match one.step.get("cluster"):
+    for act in acts:
+        match act.step.get("cluster"):
             case {"do": "kill" | "stop", "broker": broker}:
                 broken[broker] = "start"
             case {"do": "isolate", "broker": broker}:
@@ -275,15 +279,15 @@ def _healing(acts: Sequence[Done]) -> Iterator[Body]:
         yield {"cluster": {"do": do, "broker": broker}}
 
 
-def _expected(one: Done) -> Body:
+def _with_expected_error(act: PlayedAct) -> Body:
     """The step, with the error that was answered."""
-    call = one.step.get("call")
-    if call is None or one.error == "NONE" or "background" in call:
-        return one.step
+    call = act.step.get("call")
+    if call is None or act.error == "NONE" or "background" in call:
+        return act.step
     return {"call": {**call, "error": "any"}}
 
 
-def _waits(acts: Sequence[Done], number: int) -> Iterator[Body]:
+def _waits(acts: Sequence[PlayedAct], number: int) -> Iterator[Body]:
     """What the act before has brought about by now, as a client can see it."""
     if number == 0:
         return

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from txnsim_lab.scenario.answers import NONE
 from txnsim_lab.simulation._plan import Act, Plan
 from txnsim_lab.simulation.drawing import draw
-from txnsim_lab.simulation.play import Done, play, quieten
+from txnsim_lab.simulation.play import PlayedAct, play, quieten
 
 CLUSTER: Final = "cluster"
 _ENDS: Final = {"stop": "start", "kill": "start", "isolate": "heal"}
@@ -91,11 +91,11 @@ class Touch(NamedTuple):
     at_us: int
 
 
-def touches(done: Done, cast: Cast) -> Iterator[Touch]:
+def touches(done: PlayedAct, cast: Cast) -> Iterator[Touch]:
     """What an act is about."""
     call: dict[str, Any] = done.step.get("call", {})
     act: dict[str, Any] = done.step.get("cluster", {})
-    who, what = str(call.get("who", "")), Act(done.step).asked
+    who, what = str(call.get("who", "")), Act(done.step).request_name
     is_alone = call.get("plain") or (call.get("do") == "commit-offsets" and who in cast.groups)
     things = {call.get("partition"), act.get("partition"), *call.get("beside", ())}
     things |= {call.get("transactional-id"), act.get("coordinator-of")}
@@ -118,7 +118,7 @@ def _named(thing: str) -> str:
     return thing.removeprefix("__transaction_state@")
 
 
-def lasting(every: Iterable[Done], cast: Cast) -> Iterator[Lasting]:
+def lasting(every: Iterable[PlayedAct], cast: Cast) -> Iterator[Lasting]:
     """What goes on for a while: transactions by what they have touched, faults, outages."""
     end_us = max((one.at_us + one.took_us for one in every), default=0)
     touched: dict[str, dict[str, tuple[str, int]]] = {}
@@ -150,7 +150,7 @@ def lasting(every: Iterable[Done], cast: Cast) -> Iterator[Lasting]:
         yield Lasting(what, CLUSTER, "", from_us, end_us)
 
 
-def met(every: tuple[Done, ...], cast: Cast) -> set[tuple[str, str]]:
+def met(every: tuple[PlayedAct, ...], cast: Cast) -> set[tuple[str, str]]:
     """What met in a run: what lasted, and what somebody else did meanwhile."""
     acts = [touch for one in every if one.error == NONE for touch in touches(one, cast)]
     return {
@@ -180,7 +180,7 @@ class Table:
         kinds: dict[str, str] = {}
         for seed in seeds:
             plan = draw(seed)
-            cast, every = Cast.of(plan), play(plan).done
+            cast, every = Cast.of(plan), play(plan).acts
             self.pairs.update(met(every, cast))
             for one in every:
                 for touch in touches(one, cast):

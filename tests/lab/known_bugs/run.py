@@ -34,7 +34,7 @@ from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._plan import Plan
 from txnsim_lab.simulation._shrinking import shrink, with_switch
 from txnsim_lab.simulation.drawing import draw
-from txnsim_lab.simulation.play import OVER_LIMIT, Played, play, quieten
+from txnsim_lab.simulation.play import OVER_LIMIT, PlayedRun, play, quieten
 
 RESULTS: Final = Path(__file__).with_name("results")
 SHRINK_TRIES: Final = 150
@@ -158,7 +158,7 @@ class _Search(msgspec.Struct):
     seeds: int
     cpu_ms: int
     noticed: int | None
-    found: Played | None = None
+    found: PlayedRun | None = None
     kinds: tuple[str, ...] = ()
 
     @property
@@ -218,7 +218,7 @@ def _before(answer: Answer | None) -> tuple[int, int, int | None]:
     )
 
 
-def _play(searches: Sequence[_Search], plan: Plan, sound: Played) -> None:
+def _play(searches: Sequence[_Search], plan: Plan, sound: PlayedRun) -> None:
     """Play a plan with all these bugs; with fewer of them where that makes a difference."""
     if not searches:
         return

@@ -10,17 +10,17 @@ import pytest
 from tests.lab.known_bugs.mutations import MUTATIONS
 from tests.lab.known_bugs.pairs import UNABLE, Cast, Table, lasting, met, reason
 from tests.lab.known_bugs.run import answers
-from txnsim_lab.simulation.play import Done, quieten
+from txnsim_lab.simulation.play import PlayedAct, quieten
 
 CAST = Cast(groups={"m": "g"}, ids={"w": "x", "p": "y"}, places=("t-0", "u-0"))
 
 
-def done(at_us: int, step: dict[str, Any], error: str = "NONE") -> Done:
+def done(at_us: int, step: dict[str, Any], error: str = "NONE") -> PlayedAct:
     who = step.get("call", {}).get("who", "")
-    return Done(at_us=at_us, took_us=1, who=who, step=step, error=error, leaders={}, states={})
+    return PlayedAct(at_us=at_us, took_us=1, who=who, step=step, error=error, leaders={}, states={})
 
 
-def call(at_us: int, who: str, do: str, *, error: str = "NONE", **more: Any) -> Done:
+def call(at_us: int, who: str, do: str, *, error: str = "NONE", **more: Any) -> PlayedAct:
     return done(at_us, {"call": {"who": who, "do": do, **more}}, error)
 
 

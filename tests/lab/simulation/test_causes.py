@@ -355,8 +355,8 @@ def test_a_bug_that_no_client_hears_of_is_told_by_the_judges() -> None:
     for against in (["4.2"], [f"{SWITCH}=on"]):
         found = difference(plan, other_plan(plan, against))
         assert not found.is_none
-        assert "stuck-last-stable-offset" in found.left.kinds
-        assert found.right.kinds == ()
+        assert "stuck-last-stable-offset" in found.left_run.kinds
+        assert found.right_run.kinds == ()
         assert found.inside is not None
 
 
@@ -404,7 +404,7 @@ def done_in(plan: Plan) -> list[str]:
 @pytest.mark.costly
 def test_what_a_finding_does_not_need_is_left_out() -> None:
     small = shrink(leaderless_plan(), KINDS, switch=SHRINKING_SWITCH)
-    assert set(small.played.kinds) <= set(KINDS)
+    assert set(small.run.kinds) <= set(KINDS)
     assert done_in(small.plan) == ["init-producer-id", "produce", "commit", "kill"]
     assert small.plan.world.settings == {}
     assert [*small.plan.world.topics] == ["t"]

@@ -143,7 +143,7 @@ def test_every_question_can_be_put_and_most_are_answered() -> None:
     for plan in list(plans())[:16]:
         played = play(plan)
         assert [one for one in played.findings if one.kind == "crash"] == []
-        outcomes += Counter(one.error for one in played.done if "ask" in one.step)
+        outcomes += Counter(one.error for one in played.acts if "ask" in one.step)
     assert outcomes["NONE"] > sum(outcomes.values()) / 4
     assert len(outcomes) > 30
 
@@ -192,7 +192,7 @@ def test_what_he_was_told_is_what_he_says_next() -> None:
     early = {**act.step["ask"], "fields": {**heartbeat, "member_epoch": {**told, "plus": 5}}}
     acts = (act, act, Act({"ask": early}, 0, 1, CURIOUS))
     plan = msgspec.structs.replace(plan, tracks=(msgspec.structs.replace(track, acts=acts),))
-    errors = [one.error for one in play(plan).done]
+    errors = [one.error for one in play(plan).acts]
     assert errors == ["NONE", "NONE", "FENCED_MEMBER_EPOCH"]
 
 
@@ -202,7 +202,7 @@ def test_his_questions_are_no_steps_of_a_story_but_of_a_test() -> None:
     assert Plan.from_json(plan.to_json()) == plan
     played = play(plan)
     assert play(Plan.from_json(plan.to_json())).digest == played.digest
-    assert story_of(plan, msgspec.structs.replace(played, done=played.done[:3])) is None
+    assert story_of(plan, msgspec.structs.replace(played, acts=played.acts[:3])) is None
     assert "Plan.from_json" in pytest_of(plan)
 
 

@@ -33,7 +33,7 @@ from txnsim_lab.simulation._plan import Act, Plan, Track, World
 from txnsim_lab.simulation._share_groups import SHARED
 from txnsim_lab.simulation._shrinking import without_habit
 from txnsim_lab.simulation.drawing import Wanted, draw
-from txnsim_lab.simulation.play import Played, play
+from txnsim_lab.simulation.play import PlayedRun, play
 
 SEEDS = range(400)
 
@@ -46,9 +46,9 @@ def of(plan: Plan, habit: str) -> list[Act]:
     return [one for one in plan.acts if one.habit == habit]
 
 
-def answers(played: Played, habit: str, plan: Plan) -> list[str]:
+def answers(played: PlayedRun, habit: str, plan: Plan) -> list[str]:
     steps = [one.step for one in of(plan, habit)]
-    return [one.error for one in played.done if one.step in steps]
+    return [one.error for one in played.acts if one.step in steps]
 
 
 def test_a_seed_without_any_of_it_is_what_it_was() -> None:
@@ -302,7 +302,7 @@ def test_care_in_the_middle_of_a_transaction_comes_to_something() -> None:
     answered: set[tuple[str, str]] = set()
     for plan in list(having(AMID_TRANSACTIONS))[:12]:
         steps = [one.step for one in plan.acts if one.habit == AMID_TRANSACTIONS]
-        for one in play(plan).done:
+        for one in play(plan).acts:
             if one.step in steps:
                 asked = one.step.get("cluster") or one.step["call"]
                 answered.add((asked["do"], one.error))
@@ -320,7 +320,7 @@ def test_members_go_before_their_positions_are_decided_and_come_back() -> None:
         assert {one.step["call"]["do"] for one in acts[1::2]} == {"subscribe"}
         steps = [one.step for one in acts]
         done |= {
-            (one.step["call"]["do"], one.error) for one in play(plan).done if one.step in steps
+            (one.step["call"]["do"], one.error) for one in play(plan).acts if one.step in steps
         }
     assert {("leave", "NONE"), ("subscribe", "NONE")} <= done
 
@@ -353,5 +353,5 @@ def test_a_program_goes_on_where_somebody_else_s_act_fails_in_its_track() -> Non
     )
     track = Track("w", acts, {"plays": "wire", "transactional-id": "x"}, "abort")
     played = play(Plan(seed=1, world=world, tracks=(track,)))
-    asked = [(Act(one.step).asked, one.error == "NONE") for one in played.done]
+    asked = [(Act(one.step).request_name, one.error == "NONE") for one in played.acts]
     assert asked[-3:] == [("cluster move-leader", False), ("producers", False), ("commit", True)]

@@ -17,10 +17,10 @@ from txnsim.types import TopicPartition
 from txnsim_lab.scenario.steps_model import Call
 from txnsim_lab.simulation.play import (
     asked_of_group,
+    changed_assignments,
     of_two_members,
-    old_generation,
-    replaced,
-    told_otherwise,
+    reason_to_fence,
+    reason_to_refuse,
 )
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -68,7 +68,7 @@ def cluster_of(*groups: Any, behind_may: bool = True) -> Any:
 
 
 def why_old(members: Any, cluster: Any, call: Call | None) -> str:
-    return old_generation(asked_of_group(members, cluster, call), cluster)
+    return reason_to_refuse(asked_of_group(members, cluster, call), cluster)
 
 
 def test_a_partition_of_two_members_that_the_coordinator_knows() -> None:
@@ -87,7 +87,7 @@ def test_one_generation_has_one_assignment() -> None:
     told: Any = {}
     for places, generation, broken in (((T0,), 2, 0), ((), 2, 0), ((T1,), 3, 0), ((T0,), 3, 1)):
         members = around(m=member("m", *places, generation=generation))
-        assert len(list(told_otherwise(members, told))) == broken
+        assert len(list(changed_assignments(members, told))) == broken
 
 
 @pytest.mark.parametrize(
@@ -171,5 +171,8 @@ def test_who_was_replaced(instance: str | None, holder: str, is_replaced: bool) 
     group = ClassicGroup("g", now_ms=0)
     group.static_members["i"] = holder
     asked = Call.model_validate({"who": "m", "do": "commit-offsets"})
-    assert bool(replaced(asked_of_group(around(m=one), cluster_of(group), asked))) is is_replaced
-    assert replaced(None) == ""
+    assert (
+        bool(reason_to_fence(asked_of_group(around(m=one), cluster_of(group), asked)))
+        is is_replaced
+    )
+    assert reason_to_fence(None) == ""

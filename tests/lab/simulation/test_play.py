@@ -14,7 +14,7 @@ from txnsim_lab.simulation.play import Cell, play
 def test_a_plan_goes_the_same_way_each_time_traced_or_not() -> None:
     first, again = play(draw(3)), play(draw(3), trace_level=TraceLevel.BRIEF)
     assert first.digest == again.digest
-    assert first.done == again.done
+    assert first.acts == again.acts
     assert first.trace == b""
     assert again.trace
 
@@ -26,7 +26,7 @@ def test_a_commit_without_a_leader_is_found_as_4_3_and_not_as_4_2() -> None:
 
 def test_what_was_done_and_answered_is_told() -> None:
     played = play(leaderless_plan())
-    commits = [one for one in played.done if one.step.get("call", {}).get("do") == "commit"]
+    commits = [one for one in played.acts if one.step.get("call", {}).get("do") == "commit"]
     assert [one.error for one in commits] == ["NONE", "NONE"]
     assert commits[0].leaders["t-0"] == 0  # nobody leads it
     assert commits[0].states == {"p": "Ongoing"}
@@ -60,7 +60,7 @@ NEXT = Act({"call": {"who": "p", "do": "begin"}}, unit=2)
 )
 def test_somebody_who_is_refused_follows_his_habit(on_error: str, done: list[str]) -> None:
     played = play(with_habit(on_error, INIT, REFUSED, AFTER, NEXT))
-    assert [one.step["call"]["do"] for one in played.done] == done
+    assert [one.step["call"]["do"] for one in played.acts] == done
 
 
 def test_a_cluster_that_is_healed_has_time_before_much_time_passes() -> None:
@@ -90,12 +90,12 @@ def test_an_id_is_not_aged_where_its_coordinator_dies_behind_its_answer() -> Non
     step = {"cluster": {"do": "age", "transactional-id": "x", "epoch": 9}}
     world = World(mode="TV2+", brokers=1, settings={}, topics={}, latency_us=(50_000, 50_000))
     plan = Plan(seed=1, world=world, tracks=(Track("", (Act(step, unit=1),)),))
-    (aged,) = play(plan).done
+    (aged,) = play(plan).acts
     kill = Act({"cluster": {"do": "kill", "broker": 1}}, aged.took_us // 1_000 - 25)
     tracks = (*plan.tracks, Track("", (kill,)))
     played = play(msgspec.structs.replace(plan, tracks=tracks))
     assert played.kinds == ()
-    assert [one.error for one in played.done if one.step == step] == ["IN_VAIN"]
+    assert [one.error for one in played.acts if one.step == step] == ["IN_VAIN"]
 
 
 def test_an_abort_that_is_replicated_slowly_is_waited_for() -> None:

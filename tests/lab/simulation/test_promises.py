@@ -492,7 +492,7 @@ def test_a_position_is_told_when_it_is_replicated(offset: int, above: int, early
         leader(cluster, home).replicas.led[home].high_watermark -= above
         at = Position(topic=PLACE.topic, partition=PLACE.partition, offset=offset)
         read = PositionsRead(at_ms=1, who="monitor", group="g", positions=(at,))
-        found = [kind for kind, _ in Moments(cluster.sim).told(read)]
+        found = [kind for kind, _ in Moments(cluster.sim).early_positions(read)]
         assert found == ([moments.EARLY_POSITION] if early else [])
 
     run_cluster(main)

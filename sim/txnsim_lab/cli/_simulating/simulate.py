@@ -163,7 +163,7 @@ def _compare(args: argparse.Namespace, wanted: Wanted) -> int:
     plan = draw(args.seed, wanted)
     found = difference(plan, other_plan(plan, args.against))
     names = [f"seed-{args.seed}.{side}.trace.jsonl" for side in "AB"]
-    files = dict(zip(names, (found.left.trace, found.right.trace), strict=True))
+    files = dict(zip(names, (found.left_run.trace, found.right_run.trace), strict=True))
     paths = write_files(args.out, files)
     if args.json:
         TERMINAL.json({"sentence": found.sentence, "inside": found.inside, "files": paths})
@@ -299,7 +299,7 @@ def _values(tally: Tally, reports: list[Report]) -> dict[str, Any]:
         "committed": tally.committed,
         "disturbances": tally.struck,
         "places": [
-            {"state": cell.state, "asked": cell.asked, "outcome": cell.outcome, "times": times}
+            {"state": cell.state, "asked": cell.request, "outcome": cell.outcome, "times": times}
             for cell, times in sorted(tally.cells.items())
         ],
         "failed": [
