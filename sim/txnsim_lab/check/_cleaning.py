@@ -17,35 +17,44 @@ def uncleanable_logs(history: History) -> tuple[Anomaly, ...]:
     """The cleaner has had its turn, readers still get several records of one key from behind the
     start of a hanging transaction, and that transaction still hangs at the end.
     """
-    found = []
-    for one in hanging(history):
-        kept = _kept(history, one)
-        if kept is not None:
-            cleaned, at, key = kept
+    anomalies = []
+    for transaction in hanging(history):
+        proof = _uncleaned_key(history, transaction)
+        if proof is not None:
+            cleaned, read_index, key = proof
             because = (
-                f"{one.place}: the cleaner had its turn and left several records of key {key!r} "
-                f"behind {one.start_offset}, where a transaction hangs"
+                f"{transaction.topic_partition}: the cleaner had its turn and left several"
+                f" records of key {key!r} "
+                f"behind {transaction.start_offset}, where a transaction hangs"
             )
-            evidence = (cleaned, at, *one.evidence)
-            found.append(convict(Kind.UNCLEANABLE_LOG, because, *evidence))
-    return tuple(found)
+            evidence = (cleaned, read_index, *transaction.evidence)
+            anomalies.append(convict(Kind.UNCLEANABLE_LOG, because, *evidence))
+    return tuple(anomalies)
 
 
-def _kept(history: History, one: Hanging) -> tuple[int, int, str] | None:
+def _uncleaned_key(history: History, transaction: Hanging) -> tuple[int, int, str] | None:
     """The cleaner's last turn, the Read that showed two records of one key behind it that were
     there before, and the key.
     """
-    turns = [index for index, seen in history.all_of(Cleaned) if seen.place == one.place]
+    turns = [
+        index
+        for index, cleaning in history.all_of(Cleaned)
+        if cleaning.place == transaction.topic_partition
+    ]
     if not turns:
         return None
     turn = turns[-1]
-    known = [read.high_watermark for at, read in history.reads(one.place) if at < turn]
-    candidates = range(one.start_offset, max(known, default=0))
+    high_watermarks = [
+        read.high_watermark
+        for index, read in history.reads(transaction.topic_partition)
+        if index < turn
+    ]
+    candidates = range(transaction.start_offset, max(high_watermarks, default=0))
     seen_at: dict[str, int] = {}
-    for at, read in history.reads(one.place):
-        for record in read.records if at > turn else ():
+    for index, read in history.reads(transaction.topic_partition):
+        for record in read.records if index > turn else ():
             if record.key is None or record.offset not in candidates:
                 continue
             if seen_at.setdefault(record.key, record.offset) != record.offset:
-                return turn, at, record.key
+                return turn, index, record.key
     return None

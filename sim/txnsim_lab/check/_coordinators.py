@@ -52,7 +52,7 @@ class _Spell(msgspec.Struct):
     """
     index: int
     at_ms: int
-    last: int = -1
+    last_index: int = -1
     """Index of the last time."""
     waited_ms: int = 0
     grace_ms: int = 0
@@ -67,113 +67,125 @@ class _Spell(msgspec.Struct):
 def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
     """Ids that are stuck at the end of a history, each convicted once."""
     timeouts = timeouts_of(history)
-    found: dict[str, Anomaly] = {}
-    for transactional_id, spell in (*_decided(history).items(), *_busy(history).items()):
+    stuck: dict[str, Anomaly] = {}
+    for transactional_id, spell in (
+        *_spells_of_decided(history).items(),
+        *_spells_of_busy(history).items(),
+    ):
         timeout_ms = timeouts.get(transactional_id)
-        if transactional_id in found or timeout_ms is None:
+        if transactional_id in stuck or timeout_ms is None:
             continue
-        if spell.last == spell.index or spell.waited_ms <= timeout_ms + spell.grace_ms:
+        if spell.last_index == spell.index or spell.waited_ms <= timeout_ms + spell.grace_ms:
             continue
         because = (
             f"{transactional_id} has been {spell.trouble} for {spell.waited_ms} ms, longer than "
             f"its timeout of {timeout_ms}"
         )
-        found[transactional_id] = convict(Kind.STUCK_COORDINATOR, because, spell.index, spell.last)
-    return tuple(found.values())
+        stuck[transactional_id] = convict(
+            Kind.STUCK_COORDINATOR, because, spell.index, spell.last_index
+        )
+    return tuple(stuck.values())
 
 
 def stuck_partitions(history: History) -> set[TopicPartition]:
     """Partitions that a stuck coordinator owes a marker, by any of its answers meanwhile."""
-    found: set[TopicPartition] = set()
+    partitions: set[TopicPartition] = set()
     for anomaly in stuck_coordinators(history):
-        first, last = anomaly.evidence[0], anomaly.evidence[-1]
-        stuck = history[first]
+        first_index, last_index = anomaly.evidence[0], anomaly.evidence[-1]
+        stuck = history[first_index]
         if not isinstance(stuck, Described):
             continue  # an answer to a producer
-        for index, seen in history.all_of(Described):
-            if first <= index <= last and seen.transactional_id == stuck.transactional_id:
-                found.update(seen.partitions)
-    return found
+        for index, described in history.all_of(Described):
+            if (
+                first_index <= index <= last_index
+                and described.transactional_id == stuck.transactional_id
+            ):
+                partitions.update(described.partitions)
+    return partitions
 
 
 def timeouts_of(history: History) -> dict[str, int]:
     """The longest timeout that was seen of each transactional id."""
-    found: dict[str, int] = {}
-    for seen in history:
-        if isinstance(seen, Initialised | Described) and seen.timeout_ms is not None:
-            found[seen.transactional_id] = max(
-                seen.timeout_ms, found.get(seen.transactional_id, seen.timeout_ms)
+    timeouts: dict[str, int] = {}
+    for observation in history:
+        if isinstance(observation, Initialised | Described) and observation.timeout_ms is not None:
+            timeouts[observation.transactional_id] = max(
+                observation.timeout_ms,
+                timeouts.get(observation.transactional_id, observation.timeout_ms),
             )
-    return found
+    return timeouts
 
 
-def _decided(history: History) -> dict[str, _Spell]:
+def _spells_of_decided(history: History) -> dict[str, _Spell]:
     """Ids that are decided and unmarked, for as long as nothing was broken.
 
     Without a start two transactions of one epoch look alike, so what a producer was granted
     meanwhile, or may have been, counts as the end of the first.
     """
-    found: dict[str, _Spell] = {}
-    for index, seen in enumerate(history):
-        if isinstance(seen, _Granted) and seen.outcome is not Outcome.FAILED:
-            owner = _owner(history, seen) or ""
-            if owner in found and found[owner].what[-1] is None:
-                del found[owner]
-        if isinstance(seen, Healed):
-            found.clear()
-        if not isinstance(seen, Described) or seen.error:
+    spells: dict[str, _Spell] = {}
+    for index, observation in enumerate(history):
+        if isinstance(observation, _Granted) and observation.outcome is not Outcome.FAILED:
+            owner = _owner(history, observation) or ""
+            if owner in spells and spells[owner].what[-1] is None:
+                del spells[owner]
+        if isinstance(observation, Healed):
+            spells.clear()
+        if not isinstance(observation, Described) or observation.error:
             continue
-        is_overdue = _is_overdue(seen)
-        if not is_overdue and seen.state not in DECIDED_STATES:
-            found.pop(seen.transactional_id, None)
+        is_overdue = _is_overdue(observation)
+        if not is_overdue and observation.state not in DECIDED_STATES:
+            spells.pop(observation.transactional_id, None)
             continue
-        trouble = f"{ONGOING} past its timeout" if is_overdue else seen.state
-        what = (trouble, seen.producer_id, seen.producer_epoch, seen.start_ms)
-        _note(found, seen.transactional_id, what, index=index, at_ms=seen.at_ms)
+        trouble = f"{ONGOING} past its timeout" if is_overdue else observation.state
+        what = (trouble, observation.producer_id, observation.producer_epoch, observation.start_ms)
+        _note(spells, observation.transactional_id, what, index=index, at_ms=observation.at_ms)
         if is_overdue:
-            found[seen.transactional_id].grace_ms = SCANS_MS
-    return found
+            spells[observation.transactional_id].grace_ms = SCANS_MS
+    return spells
 
 
-def _is_overdue(seen: Described) -> bool:
+def _is_overdue(described: Described) -> bool:
     """Whether its coordinator should have aborted it by now."""
-    timeout_ms, start_ms = seen.timeout_ms, seen.start_ms
-    if seen.state != ONGOING or timeout_ms is None or start_ms is None or start_ms < 0:
+    timeout_ms, start_ms = described.timeout_ms, described.start_ms
+    if described.state != ONGOING or timeout_ms is None or start_ms is None or start_ms < 0:
         return False
-    return timeout_ms != TIMEOUT_NEVER_MS and seen.at_ms - start_ms > timeout_ms
+    return timeout_ms != TIMEOUT_NEVER_MS and described.at_ms - start_ms > timeout_ms
 
 
-def _busy(history: History) -> dict[str, _Spell]:
+def _spells_of_busy(history: History) -> dict[str, _Spell]:
     """Ids whose producers get only CONCURRENT_TRANSACTIONS, likewise."""
-    found: dict[str, _Spell] = {}
-    for index, seen in enumerate(history):
-        if isinstance(seen, Healed):
-            found.clear()
-        elif isinstance(seen, _Granted) and (owner := _owner(history, seen)) is not None:
-            if seen.error == BUSY:
-                _note(found, owner, (f"answered {BUSY}", -1), index=index, at_ms=seen.at_ms)
-            elif seen.outcome is not Outcome.FAILED:
-                found.pop(owner, None)  # it was done, or may have been
-    return found
+    spells: dict[str, _Spell] = {}
+    for index, observation in enumerate(history):
+        if isinstance(observation, Healed):
+            spells.clear()
+        elif (
+            isinstance(observation, _Granted)
+            and (owner := _owner(history, observation)) is not None
+        ):
+            if observation.error == BUSY:
+                _note(spells, owner, (f"answered {BUSY}", -1), index=index, at_ms=observation.at_ms)
+            elif observation.outcome is not Outcome.FAILED:
+                spells.pop(owner, None)  # it was done, or may have been
+    return spells
 
 
 def _note(
-    found: dict[str, _Spell],
+    spells: dict[str, _Spell],
     transactional_id: str,
     what: tuple[object, ...],
     *,
     index: int,
     at_ms: int,
 ) -> None:
-    spell = found.get(transactional_id)
+    spell = spells.get(transactional_id)
     if spell is None or spell.what != what:
-        spell = found[transactional_id] = _Spell(what, index, at_ms)
-    spell.last, spell.waited_ms = index, at_ms - spell.at_ms
+        spell = spells[transactional_id] = _Spell(what, index, at_ms)
+    spell.last_index, spell.waited_ms = index, at_ms - spell.at_ms
 
 
-def _owner(history: History, seen: _Granted) -> str | None:
+def _owner(history: History, answer: _Granted) -> str | None:
     """The transactional id that an answer is about."""
-    if isinstance(seen, Initialised):
-        return seen.transactional_id
-    transaction = history.transaction_of(seen)
+    if isinstance(answer, Initialised):
+        return answer.transactional_id
+    transaction = history.transaction_of(answer)
     return None if transaction is None else transaction.transactional_id

@@ -45,8 +45,8 @@ from txnsim_lab.check.observations import Isolation, Outcome, PositionsRead, Sen
 class Edge(msgspec.Struct, frozen=True, order=True):
     """One transaction depends on another."""
 
-    before: str
-    after: str
+    earlier: str
+    later: str
     why: str
 
 
@@ -68,49 +68,49 @@ def dependencies(history: History) -> Dependencies:
 
 
 def _dependencies(history: History) -> Dependencies:
-    seen = visibility(history)
+    visible = visibility(history)
     committed = {
         label: transaction
         for label, transaction in history.transactions().items()
         if transaction.fate.committed
-        or (transaction.fate.maybe_committed and _shown(transaction, seen))
+        or (transaction.fate.maybe_committed and _is_visible(transaction, visible))
     }
-    logs = writers_by_offset(history, seen)
+    logs = writers_by_offset(history, visible)
     return Dependencies(
         transactions=committed,
         write_write=_write_write(committed, logs),
-        write_read=_write_read(committed, seen),
+        write_read=_write_read(committed, visible),
         read_write=_read_write(committed, logs),
         sessions=_sessions(committed, logs),
     )
 
 
-def _shown(transaction: Transaction, seen: Visibility) -> bool:
-    return any(seen.sights_of(wrote) for _, wrote in transaction.writes)
+def _is_visible(transaction: Transaction, visible: Visibility) -> bool:
+    return any(visible.sights_of(wrote) for _, wrote in transaction.writes)
 
 
 def _write_write(
     committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
 ) -> tuple[Edge, ...]:
     edges = set()
-    for place, log in sorted(logs.items()):
-        last: dict[tuple[str, str], int] = {}
+    for partition, log in sorted(logs.items()):
+        last_offsets: dict[tuple[str, str], int] = {}
         for offset, wrote in sorted(log.items()):
             if wrote.key is not None and wrote.transaction in committed:
-                last[wrote.key, wrote.transaction] = offset
+                last_offsets[wrote.key, wrote.transaction] = offset
         versions: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        for (key, label), offset in last.items():
+        for (key, label), offset in last_offsets.items():
             versions[key].append((offset, label))
         for key, writers in versions.items():
-            for (_, before), (offset, after) in pairwise(sorted(writers)):
-                why = f"{after} overwrote {before}'s {key!r} at {place}@{offset}"
-                edges.add(Edge(before, after, why))
+            for (_, earlier), (offset, later) in pairwise(sorted(writers)):
+                why = f"{later} overwrote {earlier}'s {key!r} at {partition}@{offset}"
+                edges.add(Edge(earlier, later, why))
     return tuple(sorted(edges))
 
 
-def _write_read(committed: dict[str, Transaction], seen: Visibility) -> tuple[Edge, ...]:
+def _write_read(committed: dict[str, Transaction], visible: Visibility) -> tuple[Edge, ...]:
     edges = set()
-    for after, transaction in committed.items():
+    for reader, transaction in committed.items():
         for _, read in transaction.reads:
             if read.isolation is not Isolation.READ_COMMITTED or read.error:
                 continue
@@ -119,12 +119,12 @@ def _write_read(committed: dict[str, Transaction], seen: Visibility) -> tuple[Ed
                     continue
                 writers = {
                     wrote.transaction
-                    for _, wrote in seen.writers.get((read.place, record.value), ())
+                    for _, wrote in visible.writers.get((read.place, record.value), ())
                 }
-                before = writers.pop() if len(writers) == 1 else None
-                if before in committed and before != after:
-                    why = f"{after} read {before}'s {record.value!r} at {read.place}"
-                    edges.add(Edge(before, after, why))
+                writer = writers.pop() if len(writers) == 1 else None
+                if writer in committed and writer != reader:
+                    why = f"{reader} read {writer}'s {record.value!r} at {read.place}"
+                    edges.add(Edge(writer, reader, why))
     return tuple(sorted(edges))
 
 
@@ -132,15 +132,15 @@ def _read_write(
     committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
 ) -> tuple[Edge, ...]:
     edges = set()
-    for before, transaction in committed.items():
+    for reader, transaction in committed.items():
         for _, read in transaction.reads:
             if not read.whole or read.isolation is not Isolation.READ_COMMITTED or read.error:
                 continue
             for offset, wrote in logs.get(read.place, {}).items():
-                after = wrote.transaction
-                if after in committed and after != before and offset >= read.next_offset:
-                    why = f"{before} read {read.place} before {after} wrote {wrote.value!r} there"
-                    edges.add(Edge(before, after, why))
+                writer = wrote.transaction
+                if writer in committed and writer != reader and offset >= read.next_offset:
+                    why = f"{reader} read {read.place} before {writer} wrote {wrote.value!r} there"
+                    edges.add(Edge(reader, writer, why))
     return tuple(sorted(edges))
 
 
@@ -148,20 +148,20 @@ def _sessions(
     committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
 ) -> dict[str, tuple[Edge, ...]]:
     edges: dict[str, set[Edge]] = defaultdict(set)
-    for place, log in logs.items():
-        last: dict[str, str] = {}
+    for partition, log in logs.items():
+        last_labels: dict[str, str] = {}
         for offset, wrote in sorted(log.items()):
             if wrote.transaction is None or wrote.transaction not in committed:
                 continue
             owner = committed[wrote.transaction].transactional_id
             if owner is None:
                 continue
-            before = last.get(owner, wrote.transaction)
-            if before != wrote.transaction:
-                why = f"{wrote.transaction} wrote {place}@{offset} behind {before}"
-                edges[owner].add(Edge(before, wrote.transaction, why))
-            last[owner] = wrote.transaction
-    return {owner: tuple(sorted(found)) for owner, found in sorted(edges.items())}
+            earlier = last_labels.get(owner, wrote.transaction)
+            if earlier != wrote.transaction:
+                why = f"{wrote.transaction} wrote {partition}@{offset} behind {earlier}"
+                edges[owner].add(Edge(earlier, wrote.transaction, why))
+            last_labels[owner] = wrote.transaction
+    return {owner: tuple(sorted(session_edges)) for owner, session_edges in sorted(edges.items())}
 
 
 # Circles
@@ -177,26 +177,28 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
     """
     graph: dict[str, list[Edge]] = defaultdict(list)
     allowed, closing = tuple(edges), tuple(through or ())
-    known = frozenset(_between_circles((*allowed, *closing)))
+    circular_edges = frozenset(_between_circles((*allowed, *closing)))
     for edge in allowed:
-        if edge in known:
-            graph[edge.before].append(edge)
-    wanted = sorted(known if through is None else known.intersection(closing))
+        if edge in circular_edges:
+            graph[edge.earlier].append(edge)
+    candidates = sorted(circular_edges if through is None else circular_edges.intersection(closing))
     circles = (
         (edge, *path)
-        for edge in wanted
-        if (path := _path(graph, edge.after, edge.before)) is not None
+        for edge in candidates
+        if (path := _path(graph, edge.later, edge.earlier)) is not None
     )
-    return min(circles, key=lambda found: (len(found), found), default=())
+    return min(circles, key=lambda path_edges: (len(path_edges), path_edges), default=())
 
 
 def _between_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
     """The edges between cycles; none in a healthy history."""
-    led_to = _reached(edges, {edge: (edge.before, edge.after) for edge in edges})
-    return _reached(led_to, {edge: (edge.after, edge.before) for edge in led_to})
+    led_to = _without_dead_ends(edges, {edge: (edge.earlier, edge.later) for edge in edges})
+    return _without_dead_ends(led_to, {edge: (edge.later, edge.earlier) for edge in led_to})
 
 
-def _reached(edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]) -> tuple[Edge, ...]:
+def _without_dead_ends(
+    edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]
+) -> tuple[Edge, ...]:
     """Without the edges to which no circle leads, given the two ends of each in the direction of
     travel (Kahn's algorithm).
     """
@@ -206,30 +208,30 @@ def _reached(edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]) -> tupl
         leaving[start].append(goal)
         coming[goal] += 1
     free = [start for start in leaving if start not in coming]
-    for here in free:  # grows on the way
-        for goal in leaving.get(here, ()):
+    for node in free:  # grows on the way
+        for goal in leaving.get(node, ()):
             coming[goal] -= 1
             if not coming[goal]:
                 free.append(goal)
-    gone = set(free)
-    return tuple(edge for edge in edges if ends[edge][0] not in gone)
+    unreachable = set(free)
+    return tuple(edge for edge in edges if ends[edge][0] not in unreachable)
 
 
 def _path(graph: dict[str, list[Edge]], start: str, goal: str) -> tuple[Edge, ...] | None:
     came_by: dict[str, Edge] = {}
     queue = deque([start])
     while queue:
-        here = queue.popleft()
-        for edge in graph.get(here, ()):
-            if edge.after != start and edge.after not in came_by:
-                came_by[edge.after] = edge
-                queue.append(edge.after)
+        node = queue.popleft()
+        for edge in graph.get(node, ()):
+            if edge.later != start and edge.later not in came_by:
+                came_by[edge.later] = edge
+                queue.append(edge.later)
     if goal not in came_by:
         return None
     path: list[Edge] = []
     while goal != start:
         path.append(came_by[goal])
-        goal = came_by[goal].before
+        goal = came_by[goal].earlier
     return tuple(reversed(path))
 
 
@@ -237,35 +239,35 @@ def dirty_writes(history: History) -> tuple[Anomaly, ...]:
     """G0: a circle of write-write dependencies; or, among the transactions of one transactional id,
     of the order of their records.
     """
-    known = dependencies(history)
-    found = []
-    for edges in (known.write_write, *known.sessions.values()):
+    graph = dependencies(history)
+    anomalies = []
+    for edges in (graph.write_write, *graph.sessions.values()):
         path = circle(edges)
         if path:
-            found.append(_circle(Kind.DIRTY_WRITE, known, path))
-    return tuple(found)
+            anomalies.append(_circle(Kind.DIRTY_WRITE, graph, path))
+    return tuple(anomalies)
 
 
 def circular_information_flow(history: History) -> tuple[Anomaly, ...]:
     """G1c: a circle of write-write and write-read dependencies, at least one of which is of the
     latter kind.
     """
-    known = dependencies(history)
-    path = circle((*known.write_write, *known.write_read), through=known.write_read)
-    return (_circle(Kind.CIRCULAR_INFORMATION_FLOW, known, path),) if path else ()
+    graph = dependencies(history)
+    path = circle((*graph.write_write, *graph.write_read), through=graph.write_read)
+    return (_circle(Kind.CIRCULAR_INFORMATION_FLOW, graph, path),) if path else ()
 
 
 def read_skews(history: History) -> tuple[Anomaly, ...]:
     """G-single: a circle with exactly one read-write dependency; the others are write-write and
     write-read.
     """
-    known = dependencies(history)
-    path = circle((*known.write_write, *known.write_read), through=known.read_write)
-    return (_circle(Kind.READ_SKEW, known, path),) if path else ()
+    graph = dependencies(history)
+    path = circle((*graph.write_write, *graph.write_read), through=graph.read_write)
+    return (_circle(Kind.READ_SKEW, graph, path),) if path else ()
 
 
-def _circle(kind: Kind, known: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
-    members = [known.transactions[edge.before] for edge in path]
+def _circle(kind: Kind, graph: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
+    members = [graph.transactions[edge.earlier] for edge in path]
     evidence = [index for member in members for index, _ in (*member.writes, *member.ends)]
     reads = [index for member in members for index, _ in member.reads]
     used = [] if kind is Kind.DIRTY_WRITE else reads
@@ -293,35 +295,35 @@ def lost_updates(history: History) -> tuple[Anomaly, ...]:
             readers[register][label] = evidence
     for label, register, evidence in _replaced_positions(history, committed):
         readers[register][label] = evidence
-    found = []
-    for (what, place, version), updates in sorted(readers.items()):
+    anomalies = []
+    for (what, partition, version), updates in sorted(readers.items()):
         if len(updates) > 1:
             labels = sorted(updates)
             because = (
-                f"{' and '.join(labels)} each replaced {what} as it stood at {place}@{version}"
+                f"{' and '.join(labels)} each replaced {what} as it stood at {partition}@{version}"
             )
             evidence = [index for label in labels for index in updates[label]]
-            found.append(convict(Kind.LOST_UPDATE, because, *evidence))
-    return tuple(found)
+            anomalies.append(convict(Kind.LOST_UPDATE, because, *evidence))
+    return tuple(anomalies)
 
 
 def _replaced_keys(transaction: Transaction) -> list[tuple[_Register, list[int]]]:
-    found = []
+    replacements = []
     for index, wrote in transaction.acknowledged:
         if wrote.key is None:
             continue
         versions = [
-            (record.offset, at)
-            for at, read in transaction.reads
-            if at < index and read.place == wrote.place
+            (record.offset, read_index)
+            for read_index, read in transaction.reads
+            if read_index < index and read.place == wrote.place
             if read.isolation is Isolation.READ_COMMITTED and not read.error
             for record in read.records
             if record.key == wrote.key
         ]
         if versions:
-            version, at = max(versions)
-            found.append(((f"key {wrote.key!r}", wrote.place, version), [at, index]))
-    return found
+            version, read_index = max(versions)
+            replacements.append(((f"key {wrote.key!r}", wrote.place, version), [read_index, index]))
+    return replacements
 
 
 def _replaced_positions(
@@ -332,15 +334,25 @@ def _replaced_positions(
         if sent.outcome is not Outcome.FAILED:
             set_to[sent.group, sent.place, sent.position] += 1
     got: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
-    found = []
-    for index, seen in enumerate(history):
-        if isinstance(seen, PositionsRead) and seen.transaction in committed:
-            for position in () if seen.error else seen.positions:
-                got[seen.transaction, seen.group, position.place] = (position.offset, index)
-        elif isinstance(seen, SentOffsets) and seen.transaction in committed:
-            version, at = got.get((seen.transaction, seen.group, seen.place), (-1, -1))
-            unique = set_to[seen.group, seen.place, version] < 2
-            if at >= 0 and version != seen.position and unique and seen.outcome is Outcome.OK:
-                register = (f"the position of {seen.group}", seen.place, version)
-                found.append((seen.transaction, register, [at, index]))
-    return found
+    replacements = []
+    for index, observation in enumerate(history):
+        if isinstance(observation, PositionsRead) and observation.transaction in committed:
+            for position in () if observation.error else observation.positions:
+                got[observation.transaction, observation.group, position.place] = (
+                    position.offset,
+                    index,
+                )
+        elif isinstance(observation, SentOffsets) and observation.transaction in committed:
+            version, read_index = got.get(
+                (observation.transaction, observation.group, observation.place), (-1, -1)
+            )
+            unique = set_to[observation.group, observation.place, version] < 2
+            if (
+                read_index >= 0
+                and version != observation.position
+                and unique
+                and observation.outcome is Outcome.OK
+            ):
+                register = (f"the position of {observation.group}", observation.place, version)
+                replacements.append((observation.transaction, register, [read_index, index]))
+    return replacements

@@ -20,27 +20,29 @@ def aborted_reads(history: History) -> tuple[Anomaly, ...]:
     effect or may have. If several transactions have written the same value, this must hold for all
     of them.
     """
-    seen = visibility(history)
-    found = []
-    for (place, value), sights in seen.sights.items():
+    visible = visibility(history)
+    anomalies = []
+    for (partition, value), sights in visible.sights.items():
         writers = [
-            history.transaction_of(wrote) for _, wrote in seen.writers.get((place, value), ())
+            history.transaction_of(wrote)
+            for _, wrote in visible.writers.get((partition, value), ())
         ]
         if not writers or not all(writer and writer.fate.aborted for writer in writers):
             continue
         writer = writers[0]
         assert writer is not None, "all of them are transactions"
-        found.append(
+        anomalies.append(
             convict(
                 Kind.ABORTED_READ,
-                f"{history[sights[0].index].who} read {value!r} at {place}@{sights[0].offset}, but "
+                f"{history[sights[0].index].who} read {value!r} at"
+                f" {partition}@{sights[0].offset}, but "
                 f"{writer.label} was not committed",
                 sights[0].index,
-                *(index for index, _ in seen.writers[place, value]),
+                *(index for index, _ in visible.writers[partition, value]),
                 *(index for index, _ in writer.ends),
             )
         )
-    return tuple(found)
+    return tuple(anomalies)
 
 
 def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
@@ -52,29 +54,30 @@ def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
     the producer did not wait, ``asked_ms`` tells when it asked for the end. A last stable offset
     between two records of a transaction proves nothing: another transaction may have begun there.
     """
-    seen = visibility(history)
-    found = []
+    visible = visibility(history)
+    anomalies = []
     for transaction in history.transactions().values():
-        culprit = _unfinished(transaction, history, seen)
+        culprit = _find_read_amid_writes(transaction, history, visible)
         if culprit is None:
             continue
-        (early_at, early), at, (late_at, late) = culprit
+        (early_at, early), read_index, (late_at, late) = culprit
         because = (
-            f"{history[at].who} read {early.value!r} of {transaction.label} at {early.place}, and "
+            f"{history[read_index].who} read {early.value!r} of {transaction.label} at"
+            f" {early.place}, and "
             f"afterwards it wrote {late.value!r} there"
         )
-        found.append(convict(Kind.INTERMEDIATE_READ, because, early_at, at, late_at))
-    return tuple(found)
+        anomalies.append(convict(Kind.INTERMEDIATE_READ, because, early_at, read_index, late_at))
+    return tuple(anomalies)
 
 
-def _unfinished(
-    transaction: Transaction, history: History, seen: Visibility
+def _find_read_amid_writes(
+    transaction: Transaction, history: History, visible: Visibility
 ) -> tuple[tuple[int, Wrote], int, tuple[int, Wrote]] | None:
     """A write, the index of a Read that brought it, and a write that followed; None if at every
     read all was written, or an end asked for.
     """
     for index, wrote in transaction.writes:
-        for sight in seen.sights_of(wrote):
+        for sight in visible.sights_of(wrote):
             for late in transaction.acknowledged:
                 follows = late[0] > sight.index and late[1].place == wrote.place
                 if follows and not _end_asked(transaction, history, sight.index, late[0]):

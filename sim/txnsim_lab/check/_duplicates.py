@@ -18,24 +18,27 @@ from txnsim_lab.check.history import History
 
 def duplicates(history: History) -> tuple[Anomaly, ...]:
     """Items of which read_committed readers got more than one record of a topic."""
-    seen = visibility(history)
-    shown: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
-    for (place, value), sights in seen.sights.items():
-        writers = seen.writers.get((place, value), ())
+    visible = visibility(history)
+    sights_by_item: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
+    for (partition, value), sights in visible.sights.items():
+        writers = visible.writers.get((partition, value), ())
         items = {wrote.item for _, wrote in writers}
         item = items.pop() if len(items) == 1 else None
         if item is None and len({wrote.transaction for _, wrote in writers}) != 1:
             continue  # of no program that was seen, or of several that used one name
-        name = f"{value!r} on {place}" if item is None else f"item {item!r} on {place.topic}"
+        name = (
+            f"{value!r} on {partition}" if item is None else f"item {item!r} on {partition.topic}"
+        )
         for sight in sights:
-            shown[name].setdefault((place, sight.offset), (sight.index, value))
-    found = []
-    for name, places in sorted(shown.items()):
+            sights_by_item[name].setdefault((partition, sight.offset), (sight.index, value))
+    anomalies = []
+    for name, places in sorted(sights_by_item.items()):
         if len(places) > 1:
             listed = ", ".join(
-                f"{value!r} at {place}@{offset}" for (place, offset), (_, value) in places.items()
+                f"{value!r} at {partition}@{offset}"
+                for (partition, offset), (_, value) in places.items()
             )
             evidence = [index for index, _ in places.values()]
             because = f"{name} is visible {len(places)} times: {listed}"
-            found.append(convict(Kind.DUPLICATE, because, *evidence))
-    return tuple(found)
+            anomalies.append(convict(Kind.DUPLICATE, because, *evidence))
+    return tuple(anomalies)

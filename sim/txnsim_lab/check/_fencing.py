@@ -46,7 +46,7 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
     - and, of the fencing errors: the transaction is younger than its timeout; of INVALID_TXN_STATE
       at an EndTxn: the brokers have acknowledged a part of it.
     """
-    found = []
+    anomalies = []
     answers_of = answers_to(history)
     lives = lives_of(history)
     for transaction in history.transactions().values():
@@ -55,27 +55,27 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
             because = _false(transaction, answers, index, lives)
             if because:
                 evidence = (transaction.heard_of, index)
-                found.append(convict(Kind.FALSE_FENCING, because, *evidence))
+                anomalies.append(convict(Kind.FALSE_FENCING, because, *evidence))
             if because or isinstance(answer, Ended):
                 break  # from here on it is over, or may be
-    return tuple(found)
+    return tuple(anomalies)
 
 
 def answers_to(history: History) -> dict[str, list[tuple[int, Answer]]]:
     """The answers to each transaction's producer."""
-    found: dict[str, list[tuple[int, Answer]]] = defaultdict(list)
-    for index, seen in enumerate(history):
-        if isinstance(seen, Answer) and seen.transaction is not None:
-            found[seen.transaction].append((index, seen))
-    return found
+    answers: dict[str, list[tuple[int, Answer]]] = defaultdict(list)
+    for index, observation in enumerate(history):
+        if isinstance(observation, Answer) and observation.transaction is not None:
+            answers[observation.transaction].append((index, observation))
+    return answers
 
 
 class _Event(NamedTuple):
     """Something that happened to a transactional id."""
 
     since: int
-    at: int
-    seen: _Seen
+    history_index: int
+    observation: _Seen
 
 
 Life = list[_Event]
@@ -86,38 +86,38 @@ def lives_of(history: History) -> dict[str, Life]:
     """The life of each transactional id, with all that was sent in the name of its producers. An
     operator's abort belongs to every one: whose producer it was is known later.
     """
-    owners = {one.transactional_id for one in history.transactions().values()}
+    owners = {transaction.transactional_id for transaction in history.transactions().values()}
     lives: dict[str, Life] = {owner: [] for owner in owners if owner is not None}
     users = _ids_of_producers(history)
     last_seen: dict[str, int] = {}
-    for index, seen in enumerate(history):
-        since = last_seen.get(seen.who, -1)
-        last_seen[seen.who] = index
+    for index, observation in enumerate(history):
+        since = last_seen.get(observation.who, -1)
+        last_seen[observation.who] = index
         concerned: Iterable[str | None]
-        match seen:
+        match observation:
             case Initialised() | Described() | Began():
-                concerned = (seen.transactional_id,)
+                concerned = (observation.transactional_id,)
             case Added() | Wrote() | SentOffsets() | Ended():
-                transaction = history.transaction_of(seen)
+                transaction = history.transaction_of(observation)
                 owner = None if transaction is None else transaction.transactional_id
-                concerned = {owner, *users.get(seen.producer_id, ())}
+                concerned = {owner, *users.get(observation.producer_id, ())}
             case Aborted():
                 concerned = tuple(lives)
             case _:
                 continue  # nothing that ends transactions or takes ids over
         for owner in concerned:
             if owner is not None:
-                lives.setdefault(owner, []).append(_Event(since, index, seen))
+                lives.setdefault(owner, []).append(_Event(since, index, observation))
     return lives
 
 
 def _ids_of_producers(history: History) -> dict[int | None, set[str]]:
     """The transactional ids that have been given each producer id."""
-    found: dict[int | None, set[str]] = defaultdict(set)
-    for _, seen in history.all_of(Initialised):
-        if seen.outcome is Outcome.OK:
-            found[seen.producer_id].add(seen.transactional_id)
-    return found
+    ids: dict[int | None, set[str]] = defaultdict(set)
+    for _, initialised in history.all_of(Initialised):
+        if initialised.outcome is Outcome.OK:
+            ids[initialised.producer_id].add(initialised.transactional_id)
+    return ids
 
 
 def _false(
@@ -155,94 +155,108 @@ def _false(
 
 def has_cause(life: Life, transaction: Transaction, answer: Answer, *, answered: int) -> bool:
     """Whether another client, or the producer itself, may have caused the error."""
-    return _is_excused(
+    return _has_other_cause(
         life, began=transaction.heard_of, answered=answered, who=answer.who
-    ) or _is_forged(life, answered=answered, answer=answer)
+    ) or _has_foreign_identity(life, answered=answered, answer=answer)
 
 
-def _is_excused(life: Life, *, began: int, answered: int, who: str) -> bool:
+def _has_other_cause(life: Life, *, began: int, answered: int, who: str) -> bool:
     """Whether another request may have led to the error."""
     producer_ids = _producer_ids(life)
     owner, newest = "", (-1, -1)
     unfinished: set[str] = set()
     for event in life:
-        seen = event.seen
-        if event.at > answered:
+        observation = event.observation
+        if event.history_index > answered:
             # Asked for before, and answered later: it may have taken effect in between.
-            if event.since < answered and _may_end(seen, producer_ids):
+            if event.since < answered and _may_end(observation, producer_ids):
                 return True
             continue
-        match seen:
+        match observation:
             case Initialised():
                 # Without an answer it may still be on its way, whatever came since.
-                is_loose = seen.outcome is Outcome.UNKNOWN
-                if (event.at > began or is_loose) and _may_fence(seen):
+                is_loose = observation.outcome is Outcome.UNKNOWN
+                if (event.history_index > began or is_loose) and _may_fence(observation):
                     return True
-                if seen.outcome is not Outcome.OK:
-                    owner = "" if _may_fence(seen) else owner
-                elif not _is_older(seen, newest):
-                    owner, newest = seen.who, (seen.producer_id, seen.producer_epoch)
+                if observation.outcome is not Outcome.OK:
+                    owner = "" if _may_fence(observation) else owner
+                elif not _is_older(observation, newest):
+                    owner, newest = (
+                        observation.who,
+                        (observation.producer_id, observation.producer_epoch),
+                    )
                     unfinished.clear()
-            case Began() if event.at < began:
-                unfinished.add(seen.transaction)
-            case Ended() if seen.outcome is Outcome.OK:
-                unfinished.discard(seen.transaction)
+            case Began() if event.history_index < began:
+                unfinished.add(observation.transaction)
+            case Ended() if observation.outcome is Outcome.OK:
+                unfinished.discard(observation.transaction)
             case Aborted():
-                if _may_end(seen, producer_ids):
+                if _may_end(observation, producer_ids):
                     return True
             case _:
                 pass  # a look, or the transaction in question, or nothing that has happened
     return owner != who or bool(unfinished)
 
 
-def _is_older(seen: Initialised, newest: tuple[int, int]) -> bool:
+def _is_older(initialised: Initialised, newest: tuple[int, int]) -> bool:
     """Whether another client was given a higher epoch of this producer, and had its answer first:
     of two that ask at once, answers may overtake each other.
     """
-    return seen.producer_id == newest[0] and seen.producer_epoch < newest[1]
+    return initialised.producer_id == newest[0] and initialised.producer_epoch < newest[1]
 
 
 def _producer_ids(life: Life) -> frozenset[int]:
-    given = (event.seen for event in life if isinstance(event.seen, Initialised))
-    return frozenset(seen.producer_id for seen in given if seen.outcome is Outcome.OK)
+    initialisations = (
+        event.observation for event in life if isinstance(event.observation, Initialised)
+    )
+    return frozenset(
+        initialised.producer_id
+        for initialised in initialisations
+        if initialised.outcome is Outcome.OK
+    )
 
 
-def _may_end(seen: _Seen, producer_ids: frozenset[int]) -> bool:
+def _may_end(observation: _Seen, producer_ids: frozenset[int]) -> bool:
     """Whether the request may have ended a transaction of another producer."""
-    match seen:
+    match observation:
         case Initialised():
-            return _may_fence(seen)
+            return _may_fence(observation)
         case Aborted():
-            return seen.outcome is not Outcome.FAILED and seen.producer_id in producer_ids
+            return (
+                observation.outcome is not Outcome.FAILED
+                and observation.producer_id in producer_ids
+            )
         case _:
             return False
 
 
-def _may_fence(seen: Initialised) -> bool:
+def _may_fence(initialised: Initialised) -> bool:
     """Whether an InitProducerId may have fenced the producer that had the id. That includes one
     with the answer CONCURRENT_TRANSACTIONS, while the coordinator aborts the open transaction.
     """
-    return seen.outcome is not Outcome.FAILED or seen.error == "CONCURRENT_TRANSACTIONS"
+    return (
+        initialised.outcome is not Outcome.FAILED or initialised.error == "CONCURRENT_TRANSACTIONS"
+    )
 
 
-def _is_forged(life: Life, *, answered: int, answer: Answer) -> bool:
+def _has_foreign_identity(life: Life, *, answered: int, answer: Answer) -> bool:
     """Whether the request had another identity than its producer had got; or another client has
     used a higher epoch of this producer, which raises it at a leader.
     """
-    known, newest = _Identity(), (-1, -1)
+    identity, newest = _Identity(), (-1, -1)
     for event in life:
-        seen = event.seen
-        is_over = event.at < answered
-        if isinstance(seen, Initialised):
-            if is_over and seen.outcome is Outcome.OK and not _is_older(seen, newest):
-                newest = seen.producer_id, seen.producer_epoch
-                known.is_given(*newest)
-        elif isinstance(seen, Answer) and event.since < answered:
-            if seen.outcome is not Outcome.FAILED and known.is_exceeded(seen):
+        observation = event.observation
+        is_over = event.history_index < answered
+        if isinstance(observation, Initialised):
+            if is_over and observation.outcome is Outcome.OK and not _is_older(observation, newest):
+                newest = observation.producer_id, observation.producer_epoch
+                identity.adopt(*newest)
+        elif isinstance(observation, Answer) and event.since < answered:
+            if observation.outcome is not Outcome.FAILED and identity.is_exceeded_by(observation):
                 return True
-            if is_over and seen.outcome is Outcome.OK:
-                known.is_acknowledged(seen)
-    return known.is_another(answer)
+            if is_over and observation.outcome is Outcome.OK:
+                identity.acknowledge(observation)
+    return identity.differs_from(answer)
 
 
 class _Identity:
@@ -258,37 +272,37 @@ class _Identity:
         self._producer_id = -1
         self._lowest = self._highest = -1
 
-    def is_given(self, producer_id: int, producer_epoch: int) -> None:
+    def adopt(self, producer_id: int, producer_epoch: int) -> None:
         self._producer_id = producer_id
         self._lowest = self._highest = producer_epoch
 
-    def is_acknowledged(self, seen: Answer) -> None:
+    def acknowledge(self, answer: Answer) -> None:
         """The brokers have taken something with this epoch; an end may raise it."""
-        if seen.producer_epoch is not None and seen.producer_id == self._producer_id:
-            self._lowest = max(self._lowest, seen.producer_epoch)
-        if not isinstance(seen, Ended):
+        if answer.producer_epoch is not None and answer.producer_id == self._producer_id:
+            self._lowest = max(self._lowest, answer.producer_epoch)
+        if not isinstance(answer, Ended):
             return
-        if seen.next_producer_epoch is None:
+        if answer.next_producer_epoch is None:
             self._highest += 1
         else:
-            following = seen.next_producer_id
-            self.is_given(
-                self._producer_id if following is None else following, seen.next_producer_epoch
+            following = answer.next_producer_id
+            self.adopt(
+                self._producer_id if following is None else following, answer.next_producer_epoch
             )
 
-    def is_exceeded(self, seen: Answer) -> bool:
+    def is_exceeded_by(self, answer: Answer) -> bool:
         return (
-            seen.producer_epoch is not None
-            and seen.producer_id == self._producer_id
-            and seen.producer_epoch > self._highest
+            answer.producer_epoch is not None
+            and answer.producer_id == self._producer_id
+            and answer.producer_epoch > self._highest
         )
 
-    def is_another(self, seen: Answer) -> bool:
-        if seen.producer_epoch is None:
+    def differs_from(self, answer: Answer) -> bool:
+        if answer.producer_epoch is None:
             return False
         return (
-            seen.producer_id not in (None, self._producer_id)
-            or not self._lowest <= seen.producer_epoch <= self._highest
+            answer.producer_id not in (None, self._producer_id)
+            or not self._lowest <= answer.producer_epoch <= self._highest
         )
 
 
@@ -301,10 +315,10 @@ def last_timeout_ms(
     """The transaction timeout that was last observed, in an answer of these kinds."""
     return next(
         (
-            event.seen.timeout_ms
+            event.observation.timeout_ms
             for event in reversed(life)
-            if event.at < answered and isinstance(event.seen, told_by)
-            if event.seen.timeout_ms is not None
+            if event.history_index < answered and isinstance(event.observation, told_by)
+            if event.observation.timeout_ms is not None
         ),
         None,
     )
@@ -314,6 +328,6 @@ def _took_part(answers: Sequence[tuple[int, Answer]], index: int) -> bool:
     """Whether the coordinator knew the transaction: it has acknowledged an addition; or, where the
     producer adds nothing by itself (transactions v2), a leader has taken a record.
     """
-    earlier = [answer for at, answer in answers if at < index]
+    earlier = [answer for answer_index, answer in answers if answer_index < index]
     added = [answer for answer in earlier if isinstance(answer, Added)]
     return any(answer.outcome is Outcome.OK for answer in (added or earlier))

@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from txnsim.types import TopicPartition
-from txnsim_lab.check._topics import gone
+from txnsim_lab.check._topics import deleted_topics
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import (
     UNKNOWN_OFFSET,
@@ -40,7 +40,7 @@ OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "Pre
 class Hanging(msgspec.Struct, frozen=True, kw_only=True):
     """An open transaction that no marker will end."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     producer_id: int
     start_offset: int
     last_stable_offset: int
@@ -50,7 +50,7 @@ class Hanging(msgspec.Struct, frozen=True, kw_only=True):
 
     def holds(self, wrote: Wrote) -> bool:
         return (
-            wrote.place == self.place
+            wrote.place == self.topic_partition
             and wrote.producer_id == self.producer_id
             and wrote.offset >= self.start_offset
         )
@@ -64,45 +64,49 @@ def hanging(history: History) -> tuple[Hanging, ...]:
 def _hanging(history: History) -> tuple[Hanging, ...]:
     owners = _ids_by_producer(history)
     last_looks = {producers.place: index for index, producers in _looks(history)}
-    found = []
-    deleted = gone(history)
-    for place in sorted(last_looks):
-        if place.topic in deleted:
+    hanging_transactions = []
+    deleted = deleted_topics(history)
+    for partition in sorted(last_looks):
+        if partition.topic in deleted:
             continue  # and nobody is held back any more
-        pinned = _last_pinned(history, place)
+        pinned = _last_read_held_back(history, partition)
         if pinned is None:
             continue
-        at, read = pinned
-        for producer_id, start in _open_at(history, last_looks[place]):
+        read_index, read = pinned
+        for producer_id, start in _open_at(history, last_looks[partition]):
             if start > read.last_stable_offset:
                 continue  # another one is before it
-            proof = _unowned(history, place, producer_id, start, owners[producer_id])
+            proof = _proof_without_owner(
+                history, partition, producer_id, start, owners[producer_id]
+            )
             if proof:
-                found.append(
+                hanging_transactions.append(
                     Hanging(
-                        place=place,
+                        topic_partition=partition,
                         producer_id=producer_id,
                         start_offset=start,
                         last_stable_offset=read.last_stable_offset,
                         high_watermark=read.high_watermark,
-                        evidence=tuple(sorted({*proof, last_looks[place], at})),
+                        evidence=tuple(sorted({*proof, last_looks[partition], read_index})),
                     )
                 )
-    return tuple(found)
+    return tuple(hanging_transactions)
 
 
 def _looks(history: History) -> Iterator[tuple[int, Producers]]:
-    return ((index, seen) for index, seen in history.all_of(Producers) if not seen.error)
+    return (
+        (index, producers) for index, producers in history.all_of(Producers) if not producers.error
+    )
 
 
 def _ids_by_producer(history: History) -> dict[int, set[str]]:
     """Which transactional ids have ever had a producer id."""
-    found: dict[int, set[str]] = defaultdict(set)
-    for _, seen in history.all_of(Initialised):
-        found[seen.producer_id].add(seen.transactional_id)
+    ids: dict[int, set[str]] = defaultdict(set)
+    for _, initialised in history.all_of(Initialised):
+        ids[initialised.producer_id].add(initialised.transactional_id)
     for _, described in history.all_of(Described):
-        found[described.producer_id].add(described.transactional_id)
-    return found
+        ids[described.producer_id].add(described.transactional_id)
+    return ids
 
 
 def _open_at(history: History, index: int) -> list[tuple[int, int]]:
@@ -110,38 +114,38 @@ def _open_at(history: History, index: int) -> list[tuple[int, int]]:
     producers = history[index]
     assert isinstance(producers, Producers)
     return [
-        (one.producer_id, one.start_offset)
-        for one in producers.producers
-        if one.start_offset is not None
+        (producer.producer_id, producer.start_offset)
+        for producer in producers.producers
+        if producer.start_offset is not None
     ]
 
 
-def _last_pinned(history: History, place: TopicPartition) -> tuple[int, Read] | None:
+def _last_read_held_back(history: History, partition: TopicPartition) -> tuple[int, Read] | None:
     """The last look of a read_committed reader, if the last stable offset held it back."""
-    last = None
-    for pair in history.committed_reads(place):
+    last_read = None
+    for pair in history.committed_reads(partition):
         if pair[1].last_stable_offset != UNKNOWN_OFFSET:
-            last = pair
-    if last is None or last[1].last_stable_offset >= last[1].high_watermark:
+            last_read = pair
+    if last_read is None or last_read[1].last_stable_offset >= last_read[1].high_watermark:
         return None
-    return last
+    return last_read
 
 
-def _unowned(
-    history: History, place: TopicPartition, producer_id: int, start: int, ids: set[str]
+def _proof_without_owner(
+    history: History, partition: TopicPartition, producer_id: int, start: int, ids: set[str]
 ) -> tuple[int, ...]:
     """Evidence: open, not listed, open again; empty without all three as the last word."""
     open_first: int | None = None
     denied: int | None = None
     proof: tuple[int, ...] = ()
-    for index, seen in enumerate(history):
-        if _says_open(seen, place, producer_id, start):
+    for index, observation in enumerate(history):
+        if _says_open(observation, partition, producer_id, start):
             if open_first is None:
                 open_first = index
             if denied is not None:
                 proof = (open_first, denied, index)
             continue
-        word = _word_of_coordinator(seen, place, producer_id, ids)
+        word = _word_of_coordinator(observation, partition, producer_id, ids)
         if word is True:
             denied, proof = None, ()
         elif word is False and open_first is not None:
@@ -149,36 +153,42 @@ def _unowned(
     return proof
 
 
-def _says_open(seen: Seen, place: TopicPartition, producer_id: int, start: int) -> bool:
+def _says_open(observation: Seen, partition: TopicPartition, producer_id: int, start: int) -> bool:
     """Whether a leader's answer shows the transaction open: by name, or because the last stable
     offset is where it begins.
     """
-    if isinstance(seen, Producers):
+    if isinstance(observation, Producers):
         return (
-            seen.place == place
-            and not seen.error
+            observation.place == partition
+            and not observation.error
             and any(
-                one.producer_id == producer_id and one.start_offset == start
-                for one in seen.producers
+                producer.producer_id == producer_id and producer.start_offset == start
+                for producer in observation.producers
             )
         )
-    if not isinstance(seen, Read) or seen.place != place or seen.error:
+    if not isinstance(observation, Read) or observation.place != partition or observation.error:
         return False
-    return seen.last_stable_offset == start < seen.high_watermark
+    return observation.last_stable_offset == start < observation.high_watermark
 
 
 def _word_of_coordinator(
-    seen: Seen, place: TopicPartition, producer_id: int, ids: set[str]
+    observation: Seen, partition: TopicPartition, producer_id: int, ids: set[str]
 ) -> bool | None:
     """Whether a coordinator lists the transaction there; None if the answer is about others."""
-    match seen:
-        case Described(error="") if seen.producer_id == producer_id:
-            return seen.state in OPEN_STATES and place in seen.partitions
-        case Described(error="" | "TRANSACTIONAL_ID_NOT_FOUND") if ids == {seen.transactional_id}:
+    match observation:
+        case Described(error="") if observation.producer_id == producer_id:
+            return observation.state in OPEN_STATES and partition in observation.partitions
+        case Described(error="" | "TRANSACTIONAL_ID_NOT_FOUND") if ids == {
+            observation.transactional_id
+        }:
             return False  # the only id that ever had this producer id has another one now, or none
         case Listed():
-            listed = [one for one in seen.transactions if one.producer_id == producer_id]
-            if any(one.state in OPEN_STATES for one in listed):
+            listed = [
+                listing
+                for listing in observation.transactions
+                if listing.producer_id == producer_id
+            ]
+            if any(listing.state in OPEN_STATES for listing in listed):
                 return None  # which partitions, DescribeTransactions would say
             return False
         case _:

@@ -26,15 +26,15 @@ def losses(history: History) -> tuple[Anomaly, ...]:
     - it was committed and had one record: that write is lost.
     """
     books = _Books(history)
-    found: list[Anomaly] = []
+    anomalies: list[Anomaly] = []
     for index, wrote in history.writes():
         if wrote.transaction is None and wrote.outcome is Outcome.OK:
-            proof = books.gone(index, wrote, since=None)
+            proof = books.proof_of_loss(index, wrote, since=None)
             if proof:
-                found.append(_lost_write(wrote, "", index, *proof))
+                anomalies.append(_lost_write(wrote, "", index, *proof))
     for transaction in history.transactions().values():
-        found += _of_transaction(transaction, books)
-    return tuple(found)
+        anomalies += _of_transaction(transaction, books)
+    return tuple(anomalies)
 
 
 class _Books:
@@ -44,18 +44,18 @@ class _Books:
         self._seen: Visibility = visibility(history)
         self._hanging: tuple[Hanging, ...] = hanging(history)
 
-    def gone(self, index: int, wrote: Wrote, *, since: int | None) -> tuple[int, ...]:
+    def proof_of_loss(self, index: int, wrote: Wrote, *, since: int | None) -> tuple[int, ...]:
         """Indexes of observations that prove that no reader will see it any more, or none."""
         if index in self._seen.misses:
             return (self._seen.misses[index],)
         if since is None or self._seen.sights_of(wrote):
             return ()
-        for one in self._hanging:
-            if one.holds(wrote) and one.evidence[-1] > since:
-                return one.evidence
+        for transaction in self._hanging:
+            if transaction.holds(wrote) and transaction.evidence[-1] > since:
+                return transaction.evidence
         return ()
 
-    def shown(self, wrote: Wrote) -> tuple[int, ...]:
+    def deliveries(self, wrote: Wrote) -> tuple[int, ...]:
         """Deliveries of it."""
         return tuple(sight.index for sight in self._seen.sights_of(wrote))[:1]
 
@@ -65,39 +65,41 @@ def _of_transaction(transaction: Transaction, books: _Books) -> list[Anomaly]:
         (index for index, end in transaction.ends if end.commit and end.outcome is Outcome.OK),
         default=None,
     )
-    gone = {}
-    shown: dict[_Name, tuple[int, ...]] = {}
+    lost_writes = {}
+    visible: dict[_Name, tuple[int, ...]] = {}
     for index, wrote in transaction.acknowledged:
-        proof = books.gone(index, wrote, since=since)
+        proof = books.proof_of_loss(index, wrote, since=since)
         if proof:
-            gone[index] = (wrote, proof)
-        if sights := books.shown(wrote):
-            shown[_name(index, wrote)] = sights
-    if not gone:
+            lost_writes[index] = (wrote, proof)
+        if sights := books.deliveries(wrote):
+            visible[_name(index, wrote)] = sights
+    if not lost_writes:
         return []
-    proofs = [at for index, (_, proof) in gone.items() for at in (index, *proof)]
+    proofs = [
+        proof_index for index, (_, proof) in lost_writes.items() for proof_index in (index, *proof)
+    ]
     ends = [index for index, _ in transaction.ends]
-    found = []
-    names = {_name(index, wrote) for index, (wrote, _) in gone.items()}
-    if shown and len(names | shown.keys()) > 1:
-        missing = ", ".join(_named(wrote) for wrote, _ in gone.values())
-        found.append(
+    anomalies = []
+    names = {_name(index, wrote) for index, (wrote, _) in lost_writes.items()}
+    if visible and len(names | visible.keys()) > 1:
+        missing = ", ".join(_record_name(wrote) for wrote, _ in lost_writes.values())
+        anomalies.append(
             convict(
                 Kind.TORN_TRANSACTION,
                 f"a part of {transaction.label} is visible, but not {missing}",
                 *proofs,
-                *(index for sights in shown.values() for index in sights),
+                *(index for sights in visible.values() for index in sights),
                 *ends,
             )
         )
     if since is None:
-        return found
-    if not shown and len(gone) == len(transaction.acknowledged) and len(names) > 1:
+        return anomalies
+    if not visible and len(lost_writes) == len(transaction.acknowledged) and len(names) > 1:
         because = f"{transaction.label} was acknowledged as committed, and nothing of it is there"
         return [convict(Kind.LOST_COMMIT, because, *proofs, *ends)]
-    for index, (wrote, proof) in gone.items():
-        found.append(_lost_write(wrote, f" of {transaction.label}", index, *proof, *ends))
-    return found
+    for index, (wrote, proof) in lost_writes.items():
+        anomalies.append(_lost_write(wrote, f" of {transaction.label}", index, *proof, *ends))
+    return anomalies
 
 
 _Name = tuple[TopicPartition, str | int]
@@ -109,9 +111,9 @@ def _name(index: int, wrote: Wrote) -> _Name:
 
 
 def _lost_write(wrote: Wrote, owner: str, *evidence: int) -> Anomaly:
-    because = f"{_named(wrote)}{owner} was acknowledged and committed, and no reader gets it"
+    because = f"{_record_name(wrote)}{owner} was acknowledged and committed, and no reader gets it"
     return convict(Kind.LOST_WRITE, because, *evidence)
 
 
-def _named(wrote: Wrote) -> str:
+def _record_name(wrote: Wrote) -> str:
     return f"{wrote.value!r} on {wrote.place}"

@@ -29,7 +29,7 @@ def out_of_order(history: History) -> tuple[Anomaly, ...]:
     record can never follow. The second case needs a record whose every attempt was refused and that
     no reader has got: a late repetition of a record in the log gets the same error.
     """
-    seen = visibility(history)
+    visible = visibility(history)
     sessions: dict[_Session, list[tuple[int, int, Wrote]]] = defaultdict(list)
     for index, wrote in history.writes():
         if None not in (wrote.producer_id, wrote.producer_epoch, wrote.sequence):
@@ -38,31 +38,38 @@ def out_of_order(history: History) -> tuple[Anomaly, ...]:
             assert wrote.sequence is not None
             session = (wrote.producer_id, wrote.producer_epoch, wrote.place)
             sessions[session].append((wrote.sequence, index, wrote))
-    found = []
+    anomalies = []
     for session in sorted(sessions):
         attempts = sorted(sessions[session], key=lambda attempt: attempt[:2])
-        culprit = _overtaken(attempts, seen)
+        culprit = _find_overtaking(attempts, visible)
         if culprit is not None:
             (_, low_at, low), (_, high_at, high) = culprit
             because = (
                 f"producer {session[0]} epoch {session[1]} sent {low.value!r} before "
                 f"{high.value!r} to {session[2]}, which came first"
             )
-            found.append(convict(Kind.OUT_OF_ORDER, because, low_at, high_at))
-    return tuple(found)
+            anomalies.append(convict(Kind.OUT_OF_ORDER, because, low_at, high_at))
+    return tuple(anomalies)
 
 
 _Attempt = tuple[int, int, Wrote]
 
 
-def _overtaken(attempts: list[_Attempt], seen: Visibility) -> tuple[_Attempt, _Attempt] | None:
+def _find_overtaking(
+    attempts: list[_Attempt], visible: Visibility
+) -> tuple[_Attempt, _Attempt] | None:
     """A record and one of a higher sequence that overtook it."""
-    taken = [attempt for attempt in attempts if attempt[2].outcome is Outcome.OK]
+    accepted = [candidate for candidate in attempts if candidate[2].outcome is Outcome.OK]
     for low in attempts:
         high = next(
-            (one for one in taken if _follows(one[0], low[0]) and _overtook(low, one)), None
+            (
+                attempt
+                for attempt in accepted
+                if _follows(attempt[0], low[0]) and _overtook(low, attempt)
+            ),
+            None,
         )
-        if high is not None and (low in taken or _undeliverable(low[0], attempts, seen)):
+        if high is not None and (low in accepted or _undeliverable(low[0], attempts, visible)):
             return low, high
     return None
 
@@ -76,17 +83,17 @@ def _follows(sequence: int, other: int) -> bool:
 
 def _overtook(low: _Attempt, high: _Attempt) -> bool:
     _, low_at, refused_or_taken = low
-    _, high_at, taken = high
+    _, high_at, accepted = high
     if refused_or_taken.outcome is Outcome.OK:
-        return UNKNOWN_OFFSET < taken.offset < refused_or_taken.offset
+        return UNKNOWN_OFFSET < accepted.offset < refused_or_taken.offset
     return refused_or_taken.error == OUT_OF_ORDER_ERROR and high_at < low_at
 
 
-def _undeliverable(sequence: int, attempts: list[_Attempt], seen: Visibility) -> bool:
+def _undeliverable(sequence: int, attempts: list[_Attempt], visible: Visibility) -> bool:
     """Whether a record is nowhere: every attempt was refused, and no reader has got it."""
     mine = [wrote for number, _, wrote in attempts if number == sequence]
     return all(
-        wrote.outcome is Outcome.FAILED and (wrote.place, wrote.value) not in seen.sights
+        wrote.outcome is Outcome.FAILED and (wrote.place, wrote.value) not in visible.sights
         for wrote in mine
     )
 
@@ -99,18 +106,19 @@ def readers_went_back(history: History) -> tuple[Anomaly, ...]:
     answers of different leader epochs are not compared.
     """
     furthest: dict[tuple[str, TopicPartition, int | None], tuple[int, Read]] = {}
-    found: dict[tuple[str, TopicPartition, int | None], Anomaly] = {}
+    anomalies: dict[tuple[str, TopicPartition, int | None], Anomaly] = {}
     for index, read in history.committed_reads():
         if read.last_stable_offset == UNKNOWN_OFFSET:
             continue
         view = (read.who, read.place, read.leader_epoch)
-        before = furthest.get(view)
-        if before is None or read.last_stable_offset >= before[1].last_stable_offset:
+        furthest_read = furthest.get(view)
+        if furthest_read is None or read.last_stable_offset >= furthest_read[1].last_stable_offset:
             furthest[view] = (index, read)
-        elif view not in found:
+        elif view not in anomalies:
             because = (
-                f"{read.who} could read up to {before[1].last_stable_offset} on {read.place}, and "
+                f"{read.who} could read up to {furthest_read[1].last_stable_offset} on"
+                f" {read.place}, and "
                 f"then only up to {read.last_stable_offset}"
             )
-            found[view] = convict(Kind.READER_WENT_BACK, because, before[0], index)
-    return tuple(found.values())
+            anomalies[view] = convict(Kind.READER_WENT_BACK, because, furthest_read[0], index)
+    return tuple(anomalies.values())

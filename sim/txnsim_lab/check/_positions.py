@@ -23,7 +23,7 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     for index, sent in history.all_of(SentOffsets):
         senders.setdefault((sent.group, sent.place, sent.position), []).append((index, sent))
     transactions = history.transactions()
-    found = []
+    anomalies = []
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
             sent_by = senders.get((read.group, position.place, position.offset), [])
@@ -34,9 +34,9 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
                 f"{read.who} got {position.offset} as the position of {read.group} on "
                 f"{position.place}, which {culprits[0]} had sent and not committed"
             )
-            evidence = [index, *(at for at, _ in sent_by)]
-            found.append(convict(Kind.POSITIONS_BEFORE_DECISION, because, *evidence))
-    return tuple(found)
+            evidence = [index, *(sent_index for sent_index, _ in sent_by)]
+            anomalies.append(convict(Kind.POSITIONS_BEFORE_DECISION, because, *evidence))
+    return tuple(anomalies)
 
 
 def _early(
@@ -51,7 +51,7 @@ def _early(
     commits = [
         end for _, end in transaction.ends if end.commit and end.outcome is not Outcome.FAILED
     ]
-    asked = [end.asked_ms for end in commits if end.asked_ms is not None]
-    if commits and len(asked) == len(commits) and read.at_ms < min(asked):
+    commit_times = [end.asked_ms for end in commits if end.asked_ms is not None]
+    if commits and len(commit_times) == len(commits) and read.at_ms < min(commit_times):
         return transaction.label
     return None

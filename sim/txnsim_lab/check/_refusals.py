@@ -35,7 +35,7 @@ def refused_producers(history: History) -> tuple[Anomaly, ...]:
 
     and nothing that was asked in the name of its id has been granted since.
     """
-    found = []
+    anomalies = []
     lives, answered = lives_of(history), answers_to(history)
     for transaction in history.transactions().values():
         owner = transaction.transactional_id
@@ -57,9 +57,9 @@ def refused_producers(history: History) -> tuple[Anomaly, ...]:
                 f"{answer.who} got {answer.error} in {transaction.label}, which it had begun "
                 f"as it should; no client took over {owner}, and nothing was granted to it any more"
             )
-            found.append(convict(Kind.REFUSED_PRODUCER, because, transaction.heard_of, index))
+            anomalies.append(convict(Kind.REFUSED_PRODUCER, because, transaction.heard_of, index))
             break
-    return tuple(found)
+    return tuple(anomalies)
 
 
 def _was_left_out(answers: Sequence[tuple[int, Answer]], refused: Answer) -> bool:
@@ -69,16 +69,16 @@ def _was_left_out(answers: Sequence[tuple[int, Answer]], refused: Answer) -> boo
     added = [answer for _, answer in answers if isinstance(answer, Added)]
     if not added or isinstance(refused, Added):
         return False
-    taken = [one for one in added if one.outcome is Outcome.OK]
+    accepted = [addition for addition in added if addition.outcome is Outcome.OK]
     if isinstance(refused, Wrote):
-        return not any(refused.place in one.partitions for one in taken)
-    return not any(not one.partitions for one in taken)
+        return not any(refused.place in addition.partitions for addition in accepted)
+    return not any(not addition.partitions for addition in accepted)
 
 
 def _is_granted_since(life: Life, answered_at: int) -> bool:
     """Whether anything of that id was granted later, or may have been: it is not stopped."""
     return any(
-        event.at > answered_at and event.seen.outcome is not Outcome.FAILED
+        event.history_index > answered_at and event.observation.outcome is not Outcome.FAILED
         for event in life
-        if isinstance(event.seen, Initialised | Answer)
+        if isinstance(event.observation, Initialised | Answer)
     )

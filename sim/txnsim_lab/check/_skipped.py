@@ -60,32 +60,32 @@ def skipped_input(history: History) -> tuple[Anomaly, ...]:
 
     Members are those who have sent positions of the group, or for whom they were sent.
     """
-    found = []
-    for (name, place), group in sorted(_groups(history).items()):
+    anomalies = []
+    for (name, partition), group in sorted(_groups(history).items()):
         reads = tuple(
-            pair for pair in history.committed_reads(place) if pair[1].who in group.senders
+            pair for pair in history.committed_reads(partition) if pair[1].who in group.senders
         )
         if not reads:
             continue  # the history does not say what its members read
-        missed = _missed(history, place, group, reads)
+        missed = _unprocessed_records(history, partition, group, reads)
         if missed:
             offsets = sorted(missed)
             more = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
             because = (
-                f"the position of {name} on {place} was {group.reached}, and no member of the "
+                f"the position of {name} on {partition} was {group.reached}, and no member of the "
                 f"group has processed {', '.join(map(str, offsets[:_NAMED]))}{more}"
             )
             evidence = (group.index, missed[offsets[0]])
-            found.append(convict(Kind.SKIPPED_INPUT, because, *evidence))
-    return tuple(found)
+            anomalies.append(convict(Kind.SKIPPED_INPUT, because, *evidence))
+    return tuple(anomalies)
 
 
 def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
-    found: dict[tuple[str, TopicPartition], _Group] = defaultdict(
+    groups: dict[tuple[str, TopicPartition], _Group] = defaultdict(
         lambda: _Group(set(), set(), set())
     )
     for index, sent in history.all_of(SentOffsets):
-        group = found[sent.group, sent.place]
+        group = groups[sent.group, sent.place]
         group.senders.add(sent.who if sent.member is None else sent.member)
         group.sent.add(sent.position)
         group.transactions.add(sent.transaction)
@@ -97,80 +97,82 @@ def _groups(history: History) -> dict[tuple[str, TopicPartition], _Group]:
             group.is_in_force(sent.position, index)
     for index, read in history.all_of(PositionsRead):
         for position in () if read.error else read.positions:
-            known = found.get((read.group, position.place))
+            group_of_read = groups.get((read.group, position.place))
             # A position that no member has sent is somebody's reset.
-            if known is not None and position.offset in known.sent:
-                known.is_in_force(position.offset, index)
-    return found
+            if group_of_read is not None and position.offset in group_of_read.sent:
+                group_of_read.is_in_force(position.offset, index)
+    return groups
 
 
-def _missed(
-    history: History, place: TopicPartition, group: _Group, reads: _Reads
+def _unprocessed_records(
+    history: History, partition: TopicPartition, group: _Group, reads: _Reads
 ) -> dict[int, int]:
     """Offset -> the observation that shows the record to others."""
-    given: set[int] = set()
-    processed, told = _done(history, place, group, reads)
+    delivered: set[int] = set()
+    processed, names_inputs = _processed_inputs(history, partition, group, reads)
     for _, read in reads:
         offsets = {record.offset for record in read.records}
-        given |= offsets
-        if not _is_aborted(history, read.transaction):
+        delivered |= offsets
+        if not _has_aborted(history, read.transaction):
             processed |= offsets
-    first = min(read.asked for _, read in reads)
+    first_offset = min(read.asked for _, read in reads)
     missed: dict[int, int] = {}
-    start, replaced = _gone(history, place)
-    for index, read in history.committed_reads(place):
+    start, replaced = _unreadable_records(history, partition)
+    for index, read in history.committed_reads(partition):
         for record in read.records:
             offset = record.offset
-            if not max(first, start) <= offset < group.reached or offset in processed:
+            if not max(first_offset, start) <= offset < group.reached or offset in processed:
                 continue
-            if offset in given and offset < group.vouched and not told:
+            if offset in delivered and offset < group.vouched and not names_inputs:
                 continue  # it was done again, from memory perhaps: its position was committed
             if offset not in replaced:
                 missed.setdefault(offset, index)
     return missed
 
 
-def _done(
-    history: History, place: TopicPartition, group: _Group, reads: _Reads
+def _processed_inputs(
+    history: History, partition: TopicPartition, group: _Group, reads: _Reads
 ) -> tuple[set[int], bool]:
     """The inputs that have an output, unless it was refused or aborted; and whether the outputs of
     this group's transactions name their inputs there.
     """
     outputs: set[int] = set()
-    told = False
+    names_inputs = False
     own = group.transactions | {read.transaction for _, read in reads}
-    for wrote in history.derived(_writes_by_input).get(place, ()):
-        inputs = {one.offset for one in wrote.of if one.place == place}
-        told |= bool(inputs) and wrote.transaction is not None and wrote.transaction in own
-        if wrote.outcome is not Outcome.FAILED and not _is_aborted(history, wrote.transaction):
+    for wrote in history.derived(_writes_by_input).get(partition, ()):
+        inputs = {
+            input_record.offset for input_record in wrote.of if input_record.place == partition
+        }
+        names_inputs |= bool(inputs) and wrote.transaction is not None and wrote.transaction in own
+        if wrote.outcome is not Outcome.FAILED and not _has_aborted(history, wrote.transaction):
             outputs |= inputs
-    return outputs, told
+    return outputs, names_inputs
 
 
 def _writes_by_input(history: History) -> dict[TopicPartition, list[Wrote]]:
-    found: dict[TopicPartition, list[Wrote]] = defaultdict(list)
+    writes: dict[TopicPartition, list[Wrote]] = defaultdict(list)
     for _, wrote in history.writes():
-        for place in {one.place for one in wrote.of}:
-            found[place].append(wrote)
-    return found
+        for partition in {input_record.place for input_record in wrote.of}:
+            writes[partition].append(wrote)
+    return writes
 
 
-def _is_aborted(history: History, transaction: str | None) -> bool:
+def _has_aborted(history: History, transaction: str | None) -> bool:
     return transaction is not None and history.transactions()[transaction].fate.aborted
 
 
-def _gone(history: History, place: TopicPartition) -> tuple[int, set[int]]:
+def _unreadable_records(history: History, partition: TopicPartition) -> tuple[int, set[int]]:
     """Where the log begins at the latest, and which records the cleaner may have taken."""
     start = 0
     newest: dict[str, int] = {}
     replaced: set[int] = set()
-    for _, read in history.reads(place):
+    for _, read in history.reads(partition):
         start = max(start, read.log_start_offset)
         for record in read.records:
             if record.key is None:
                 continue
-            known = newest.get(record.key)
-            if known is not None and known != record.offset:
-                replaced.add(min(known, record.offset))
-            newest[record.key] = max(record.offset, -1 if known is None else known)
+            newest_offset = newest.get(record.key)
+            if newest_offset is not None and newest_offset != record.offset:
+                replaced.add(min(newest_offset, record.offset))
+            newest[record.key] = max(record.offset, -1 if newest_offset is None else newest_offset)
     return start, replaced

@@ -14,7 +14,7 @@ from typing import Final
 from txnsim.types import TopicPartition
 from txnsim_lab.check._coordinators import stuck_partitions, timeouts_of
 from txnsim_lab.check._hanging import hanging
-from txnsim_lab.check._topics import gone
+from txnsim_lab.check._topics import deleted_topics
 from txnsim_lab.check.anomaly import Anomaly, Kind, convict
 from txnsim_lab.check.history import History
 from txnsim_lab.check.observations import UNKNOWN_OFFSET, Read
@@ -29,12 +29,13 @@ def stuck_last_stable_offsets(history: History) -> tuple[Anomaly, ...]:
     return tuple(
         convict(
             Kind.STUCK_LAST_STABLE_OFFSET,
-            f"{one.place}: the transaction of producer {one.producer_id} that is open since "
-            f"{one.start_offset} keeps readers at {one.last_stable_offset}, below "
-            f"{one.high_watermark}, and no coordinator will end it",
-            *one.evidence,
+            f"{transaction.topic_partition}: the transaction of producer"
+            f" {transaction.producer_id} that is open since "
+            f"{transaction.start_offset} keeps readers at {transaction.last_stable_offset}, below "
+            f"{transaction.high_watermark}, and no coordinator will end it",
+            *transaction.evidence,
         )
-        for one in hanging(history)
+        for transaction in hanging(history)
     )
 
 
@@ -45,62 +46,64 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     Two forms: it is before the last stable offset and gets nothing twice; or the last stable
     offset keeps it from the high watermark for longer than any transaction may live.
     """
-    explained = {one.place for one in hanging(history)} | stuck_partitions(history)
-    deleted = gone(history)
+    explained = {
+        transaction.topic_partition for transaction in hanging(history)
+    } | stuck_partitions(history)
+    deleted = deleted_topics(history)
     patience_ms = patience_of(history)
-    found = []
-    for (who, place), tail in sorted(_standing(history).items()):
-        known = place in explained or place.topic in deleted
-        if not known and len(tail) > 1:
-            found += _starving(who, place, tail, patience_ms)
-    return tuple(found)
+    anomalies = []
+    for (who, partition), tail in sorted(_standing(history).items()):
+        is_explained = partition in explained or partition.topic in deleted
+        if not is_explained and len(tail) > 1:
+            anomalies += _starving(who, partition, tail, patience_ms)
+    return tuple(anomalies)
 
 
 def _starving(
-    who: str, place: TopicPartition, tail: list[tuple[int, Read]], patience_ms: int
+    who: str, partition: TopicPartition, tail: list[tuple[int, Read]], patience_ms: int
 ) -> list[Anomaly]:
     """The anomalies in a reader's last reads of a partition."""
-    last_at, last = tail[-1]
+    last_at, last_read = tail[-1]
     if all(read.last_stable_offset > read.asked for _, read in tail[-2:]):
         because = (
-            f"{who} gets nothing at {place}@{last.asked}, though readers may go up to "
-            f"{last.last_stable_offset}"
+            f"{who} gets nothing at {partition}@{last_read.asked}, though readers may go up to "
+            f"{last_read.last_stable_offset}"
         )
         return [convict(Kind.STARVING_READER, because, tail[-2][0], last_at)]
-    first_at, first = _first_held(tail)
-    waited_ms = last.at_ms - first.at_ms
+    first_at, first_read = _first_read_held_back(tail)
+    waited_ms = last_read.at_ms - first_read.at_ms
     if waited_ms > patience_ms:
         because = (
-            f"{who} has been held at {place}@{last.asked} for {waited_ms} ms, below "
-            f"{last.high_watermark}; no transaction may be open for so long"
+            f"{who} has been held at {partition}@{last_read.asked} for {waited_ms} ms, below "
+            f"{last_read.high_watermark}; no transaction may be open for so long"
         )
         return [convict(Kind.STARVING_READER, because, first_at, last_at)]
     return []
 
 
-def _first_held(tail: list[tuple[int, Read]]) -> tuple[int, Read]:
+def _first_read_held_back(tail: list[tuple[int, Read]]) -> tuple[int, Read]:
     """Since when a reader has been held by the last stable offset that holds it at the end. Before,
     there may have been nothing behind it, and it waited for news as every reader does.
     """
-    first_at, first = tail[-1]
-    last = first
-    for at, read in reversed(tail):
-        if not read.last_stable_offset == last.last_stable_offset < read.high_watermark:
+    first_at, first_read = tail[-1]
+    last_read = first_read
+    for index, read in reversed(tail):
+        if not read.last_stable_offset == last_read.last_stable_offset < read.high_watermark:
             break
-        first_at, first = at, read
-    return first_at, first
+        first_at, first_read = index, read
+    return first_at, first_read
 
 
 def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[int, Read]]]:
     """(reader, partition) -> last reads, all of one offset and without records."""
     tails: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
-    for at, read in history.committed_reads():
+    for index, read in history.committed_reads():
         tail = tails[read.who, read.place]
         stands = not read.records and read.next_offset == read.asked
         if not stands or (tail and tail[-1][1].asked != read.asked):
             tail.clear()
         if stands and read.last_stable_offset != UNKNOWN_OFFSET:
-            tail.append((at, read))
+            tail.append((index, read))
     return tails
 
 

@@ -32,7 +32,7 @@ AGAIN: Final = "#"
 IN_DOUBT: Final = f"{AGAIN}?"
 
 
-def told_apart(history: History) -> History:
+def with_distinct_topics(history: History) -> History:
     """The history with a distinct name for each incarnation of a topic."""
     deletions: dict[str, list[tuple[int, Deleted]]] = defaultdict(list)
     for index, deleted in history.all_of(Deleted):
@@ -41,10 +41,10 @@ def told_apart(history: History) -> History:
     if not deletions:
         return history
     names = _Names(deletions)
-    return History(names.renamed(index, seen) for index, seen in enumerate(history))
+    return History(names.rename(index, observation) for index, observation in enumerate(history))
 
 
-def gone(history: History) -> frozenset[str]:
+def deleted_topics(history: History) -> frozenset[str]:
     return frozenset(
         deleted.topic
         for _, deleted in history.all_of(Deleted)
@@ -52,17 +52,17 @@ def gone(history: History) -> frozenset[str]:
     )
 
 
-def in_doubt_of(place: TopicPartition) -> TopicPartition | None:
+def in_doubt_of(partition: TopicPartition) -> TopicPartition | None:
     """The partition, under its own name, of an answer that may be of one topic or another of that
     name; None for all others.
     """
-    topic, doubt, _ = place.topic.partition(IN_DOUBT)
-    return TopicPartition(topic, place.partition) if doubt else None
+    topic, doubt, _ = partition.topic.partition(IN_DOUBT)
+    return TopicPartition(topic, partition.partition) if doubt else None
 
 
-def own_name(place: TopicPartition) -> TopicPartition:
+def own_name(partition: TopicPartition) -> TopicPartition:
     """The partition by the name that clients know."""
-    return TopicPartition(place.topic.partition(AGAIN)[0], place.partition)
+    return TopicPartition(partition.topic.partition(AGAIN)[0], partition.partition)
 
 
 class _Names:
@@ -71,38 +71,47 @@ class _Names:
     def __init__(self, deletions: dict[str, list[tuple[int, Deleted]]]) -> None:
         self._deletions = deletions
 
-    def renamed(self, index: int, seen: Seen) -> Seen:
+    def rename(self, index: int, observation: Seen) -> Seen:
         """The observation, about the topics as they are called here."""
-        match seen:
+        match observation:
             case Deleted():
-                before = [at for at, _ in self._deletions.get(seen.topic, ()) if at < index]
-                return replace(seen, topic=_name(seen.topic, len(before)))
+                earlier_deletions = [
+                    deletion_index
+                    for deletion_index, _ in self._deletions.get(observation.topic, ())
+                    if deletion_index < index
+                ]
+                return replace(observation, topic=_name(observation.topic, len(earlier_deletions)))
             case Wrote():
-                of = tuple(replace(one, topic=self._of(one.topic, index, seen)) for one in seen.of)
-                return replace(seen, topic=self._of(seen.topic, index, seen), of=of)
+                inputs = tuple(
+                    replace(input_record, topic=self._of(input_record.topic, index, observation))
+                    for input_record in observation.of
+                )
+                return replace(
+                    observation, topic=self._of(observation.topic, index, observation), of=inputs
+                )
             case OnPartition():
-                return replace(seen, topic=self._of(seen.topic, index, seen))
+                return replace(observation, topic=self._of(observation.topic, index, observation))
             case PositionsRead():
                 return replace(
-                    seen,
+                    observation,
                     positions=tuple(
-                        replace(one, topic=self._of(one.topic, index, seen))
-                        for one in seen.positions
+                        replace(position, topic=self._of(position.topic, index, observation))
+                        for position in observation.positions
                     ),
                 )
             case Added() | Described():
-                return replace(seen, partitions=self._all_of(seen.partitions))
+                return replace(observation, partitions=self._all_of(observation.partitions))
             case _:
-                return seen
+                return observation
 
-    def _of(self, topic: str, index: int, seen: Seen) -> str:
+    def _of(self, topic: str, index: int, observation: Seen) -> str:
         """Certain are answers that came before a deletion was asked for, and requests that were
         sent after it was answered. An acknowledged deletion ends the doubt about those before it.
         """
         number, in_doubt = 0, False
-        sent_ms = -1 if seen.asked_ms is None else seen.asked_ms
-        for at, deleted in self._deletions.get(topic, ()):
-            if index < at and seen.at_ms <= deleted.asked_ms:
+        sent_ms = -1 if observation.asked_ms is None else observation.asked_ms
+        for deletion_index, deleted in self._deletions.get(topic, ()):
+            if index < deletion_index and observation.at_ms <= deleted.asked_ms:
                 break
             number += 1
             in_doubt = deleted.outcome is not Outcome.OK or sent_ms <= deleted.at_ms
@@ -111,9 +120,9 @@ class _Names:
     def _all_of(self, partitions: Sequence[TopicPartition]) -> tuple[TopicPartition, ...]:
         """A coordinator knows partitions by their names alone, whichever topic has it."""
         return tuple(
-            TopicPartition(_name(place.topic, number), place.partition)
-            for place in partitions
-            for number in range(len(self._deletions.get(place.topic, ())) + 1)
+            TopicPartition(_name(partition.topic, number), partition.partition)
+            for partition in partitions
+            for number in range(len(self._deletions.get(partition.topic, ())) + 1)
         )
 
 

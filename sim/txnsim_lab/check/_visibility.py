@@ -50,7 +50,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
         if wrote.value is None:
             return ()
         name = (wrote.place, wrote.value)
-        if wrote.outcome is Outcome.FAILED and not _is_refused(self.writers[name]):
+        if wrote.outcome is Outcome.FAILED and not _all_refused(self.writers[name]):
             return ()  # another attempt has written it
         return self.sights.get(name, ())
 
@@ -71,20 +71,20 @@ def _visibility(history: History) -> Visibility:
             if record.value is not None:
                 sights[read.place, record.value].append(Sight(index, record.offset))
     return Visibility(
-        writers={name: _effective(found) for name, found in writers.items()},
-        sights={name: tuple(found) for name, found in sights.items()},
+        writers={name: _effective(attempts) for name, attempts in writers.items()},
+        sights={name: tuple(value_sights) for name, value_sights in sights.items()},
         misses=_misses(history, sights),
     )
 
 
 def _effective(attempts: list[tuple[int, Wrote]]) -> tuple[tuple[int, Wrote], ...]:
     """The attempts that may have had an effect; all of them where all were refused."""
-    if _is_refused(attempts):
+    if _all_refused(attempts):
         return tuple(attempts)
     return tuple(pair for pair in attempts if pair[1].outcome is not Outcome.FAILED)
 
 
-def _is_refused(attempts: Iterable[tuple[int, Wrote]]) -> bool:
+def _all_refused(attempts: Iterable[tuple[int, Wrote]]) -> bool:
     return all(wrote.outcome is Outcome.FAILED for _, wrote in attempts)
 
 
@@ -100,15 +100,15 @@ def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, i
         if not _seen_elsewhere(wrote, sights.get((wrote.place, wrote.value), ())):
             due[wrote.place].append((wrote.offset, index, wrote))
     misses: dict[int, int] = {}
-    for place, written in due.items():
+    for partition, written in due.items():
         written.sort(key=lambda entry: entry[:2])
         offsets = [offset for offset, _, _ in written]
-        for at, read in history.committed_reads(place):
-            given = {(record.offset, record.value) for record in read.records}
+        for read_index, read in history.committed_reads(partition):
+            delivered = {(record.offset, record.value) for record in read.records}
             passed = slice(bisect_left(offsets, read.asked), bisect_left(offsets, read.next_offset))
             for offset, index, wrote in written[passed]:
-                if (offset, wrote.value) not in given:
-                    misses.setdefault(index, at)
+                if (offset, wrote.value) not in delivered:
+                    misses.setdefault(index, read_index)
     return misses
 
 
@@ -133,11 +133,11 @@ class _Superseded:
                 if record.key is not None:
                     self._note(read.place, record.key, record.offset)
 
-    def _note(self, place: TopicPartition, key: str, offset: int) -> None:
-        any_of = in_doubt_of(place)
+    def _note(self, partition: TopicPartition, key: str, offset: int) -> None:
+        any_of = in_doubt_of(partition)
         if any_of is not None:
             self._in_doubt.add((any_of, key))
-        self._last[place, key] = max(offset, self._last.get((place, key), offset))
+        self._last[partition, key] = max(offset, self._last.get((partition, key), offset))
 
     def covers(self, wrote: Wrote) -> bool:
         if wrote.key is None:
@@ -153,23 +153,23 @@ def writers_by_offset(
     differ, what was read counts; of two answers or two reads that differ, neither. A value that
     several transactions have written counts for none of them.
     """
-    told: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
+    answered: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
     read: dict[TopicPartition, dict[int, Wrote | None]] = defaultdict(dict)
     for _, wrote in history.writes():
         if wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET:
-            _note(told[wrote.place], wrote.offset, wrote)
-    for (place, value), sights in visible.sights.items():
-        writers = [wrote for _, wrote in visible.writers.get((place, value), ())]
+            _note(answered[wrote.place], wrote.offset, wrote)
+    for (partition, value), sights in visible.sights.items():
+        writers = [wrote for _, wrote in visible.writers.get((partition, value), ())]
         if len({wrote.transaction for wrote in writers}) == 1:
             for sight in sights:
-                _note(read[place], sight.offset, writers[0])
+                _note(read[partition], sight.offset, writers[0])
     return {
-        place: {
+        partition: {
             offset: wrote
-            for offset, wrote in (log | read.get(place, {})).items()
+            for offset, wrote in (log | read.get(partition, {})).items()
             if wrote is not None
         }
-        for place, log in (read | told).items()
+        for partition, log in (read | answered).items()
     }
 
 
@@ -179,6 +179,6 @@ def _record(wrote: Wrote) -> tuple[str | None, str | None, str | None]:
 
 def _note(log: dict[int, Wrote | None], offset: int, wrote: Wrote) -> None:
     """Note a record; None at an offset with two different records."""
-    known = log.setdefault(offset, wrote)
-    if known is None or _record(known) != _record(wrote):
+    noted = log.setdefault(offset, wrote)
+    if noted is None or _record(noted) != _record(wrote):
         log[offset] = None

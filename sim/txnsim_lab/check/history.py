@@ -46,13 +46,13 @@ class History:
 
     __slots__ = ("_derived", "_seen")
 
-    def __init__(self, seen: Iterable[Seen] = ()) -> None:
-        self._seen: list[Seen] = list(seen)
+    def __init__(self, observations: Iterable[Seen] = ()) -> None:
+        self._seen: list[Seen] = list(observations)
         self._derived: dict[object, tuple[int, Any]] = {}
 
-    def add(self, seen: Seen) -> None:
+    def add(self, observation: Seen) -> None:
         """Note one more observation, later than all before."""
-        self._seen.append(seen)
+        self._seen.append(observation)
 
     # As a sequence
 
@@ -73,11 +73,11 @@ class History:
 
     def derived(self, make: Callable[[History], DerivedT]) -> DerivedT:
         """The function's result for this history, computed once for all judges."""
-        length, made = self._derived.get(make, (-1, None))
+        length, derived_value = self._derived.get(make, (-1, None))
         if length != len(self):
-            made = make(self)
-            self._derived[make] = (len(self), made)
-        value: DerivedT = made
+            derived_value = make(self)
+            self._derived[make] = (len(self), derived_value)
+        value: DerivedT = derived_value
         return value
 
     def all_of(self, kind: type[SeenT]) -> Iterator[tuple[int, SeenT]]:
@@ -89,33 +89,41 @@ class History:
         return self.all_of(Wrote)
 
     def reads(
-        self, place: TopicPartition | None = None, *, isolation: Isolation | None = None
+        self, partition: TopicPartition | None = None, *, isolation: Isolation | None = None
     ) -> Iterator[tuple[int, Read]]:
         """Every Fetch that brought no error."""
-        found = self.derived(_reads).get(place, ()) if place else self.all_of(Read)
-        for index, read in found:
+        candidates = self.derived(_reads).get(partition, ()) if partition else self.all_of(Read)
+        for index, read in candidates:
             if read.error:
                 continue
             if isolation in (None, read.isolation):
                 yield index, read
 
-    def committed_reads(self, place: TopicPartition | None = None) -> Iterator[tuple[int, Read]]:
+    def committed_reads(
+        self, partition: TopicPartition | None = None
+    ) -> Iterator[tuple[int, Read]]:
         """Every read_committed Fetch that brought no error."""
-        return self.reads(place, isolation=Isolation.READ_COMMITTED)
+        return self.reads(partition, isolation=Isolation.READ_COMMITTED)
 
     def transactions(self) -> Mapping[str, Transaction]:
         """Every transaction by its label, in the order of their first observation."""
         return self.derived(_transactions)
 
-    def transaction_of(self, seen: Added | Wrote | SentOffsets | Ended) -> Transaction | None:
+    def transaction_of(
+        self, observation: Added | Wrote | SentOffsets | Ended
+    ) -> Transaction | None:
         """The transaction that an observation is about; None outside of one."""
-        return None if seen.transaction is None else self.transactions()[seen.transaction]
+        return (
+            None
+            if observation.transaction is None
+            else self.transactions()[observation.transaction]
+        )
 
     # JSON lines
 
     def to_lines(self) -> bytes:
         """One JSON object a line."""
-        return b"".join(_ENCODER.encode(seen) + b"\n" for seen in self._seen)
+        return b"".join(_ENCODER.encode(observation) + b"\n" for observation in self._seen)
 
     @classmethod
     def from_lines(cls, text: bytes) -> History:
@@ -135,38 +143,40 @@ class History:
         return history
 
 
-def _only(kind: type[SeenT], seen: Iterable[tuple[int, Seen]]) -> Iterator[tuple[int, SeenT]]:
-    return ((index, one) for index, one in seen if isinstance(one, kind))
+def _only(kind: type[SeenT], numbered: Iterable[tuple[int, Seen]]) -> Iterator[tuple[int, SeenT]]:
+    return (
+        (index, observation) for index, observation in numbered if isinstance(observation, kind)
+    )
 
 
 def _reads(history: History) -> dict[TopicPartition, list[tuple[int, Read]]]:
-    found: dict[TopicPartition, list[tuple[int, Read]]] = defaultdict(list)
+    by_partition: dict[TopicPartition, list[tuple[int, Read]]] = defaultdict(list)
     for index, read in history.all_of(Read):
-        found[read.place].append((index, read))
-    return found
+        by_partition[read.place].append((index, read))
+    return by_partition
 
 
 def _transactions(history: History) -> dict[str, Transaction]:
-    found: dict[str, list[tuple[int, Seen]]] = defaultdict(list)
-    for index, seen in enumerate(history):
-        label = getattr(seen, "transaction", None)
+    by_label: dict[str, list[tuple[int, Seen]]] = defaultdict(list)
+    for index, observation in enumerate(history):
+        label = getattr(observation, "transaction", None)
         if label is not None:
-            found[label].append((index, seen))
-    return {label: _transaction(label, seen) for label, seen in found.items()}
+            by_label[label].append((index, observation))
+    return {label: _transaction(label, observations) for label, observations in by_label.items()}
 
 
-def _transaction(label: str, seen: Sequence[tuple[int, Seen]]) -> Transaction:
-    heard_of, first = seen[0]
-    owners = [begin.transactional_id for _, begin in _only(Began, seen)]
+def _transaction(label: str, observations: Sequence[tuple[int, Seen]]) -> Transaction:
+    heard_of, first_observation = observations[0]
+    owners = [begin.transactional_id for _, begin in _only(Began, observations)]
     return Transaction(
         label=label,
         transactional_id=owners[-1] if owners else None,
         heard_of=heard_of,
-        heard_of_ms=first.at_ms,
-        writes=tuple(_only(Wrote, seen)),
-        positions=tuple(_only(SentOffsets, seen)),
-        reads=tuple(_only(Read, seen)),
-        ends=tuple(_only(Ended, seen)),
+        heard_of_ms=first_observation.at_ms,
+        writes=tuple(_only(Wrote, observations)),
+        positions=tuple(_only(SentOffsets, observations)),
+        reads=tuple(_only(Read, observations)),
+        ends=tuple(_only(Ended, observations)),
     )
 
 

@@ -33,7 +33,7 @@ from txnsim_lab.check._share_groups import (
 )
 from txnsim_lab.check._skipped import skipped_input
 from txnsim_lab.check._starvation import starving_readers, stuck_last_stable_offsets
-from txnsim_lab.check._topics import own_name, told_apart
+from txnsim_lab.check._topics import own_name, with_distinct_topics
 from txnsim_lab.check.anomaly import Anomaly, Kind
 from txnsim_lab.check.history import History, HistoryError
 from txnsim_lab.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
@@ -94,9 +94,9 @@ def judge(history: History) -> Verdict:
     Raises:
         HistoryError: A value names two records of a partition.
     """
-    apart = told_apart(history)
-    _refuse_shared_values(apart)
-    anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(apart))
+    by_topic = with_distinct_topics(history)
+    _refuse_shared_values(by_topic)
+    anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(by_topic))
     kinds = sorted({anomaly.kind for anomaly in anomalies})
     return Verdict(kinds=tuple(kinds), anomalies=anomalies)
 
@@ -105,22 +105,23 @@ def _refuse_shared_values(history: History) -> None:
     """Two records differ by their values. Attempts to write one record are of one transaction, and
     are acknowledged at one offset.
     """
-    first: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
+    first_writes: dict[tuple[TopicPartition, str], tuple[int, Wrote]] = {}
     for index, wrote in history.writes():
         if wrote.value is None or wrote.outcome is Outcome.FAILED:
             continue
         name = (wrote.place, wrote.value)
-        at, known = first.get(name, (index, wrote))
-        if known.transaction != wrote.transaction or _elsewhere(known, wrote):
+        first_index, first_write = first_writes.get(name, (index, wrote))
+        if first_write.transaction != wrote.transaction or _elsewhere(first_write, wrote):
             raise HistoryError(
-                f"observations {at + 1} and {index + 1}: the value {wrote.value!r} names two "
+                f"observations {first_index + 1} and {index + 1}: the value {wrote.value!r}"
+                " names two "
                 f"records of {own_name(wrote.place)}; each record needs a value of its own, and "
                 "item says that two are the same work"
             )
-        if name not in first or known.offset == UNKNOWN_OFFSET:
-            first[name] = (index, wrote)
+        if name not in first_writes or first_write.offset == UNKNOWN_OFFSET:
+            first_writes[name] = (index, wrote)
 
 
-def _elsewhere(one: Wrote, other: Wrote) -> bool:
+def _elsewhere(ours: Wrote, theirs: Wrote) -> bool:
     """Whether both were acknowledged, at two offsets."""
-    return UNKNOWN_OFFSET not in (one.offset, other.offset) and one.offset != other.offset
+    return UNKNOWN_OFFSET not in (ours.offset, theirs.offset) and ours.offset != theirs.offset

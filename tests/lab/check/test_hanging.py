@@ -23,7 +23,7 @@ def test_open_then_not_listed_then_still_open_is_hanging() -> None:
     again = told.producers((7, 1))
     read = told.read(1, {}, 1, high_watermark=3)
     (one,) = hanging(told.history)
-    assert (one.place, one.producer_id, one.start_offset) == (T0, 7, 1)
+    assert (one.topic_partition, one.producer_id, one.start_offset) == (T0, 7, 1)
     assert (one.last_stable_offset, one.high_watermark) == (1, 3)
     assert one.evidence == (first, denied, again, read)
 

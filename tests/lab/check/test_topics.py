@@ -6,23 +6,23 @@ import pytest
 
 from tests.support.told import FAILED, T0, UNKNOWN, Told
 from txnsim.types import TopicPartition
-from txnsim_lab.check._topics import gone, told_apart
+from txnsim_lab.check._topics import deleted_topics, with_distinct_topics
 from txnsim_lab.check.history import History
 from txnsim_lab.check.judge import judge
 from txnsim_lab.check.observations import Described, OnPartition, Outcome, Position, PositionsRead
 
 
 def topics(history: History) -> list[str]:
-    return [seen.topic for seen in told_apart(history) if isinstance(seen, OnPartition)]
+    return [seen.topic for seen in with_distinct_topics(history) if isinstance(seen, OnPartition)]
 
 
 def test_a_history_without_a_deletion_stays_as_it_is() -> None:
     told = Told()
     told.wrote(None, "r1", 0)
-    assert told_apart(told.history) is told.history
+    assert with_distinct_topics(told.history) is told.history
     told.deleted(asked_ms=1_500, outcome=FAILED, error="TOPIC_DELETION_DISABLED")
-    assert told_apart(told.history) is told.history
-    assert gone(told.history) == frozenset()
+    assert with_distinct_topics(told.history) is told.history
+    assert deleted_topics(told.history) == frozenset()
 
 
 def test_each_topic_of_a_name_gets_a_name_of_its_own() -> None:
@@ -34,9 +34,9 @@ def test_each_topic_of_a_name_gets_a_name_of_its_own() -> None:
     told.deleted(asked_ms=4_500)
     told.wrote(None, "r3", 0, asked_ms=5_500)
     told.wrote(None, "r4", 0, topic="another")
-    apart = told_apart(told.history)
+    apart = with_distinct_topics(told.history)
     assert topics(told.history) == ["t", "t#2", "t#2", "t#3", "another"]
-    assert gone(apart) == {"t", "t#2"}
+    assert deleted_topics(apart) == {"t", "t#2"}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_positions_inputs_and_what_coordinators_list_are_renamed_too() -> None:
     told.positions(5, asked_ms=2_500)
     told.wrote("T1", "r1", 0, of=(Position(topic="in", partition=0, offset=4),), asked_ms=3_500)
     told.described("Ongoing", T0)
-    _, _, positions, wrote, described = told_apart(told.history)
+    _, _, positions, wrote, described = with_distinct_topics(told.history)
     assert isinstance(positions, PositionsRead)
     assert isinstance(described, Described)
     assert [one.topic for one in positions.positions] == ["in#2"]
