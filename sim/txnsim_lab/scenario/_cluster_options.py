@@ -47,12 +47,12 @@ def options_of(scenario: Scenario, run: Run) -> ClusterOptions:
 
 
 def _settings(scenario: Scenario, run: Run) -> Settings:
-    given: dict[str, object] = {
+    settings_of_run: dict[str, object] = {
         "transaction.state.log.num.partitions": TRANSACTION_LOG_PARTITIONS,
         **scenario.settings,
         **run.settings,
     }
-    settings, _ = settings_of(given, where=f"{scenario.name}: settings")
+    settings, _ = settings_of(settings_of_run, where=f"{scenario.name}: settings")
     return msgspec.structs.replace(
         settings,
         transaction_version=TRANSACTION_VERSION[run.mode],

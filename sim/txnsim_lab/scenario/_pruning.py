@@ -59,33 +59,35 @@ class Pruning:
             The complaints, without consequences of an earlier removal.
         """
         fresh = []
-        for place, words in complaints:
-            spelled = tuple(_spelled(key) for key in place)
-            if not any(_is_within(spelled, gone) for gone in self._taken):
-                fresh.append((place, words))
+        for path, words in complaints:
+            spelled = tuple(_hyphenated(key) for key in path)
+            if not any(_is_within(spelled, removed_path) for removed_path in self._taken):
+                fresh.append((path, words))
             self._take(spelled)
         return fresh
 
-    def follows(self, place: Place, words: str) -> bool:
+    def follows(self, path: Place, words: str) -> bool:
         """True for a name that a removed step or run had declared."""
         if self._lacks_declarations or any(f"{name!r}" in words for name in self._names):
             return True
-        if any(_is_within(tuple(map(_spelled, place)), gone) for gone in self._taken):
+        if any(
+            _is_within(tuple(map(_hyphenated, path)), removed_path) for removed_path in self._taken
+        ):
             return True
-        match place:
-            case (("steps" | "cure") as part, int(at), "call", *_):
-                return self.document[part][at]["call"].get("who") in self._strangers
+        match path:
+            case (("steps" | "cure") as part, int(index), "call", *_):
+                return self.document[part][index]["call"].get("who") in self._strangers
             case _:
                 return False
 
-    def _take(self, place: Place) -> None:
-        target = place[:3]
+    def _take(self, path: Place) -> None:
+        target = path[:3]
         while target in self._taken and len(target) > 1:
             target = target[:-1]
         self._taken.add(target)
         match target:
-            case (("steps" | "cure") as part, int(at), *keys):
-                self._take_from_step(part, at, keys)
+            case (("steps" | "cure") as part, int(index), *keys):
+                self._take_from_step(part, index, keys)
             case (str(part), name, *keys) if isinstance(self.document.get(part), dict):
                 self._take_from_declaration(part, str(name), keys)
             case (str(part), *_):
@@ -99,12 +101,14 @@ class Pruning:
     def _take_from_declaration(self, part: str, name: str, keys: Sequence[Any]) -> None:
         """What others name stays declared, as far as it is right."""
         defaults = _DECLARED.get(part, {})
-        given = self.document[part].get(name)
-        if keys and isinstance(given, dict):
-            given.pop(_key_of(given, keys[0]), None)
+        declaration = self.document[part].get(name)
+        if keys and isinstance(declaration, dict):
+            declaration.pop(_key_of(declaration, keys[0]), None)
             if keys[0] == "partitions":
-                given.pop("leaders", None)
-            given.update({key: value for key, value in defaults.items() if key not in given})
+                declaration.pop("leaders", None)
+            declaration.update(
+                {key: value for key, value in defaults.items() if key not in declaration}
+            )
         elif defaults:
             self.document[part][name] = dict(defaults)
         else:
@@ -112,17 +116,17 @@ class Pruning:
         if part == "actors" and (not keys or keys[0] == "plays"):
             self._strangers.add(name)
 
-    def _take_from_step(self, part: str, at: int, keys: Sequence[Any]) -> None:
+    def _take_from_step(self, part: str, index: int, keys: Sequence[Any]) -> None:
         steps = self.document.get(part)
-        if not isinstance(steps, list) or at >= len(steps):
+        if not isinstance(steps, list) or index >= len(steps):
             return
-        step = steps[at]
+        step = steps[index]
         key = _key_of(step, keys[0]) if keys and isinstance(step, dict) else None
         if key is None:
-            self._names |= _declared(step)
-            steps[at] = dict(_STEP)
+            self._names |= _declared_names(step)
+            steps[index] = dict(_STEP)
         else:
-            self._names |= _declared(step.pop(key))
+            self._names |= _declared_names(step.pop(key))
             if not step.keys() - {"only", "say"}:
                 step.update(_STEP)
 
@@ -144,31 +148,33 @@ def complaints_of(
     for _ in range(ROUNDS_MAX):
         model, wrong = judge(pruning.document)
         if not wrong:
-            names = (one for one in judge_names(model) if not pruning.follows(*one))
+            names = (
+                complaint for complaint in judge_names(model) if not pruning.follows(*complaint)
+            )
             return [*complaints, *names]
         complaints += pruning.take_out(wrong)
     return complaints
 
 
-def _is_within(place: Place, gone: Place) -> bool:
+def _is_within(path: Place, other_path: Place) -> bool:
     """Compares paths of YAML keys: ``runs.V-`` is within ``runs`` and around ``runs.V-.mode``."""
-    shorter = min(len(place), len(gone))
-    return place[:shorter] == gone[:shorter]
+    shorter = min(len(path), len(other_path))
+    return path[:shorter] == other_path[:shorter]
 
 
-def _declared(part: Any) -> set[str]:
+def _declared_names(part: Any) -> set[str]:
     if isinstance(part, dict):
         own = {str(value) for key, value in part.items() if key in _DECLARES}
-        return own.union(*(_declared(value) for value in part.values()))
+        return own.union(*(_declared_names(value) for value in part.values()))
     return set()
 
 
 def _key_of(mapping: Mapping[Any, Any], key: Any) -> Any:
     """Finds ``wait_until`` for ``wait-until``; None for a missing field."""
-    return next((name for name in mapping if _spelled(name) == key), None)
+    return next((name for name in mapping if _hyphenated(name) == key), None)
 
 
-def _spelled(key: Any) -> Any:
+def _hyphenated(key: Any) -> Any:
     return key.rstrip("_").replace("_", "-") if isinstance(key, str) else key
 
 

@@ -74,7 +74,7 @@ def failure(error: ClientError) -> CallResult:
         name = LOST
     elif isinstance(error, RequestTimeoutError):
         name = TIMED_OUT
-    elif isinstance(error, AbortableError) and _is_unknown(error.error):
+    elif isinstance(error, AbortableError) and _leaves_outcome_unknown(error.error):
         name = ABORTABLE  # what was lost is a record; the commit was not even sent
     elif error.error is not None:
         name = error.error.name.upper()
@@ -83,7 +83,7 @@ def failure(error: ClientError) -> CallResult:
     return CallResult(error=name, because=str(error), in_doubt=error.in_doubt)
 
 
-def _is_unknown(error: ErrorCode | None) -> bool:
+def _leaves_outcome_unknown(error: ErrorCode | None) -> bool:
     return error is None or error.name.upper() in UNKNOWN_ERRORS
 
 

@@ -69,19 +69,21 @@ def find(name: str) -> tuple[Path, Scenario]:
     """
     if name.endswith(SUFFIXES):
         return Path(name), load(Path(name))
-    found = of_name(name)
-    if found is None:
-        names = [own for one in scenarios().values() for own in (one.name, *one.aliases)]
+    file_and_scenario = of_name(name)
+    if file_and_scenario is None:
+        names = [
+            own for scenario in scenarios().values() for own in (scenario.name, *scenario.aliases)
+        ]
         raise ConfigError(f"{unknown('scenario', name, names)}; or give a file ending in .yaml")
-    return found
+    return file_and_scenario
 
 
 def of_name(name: str) -> tuple[Path, Scenario] | None:
     """The scenario that comes with txnsim under a name or alias, in any case, and its file; None
     where there is none. Only files that mention the name are read: reading all takes a second.
     """
-    wanted = name.lower()
-    return _of_exact_name(wanted) or _of_exact_name(_two_digits(wanted))
+    lowered = name.lower()
+    return _of_exact_name(lowered) or _of_exact_name(_two_digits(lowered))
 
 
 def _two_digits(name: str) -> str:
@@ -90,11 +92,11 @@ def _two_digits(name: str) -> str:
     return name if numbered is None else f"{numbered[1]}{int(numbered[2]):02}"
 
 
-def _of_exact_name(wanted: str) -> tuple[Path, Scenario] | None:
+def _of_exact_name(name: str) -> tuple[Path, Scenario] | None:
     for path in (*_files(), *_files(ERRORS)):
-        if path.stem == wanted or wanted in path.read_text("utf-8").lower():
+        if path.stem == name or name in path.read_text("utf-8").lower():
             scenario = _load_once(path, path.stat().st_mtime_ns)
-            if wanted in (one.lower() for one in (scenario.name, *scenario.aliases)):
+            if name in (known_name.lower() for known_name in (scenario.name, *scenario.aliases)):
                 return path, scenario
     return None
 

@@ -111,7 +111,7 @@ class Driver:
             if isinstance(command, Back):
                 error = self.back(command.count)
                 continue
-            wanted: Step | None = None
+            input_step: Step | None = None
             to_its_end = isinstance(command, Go) and command.steps is None
             if self.kept >= BACK_MAX and not to_its_end:
                 error = (
@@ -121,7 +121,7 @@ class Driver:
                 continue
             if isinstance(command, Drive):
                 try:
-                    wanted = read_step(command.step)
+                    input_step = read_step(command.step)
                 except ConfigError as wrong:
                     error = str(wrong)
                     continue
@@ -130,9 +130,9 @@ class Driver:
             if isinstance(command, Go):
                 self._left = None if command.steps is None else max(0, command.steps - 1)
                 return
-            assert wanted is not None
+            assert input_step is not None
             try:
-                await do_input(stage, wanted)
+                await do_input(stage, input_step)
             except (ClientError, ConfigError, StoryFailedError) as failed:
                 self._tell_failure(str(failed))
             self.inputs.append(Input(before=step.number, step=command.step))

@@ -52,14 +52,14 @@ class Model(BaseModel):
         if not isinstance(value, dict):
             return value
         own = {field.alias or name for name, field in cls.model_fields.items()}
-        made: dict[Any, Any] = {}
-        for name, one in value.items():
+        fields: dict[Any, Any] = {}
+        for name, field_value in value.items():
             hyphened = name.replace("_", "-") if isinstance(name, str) else name
             field = cls.former_names.get(name, hyphened if hyphened in own else name)
-            if field in made:
+            if field in fields:
                 raise ValueError(f"{field} is given twice")
-            made[field] = one
-        return made
+            fields[field] = field_value
+        return fields
 
 
 Change = Callable[[Model | None, str, Any], Any]
@@ -73,23 +73,23 @@ def changed(value: Any, change: Change, part: Model | None = None, field: str = 
     if isinstance(value, Model):
         update = {}
         for name in value.model_fields_set:
-            before = getattr(value, name)
-            after = changed(before, change, value, name)
-            if after is not before:
-                update[name] = after
+            old_value = getattr(value, name)
+            new_value = changed(old_value, change, value, name)
+            if new_value is not old_value:
+                update[name] = new_value
         return value.model_copy(update=update) if update else value
     if type(value) is tuple:
-        made = tuple(changed(one, change, part, field) for one in value)
-        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+        new_values = tuple(changed(element, change, part, field) for element in value)
+        return value if all(a is b for a, b in zip(new_values, value, strict=True)) else new_values
     if isinstance(value, dict):
-        keyed = {changed(key, change, part, field): one for key, one in value.items()}
+        keyed = {changed(key, change, part, field): element for key, element in value.items()}
         return value if all(a is b for a, b in zip(keyed, value, strict=True)) else keyed
     return change(part, field, value)
 
 
 def with_numbers(value: Any, settings: Settings) -> Any:
-    def change(_part: Model | None, _field: str, one: Any) -> Any:
-        return located(one, settings) if isinstance(one, TopicPartition) else one
+    def change(_part: Model | None, _field: str, value: Any) -> Any:
+        return located(value, settings) if isinstance(value, TopicPartition) else value
 
     return changed(value, change)
 
@@ -130,11 +130,11 @@ def values_of(value: Any) -> Any:
 def _by_partition(value: Any, what: str) -> Any:
     if not isinstance(value, dict):
         raise ValueError(f"expected partitions with {what}")
-    return {partition(name): one for name, one in value.items()}
+    return {partition(name): of_partition for name, of_partition in value.items()}
 
 
-def _named(value: dict[TopicPartition, Any]) -> dict[str, Any]:
-    return {shown(place): one for place, one in value.items()}
+def _by_partition_name(value: dict[TopicPartition, Any]) -> dict[str, Any]:
+    return {shown(topic_partition): of_partition for topic_partition, of_partition in value.items()}
 
 
 def fault_rule(value: Any) -> Any:
@@ -147,11 +147,11 @@ def fault_rule(value: Any) -> Any:
 def _with_underscores(value: Any) -> Any:
     """Names of fields, here and inside, with underscores: those of rules have no hyphens."""
     if isinstance(value, dict):
-        return {_underscored(name): _with_underscores(one) for name, one in value.items()}
-    return [_with_underscores(one) for one in value] if isinstance(value, list) else value
+        return {_with_underscore(name): _with_underscores(inner) for name, inner in value.items()}
+    return [_with_underscores(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _underscored(name: Any) -> Any:
+def _with_underscore(name: Any) -> Any:
     return name.replace("-", "_") if isinstance(name, str) else name
 
 
@@ -171,10 +171,10 @@ def listed(value: Any) -> Any:
 
 def groups(value: Any) -> Any:
     """``only`` as a tuple of groups of words."""
-    if isinstance(value, list | tuple) and any(isinstance(one, list | tuple) for one in value):
-        return tuple(listed(one) for one in value)
-    found = listed(value)
-    return (found,) if found else ()
+    if isinstance(value, list | tuple) and any(isinstance(word, list | tuple) for word in value):
+        return tuple(listed(word) for word in value)
+    words = listed(value)
+    return (words,) if words else ()
 
 
 def _shown_content(key: bytes) -> str | dict[str, str]:
@@ -195,8 +195,8 @@ _RECORD: Final = {"type": "string", "pattern": "^.+-[0-9]+@[0-9]+$", "examples":
 _NAME: Final = {"type": ["string", "integer"]}
 
 
-def _one_or_several(one: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [one, {"type": "array", "items": one}]}
+def _one_or_several(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "array", "items": schema}]}
 
 
 Milliseconds = Annotated[
@@ -214,7 +214,7 @@ Partition = Annotated[
 Offsets = Annotated[
     dict[TopicPartition, int],
     BeforeValidator(offsets),
-    PlainSerializer(_named, when_used="json"),
+    PlainSerializer(_by_partition_name, when_used="json"),
     WithJsonSchema(
         {"type": "object", "additionalProperties": {"type": "integer"}}, mode="validation"
     ),
@@ -222,7 +222,7 @@ Offsets = Annotated[
 ValuesOf = Annotated[
     dict[TopicPartition, str],
     BeforeValidator(values_of),
-    PlainSerializer(_named, when_used="json"),
+    PlainSerializer(_by_partition_name, when_used="json"),
     WithJsonSchema(
         {"type": "object", "additionalProperties": {"type": "string"}}, mode="validation"
     ),
@@ -267,10 +267,10 @@ class RecordAt(Model):
     @model_validator(mode="before")
     @classmethod
     def _read(cls, value: Any) -> Any:
-        place, at, offset = value.rpartition("@") if isinstance(value, str) else ("", "", "")
-        if not at or not offset.isdigit():
+        name, separator, offset = value.rpartition("@") if isinstance(value, str) else ("", "", "")
+        if not separator or not offset.isdigit():
             raise ValueError("expected a record such as orders-0@5")
-        return {"partition": place, "offset": int(offset)}
+        return {"partition": name, "offset": int(offset)}
 
     @model_serializer
     def _shown(self) -> str:
@@ -279,8 +279,10 @@ class RecordAt(Model):
     @property
     def position(self) -> Position:
         """As a history names it."""
-        place = self.partition
-        return Position(topic=place.topic, partition=place.partition, offset=self.offset)
+        topic_partition = self.partition
+        return Position(
+            topic=topic_partition.topic, partition=topic_partition.partition, offset=self.offset
+        )
 
 
 Inputs = Annotated[
@@ -324,29 +326,29 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
         return (self.take, self.run, self.mode, player)
 
 
-def by_run(given: Mapping[str, Any], situation: Situation, *, holds: bool | None = None) -> Any:
+def by_run(by_word: Mapping[str, Any], situation: Situation, *, holds: bool | None = None) -> Any:
     """What a file says for the first word of this run that it has; without the fault, and of a
     control, only what it says for those. None where it says nothing.
 
     Args:
-        given: What is said, by words; a mapping in it says more about its word.
+        by_word: What is said, by words; a mapping in it says more about its word.
         situation: Which run.
         holds: Whether a word before has let this take in.
     """
     allowed = holds if holds is not None else situation.take not in HARMLESS
     for word in (*situation.words, ELSE):
-        if word not in given:
+        if word not in by_word:
             continue
-        here, found = allowed or word in HARMLESS, given[word]
-        if isinstance(found, dict):
-            found = by_run(found, situation, holds=here)
-        elif not here:
-            found = None
-        if found is not None:
-            return found
+        is_allowed, expected = allowed or word in HARMLESS, by_word[word]
+        if isinstance(expected, dict):
+            expected = by_run(expected, situation, holds=is_allowed)
+        elif not is_allowed:
+            expected = None
+        if expected is not None:
+            return expected
     return None
 
 
-def expected_values(given: ValuesByRun | None, situation: Situation) -> Any:
+def expected_values(values: ValuesByRun | None, situation: Situation) -> Any:
     """The values that a run expects to read; None for whatever it is."""
-    return by_run(given, situation) if isinstance(given, dict) else given
+    return by_run(values, situation) if isinstance(values, dict) else values

@@ -35,9 +35,9 @@ async def look_at_everything(stage: Stage) -> None:
         await _look_at_producers(stage)
         await stage.operator.describe_all()
         await _look_at_producers(stage)
-        for place in stage.partitions:
-            await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
-            await stage.reader.read(place, IsolationLevel.READ_UNCOMMITTED)
+        for partition in stage.partitions:
+            await stage.reader.read(partition, IsolationLevel.READ_COMMITTED)
+            await stage.reader.read(partition, IsolationLevel.READ_UNCOMMITTED)
         for actor in stage.actors.values():
             if isinstance(actor, ShareMemberActor):
                 await actor.look()
@@ -50,13 +50,13 @@ async def look_twice(stage: Stage) -> None:
     """Look when peace has come, and again after longer than anything may take."""
     stuck = await settle(stage)
     await look_at_everything(stage)
-    before = stage.target.late()
+    late_before = stage.target.late()
     await stage.target.wait_out(LONG_MS)
     await settle(stage, patient=not stuck, overdue=True)
     await look_at_everything(stage)
-    after = stage.target.late()
-    if before or after:
-        stage.say("metrics", f"{LATE_GAUGE} was {before} and is {after}")
+    late_after = stage.target.late()
+    if late_before or late_after:
+        stage.say("metrics", f"{LATE_GAUGE} was {late_before} and is {late_after}")
 
 
 async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -> bool:
@@ -75,23 +75,23 @@ async def settle(stage: Stage, *, patient: bool = True, overdue: bool = False) -
     """
     clock = stage.environment.clock
     peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS * patient)
-    seen, times = await _snapshot(stage), 1
-    while times < SETTLED_LOOKS or (seen.is_due(overdue=overdue) and not decided.passed):
-        if times < SETTLED_LOOKS and peace.passed and not seen.is_due(overdue=overdue):
+    snapshot, times = await _snapshot(stage), 1
+    while times < SETTLED_LOOKS or (snapshot.is_due(overdue=overdue) and not decided.passed):
+        if times < SETTLED_LOOKS and peace.passed and not snapshot.is_due(overdue=overdue):
             break
         await pause(clock, SETTLE_POLL_MS if times < SETTLED_LOOKS else DECIDED_POLL_MS)
-        now = await _snapshot(stage)
-        times = times + 1 if now == seen else 1
-        seen = now
-    return seen.is_due(overdue=overdue)
+        newer = await _snapshot(stage)
+        times = times + 1 if newer == snapshot else 1
+        snapshot = newer
+    return snapshot.is_due(overdue=overdue)
 
 
 async def _look_at_producers(stage: Stage) -> None:
-    for place in stage.partitions:
+    for partition in stage.partitions:
         try:
-            await stage.operator.producers(place)
+            await stage.operator.producers(partition)
         except ClientError as error:
-            stage.say(LOOKER, f"it is not known who writes to {place}: {error}")
+            stage.say(LOOKER, f"it is not known who writes to {partition}: {error}")
 
 
 class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,17 +114,17 @@ async def _snapshot(stage: Stage) -> _Snapshot:
     producers = await admin.describe_producers(stage.partitions)
     return _Snapshot(
         states=tuple(
-            f"{broker} {_of_ours(found, stage)}" for broker, found in sorted(listed.items())
+            f"{broker} {_of_ours(listings, stage)}" for broker, listings in sorted(listed.items())
         ),
-        open=tuple(f"{place} {found}" for place, found in sorted(producers.items())),
+        open=tuple(f"{partition} {states}" for partition, states in sorted(producers.items())),
     )
 
 
 def _of_ours(
-    found: tuple[TransactionListing, ...] | ClientError, stage: Stage
+    listings: tuple[TransactionListing, ...] | ClientError, stage: Stage
 ) -> tuple[TransactionListing, ...] | ClientError:
     """Without the ids of others who use the same cluster."""
     prefix = stage.target.prefix
-    if not prefix or isinstance(found, ClientError):
-        return found
-    return tuple(one for one in found if one.transactional_id.startswith(prefix))
+    if not prefix or isinstance(listings, ClientError):
+        return listings
+    return tuple(listing for listing in listings if listing.transactional_id.startswith(prefix))

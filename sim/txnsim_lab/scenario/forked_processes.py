@@ -232,11 +232,11 @@ class Child:
             self._streams[1].close()
         elif not self._is_opening:
             self._connection.close()
-        gone = ProcessLookupError, PermissionError
-        with contextlib.suppress(*gone):
+        gone_errors = ProcessLookupError, PermissionError
+        with contextlib.suppress(*gone_errors):
             # A hundred processes take a second of a busy machine to end: not before others.
             os.setpriority(os.PRIO_PGRP, self._pid, LOWEST)
-        with contextlib.suppress(*gone):
+        with contextlib.suppress(*gone_errors):
             os.killpg(self._pid, signal.SIGKILL)
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -273,16 +273,16 @@ class Channel:
         return self._exactly(length)
 
     def _exactly(self, size: int) -> bytes:
-        found = bytearray()
-        while len(found) < size:
+        received = bytearray()
+        while len(received) < size:
             try:
-                part = self._connection.recv(size - len(found))
+                part = self._connection.recv(size - len(received))
             except OSError:
                 part = b""
             if not part:
                 os._exit(0)
-            found += part
-        return bytes(found)
+            received += part
+        return bytes(received)
 
 
 class Checkpoints:

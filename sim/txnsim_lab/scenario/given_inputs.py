@@ -24,21 +24,21 @@ def inputs_of(text: str) -> tuple[Input, ...]:
         ConfigError: It is none.
     """
     try:
-        found = msgspec.json.decode(text, type=tuple[Input, ...])
+        inputs = msgspec.json.decode(text, type=tuple[Input, ...])
     except msgspec.MsgspecError as error:
         raise ConfigError(
             f'inputs: {error}; expected [{{"before": 3, "step": {{"release": "late"}}}}]'
         ) from None
-    for one in found:
-        read_step(one.step)
-    return found
+    for given_input in inputs:
+        read_step(given_input.step)
+    return inputs
 
 
 class GivenInputs:
     """The pace of a run that goes straight on, with these inputs."""
 
     def __init__(self, inputs: Iterable[Input]) -> None:
-        self._left = sorted(inputs, key=lambda one: one.before)
+        self._left = sorted(inputs, key=lambda given_input: given_input.before)
         self.done: list[Input] = []
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
@@ -52,8 +52,8 @@ async def do_input(stage: Stage, step: Step) -> None:
     if step.advance is not None:
         await act(stage, step)  # it is an input by itself
         return
-    given = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    with input_event(stage.environment, "step", name=step.choice.rstrip("_"), step=given):
+    step_fields = step.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    with input_event(stage.environment, "step", name=step.choice.rstrip("_"), step=step_fields):
         await act(stage, step)
     if step.rule is not None:
         del stage.armed_at[step.rule.id]  # the story can be played without its strike

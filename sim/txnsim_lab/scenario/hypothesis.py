@@ -84,17 +84,20 @@ def check(scenario: Scenario, *, seeds: Sequence[int] = (1,)) -> Judged:
     Raises:
         ConfigError: The cluster can't be what the story wants.
     """
-    runs = tuple(_first(ScenarioRun(scenario=scenario, run=name), seeds) for name in scenario.runs)
-    found = {one.verdict for one in runs}
+    runs = tuple(
+        _first_reproducing(ScenarioRun(scenario=scenario, run=name), seeds)
+        for name in scenario.runs
+    )
+    verdicts = {run.verdict for run in runs}
     order = (Verdict.IMPOSSIBLE, Verdict.NOT_REPRODUCED, Verdict.REPRODUCED)
-    verdict = next(one for one in order if one in found)
+    verdict = next(candidate for candidate in order if candidate in verdicts)
     return Judged(hypothesis=scenario.name, verdict=verdict, runs=runs)
 
 
-def _first(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
+def _first_reproducing(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
     judged = None
     for seed in seeds:
-        judged = _judged(run_in_virtual_time(run, seed=seed), seed)
+        judged = _judge_run(run_in_virtual_time(run, seed=seed), seed)
         if judged.verdict is Verdict.IMPOSSIBLE:
             judged = msgspec.structs.replace(judged, nearest=_nearest(run, judged))
         if judged.verdict is Verdict.REPRODUCED:
@@ -106,42 +109,45 @@ def _first(run: ScenarioRun, seeds: Sequence[int]) -> RunOfIt:
 def _nearest(run: ScenarioRun, judged: RunOfIt) -> Nearest | None:
     """Play it again with each refusal expected; None where that comes to no end."""
     expects: list[str] = []
-    scenario, seen = run.scenario, judged
-    while seen.answered:
-        places = {f"{one.place}:": one for one in scenario.steps if one.call and one.place}
-        refused = next((one for at, one in places.items() if seen.because[0].startswith(at)), None)
+    scenario, judged_run = run.scenario, judged
+    while judged_run.answered:
+        places = {f"{step.place}:": step for step in scenario.steps if step.call and step.place}
+        refused = next(
+            (step for prefix, step in places.items() if judged_run.because[0].startswith(prefix)),
+            None,
+        )
         if refused is None or refused.call is None or len(expects) == REFUSALS_MAX:
             return None
-        expects.append(f"{refused.place}.error: {seen.answered}")
-        call = refused.call.model_copy(update={"error": seen.answered})
+        expects.append(f"{refused.place}.error: {judged_run.answered}")
+        call = refused.call.model_copy(update={"error": judged_run.answered})
         changed = refused.model_copy(update={"call": call})
-        steps = [changed if one is refused else one for one in scenario.steps]
+        steps = [changed if step is refused else step for step in scenario.steps]
         scenario = scenario.model_copy(update={"steps": type(scenario.steps)(steps)})
-        again = msgspec.structs.replace(run, scenario=scenario)
-        seen = _judged(run_in_virtual_time(again, seed=judged.seed), judged.seed)
-    return Nearest(expects=tuple(expects), seen=seen.seen, because=seen.because)
+        changed_run = msgspec.structs.replace(run, scenario=scenario)
+        judged_run = _judge_run(run_in_virtual_time(changed_run, seed=judged.seed), judged.seed)
+    return Nearest(expects=tuple(expects), seen=judged_run.seen, because=judged_run.because)
 
 
-def _judged(result: RunResult, seed: int) -> RunOfIt:
-    last = result.verdict if result.cured is None else result.cured
+def _judge_run(result: RunResult, seed: int) -> RunOfIt:
+    final_verdict = result.verdict if result.cured is None else result.cured
     if result.answered:
         verdict = Verdict.IMPOSSIBLE
     elif result.as_declared:
         verdict = Verdict.REPRODUCED
     else:
         verdict = Verdict.NOT_REPRODUCED
-    shown = result.verdict if not result.verdict.as_declared else last
+    decisive_verdict = result.verdict if not result.verdict.as_declared else final_verdict
     return RunOfIt(
         run=result.run,
         take=result.take,
         seed=seed,
         verdict=verdict,
-        claimed=shown.expected,
-        seen=tuple(one for one in shown.observed if one != FAILED),
-        because=shown.because,
+        claimed=decisive_verdict.expected,
+        seen=tuple(kind for kind in decisive_verdict.observed if kind != FAILED),
+        because=decisive_verdict.because,
         answered=result.answered,
         decisive=tuple(
-            Happened(at_ms=one.at_ms, who=one.who, text=one.text)
-            for one in result.story[-EVENTS_MAX:]
+            Happened(at_ms=sentence.at_ms, who=sentence.who, text=sentence.text)
+            for sentence in result.story[-EVENTS_MAX:]
         ),
     )

@@ -44,7 +44,7 @@ def scenario_schema() -> dict[str, Any]:
 def _block() -> dict[str, Any]:
     """What is rolled out before the models read the file."""
     inside = {"anyOf": [{"$ref": "#/$defs/Block"}, {"$ref": "#/$defs/Step"}]}
-    held = {"type": "array", "minItems": 1, "items": inside}
+    step_list = {"type": "array", "minItems": 1, "items": inside}
     return {
         "title": "Block",
         "description": "Steps that are repeated ({n} is the number of the turn, from 1 on), are "
@@ -53,8 +53,8 @@ def _block() -> dict[str, Any]:
         "properties": {
             REPEAT: {"type": "integer", "minimum": 1},
             ONLY: {"$ref": "#/$defs/Step/properties/only"},
-            STEPS: held,
-            ANY_ORDER: held,
+            STEPS: step_list,
+            ANY_ORDER: step_list,
         },
         "oneOf": [{"required": [STEPS]}, {"required": [ANY_ORDER]}],
         "additionalProperties": False,
@@ -75,8 +75,8 @@ def _point_to(node: Any, name: str) -> None:
         if node.get("title") == FAULT_RULE_TITLE and "properties" not in node:
             node.clear()
             node["$ref"] = f"#/$defs/{name}"
-        for one in node.values():
-            _point_to(one, name)
+        for child in node.values():
+            _point_to(child, name)
     elif isinstance(node, list):
-        for one in node:
-            _point_to(one, name)
+        for child in node:
+            _point_to(child, name)

@@ -24,7 +24,7 @@ NO_WAIT_MS: Final = 0
 
 
 async def look(
-    outside: Cluster, place: TopicPartition, recorder: Recorder, *, offset: int = 0
+    outside: Cluster, partition: TopicPartition, recorder: Recorder, *, offset: int = 0
 ) -> None:
     """Look at everything that concerns a partition.
 
@@ -32,37 +32,42 @@ async def look(
         ClientError: Somebody did not answer.
     """
     with recorder.asking():
-        await _look(Admin(outside), outside, place, recorder, offset=offset)
+        await _look(Admin(outside), outside, partition, recorder, offset=offset)
 
 
 async def _look(
-    admin: Admin, outside: Cluster, place: TopicPartition, recorder: Recorder, *, offset: int
+    admin: Admin, outside: Cluster, partition: TopicPartition, recorder: Recorder, *, offset: int
 ) -> None:
-    await _producers(admin, place, recorder)
+    await _producers(admin, partition, recorder)
     listed = await admin.list_transactions()
-    found = [
-        one for broker in listed.values() if not isinstance(broker, ClientError) for one in broker
+    listings = [
+        listing
+        for broker in listed.values()
+        if not isinstance(broker, ClientError)
+        for listing in broker
     ]
-    recorder.listed(ONLOOKER, found)
-    described = await admin.describe_transactions([one.transactional_id for one in found])
-    for one in described.values():
-        if not isinstance(one, ClientError):
-            recorder.described(ONLOOKER, one)
-    await _producers(admin, place, recorder)
+    recorder.listed(ONLOOKER, listings)
+    described = await admin.describe_transactions(
+        [listing.transactional_id for listing in listings]
+    )
+    for description in described.values():
+        if not isinstance(description, ClientError):
+            recorder.described(ONLOOKER, description)
+    await _producers(admin, partition, recorder)
     for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
-        await _read(outside, place, offset, isolation, recorder)
+        await _read(outside, partition, offset, isolation, recorder)
 
 
-async def _producers(admin: Admin, place: TopicPartition, recorder: Recorder) -> None:
-    answer = (await admin.describe_producers((place,)))[place]
+async def _producers(admin: Admin, partition: TopicPartition, recorder: Recorder) -> None:
+    answer = (await admin.describe_producers((partition,)))[partition]
     if isinstance(answer, ClientError):
         raise answer
-    recorder.producers(ONLOOKER, place, answer)
+    recorder.producers(ONLOOKER, partition, answer)
 
 
 async def _read(
     outside: Cluster,
-    place: TopicPartition,
+    partition: TopicPartition,
     offset: int,
     isolation: IsolationLevel,
     recorder: Recorder,
@@ -71,8 +76,8 @@ async def _read(
     while True:
         result = await fetch(
             outside,
-            place.topic,
-            place.partition,
+            partition.topic,
+            partition.partition,
             offset,
             isolation=isolation,
             max_wait_ms=NO_WAIT_MS,

@@ -57,19 +57,21 @@ async def make(cluster: SimCluster) -> None:
     )
     cluster.injector.arm(rule)
     async with Cluster(cluster.bootstrap) as client:
-        leaders = [await client.leader(place) for place in (_HELD, _ADVISED)]
+        leaders = [await client.leader(partition) for partition in (_HELD, _ADVISED)]
         if leaders[0].leader_id == leaders[1].leader_id:
             with suppress(ConfigError):  # there is one broker
                 cluster.move_leader(_HELD)
         hour_ago_ms = client.clock.now_ms() - HOUR_MS
         await _late_produce(client, TopicPartition("orders", 0), timestamp_ms=hour_ago_ms)
-        for name, place in (("report", _ADVISED), ("shop", _HELD)):
+        for name, partition in (("report", _ADVISED), ("shop", _HELD)):
             producer = Producer(
                 client, transactional_id=name, transaction_timeout_ms=_QUARTER_HOUR_MS
             )
             await producer.init_transactions()
             producer.begin()
-            await producer.send(place.topic, place.partition, b"x", timestamp_ms=hour_ago_ms)
+            await producer.send(
+                partition.topic, partition.partition, b"x", timestamp_ms=hour_ago_ms
+            )
             if name == "shop":
                 await producer.commit()
 

@@ -39,25 +39,25 @@ def read(file: str, text: str) -> Scenario:
     """
     document, lines = parsed(file, text)
     document, origins, blocks = rolled_out(document)
-    scenario, wrong = _judged(document)
+    scenario, wrong = _validate(document)
     if scenario is None:
-        wrong = complaints_of(document, _judged, contradictions)
+        wrong = complaints_of(document, _validate, contradictions)
     else:
         wrong = list(contradictions(scenario))
     if scenario is None or blocks or wrong:
-        problems = [(origins.of(place), words) for place, words in wrong]
+        problems = [(origins.of(path), words) for path, words in wrong]
         raise place_error(file, lines, [*blocks, *problems])
     for part in PARTS:
         for number, step in enumerate(getattr(scenario, part)):
-            place = origins.of((part, number))
+            path = origins.of((part, number))
             unit = origins.units.get((part, number))
             if unit is not None:
                 step.stands_in(unit)
-            step.stands_at(f"{PurePath(file).name}:{_line(lines, place)}: {_field(place)}")
+            step.stands_at(f"{PurePath(file).name}:{_line(lines, path)}: {_field(path)}")
     return scenario
 
 
-def _judged(
+def _validate(
     document: Mapping[Any, Any],
 ) -> tuple[Scenario | None, list[tuple[Place, str]]]:
     """The model of a document, or what is wrong with its fields."""
@@ -79,7 +79,7 @@ def read_step(data: object) -> Step:
         problems = sorted(set(problems_in(error, Step)))
         raise ConfigError(
             "\n".join(
-                f"step: {'.'.join(map(str, place)) or 'it'}: {words}" for place, words in problems
+                f"step: {'.'.join(map(str, path)) or 'it'}: {words}" for path, words in problems
             )
         ) from None
 
@@ -91,27 +91,30 @@ def place_error(
     file: str, lines: dict[Place, int], problems: Iterable[tuple[Place, str]]
 ) -> ConfigError:
     """One line per problem, with file, line and field."""
-    found = sorted({(_line(lines, place), _field(place), message) for place, message in problems})
+    located = sorted({(_line(lines, path), _field(path), message) for path, message in problems})
     return ConfigError(
-        "\n".join(f"{file}:{line}: {field}: {message}" for line, field, message in found)
+        "\n".join(f"{file}:{line}: {field}: {message}" for line, field, message in located)
     )
 
 
-def _field(place: Place) -> str:
-    return ".".join(str(part) for part in place) or "scenario"
+def _field(path: Place) -> str:
+    return ".".join(str(part) for part in path) or "scenario"
 
 
-def _line(lines: dict[Place, int], place: Place) -> int:
+def _line(lines: dict[Place, int], path: Place) -> int:
     """Line of a place, or of the nearest enclosing place that has a line."""
-    if place not in lines:  # in its other spelling, perhaps
-        lines, place = {_hyphened(one): line for one, line in lines.items()}, _hyphened(place)
-    while place not in lines:
-        place = place[:-1]
-    return lines[place]
+    if path not in lines:  # in its other spelling, perhaps
+        lines, path = (
+            {_hyphenated_path(known_path): line for known_path, line in lines.items()},
+            _hyphenated_path(path),
+        )
+    while path not in lines:
+        path = path[:-1]
+    return lines[path]
 
 
-def _hyphened(place: Place) -> Place:
-    return tuple(part.replace("_", "-") if isinstance(part, str) else part for part in place)
+def _hyphenated_path(path: Place) -> Place:
+    return tuple(part.replace("_", "-") if isinstance(part, str) else part for part in path)
 
 
 # YAML
@@ -138,21 +141,22 @@ def parsed(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
     return document, lines
 
 
-def _collect(node: yaml.Node, place: Place, lines: dict[Place, int], file: str) -> None:
-    lines.setdefault(place, node.start_mark.line + 1)
+def _collect(node: yaml.Node, path: Place, lines: dict[Place, int], file: str) -> None:
+    lines.setdefault(path, node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            here = (*place, str(key.value))
+            child_path = (*path, str(key.value))
             line = key.start_mark.line + 1
-            if here in lines:
+            if child_path in lines:
                 raise ConfigError(
-                    f"{file}:{line}: {_field(here)}: given twice, first on line {lines[here]}"
+                    f"{file}:{line}: {_field(child_path)}: given twice, first on line"
+                    f" {lines[child_path]}"
                 )
-            lines[here] = line
-            _collect(value, here, lines, file)
+            lines[child_path] = line
+            _collect(value, child_path, lines, file)
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            _collect(value, (*place, index), lines, file)
+            _collect(value, (*path, index), lines, file)
 
 
 # What concerns two places of a scenario file: names that are used must be declared, fields must
@@ -170,36 +174,36 @@ _ERRORS = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOS
 def contradictions(scenario: Scenario) -> Problems:
     yield from _head(scenario)
     checks = _Checks(scenario)
-    for at, step in enumerate(scenario.steps):
-        yield from checks.step(("steps", at), step)
-    for at, step in enumerate(scenario.cure):
-        yield from checks.step(("cure", at), step)
+    for index, step in enumerate(scenario.steps):
+        yield from checks.step(("steps", index), step)
+    for index, step in enumerate(scenario.cure):
+        yield from checks.step(("cure", index), step)
 
 
 def _head(scenario: Scenario) -> Problems:
     rules = Rules.documentation()
     for name, run in scenario.runs.items():
-        place = ("runs", name)
+        path = ("runs", name)
         if name in RESERVED:
-            yield place, f"{name} means something else; another label is needed"
+            yield path, f"{name} means something else; another label is needed"
         for rule in run.rules:
             if rule not in rules:
-                yield (*place, "rules", rule), unknown("rule", rule, rules)
-        yield from _verdict((*place, "verdict"), run.verdict)
-        yield from _verdict((*place, "cured"), run.cured or ())
+                yield (*path, "rules", rule), unknown("rule", rule, rules)
+        yield from _verdict((*path, "verdict"), run.verdict)
+        yield from _verdict((*path, "cured"), run.cured or ())
         if run.cured is not None and not scenario.cure:
-            yield (*place, "cured"), "there is no cure"
-        for at, player in enumerate(run.players or ()):
+            yield (*path, "cured"), "there is no cure"
+        for index, player in enumerate(run.players or ()):
             if player not in PLAYERS:
-                yield (*place, "players", at), unknown("player", player, PLAYERS)
+                yield (*path, "players", index), unknown("player", player, PLAYERS)
     yield from _verdict(("disarmed",), scenario.disarmed)
     for name, topic in scenario.topics.items():
         if topic.leaders and len(topic.leaders) != topic.partitions:
             yield ("topics", name, "leaders"), f"expected {topic.partitions}, one per partition"
-        for at, leader in enumerate(leaders_of(topic, brokers=scenario.brokers)):
+        for index, leader in enumerate(leaders_of(topic, brokers=scenario.brokers)):
             if not 1 <= leader <= scenario.brokers:
                 yield (
-                    ("topics", name, "leaders", at),
+                    ("topics", name, "leaders", index),
                     f"there are brokers 1 to {scenario.brokers}",
                 )
     for name, actor in scenario.actors.items():
@@ -210,21 +214,21 @@ def _head(scenario: Scenario) -> Problems:
         yield ("control",), "no step has `only: control`"
 
 
-def _actor(place: Place, actor: Actor) -> Problems:
+def _actor(path: Place, actor: Actor) -> Problems:
     is_member = actor.plays in ("member", "share-member")
     if is_member and actor.group is None:
-        yield (*place, "plays"), "a member needs group"
+        yield (*path, "plays"), "a member needs group"
     if not is_member and actor.group is not None:
-        yield (*place, "group"), f"{_article(actor.plays)} is in no group; a member is"
-    for at, player in enumerate(actor.players):
+        yield (*path, "group"), f"{_article(actor.plays)} is in no group; a member is"
+    for index, player in enumerate(actor.players):
         if player not in PLAYERS:
-            yield (*place, "players", at), unknown("player", player, PLAYERS)
+            yield (*path, "players", index), unknown("player", player, PLAYERS)
 
 
-def _verdict(place: Place, kinds: tuple[str, ...]) -> Problems:
-    for at, kind in enumerate(kinds):
+def _verdict(path: Place, kinds: tuple[str, ...]) -> Problems:
+    for index, kind in enumerate(kinds):
         if kind not in KINDS:
-            yield (*place, at), unknown("verdict", kind, (HEALTHY, *KINDS))
+            yield (*path, index), unknown("verdict", kind, (HEALTHY, *KINDS))
 
 
 class _Checks:
@@ -241,45 +245,45 @@ class _Checks:
         self._values: dict[tuple[TopicPartition, str], list[Only]] = {}
         """Records by partition and value -> in which runs they are written."""
 
-    def step(self, place: Place, step: Step) -> Problems:
+    def step(self, path: Place, step: Step) -> Problems:
         words = self._scenario.words
         for number, group in enumerate(step.only):
-            for at, word in enumerate(group):
+            for index, word in enumerate(group):
                 if word not in words:
-                    yield (*place, "only", number, at), unknown("run, mode or take", word, words)
+                    yield (*path, "only", number, index), unknown("run, mode or take", word, words)
         rule = step.rule
         if rule is not None:
             act = "hold" if step.hold is not None else "arm"
             if rule.id in self._rules:
-                yield (*place, act, "id"), f"{rule.id} is armed by a step before"
+                yield (*path, act, "id"), f"{rule.id} is armed by a step before"
             self._rules.append(rule.id)
         for field, name in (("release", step.released), ("disarm", step.disarm)):
             if name is not None:
-                yield from self._known((*place, field), "rule", name, self._rules)
+                yield from self._check_declared((*path, field), "rule", name, self._rules)
         if step.call is not None:
-            yield from self._call((*place, "call"), step.call)
-            yield from self._records((*place, "call"), step.call, step.only)
+            yield from self._call((*path, "call"), step.call)
+            yield from self._records((*path, "call"), step.call, step.only)
         if step.cluster is not None:
-            yield from self._cluster((*place, "cluster"), step.cluster)
-        yield from self._waits(place, step)
+            yield from self._cluster((*path, "cluster"), step.cluster)
+        yield from self._waits(path, step)
         if step.expect is not None:
-            yield from self._partitions((*place, "expect"), step.expect, "partition")
-            yield from self._positions((*place, "expect", "positions"), step.expect.positions)
+            yield from self._partitions((*path, "expect"), step.expect, "partition")
+            yield from self._positions((*path, "expect", "positions"), step.expect.positions)
             unanswered = step.expect.unanswered
             if unanswered is not None:
-                where = (*place, "expect", "unanswered")
-                yield from self._known(where, "call", unanswered, [*self._background])
+                where = (*path, "expect", "unanswered")
+                yield from self._check_declared(where, "call", unanswered, [*self._background])
 
-    def _waits(self, place: Place, step: Step) -> Problems:
+    def _waits(self, path: Place, step: Step) -> Problems:
         if step.await_ is not None:
             awaited = step.await_ if isinstance(step.await_, Awaited) else None
             name = str(step.await_) if awaited is None else awaited.call
-            yield from self._known((*place, "await"), "call", name, [*self._background])
+            yield from self._check_declared((*path, "await"), "call", name, [*self._background])
             if awaited is not None:
-                yield from self._by_run((*place, "await", "error"), awaited.error)
+                yield from self._by_run((*path, "await", "error"), awaited.error)
         if step.give_up is not None:
-            where = (*place, "give-up")
-            yield from self._known(where, "call", step.give_up, [*self._background])
+            where = (*path, "give-up")
+            yield from self._check_declared(where, "call", step.give_up, [*self._background])
             if self._background.get(step.give_up, "wire") != "wire":
                 yield (
                     where,
@@ -289,91 +293,91 @@ class _Checks:
         if condition is None:
             return
         if step.struck is not None:
-            where = (*place, "wait-until", "struck")
-            yield from self._known(where, "rule", step.struck, self._rules)
+            where = (*path, "wait-until", "struck")
+            yield from self._check_declared(where, "rule", step.struck, self._rules)
         if condition.answered is not None:
-            where = (*place, "wait-until", "answered")
-            yield from self._known(where, "call", condition.answered, [*self._background])
-        yield from self._partitions((*place, "wait-until"), condition, "marker", "open", "in_sync")
+            where = (*path, "wait-until", "answered")
+            yield from self._check_declared(where, "call", condition.answered, [*self._background])
+        yield from self._partitions((*path, "wait-until"), condition, "marker", "open", "in_sync")
 
     # Calls
 
-    def _call(self, place: Place, call: Call) -> Problems:
+    def _call(self, path: Place, call: Call) -> Problems:
         cast = self._scenario.cast
         if call.who not in cast:
-            yield (*place, "who"), unknown("actor", call.who, cast)
+            yield (*path, "who"), unknown("actor", call.who, cast)
             calls = {name for can in CALLS.values() for name in can}
             if call.do not in calls:
-                yield (*place, "do"), unknown("call", call.do, sorted(calls))
+                yield (*path, "do"), unknown("call", call.do, sorted(calls))
             plays = ""
         else:
             plays = cast[call.who].plays
             can = CALLS[plays]
             if call.do not in can:
-                yield (*place, "do"), unknown(f"call of {_article(plays)}", call.do, can)
+                yield (*path, "do"), unknown(f"call of {_article(plays)}", call.do, can)
             else:
-                yield from _fields(place, call.do, call.given, *can[call.do])
-        yield from self._call_fields(place, call, plays)
+                yield from _fields(path, call.do, call.given, *can[call.do])
+        yield from self._call_fields(path, call, plays)
 
-    def _call_fields(self, place: Place, call: Call, plays: str) -> Problems:
+    def _call_fields(self, path: Place, call: Call, plays: str) -> Problems:
         """Partitions, topics, errors and names, whichever actor makes the call."""
         cast = self._scenario.cast
         if "value" in call.given and call.values is not None:
-            yield (*place, "values"), "either value or values"
+            yield (*path, "values"), "either value or values"
         has_records = not {"count", "value", "values"}.isdisjoint(call.given)
         if call.do in ("produce", "append") and not has_records:
-            yield (*place, "do"), f"{call.do} needs value or values"
-        yield from self._generation((*place, "generation"), call)
+            yield (*path, "do"), f"{call.do} needs value or values"
+        yield from self._generation((*path, "generation"), call)
         if plays == "application" and has_records and None in call.records:
-            yield (*place, "value"), "a tombstone is sent by a wire actor or a bystander"
+            yield (*path, "value"), "a tombstone is sent by a wire actor or a bystander"
         whose = call.first_identity_of
         if whose is not None and (whose not in cast or cast[whose].plays != "wire"):
-            wires = [name for name, one in cast.items() if one.plays == "wire"]
-            yield (*place, "first-identity-of"), unknown("wire actor", whose, wires)
+            wires = [name for name, actor in cast.items() if actor.plays == "wire"]
+            yield (*path, "first-identity-of"), unknown("wire actor", whose, wires)
         if call.member is not None and (call.member not in cast or cast[call.member].group is None):
-            members = [name for name, one in cast.items() if one.plays == "member"]
-            yield (*place, "member"), unknown("member", call.member, members)
+            members = [name for name, actor in cast.items() if actor.plays == "member"]
+            yield (*path, "member"), unknown("member", call.member, members)
         if call.do == "commit-offsets" and plays == "wire" and call.member is None:
             for needed_here in ("group", "offsets"):
                 if needed_here not in call.given:
-                    yield (*place, "do"), f"commit-offsets needs member, or {needed_here}"
-        for at, topic in enumerate(call.topics or ()):
+                    yield (*path, "do"), f"commit-offsets needs member, or {needed_here}"
+        for index, topic in enumerate(call.topics or ()):
             if topic not in self._topics:
-                yield (*place, "topics", at), unknown("topic", topic, self._topics)
+                yield (*path, "topics", index), unknown("topic", topic, self._topics)
         if call.background is not None:
             if call.background in self._background:
-                yield (*place, "background"), f"{call.background} is a call of a step before"
+                yield (*path, "background"), f"{call.background} is a call of a step before"
             self._background[call.background] = plays or "wire"
         fields = ("partition", "partitions", "assigned", "names")
-        yield from self._partitions(place, call, *fields)
+        yield from self._partitions(path, call, *fields)
         for other in call.beside or ():
-            yield from self._partition((*place, "beside"), other)
+            yield from self._partition((*path, "beside"), other)
         if call.partition in (call.beside or ()):
-            yield (*place, "beside"), f"{call.partition} is the partition of the call itself"
-        for at, one in enumerate(call.of):
-            yield from self._partition((*place, "of", at), one.partition)
+            yield (*path, "beside"), f"{call.partition} is the partition of the call itself"
+        for index, record in enumerate(call.of):
+            yield from self._partition((*path, "of", index), record.partition)
         if call.do == "abort" and plays == "operator":
             if call.start_offset is None and call.producer_id is None:
-                yield (*place, "do"), "abort needs start-offset or producer-id"
+                yield (*path, "do"), "abort needs start-offset or producer-id"
             elif call.start_offset is None and call.epoch is None:
-                yield (*place, "do"), "abort with producer-id needs epoch, or start-offset"
-        yield from self._broker((*place, "broker"), call.broker)
-        yield from self._by_run((*place, "error"), call.error)
-        yield from self._words((*place, "reads"), call.reads)
-        yield from self._words((*place, "offset"), call.offset)
+                yield (*path, "do"), "abort with producer-id needs epoch, or start-offset"
+        yield from self._broker((*path, "broker"), call.broker)
+        yield from self._by_run((*path, "error"), call.error)
+        yield from self._words((*path, "reads"), call.reads)
+        yield from self._words((*path, "offset"), call.offset)
 
-    def _generation(self, place: Place, call: Call) -> Problems:
+    def _generation(self, path: Place, call: Call) -> Problems:
         """A member's generation has a name from the step on that gives it."""
-        given = call.generation
+        generation = call.generation
         if call.do in ("subscribe", "poll"):
-            if isinstance(given, str):
-                self._generations.append(given)
-            elif given is not None:
-                yield place, "expected a name for the generation that the member has then"
-        elif isinstance(given, str):
-            yield from self._known(place, "generation", given, self._generations)
+            if isinstance(generation, str):
+                self._generations.append(generation)
+            elif generation is not None:
+                yield path, "expected a name for the generation that the member has then"
+        elif isinstance(generation, str):
+            yield from self._check_declared(path, "generation", generation, self._generations)
 
-    def _records(self, place: Place, call: Call, only: Only) -> Problems:
+    def _records(self, path: Place, call: Call, only: Only) -> Problems:
         """Check that each value is written once; a retry or a refusable record may repeat one."""
         target = call.partition
         may_repeat = call.sequence is not None or call.error is not None
@@ -382,140 +386,145 @@ class _Checks:
         values = call.records if call.count is None else (f"{call.value or UPDATE}-0",)
         field = "value" if call.values is None else "values"
         named = [(field, target, value) for value in values if value is not None]  # no tombstones
-        named += [("beside", *one) for one in (call.beside or {}).items()]
+        named += [("beside", *pair) for pair in (call.beside or {}).items()]
         for field, where, value in named:
-            before = self._values.setdefault((where, value), [])
-            if any(self._together(only, others) for others in before):
+            earlier = self._values.setdefault((where, value), [])
+            if any(self._together(only, earlier_only) for earlier_only in earlier):
                 yield (
-                    (*place, field),
+                    (*path, field),
                     f"the value {value!r} is used twice in {where}; each record needs its own, "
                     "and item says that two are the same work",
                 )
-            before.append(only)
+            earlier.append(only)
 
-    def _together(self, one: Only, other: Only) -> bool:
+    def _together(self, first_only: Only, second_only: Only) -> bool:
         """Whether some run has steps that are meant for both."""
         scenario = self._scenario
         return any(
-            scenario.meant_for(one, situation) and scenario.meant_for(other, situation)
+            scenario.meant_for(first_only, situation) and scenario.meant_for(second_only, situation)
             for situation in scenario.situations
         )
 
-    def _broker(self, place: Place, broker: int | None) -> Problems:
+    def _broker(self, path: Place, broker: int | None) -> Problems:
         if broker is not None and not 1 <= broker <= self._scenario.brokers:
-            yield place, f"there are brokers 1 to {self._scenario.brokers}"
+            yield path, f"there are brokers 1 to {self._scenario.brokers}"
 
-    def _cluster(self, place: Place, act: ClusterAct) -> Problems:
+    def _cluster(self, path: Place, act: ClusterAct) -> Problems:
         if act.do not in CLUSTER:
-            yield (*place, "do"), unknown("act on the cluster", act.do, CLUSTER)
+            yield (*path, "do"), unknown("act on the cluster", act.do, CLUSTER)
             return
         needed, possible = CLUSTER[act.do]
-        yield from _fields(place, act.do, act.given, needed, possible)
+        yield from _fields(path, act.do, act.given, needed, possible)
         if act.do == "move-leader" and (act.partition is None) == (act.coordinator_of is None):
-            yield (*place, "do"), "move-leader needs either partition or coordinator-of"
+            yield (*path, "do"), "move-leader needs either partition or coordinator-of"
         for name, broker in (("to", act.to), ("broker", act.broker)):
-            yield from self._broker((*place, name), broker)
-        for at, broker in enumerate(act.leaders):
-            yield from self._broker((*place, "leaders", at), broker)
-        yield from self._partitions(place, act, "partition")
-        yield from self._topic(place, act)
+            yield from self._broker((*path, name), broker)
+        for index, broker in enumerate(act.leaders):
+            yield from self._broker((*path, "leaders", index), broker)
+        yield from self._partitions(path, act, "partition")
+        yield from self._topic(path, act)
 
-    def _topic(self, place: Place, act: ClusterAct) -> Problems:
+    def _topic(self, path: Place, act: ClusterAct) -> Problems:
         """Topics that come, go and grow; one that went may still be named, to be refused."""
         if act.topic is None:
             return
-        there = self._topics.get(act.topic, 0)
+        count_before = self._topics.get(act.topic, 0)
         if act.do == "delete-topic":
-            for record in [one for one in self._values if one[0].topic == act.topic]:
+            for record in [written for written in self._values if written[0].topic == act.topic]:
                 del self._values[record]
         if act.do == "create-topic":
             count = act.partitions or 1
-            self._topics[act.topic] = max(count, there)
+            self._topics[act.topic] = max(count, count_before)
             if act.leaders and len(act.leaders) != count:
-                yield (*place, "leaders"), f"expected {count}, one per partition"
+                yield (*path, "leaders"), f"expected {count}, one per partition"
             return
         if act.do == "configure" and act.topic in INTERNAL_TOPICS:
             return
         if act.topic not in self._topics:
-            yield (*place, "topic"), unknown("topic", act.topic, self._topics)
+            yield (*path, "topic"), unknown("topic", act.topic, self._topics)
         elif act.do == "grow-topic" and act.partitions is not None:
-            if act.partitions <= there:
-                yield (*place, "partitions"), f"topic {act.topic} has {there}: expected more"
-            elif act.leaders and len(act.leaders) != act.partitions - there:
-                new = act.partitions - there
-                yield (*place, "leaders"), f"expected {new}, one per new partition"
-            self._topics[act.topic] = max(act.partitions, there)
+            if act.partitions <= count_before:
+                yield (*path, "partitions"), f"topic {act.topic} has {count_before}: expected more"
+            elif act.leaders and len(act.leaders) != act.partitions - count_before:
+                new = act.partitions - count_before
+                yield (*path, "leaders"), f"expected {new}, one per new partition"
+            self._topics[act.topic] = max(act.partitions, count_before)
 
     # Names
 
-    def _partitions(self, place: Place, part: Model, *fields: str) -> Problems:
+    def _partitions(self, path: Place, part: Model, *fields: str) -> Problems:
         for field in fields:
             value = getattr(part, field)
             for partition in (value,) if isinstance(value, TopicPartition) else value or ():
-                yield from self._partition((*place, _spelled(field)), partition)
+                yield from self._partition((*path, _hyphenated(field)), partition)
 
-    def _positions(self, place: Place, positions: Mapping[TopicPartition, int] | None) -> Problems:
+    def _positions(self, path: Place, positions: Mapping[TopicPartition, int] | None) -> Problems:
         for partition in positions or ():
-            yield from self._partition((*place, str(partition)), partition)
+            yield from self._partition((*path, str(partition)), partition)
 
-    def _partition(self, place: Place, partition: TopicPartition) -> Problems:
+    def _partition(self, path: Place, partition: TopicPartition) -> Problems:
         if partition.partition == BY_NAME or partition.topic in PLACED:
             return  # how many there are is a setting of the run
         topics = self._topics
         if partition.topic not in topics:
-            yield place, unknown("topic", partition.topic, topics)
+            yield path, unknown("topic", partition.topic, topics)
         elif partition.partition >= topics[partition.topic]:
-            last = topics[partition.topic] - 1
-            yield place, f"topic {partition.topic} has the partitions 0 to {last}"
+            last_partition = topics[partition.topic] - 1
+            yield path, f"topic {partition.topic} has the partitions 0 to {last_partition}"
 
-    def _by_run(self, place: Place, given: ByRun | None) -> Problems:
+    def _by_run(self, path: Place, by_word: ByRun | None) -> Problems:
         """Check that words and errors of a by-run value are known."""
-        for where, error in self._by_words(place, given):
+        for where, error in self._by_words(path, by_word):
             if isinstance(error, str) and error not in _ERRORS:
                 yield where, unknown("error", error, sorted(_ERRORS))
-        yield from self._words(place, given)
+        yield from self._words(path, by_word)
 
-    def _by_words(self, place: Place, given: Any) -> Iterator[tuple[Place, Any]]:
+    def _by_words(self, path: Place, by_word: Any) -> Iterator[tuple[Place, Any]]:
         """Each expected value with its place, through any depth of words."""
-        if not isinstance(given, Mapping):
-            yield place, given
+        if not isinstance(by_word, Mapping):
+            yield path, by_word
             return
-        for word, inner in given.items():
-            yield from self._by_words((*place, word), inner)
+        for word, inner in by_word.items():
+            yield from self._by_words((*path, word), inner)
 
-    def _words(self, place: Place, given: Any) -> Problems:
+    def _words(self, path: Place, by_word: Any) -> Problems:
         """The words by which something differs between runs."""
-        if not isinstance(given, Mapping):
+        if not isinstance(by_word, Mapping):
             return
         words = (*self._scenario.words, ELSE)
-        for word, inner in given.items():
+        for word, inner in by_word.items():
             if word not in words:
-                yield (*place, word), unknown("run, mode or take", word, words)
-            yield from self._words((*place, word), inner)
+                yield (*path, word), unknown("run, mode or take", word, words)
+            yield from self._words((*path, word), inner)
 
     @staticmethod
-    def _known(place: Place, what: str, name: str, known: list[str]) -> Problems:
-        if name not in known:
-            yield place, unknown(what, name, known) if known else f"no step before names {name!r}"
+    def _check_declared(path: Place, what: str, name: str, declared_names: list[str]) -> Problems:
+        if name not in declared_names:
+            yield (
+                path,
+                unknown(what, name, declared_names)
+                if declared_names
+                else f"no step before names {name!r}",
+            )
 
 
 def _fields(
-    place: Place,
+    path: Place,
     do: str,
-    given: Iterable[str],
+    field_names: Iterable[str],
     needed: tuple[str, ...],
     possible: tuple[str, ...],
 ) -> Problems:
-    allowed = tuple(_spelled(name) for name in (*needed, *possible))
-    for name in sorted(given):
-        if _spelled(name) not in allowed:
-            yield (*place, _spelled(name)), unknown(f"field of {do}", _spelled(name), allowed)
+    allowed = tuple(_hyphenated(name) for name in (*needed, *possible))
+    for name in sorted(field_names):
+        if _hyphenated(name) not in allowed:
+            yield (*path, _hyphenated(name)), unknown(f"field of {do}", _hyphenated(name), allowed)
     for name in needed:
-        if name not in given:
-            yield (*place, "do"), f"{do} needs {_spelled(name)}"
+        if name not in field_names:
+            yield (*path, "do"), f"{do} needs {_hyphenated(name)}"
 
 
-def _spelled(name: str) -> str:
+def _hyphenated(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
 
 

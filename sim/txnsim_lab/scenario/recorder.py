@@ -100,14 +100,14 @@ class Recorder:
         kind: Callable[..., Seen],
         who: str,
         *,
-        place: TopicPartition | None = None,
+        partition: TopicPartition | None = None,
         answer: CallResult | None = None,
         identity: ProducerIdAndEpoch | None = None,
         **fields: Any,
     ) -> None:
         """Note an observation, with the number of the event that it was learnt from."""
-        if place is not None:
-            fields |= {"topic": place.topic, "partition": place.partition}
+        if partition is not None:
+            fields |= {"topic": partition.topic, "partition": partition.partition}
         if answer is not None:
             fields |= {"outcome": answer.outcome, "error": _error(answer)}
         if identity is not None:
@@ -117,13 +117,13 @@ class Recorder:
             }
         asked_ms = fields.pop("asked_ms", None)
         fields["asked_ms"] = _asked_ms.get() if asked_ms is None else asked_ms
-        seen = kind(at_ms=self._clock.now_ms(), who=who, **fields)
+        observation = kind(at_ms=self._clock.now_ms(), who=who, **fields)
         if self._tracer is not None and self._tracer.on:
             call = ClientTrace.current_call()
             event = self._tracer.cause if call is None else max(call.event, call.answered)
             if event >= 0:
-                seen = msgspec.structs.replace(seen, event=event)
-        self.history.add(seen)
+                observation = msgspec.structs.replace(observation, event=event)
+        self.history.add(observation)
 
     # Producers
 
@@ -175,7 +175,7 @@ class Recorder:
             self._add(
                 Wrote,
                 who,
-                place=batch.partition,
+                partition=batch.partition,
                 transaction=transaction,
                 value=value,
                 key=decoded(batch.key),
@@ -200,11 +200,11 @@ class Recorder:
         member: str | None = None,
     ) -> None:
         """TxnOffsetCommit was answered, or given up; or OffsetCommit, which has no identity."""
-        for place, position in offsets.items():
+        for partition, position in offsets.items():
             self._add(
                 SentOffsets,
                 who,
-                place=place,
+                partition=partition,
                 transaction=transaction,
                 group=group,
                 position=position,
@@ -244,7 +244,7 @@ class Recorder:
     def read(
         self,
         who: str,
-        asked: int,
+        fetch_offset: int,
         isolation: IsolationLevel,
         result: FetchResult,
         *,
@@ -257,13 +257,13 @@ class Recorder:
         self._add(
             Read,
             who,
-            place=result.partition,
+            partition=result.partition,
             transaction=transaction,
             isolation=Isolation[isolation.name],
-            asked=asked,
+            asked=fetch_offset,
             records=tuple(
-                Record(offset=one.offset, value=decoded(one.value), key=decoded(one.key))
-                for one in records
+                Record(offset=record.offset, value=decoded(record.value), key=decoded(record.key))
+                for record in records
             ),
             next_offset=result.next_offset,
             last_stable_offset=result.last_stable_offset,
@@ -274,12 +274,12 @@ class Recorder:
         )
 
     def positions(
-        self, who: str, group: str, found: Mapping[TopicPartition, int], *, error: str = ""
+        self, who: str, group: str, offsets: Mapping[TopicPartition, int], *, error: str = ""
     ) -> None:
         """OffsetFetch was answered."""
         positions = tuple(
-            Position(topic=place.topic, partition=place.partition, offset=offset)
-            for place, offset in found.items()
+            Position(topic=partition.topic, partition=partition.partition, offset=offset)
+            for partition, offset in offsets.items()
         )
         self._add(PositionsRead, who, group=group, positions=positions, error=error)
 
@@ -295,42 +295,44 @@ class Recorder:
         delivery_limit: int | None,
     ) -> None:
         """Leaders have answered what a member said of records, and given it others."""
-        for said in shared.said:
-            error = "" if not said.error else code_name(said.error)
-            outcome = CallResult(error=error or NONE, in_doubt=said.error in UNSAID).outcome
+        for acknowledgement in shared.said:
+            error = "" if not acknowledgement.error else code_name(acknowledgement.error)
+            outcome = CallResult(
+                error=error or NONE, in_doubt=acknowledgement.error in UNSAID
+            ).outcome
             self._add(
                 ShareAcknowledged,
                 who,
-                place=said.place,
+                partition=acknowledgement.place,
                 group=group,
-                first=said.first,
-                last=said.last,
-                type=AcknowledgeType[said.type.name],
+                first=acknowledgement.first,
+                last=acknowledgement.last,
+                type=AcknowledgeType[acknowledgement.type.name],
                 outcome=outcome,
                 error=error,
             )
-        for given in shared.acquired:
+        for acquired in shared.acquired:
             records = tuple(
                 AcquiredRecord(
-                    offset=one.offset,
-                    value=decoded(one.value),
-                    key=decoded(one.key),
+                    offset=record.offset,
+                    value=decoded(record.value),
+                    key=decoded(record.key),
                     delivery_count=count,
                 )
-                for one, count in given.records
+                for record, count in acquired.records
             )
             self._add(
                 ShareFetched,
                 who,
-                place=given.place,
+                partition=acquired.place,
                 group=group,
                 isolation=isolation,
                 records=records,
-                lock_ms=given.lock_ms if given.lock_ms >= 0 else None,
+                lock_ms=acquired.lock_ms if acquired.lock_ms >= 0 else None,
                 delivery_limit=delivery_limit,
-                leader_epoch=given.leader_epoch if given.leader_epoch >= 0 else None,
-                outcome=Outcome.UNKNOWN if given.is_lost else Outcome.OK,
-                error=code_name(given.error) if given.error else "",
+                leader_epoch=acquired.leader_epoch if acquired.leader_epoch >= 0 else None,
+                outcome=Outcome.UNKNOWN if acquired.is_lost else Outcome.OK,
+                error=code_name(acquired.error) if acquired.error else "",
             )
 
     def share_left(self, who: str, group: str) -> None:
@@ -339,58 +341,73 @@ class Recorder:
 
     # Operators
 
-    def described(self, who: str, found: TransactionDescription) -> None:
+    def described(self, who: str, description: TransactionDescription) -> None:
         """DescribeTransactions was answered."""
         self._add(
             Described,
             who,
-            transactional_id=found.transactional_id,
-            state=found.state,
-            producer_id=found.producer_id,
-            producer_epoch=found.producer_epoch,
-            timeout_ms=found.timeout_ms,
-            start_ms=found.start_time_ms,
-            partitions=found.partitions,
+            transactional_id=description.transactional_id,
+            state=description.state,
+            producer_id=description.producer_id,
+            producer_epoch=description.producer_epoch,
+            timeout_ms=description.timeout_ms,
+            start_ms=description.start_time_ms,
+            partitions=description.partitions,
         )
 
-    def listed(self, who: str, found: Sequence[TransactionListing]) -> None:
+    def listed(self, who: str, transactions: Sequence[TransactionListing]) -> None:
         """ListTransactions was answered by every broker."""
         listings = tuple(
             Listing(
-                transactional_id=one.transactional_id, producer_id=one.producer_id, state=one.state
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                state=transaction.state,
             )
-            for one in found
+            for transaction in transactions
         )
         self._add(Listed, who, transactions=listings)
 
-    def producers(self, who: str, place: TopicPartition, found: Sequence[ProducerState]) -> None:
+    def producers(
+        self, who: str, partition: TopicPartition, states: Sequence[ProducerState]
+    ) -> None:
         """DescribeProducers was answered."""
         producers = tuple(
             ProducerSeen(
-                producer_id=one.producer_id,
-                producer_epoch=one.producer_epoch,
-                start_offset=one.txn_start_offset,
-                last_timestamp_ms=one.last_timestamp_ms,
+                producer_id=state.producer_id,
+                producer_epoch=state.producer_epoch,
+                start_offset=state.txn_start_offset,
+                last_timestamp_ms=state.last_timestamp_ms,
             )
-            for one in found
+            for state in states
         )
-        self._add(Producers, who, place=place, producers=producers)
+        self._add(Producers, who, partition=partition, producers=producers)
 
-    def searched(self, who: str, found: Sequence[NamedHanging]) -> None:
+    def searched(self, who: str, findings: Sequence[NamedHanging]) -> None:
         """find-hanging has named these."""
-        self._add(Searched, who, findings=tuple(found))
+        self._add(Searched, who, findings=tuple(findings))
 
     def aborted(
-        self, who: str, place: TopicPartition, answer: CallResult, *, producer_id: int, start: int
+        self,
+        who: str,
+        partition: TopicPartition,
+        answer: CallResult,
+        *,
+        producer_id: int,
+        start: int,
     ) -> None:
         """An operator's abort was answered."""
         self._add(
-            Aborted, who, place=place, producer_id=producer_id, start_offset=start, answer=answer
+            Aborted,
+            who,
+            partition=partition,
+            producer_id=producer_id,
+            start_offset=start,
+            answer=answer,
         )
 
-    def cleaned(self, who: str, place: TopicPartition) -> None:
+    def cleaned(self, who: str, partition: TopicPartition) -> None:
         """The cleaner has had its turn."""
-        self._add(Cleaned, who, place=place)
+        self._add(Cleaned, who, partition=partition)
 
     def deleted(self, who: str, topic: str, *, asked_ms: int) -> None:
         """A topic was deleted."""

@@ -147,18 +147,18 @@ def casts_of(scenario_run: ScenarioRun, casting: Casting) -> dict[str, Cast]:
         MissingExtraError: Who is wanted is not installed.
     """
     scenario, able = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run].players
-    found = {
+    casts = {
         name: cast(
-            tuple(one for one in actor.players if able is None or one in able),
+            tuple(player for player in actor.players if able is None or player in able),
             casting,
             where=f"{scenario.name} {scenario_run.run}",
         )
         for name, actor in scenario.actors.items()
         if actor.plays == "application"
     }
-    if not found and (casting.program is not None or casting.player not in (None, "own")):
+    if not casts and (casting.program is not None or casting.player not in (None, "own")):
         raise ConfigError(f"{scenario.name} has no application that another player could take")
-    return found
+    return casts
 
 
 async def _on_simulated(
@@ -201,13 +201,15 @@ async def run_on(
         run=scenario_run.run,
         mode=scenario_run.mode,
         take=scenario_run.take,
-        program=any(one.program for one in casts.values()),
+        program=any(player_cast.program for player_cast in casts.values()),
     )
     _name_run(environment.tracer, scenario_run)
     start_ms = environment.clock.monotonic_ms()
-    first = len(environment.tracer)
+    first_event = len(environment.tracer)
     recorder = Recorder(environment.clock, environment.tracer)
-    notes = _Notes(remarks=[one.remark for one in casts.values() if one.remark])
+    notes = _Notes(
+        remarks=[player_cast.remark for player_cast in casts.values() if player_cast.remark]
+    )
     try:
         async with (
             opened as target,
@@ -219,11 +221,11 @@ async def run_on(
         notes.answered = answered(error)
     verdict, cured = _verdicts(scenario_run, recorder.history, notes)
     tracer = environment.tracer
-    for found in (verdict, cured):
-        if found is not None:
-            _tell_verdict(tracer, found)
+    for result in (verdict, cured):
+        if result is not None:
+            _tell_verdict(tracer, result)
     lines: list[bytes] = []
-    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy", first=first)
+    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy", first=first_event)
     return RunResult(
         scenario=scenario.name,
         anomaly=scenario.anomaly,
@@ -234,7 +236,7 @@ async def run_on(
         players=tuple(notes.players),
         verdict=verdict,
         cured=cured,
-        story=story(tracer.events(first), tracer.nodes),
+        story=story(tracer.events(first_event), tracer.nodes),
         remarks=tuple(notes.remarks),
         duration_ms=environment.clock.monotonic_ms() - start_ms,
         history=recorder.history.to_lines(),
@@ -261,8 +263,8 @@ async def _tell(built: Stage, notes: _Notes, pace: Pace | None) -> None:
     shuffle = built.environment.rng.stream(STREAM).shuffle
     steps = in_drawn_order(scenario.steps_of(situation), shuffle)
     cure = in_drawn_order(scenario.cure_of(situation), shuffle)
-    again = (LOOK_AGAIN,) if cure else ()
-    plan = iter(planned((*steps, LOOK, *cure, *again)) if pace is not None else ())
+    last_look = (LOOK_AGAIN,) if cure else ()
+    plan = iter(planned((*steps, LOOK, *cure, *last_look)) if pace is not None else ())
 
     async def may_go_on() -> None:
         if pace is not None:
@@ -295,7 +297,7 @@ async def _take(built: Stage, step: Step) -> None:
         await act(built, step)
     except (ClientError, StoryFailedError) as error:
         where = f"{step.place}: " if step.place else ""
-        words = "; ".join([f"{where}{error}", *first_answers(built, told=str(error))])
+        words = "; ".join([f"{where}{error}", *first_answers(built, failure=str(error))])
         raise StoryFailedError(words, answered=answered(error)) from error
 
 
@@ -316,33 +318,35 @@ def _verdicts(
     if notes.before_cure is None:
         because = notes.failure or "the story did not come to its end"
         return JudgesResult(expected=expected, observed=(FAILED,), because=(because,)), None
-    verdict = _judged(history.until(notes.before_cure), expected)
+    verdict = _judge_history(history.until(notes.before_cure), expected)
     if not scenario.cure:
         return verdict, None
     declared = scenario.runs[scenario_run.run].cured if take == "armed" else scenario.disarmed
-    after = expected if declared is None else declared
+    expected_after_cure = expected if declared is None else declared
     if notes.failure is not None:
-        return verdict, JudgesResult(expected=after, observed=(FAILED,), because=(notes.failure,))
-    return verdict, _judged(history, after)
+        return verdict, JudgesResult(
+            expected=expected_after_cure, observed=(FAILED,), because=(notes.failure,)
+        )
+    return verdict, _judge_history(history, expected_after_cure)
 
 
 def _tell_verdict(tracer: Tracer, finding: JudgesResult) -> None:
     """Append the verdict to the trace; the judges themselves see only the history."""
     for sentence in finding.because:
-        rule, _, found = sentence.partition(": ")
+        rule, _, text = sentence.partition(": ")
         expected = rule if rule in finding.expected else ""
-        data = {"rule": rule, "expected": expected, "found": found}
+        data = {"rule": rule, "expected": expected, "found": text}
         tracer.emit("check.violation", JUDGES, parents=(NO_CAUSE,), data=data)
     if not finding.because:
         tracer.emit("check.pass", JUDGES, parents=(NO_CAUSE,), data={"rule": "all"})
 
 
-def _judged(history: History, expected: tuple[str, ...]) -> JudgesResult:
+def _judge_history(history: History, expected: tuple[str, ...]) -> JudgesResult:
     anomalies = judge(history).anomalies
     return JudgesResult(
         expected=tuple(sorted(expected)),
-        observed=tuple(sorted({str(one.kind) for one in anomalies})),
-        because=tuple(f"{one.kind}: {one.because}" for one in anomalies),
+        observed=tuple(sorted({str(anomaly.kind) for anomaly in anomalies})),
+        because=tuple(f"{anomaly.kind}: {anomaly.because}" for anomaly in anomalies),
     )
 
 
@@ -371,15 +375,15 @@ def in_drawn_order(
     """The steps, in each block in any order with its parts as they are drawn; a part keeps the
     order of its own steps.
     """
-    found: list[Step] = []
+    ordered: list[Step] = []
     for block, inside in groupby(steps, key=lambda step: step.unit and step.unit[0]):
         if block is None:
-            found += inside
+            ordered += inside
             continue
         parts = [list(part) for _, part in groupby(inside, key=lambda step: step.unit)]
         shuffle(parts)
-        found += [step for part in parts for step in part]
-    return tuple(found)
+        ordered += [step for part in parts for step in part]
+    return tuple(ordered)
 
 
 # The pace of a story: asked before each of its steps
@@ -413,10 +417,10 @@ def _words(step: Step) -> str:
         return step.say.strip()
     act = getattr(step, step.choice)
     if step.call is not None:
-        place = "" if step.call.partition is None else f" {step.call.partition}"
-        return f"{step.call.who}: {step.call.do}{place}"
-    shown = act if isinstance(act, str | int) else ""
+        target = "" if step.call.partition is None else f" {step.call.partition}"
+        return f"{step.call.who}: {step.call.do}{target}"
+    arguments = act if isinstance(act, str | int) else ""
     if not isinstance(act, str | int) and hasattr(act, "model_dump"):
-        kept = act.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-        shown = ", ".join(f"{key} {value}" for key, value in kept.items())
-    return f"{step.choice.rstrip('_').replace('_', ' ')}: {shown}"
+        given_fields = act.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        arguments = ", ".join(f"{key} {value}" for key, value in given_fields.items())
+    return f"{step.choice.rstrip('_').replace('_', ' ')}: {arguments}"

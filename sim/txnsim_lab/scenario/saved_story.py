@@ -29,23 +29,23 @@ def saved(
     verdict: str,
 ) -> str:
     """The story up to the last input, with all inputs as steps."""
-    done = deque(sorted(inputs, key=lambda one: one.before))
+    pending = deque(sorted(inputs, key=lambda given_input: given_input.before))
     situation = Situation(run=run, mode=scenario.runs[run].mode, take=take)
     without_faults = msgspec.structs.replace(situation, take="disarmed")
-    others = {*scenario.words} - {*situation.words}
+    words_of_others = {*scenario.words} - {*situation.words}
     steps: list[Any] = []
     played = 0
     for step in scenario.steps:
         if scenario.belongs(step, situation):
-            while done and done[0].before <= played:
-                steps.append(_plain(read_step(done.popleft().step)))
-            if not done:
+            while pending and pending[0].before <= played:
+                steps.append(_plain(read_step(pending.popleft().step)))
+            if not pending:
                 break
             played += 1
-            steps.append(_of_one_run(_plain(step), others))
+            steps.append(_of_one_run(_plain(step), words_of_others))
         elif scenario.belongs(step, without_faults):  # it waits where this run had given up
-            steps.append(_of_one_run(_plain(step), others) | {"only": "disarmed"})
-    steps += [_plain(read_step(one.step)) for one in done]
+            steps.append(_of_one_run(_plain(step), words_of_others) | {"only": "disarmed"})
+    steps += [_plain(read_step(given_input.step)) for given_input in pending]
     head = scenario.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude=set(_LEFT_OUT)
     )
@@ -58,12 +58,12 @@ def saved(
 
 
 def _plain(step: Step) -> dict[str, Any]:
-    found: dict[str, Any] = step.model_dump(
+    step_fields: dict[str, Any] = step.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"only"}
     )
-    if any("armed" in group for group in step.only) or _is_giving_up(found):
-        found["only"] = "armed"
-    return found
+    if any("armed" in group for group in step.only) or _is_giving_up(step_fields):
+        step_fields["only"] = "armed"
+    return step_fields
 
 
 def _is_giving_up(step: Mapping[str, Any]) -> bool:
@@ -71,8 +71,14 @@ def _is_giving_up(step: Mapping[str, Any]) -> bool:
     return "give-up" in step or step.get("call", {}).get("do") == "give-up"
 
 
-def _of_one_run(value: Any, others: set[str]) -> Any:
+def _of_one_run(value: Any, words_of_others: set[str]) -> Any:
     """The value without the parts for other runs."""
     if isinstance(value, dict):
-        return {key: _of_one_run(one, others) for key, one in value.items() if key not in others}
-    return [_of_one_run(one, others) for one in value] if isinstance(value, list) else value
+        return {
+            key: _of_one_run(part, words_of_others)
+            for key, part in value.items()
+            if key not in words_of_others
+        }
+    return (
+        [_of_one_run(part, words_of_others) for part in value] if isinstance(value, list) else value
+    )

@@ -104,29 +104,31 @@ class Stage:
         """
         topics = self.target.topics
         own = [name for name in self.scenario.topics if name in topics]
-        made = [name for name in topics if name not in INTERNAL_TOPICS and name not in own]
+        new_topics = [name for name in topics if name not in INTERNAL_TOPICS and name not in own]
         return tuple(
             TopicPartition(name, index)
-            for name in (*own, *sorted(made))
+            for name in (*own, *sorted(new_topics))
             for index in range(topics[name])
-        ) + tuple(place for place in sorted(self._touched) if place.topic in topics)
+        ) + tuple(partition for partition in sorted(self._touched) if partition.topic in topics)
 
     def with_numbers(self, step: Step) -> Step:
         """The step with each internal partition by its number, noted as touched."""
         settings = self.target.settings
-        found: Step = with_numbers(step, settings)
-        call = found.call
+        numbered: Step = with_numbers(step, settings)
+        call = numbered.call
         if call is not None:
             group = call.group or self.scenario.cast[call.member or call.who].group
             if group is not None:
                 self._touched.add(of_group(group, settings))
-        if found.expect is not None and found.expect.group is not None:
-            self._touched.add(of_group(found.expect.group, settings))
-        self._touched.update(place for place in found.partitions if is_internal(place))
-        return found
+        if numbered.expect is not None and numbered.expect.group is not None:
+            self._touched.add(of_group(numbered.expect.group, settings))
+        self._touched.update(
+            partition for partition in numbered.partitions if is_internal(partition)
+        )
+        return numbered
 
-    def _is_ours(self, place: TopicPartition) -> bool:
-        return place in self._touched or not self.target.is_hidden(place)
+    def _is_ours(self, partition: TopicPartition) -> bool:
+        return partition in self._touched or not self.target.is_hidden(partition)
 
     def called(self, name: str) -> Background:
         """A call in the background.
@@ -134,10 +136,10 @@ class Stage:
         Raises:
             StoryFailedError: No step of this run has made it.
         """
-        found = self.background.get(name)
-        if found is None:
+        background = self.background.get(name)
+        if background is None:
             raise StoryFailedError(f"the call {name} was not made in this run")
-        return found
+        return background
 
     def in_force(self, rule_id: str) -> ArmedRule:
         """A fault that is armed now.
@@ -245,8 +247,8 @@ def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> A
         case "wire":
             return WireActor(name, part, around)
         case "application":
-            made = casts[name].make(_part(built, name, part))
-            return ApplicationActor(name, part.transactional_id or name, made, around)
+            player = casts[name].make(_part(built, name, part))
+            return ApplicationActor(name, part.transactional_id or name, player, around)
         case "member":
             return MemberActor(name, part, around)
         case "share-member":
@@ -267,14 +269,14 @@ def _part(built: Stage, name: str, part: Actor) -> Part:
         for step in steps
         if step.call is not None and step.call.who == name and step.call.partition is not None
     ]
-    place = (*places, *built.partitions)[0]
+    first_partition = (*places, *built.partitions)[0]
     return Part(
         bootstrap=built.target.bootstrap,
         security=built.target.security,
         transactional_id=part.transactional_id or name,
         client_id=part.client_id or name,
-        topic=place.topic,
-        partition=place.partition,
+        topic=first_partition.topic,
+        partition=first_partition.partition,
         now_ms=built.environment.clock.now_ms(),
         environment=built.environment,
     )

@@ -103,7 +103,7 @@ def need_strikes(stage: Stage) -> None:
                     [
                         f"{where}the fault {rule_id} never struck: the story was not played",
                         *strangers(stage, armed.rule),
-                        *first_answers(stage, told=""),
+                        *first_answers(stage, failure=""),
                     ]
                 )
             )
@@ -124,15 +124,15 @@ async def _act_on_cluster(stage: Stage, act: ClusterAct) -> None:
 
 async def _call(stage: Stage, call: Call) -> None:
     actor = stage.actors[call.who]
-    wanted = expected_error(call.error, stage.situation)
+    expected_code = expected_error(call.error, stage.situation)
     if call.background is None:
-        answer = await done(stage, actor, call, wanted=wanted)
-        _compare(stage, f"{call.who}: {call.do}", answer, wanted, call.offset)
+        answer = await done(stage, actor, call, expected_code=expected_code)
+        _compare(stage, f"{call.who}: {call.do}", answer, expected_code, call.offset)
         return
     sent = asyncio.Event()
-    heard = ANY if call.error is None else wanted
+    final_error = ANY if call.error is None else expected_code
     task: asyncio.Task[CallResult | StoryFailedError] = stage.environment.tasks.spawn(
-        _kept(done(stage, actor, call, wanted=heard, sent=sent.set)),
+        _outcome_of_call(done(stage, actor, call, expected_code=final_error, sent=sent.set)),
         name=f"{call.who}: {call.do} ({call.background})",
     )
     stage.background[call.background] = Background(actor, call, task)
@@ -140,10 +140,10 @@ async def _call(stage: Stage, call: Call) -> None:
     # It must be on its way before the next step: a story has an order.
     await sent.wait()
     if stage.situation.take == "disarmed" and call.do not in FOR_OTHER_MEMBERS:
-        await _settled(stage, call.background)  # nothing holds it
+        await _await_answer(stage, call.background)  # nothing holds it
 
 
-async def _kept(call: Awaitable[CallResult]) -> CallResult | StoryFailedError:
+async def _outcome_of_call(call: Awaitable[CallResult]) -> CallResult | StoryFailedError:
     """What a call in the background comes to; where it is awaited, it may fail the story."""
     try:
         return await call
@@ -156,7 +156,12 @@ def _nothing() -> None:
 
 
 async def done(
-    stage: Stage, actor: Actor, call: Call, *, wanted: str, sent: Callable[[], object] = _nothing
+    stage: Stage,
+    actor: Actor,
+    call: Call,
+    *,
+    expected_code: str,
+    sent: Callable[[], object] = _nothing,
 ) -> CallResult:
     """Let an actor make a call, traced as its own; returns the result."""
     part = stage.scenario.cast.get(call.who)
@@ -165,13 +170,13 @@ async def done(
     with trace.call(
         call.do,
         tp=None if call.partition is None else str(call.partition),
-        tps=[str(place) for place in call.partitions] if call.partitions else None,
+        tps=[str(partition) for partition in call.partitions] if call.partitions else None,
         group=call.group,
         transaction=call.transaction,
         records=[value or "" for value in call.records],
     ) as traced:
         with stage.recorder.asking():
-            answer = await actor.call(call, wanted=wanted, sent=sent)
+            answer = await actor.call(call, expected_code=expected_code, sent=sent)
         if traced is not None:
             traced.result = {"error": answer.error} if answer.error != NONE else {}
             if answer.offset >= 0:
@@ -182,27 +187,29 @@ async def done(
 async def _await(stage: Stage, awaited: str | Awaited) -> None:
     name = awaited if isinstance(awaited, str) else awaited.call
     background = stage.called(name)
-    answer = await _settled(stage, name)
+    answer = await _await_answer(stage, name)
     call = background.call
-    given = call.error if isinstance(awaited, str) or awaited.error is None else awaited.error
+    error_by_run = (
+        call.error if isinstance(awaited, str) or awaited.error is None else awaited.error
+    )
     offset = call.offset if isinstance(awaited, str) or awaited.offset is None else awaited.offset
-    wanted = expected_error(given, stage.situation)
+    expected_code = expected_error(error_by_run, stage.situation)
     took_first = call.error is None and answer.error in ASKED_AGAIN
     hint = "; it took its first answer: write `error: NONE`" if took_first else ""
-    _compare(stage, f"{call.who}: {call.do} ({name})", answer, wanted, offset, hint=hint)
+    _compare(stage, f"{call.who}: {call.do} ({name})", answer, expected_code, offset, hint=hint)
 
 
-def first_answers(stage: Stage, *, told: str) -> Iterator[str]:
+def first_answers(stage: Stage, *, failure: str) -> Iterator[str]:
     """Calls of the background that ended with an answer after which clients ask again: often the
     reason why a later step waits in vain.
 
     Args:
         stage: With the calls so far.
-        told: The failure; a call that it names already is left out.
+        failure: The failure; a call that it names already is left out.
     """
     for name, background in stage.background.items():
         task = background.task
-        if background.call.error is not None or f"({name})" in told:
+        if background.call.error is not None or f"({name})" in failure:
             continue
         if not task.done() or task.cancelled() or task.exception() is not None:
             continue
@@ -214,19 +221,19 @@ def first_answers(stage: Stage, *, told: str) -> Iterator[str]:
             )
 
 
-async def _settled(stage: Stage, name: str) -> CallResult:
+async def _await_answer(stage: Stage, name: str) -> CallResult:
     """The answer to a call of the background."""
     task = stage.background[name].task
-    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    is_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def end() -> None:
-        if not over.done():
-            over.set_result(None)
+        if not is_over.done():
+            is_over.set_result(None)
 
     task.add_done_callback(lambda _: end())
     timer = stage.environment.clock.call_later(PATIENCE_MS, end)
     try:
-        await over
+        await is_over
     finally:
         timer.cancel()
     if not task.done():
@@ -244,37 +251,37 @@ async def _give_up(stage: Stage, name: str) -> None:
     await background.who.give_up(background.call)
 
 
-def expected_error(given: ByRun | None, situation: Situation) -> str:
+def expected_error(by_word: ByRun | None, situation: Situation) -> str:
     """The error that a run expects; without the fault, and of a control, NONE
     unless the file says otherwise."""
-    found = by_run(given, situation) if isinstance(given, dict) else given
-    return NONE if found is None else str(found)
+    error = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
+    return NONE if error is None else str(error)
 
 
-def expected_offset(given: OffsetByRun | None, situation: Situation) -> int | None:
+def expected_offset(by_word: OffsetByRun | None, situation: Situation) -> int | None:
     """The offset that a run expects; None for whatever it is."""
-    found: int | None = by_run(given, situation) if isinstance(given, dict) else given
-    return found
+    offset: int | None = by_run(by_word, situation) if isinstance(by_word, dict) else by_word
+    return offset
 
 
 def _compare(
     stage: Stage,
     what: str,
     answer: CallResult,
-    wanted: str,
-    given: OffsetByRun | None,
+    expected_code: str,
+    offset_by_run: OffsetByRun | None,
     *,
     hint: str = "",
 ) -> None:
-    if answer.error != NONE or wanted not in (NONE, ANY):
+    if answer.error != NONE or expected_code not in (NONE, ANY):
         stage.say(what.split(":")[0], f"{what.split(': ')[1]} is answered {answer.error}")
-    if wanted not in (ANY, answer.error):
+    if expected_code not in (ANY, answer.error):
         because = f" ({answer.because})" if answer.because else ""
         raise StoryFailedError(
-            f"{what} is answered {answer.error}{because}, expected {wanted}{hint}",
+            f"{what} is answered {answer.error}{because}, expected {expected_code}{hint}",
             answered=answer.error,
         )
-    offset = expected_offset(given, stage.situation)
+    offset = expected_offset(offset_by_run, stage.situation)
     if offset is not None and answer.error == NONE and answer.offset != offset:
         raise StoryFailedError(f"{what} is at offset {answer.offset}, expected {offset}")
 
@@ -302,12 +309,12 @@ async def _arm(stage: Stage, rule: FaultRule) -> None:
         stage.onlookers[rule.id] = onlooker.id
 
 
-async def _release(stage: Stage, wanted: str | ReleasedAs) -> None:
+async def _release(stage: Stage, release: str | ReleasedAs) -> None:
     injector = stage.target.injector
-    if isinstance(wanted, ReleasedAs):
-        rule_id, fate = wanted.rule, str(wanted.as_)
+    if isinstance(release, ReleasedAs):
+        rule_id, fate = release.rule, str(release.as_)
     else:
-        rule_id, fate = wanted, "pass"
+        rule_id, fate = release, "pass"
     armed = stage.in_force(rule_id)
     if armed.struck == 0:
         lines = [f"the fault {rule_id} never struck: there is nothing to release"]
@@ -345,9 +352,9 @@ async def act_on_cluster(stage: Stage, act: ClusterAct) -> None:
 async def _act(stage: Stage, act: ClusterAct, target: Target) -> None:
     match act.do:
         case "move-leader":
-            await target.move_leader(await _place(target, act), needed(act.to))
+            await target.move_leader(await _partition_of_act(target, act), needed(act.to))
         case "reload-coordinator":
-            await target.reload_coordinator(await _place(target, act))
+            await target.reload_coordinator(await _partition_of_act(target, act))
         case "reassign":
             await target.reassign(needed(act.partition), needed(act.replicas))
         case "kill" | "stop" | "start" | "restart":
@@ -377,7 +384,7 @@ async def _act(stage: Stage, act: ClusterAct, target: Target) -> None:
             raise InvariantViolation(f"the cluster can't {unknown!r}, and the file was accepted")
 
 
-async def _place(target: Target, act: ClusterAct) -> TopicPartition:
+async def _partition_of_act(target: Target, act: ClusterAct) -> TopicPartition:
     """The partition of the act; for a transactional id, that of its coordinator's log."""
     if act.partition is not None:
         return act.partition
@@ -415,7 +422,7 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
         armed = stage.in_force(struck.rule if isinstance(struck, StruckTimes) else struck)
         await until_struck(stage, armed.rule.id, count=times)
         return
-    what, look = _wanted(stage, condition)
+    what, look = _look_for(stage, condition)
     case: list[str] = []
 
     async def holds() -> bool:
@@ -430,25 +437,27 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
         raise StoryFailedError("; ".join(lines)) from None
 
 
-def _wanted(stage: Stage, condition: Condition) -> tuple[str, Look]:
+def _look_for(stage: Stage, condition: Condition) -> tuple[str, Look]:
     """A description of the condition, and its look."""
     if condition.answered is not None:
         background = stage.called(condition.answered)
-        return f"{condition.answered} is answered", partial(_answered, background)
-    if (wanted := condition.transaction) is not None:
-        what = f"{wanted.id} is {' or '.join(wanted.is_)}"
-        return what, partial(_in_state, stage, wanted)
-    if (place := condition.marker) is not None:
-        what = f"DescribeProducers shows a marker on {place}"
-        return what, partial(_producers, stage, place, _is_marked)
-    if (place := condition.open) is not None:
-        return f"DescribeProducers shows {place} open", partial(_producers, stage, place, _is_open)
+        return f"{condition.answered} is answered", partial(_has_answer, background)
+    if (transaction := condition.transaction) is not None:
+        what = f"{transaction.id} is {' or '.join(transaction.is_)}"
+        return what, partial(_in_state, stage, transaction)
+    if (partition := condition.marker) is not None:
+        what = f"DescribeProducers shows a marker on {partition}"
+        return what, partial(_producers, stage, partition, _has_marker)
+    if (partition := condition.open) is not None:
+        return f"DescribeProducers shows {partition} open", partial(
+            _producers, stage, partition, _is_open
+        )
     if (high := condition.high_watermark) is not None:
         what = f"the high watermark of {high.partition} is {high.offset}"
-        return what, partial(_reaches, stage, high, lambda seen: seen.high_watermark)
+        return what, partial(_reaches, stage, high, lambda fetched: fetched.high_watermark)
     if (stable := condition.stable) is not None:
         what = f"the last stable offset of {stable.partition} is {stable.offset}"
-        return what, partial(_reaches, stage, stable, lambda seen: seen.last_stable_offset)
+        return what, partial(_reaches, stage, stable, lambda fetched: fetched.last_stable_offset)
     if (leader := condition.leader) is not None:
         who = "no broker" if leader.is_ == NO_LEADER else f"broker {leader.is_}"
         return f"{who} leads {leader.partition}", partial(_is_led_by, stage, leader)
@@ -479,8 +488,8 @@ async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
     except (TimeoutError, LookupError) as error:
         armed = stage.armed.get(rule_id)  # none for one that counts what another has held
         whom = strangers(stage, armed.rule) if armed is not None and armed.struck == 0 else ()
-        held = still_held(stage, [str(error)])
-        raise StoryFailedError("; ".join([str(error), *whom, *held])) from None
+        held_lines = still_held(stage, [str(error)])
+        raise StoryFailedError("; ".join([str(error), *whom, *held_lines])) from None
 
 
 def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
@@ -492,13 +501,13 @@ def strangers(stage: Stage, rule: FaultRule) -> Iterator[str]:
         for name, actor in cast.items()
         if actor.plays in ("wire", "application")
     ]
-    for what, given, known in (
+    for what, name_in_rule, known_names in (
         ("transactional id", rule.transactional_id, ids),
         ("client id", rule.client_id, [*clients.values()]),
         ("topic", rule.topic, [*stage.target.topics]),
     ):
-        if given is not None and given not in known:
-            yield unknown(what, given, known)
+        if name_in_rule is not None and name_in_rule not in known_names:
+            yield unknown(what, name_in_rule, known_names)
 
 
 async def expect(stage: Stage, expectation: Expectation) -> None:
@@ -515,123 +524,126 @@ async def expect(stage: Stage, expectation: Expectation) -> None:
     if expectation.group is not None:
         await _positions(stage, expectation.group, needed(expectation.positions))
         return
-    place = needed(expectation.partition)
-    for isolation, wanted in (
+    partition = needed(expectation.partition)
+    for isolation, expected in (
         (IsolationLevel.READ_COMMITTED, expectation.committed),
         (IsolationLevel.READ_UNCOMMITTED, expectation.uncommitted),
     ):
-        if wanted is not None:
-            values, _ = await stage.beginner().read(place, isolation)
-            _expect(f"{isolation.name.lower()} readers of {place} get", values, wanted)
+        if expected is not None:
+            values, _ = await stage.beginner().read(partition, isolation)
+            _expect(f"{isolation.name.lower()} readers of {partition} get", values, expected)
     if expectation.records is not None:
-        values, _ = await stage.beginner().read(place, IsolationLevel.READ_UNCOMMITTED)
-        what = f"the number of records that read_uncommitted readers of {place} get is"
+        values, _ = await stage.beginner().read(partition, IsolationLevel.READ_UNCOMMITTED)
+        what = f"the number of records that read_uncommitted readers of {partition} get is"
         _expect(what, len(values), expectation.records)
-    _, seen = await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
+    _, last_fetch = await stage.reader.read(partition, IsolationLevel.READ_COMMITTED)
     if expectation.stable is not None:
-        what = f"the last stable offset of {place} is"
-        _expect(what, seen.last_stable_offset, expectation.stable)
+        what = f"the last stable offset of {partition} is"
+        _expect(what, last_fetch.last_stable_offset, expectation.stable)
     if expectation.high_watermark is not None:
-        what = f"the high watermark of {place} is"
-        _expect(what, seen.high_watermark, expectation.high_watermark)
+        what = f"the high watermark of {partition} is"
+        _expect(what, last_fetch.high_watermark, expectation.high_watermark)
 
 
-async def _positions(stage: Stage, group: str, wanted: Mapping[TopicPartition, int]) -> None:
+async def _positions(stage: Stage, group: str, expected: Mapping[TopicPartition, int]) -> None:
     admin = await stage.operator.admin()
-    found = await admin.committed_positions(group, tuple(wanted))
-    stage.recorder.positions(LOOKER, group, found)
-    for place, position in wanted.items():
-        _expect(f"the position of group {group} on {place} is", found[place], position)
+    offsets = await admin.committed_positions(group, tuple(expected))
+    stage.recorder.positions(LOOKER, group, offsets)
+    for partition, position in expected.items():
+        _expect(f"the position of group {group} on {partition} is", offsets[partition], position)
 
 
-def _expect(what: str, seen: object, wanted: object) -> None:
-    if seen != wanted:
-        raise StoryFailedError(f"{what} {seen}, expected {wanted}")
+def _expect(what: str, actual: object, expected: object) -> None:
+    if actual != expected:
+        raise StoryFailedError(f"{what} {actual}, expected {expected}")
 
 
-def still_held(stage: Stage, said: Sequence[str] = ()) -> list[str]:
+def still_held(stage: Stage, lines: Sequence[str] = ()) -> list[str]:
     """Lines for faults that still hold something, unless a line already names the fault."""
     return [
-        f"the fault {one.rule.id} still holds {len(one.held)} at {one.rule.point}: a step before"
-        f" has to release it (`release: {one.rule.id}`)"
-        for one in stage.target.injector.rules()
-        if one.held and not any(one.rule.id in line for line in said)
+        f"the fault {armed.rule.id} still holds {len(armed.held)} at {armed.rule.point}: a step"
+        " before"
+        f" has to release it (`release: {armed.rule.id}`)"
+        for armed in stage.target.injector.rules()
+        if armed.held and not any(armed.rule.id in line for line in lines)
     ]
 
 
 # Looks: whether it holds, and what is the case
 
 
-async def _answered(background: Background) -> tuple[bool, list[str]]:
+async def _has_answer(background: Background) -> tuple[bool, list[str]]:
     call = background.call
     return background.task.done(), [f"{call.who}: {call.do} was sent, and has no answer yet"]
 
 
-async def _in_state(stage: Stage, wanted: TransactionIs) -> tuple[bool, list[str]]:
+async def _in_state(stage: Stage, condition: TransactionIs) -> tuple[bool, list[str]]:
     admin = await stage.operator.admin()
-    found = (await admin.describe_transactions([wanted.id]))[wanted.id]
-    holds = not isinstance(found, ClientError) and found.state in wanted.is_
-    return holds, [] if holds else stage.target.why_unfinished(wanted.id)
+    description = (await admin.describe_transactions([condition.id]))[condition.id]
+    holds = not isinstance(description, ClientError) and description.state in condition.is_
+    return holds, [] if holds else stage.target.why_unfinished(condition.id)
 
 
 async def _producers(
-    stage: Stage, place: TopicPartition, test: Callable[[ProducerState], bool]
+    stage: Stage, partition: TopicPartition, test: Callable[[ProducerState], bool]
 ) -> tuple[bool, list[str]]:
-    answer = (await (await stage.operator.admin()).describe_producers([place]))[place]
-    found = () if isinstance(answer, ClientError) else answer
-    case = [_of_producer(place, one) for one in found] or [f"{place} knows no producer"]
-    return any(map(test, found)), case
+    answer = (await (await stage.operator.admin()).describe_producers([partition]))[partition]
+    producers = () if isinstance(answer, ClientError) else answer
+    case = [_of_producer(partition, producer) for producer in producers] or [
+        f"{partition} knows no producer"
+    ]
+    return any(map(test, producers)), case
 
 
-def _is_marked(one: ProducerState) -> bool:
+def _has_marker(producer: ProducerState) -> bool:
     """Only a marker brings a coordinator epoch, and it closes what is open."""
-    return one.coordinator_epoch is not None and not _is_open(one)
+    return producer.coordinator_epoch is not None and not _is_open(producer)
 
 
-def _is_open(one: ProducerState) -> bool:
-    return one.txn_start_offset is not None
+def _is_open(producer: ProducerState) -> bool:
+    return producer.txn_start_offset is not None
 
 
-def _of_producer(place: TopicPartition, one: ProducerState) -> str:
-    start = one.txn_start_offset
+def _of_producer(partition: TopicPartition, producer: ProducerState) -> str:
+    start = producer.txn_start_offset
     about = "no transaction is open" if start is None else f"a transaction is open since {start}"
-    return f"{place}: producer {one.producer_id}, epoch {one.producer_epoch}: {about}"
+    return f"{partition}: producer {producer.producer_id}, epoch {producer.producer_epoch}: {about}"
 
 
 async def _reaches(
-    stage: Stage, wanted: Reaches, offset_of: Callable[[FetchResult], int]
+    stage: Stage, condition: Reaches, offset_of: Callable[[FetchResult], int]
 ) -> tuple[bool, list[str]]:
-    _, seen = await stage.reader.read(wanted.partition, IsolationLevel.READ_COMMITTED)
-    stable, high = seen.last_stable_offset, seen.high_watermark
+    _, last_fetch = await stage.reader.read(condition.partition, IsolationLevel.READ_COMMITTED)
+    stable, high = last_fetch.last_stable_offset, last_fetch.high_watermark
     where = f"the last stable offset is {stable}, the high watermark {high}"
-    return offset_of(seen) >= wanted.offset, [f"{wanted.partition}: {where}"]
+    return offset_of(last_fetch) >= condition.offset, [f"{condition.partition}: {where}"]
 
 
-async def _is_led_by(stage: Stage, wanted: LeaderIs) -> tuple[bool, list[str]]:
-    seen, led, case = await _led(stage, wanted.partition)
+async def _is_led_by(stage: Stage, condition: LeaderIs) -> tuple[bool, list[str]]:
+    view, led, case = await _led(stage, condition.partition)
     if led is None:
-        is_there = seen.topic(wanted.partition.topic) is not None
-        return wanted.is_ == NO_LEADER and is_there, case
-    return led.leader_id == wanted.is_, case
+        is_there = view.topic(condition.partition.topic) is not None
+        return condition.is_ == NO_LEADER and is_there, case
+    return led.leader_id == condition.is_, case
 
 
-async def _is_in_sync(stage: Stage, place: TopicPartition) -> tuple[bool, list[str]]:
-    _, led, case = await _led(stage, place)
+async def _is_in_sync(stage: Stage, partition: TopicPartition) -> tuple[bool, list[str]]:
+    _, led, case = await _led(stage, partition)
     return led is not None and set(led.isr) == set(led.replicas), case
 
 
 async def _led(
-    stage: Stage, place: TopicPartition
+    stage: Stage, partition: TopicPartition
 ) -> tuple[ClusterView, PartitionView | None, list[str]]:
     """What clients see of a partition, also in words."""
-    seen = await (await stage.operator.admin()).cluster.refresh((place.topic,))
-    led = seen.leader(place)
+    view = await (await stage.operator.admin()).cluster.refresh((partition.topic,))
+    led = view.leader(partition)
     if led is None:
-        return seen, None, [f"{place} has no leader"]
-    in_sync, replicas = _listed(led.isr), _listed(led.replicas)
-    text = f"{place}: broker {led.leader_id} leads; in sync {in_sync} of {replicas}"
-    return seen, led, [text]
+        return view, None, [f"{partition} has no leader"]
+    in_sync, replicas = _id_list(led.isr), _id_list(led.replicas)
+    text = f"{partition}: broker {led.leader_id} leads; in sync {in_sync} of {replicas}"
+    return view, led, [text]
 
 
-def _listed(ids: Iterable[int]) -> str:
+def _id_list(ids: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(ids)))

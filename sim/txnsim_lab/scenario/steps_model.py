@@ -36,7 +36,7 @@ from txnsim_lab.scenario.fields import (
 
 T = TypeVar("T")
 
-_STATES: Final = tuple(one.wire_name for one in TransactionState)
+_STATES: Final = tuple(state.wire_name for state in TransactionState)
 _PLACE: Final = "place "
 _UNIT: Final = "unit "
 """Names that no field can have."""
@@ -286,7 +286,7 @@ class Call(Doing):
     @property
     def inputs(self) -> tuple[Position, ...]:
         """The inputs whose output the records are, as a history names them."""
-        return tuple(one.position for one in self.of)
+        return tuple(record.position for record in self.of)
 
 
 class ClusterAct(Doing):
@@ -395,12 +395,12 @@ class Expectation(Model):
     @model_validator(mode="after")
     def _at_least_one(self) -> Expectation:
         of_partition = ("committed", "uncommitted", "records", "stable", "high_watermark")
-        given = self.model_fields_set
-        if given == {"unanswered"} or given == {"group", "positions"}:
+        field_names = self.model_fields_set
+        if field_names == {"unanswered"} or field_names == {"group", "positions"}:
             return self
-        if "partition" not in given:
+        if "partition" not in field_names:
             raise ValueError("expected partition, or group and positions, or unanswered alone")
-        if given <= {"partition"} or not given <= {"partition", *of_partition}:
+        if field_names <= {"partition"} or not field_names <= {"partition", *of_partition}:
             raise ValueError(f"expected one of {_names(of_partition)}")
         return self
 
@@ -448,10 +448,10 @@ class Step(OneOf):
         """Where it stands, as ``late.yaml:24: steps.3.await``; empty where no file has it."""
         return str(self.__dict__.get(_PLACE, ""))
 
-    def stands_at(self, place: str) -> None:
+    def stands_at(self, position: str) -> None:
         """Note where it was read, as ``late.yaml:24: steps.3``."""
         # Beside the fields, as a cached property is: where it stands is no part of what it says.
-        self.__dict__[_PLACE] = f"{place}.{_names((self.choice,))}"
+        self.__dict__[_PLACE] = f"{position}.{_names((self.choice,))}"
 
     @property
     def unit(self) -> tuple[int, int] | None:
@@ -467,14 +467,14 @@ class Step(OneOf):
         """Every single partition that it names."""
         call, wait = self.call, self.wait_until
         reached = () if wait is None else (wait.high_watermark, wait.stable, wait.leader)
-        found = (
+        partitions = (
             *(() if call is None else (call.partition, *(call.partitions or ()))),
             None if self.cluster is None else self.cluster.partition,
             None if self.expect is None else self.expect.partition,
             *(() if wait is None else (wait.marker, wait.open, wait.in_sync)),
-            *(None if one is None else one.partition for one in reached),
+            *(None if condition is None else condition.partition for condition in reached),
         )
-        return tuple(place for place in found if place is not None)
+        return tuple(partition for partition in partitions if partition is not None)
 
     @property
     def rule(self) -> FaultRule | None:

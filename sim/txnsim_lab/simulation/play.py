@@ -567,7 +567,7 @@ async def _play_step(built: Stage, step: Step) -> CallResult:
     call_step = built.with_numbers(step)
     assert call_step.call is not None
     expected = expected_error(call.error, built.situation)
-    return await done(built, built.actors[call.who], call_step.call, wanted=expected)
+    return await done(built, built.actors[call.who], call_step.call, expected_code=expected)
 
 
 async def _until_done(clock: Any, tasks: list[asyncio.Task[Any]], patience_ms: int) -> None:

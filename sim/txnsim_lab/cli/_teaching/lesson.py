@@ -154,7 +154,7 @@ class _Player:
         self._is_open = False
         """Whether the part's events are still to come."""
         self._guess = ""
-        self._told = 0
+        self._payloads = 0
         """How many sentences of the story."""
         self._inputs: list[Input] = []
         """What the learner did to the present story."""
@@ -195,7 +195,7 @@ class _Player:
             following = self._part + 1
             is_new = following < len(parts) and parts[following].story is not None
             if following == len(parts) or (is_new and following != self._begins):
-                self._told, self._inputs, self._begins = 0, [], following
+                self._payloads, self._inputs, self._begins = 0, [], following
                 self.scenario_run = self._scenario_run(following)
                 raise PlayedError
             self._part = following
@@ -237,9 +237,9 @@ class _Player:
 
         run = so_far(stage)
         sentences = [one for one in story(run.events, run.nodes) if not one.is_narrated]
-        for one in sentences[self._told :]:
+        for one in sentences[self._payloads :]:
             TERMINAL.text("\n".join(event_of(one)))
-        self._told = len(sentences)
+        self._payloads = len(sentences)
 
     def _compare(self, part: Part, stage: Stage) -> None:
         """Facts of this run and of another one, side by side."""

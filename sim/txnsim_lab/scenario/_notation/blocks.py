@@ -38,20 +38,20 @@ class Origins:
         self.units: dict[tuple[str, int], Unit] = {}
         """Units of the steps in ``any-order`` blocks."""
 
-    def note(self, part: str, at: int, place: Place, only: tuple[Place, ...]) -> None:
-        self._places[part, at] = place
-        self._only[part, at] = only
+    def note(self, part: str, index: int, path: Place, only: tuple[Place, ...]) -> None:
+        self._places[part, index] = path
+        self._only[part, index] = only
 
-    def of(self, place: Place) -> Place:
+    def of(self, path: Place) -> Place:
         """The place in the file; the same if no block was expanded."""
-        if len(place) < 2 or not isinstance(place[1], int):
-            return place
-        step = (str(place[0]), place[1])
-        origin = self._places.get(step, place[:2])
-        if place[2:3] == (ONLY,) and len(place) > 3 and isinstance(place[3], int):
+        if len(path) < 2 or not isinstance(path[1], int):
+            return path
+        step = (str(path[0]), path[1])
+        origin = self._places.get(step, path[:2])
+        if path[2:3] == (ONLY,) and len(path) > 3 and isinstance(path[3], int):
             groups = self._only.get(step) or ((*origin, ONLY),)
-            return (*groups[min(place[3], len(groups) - 1)], *place[4:])
-        return (*origin, *place[2:])
+            return (*groups[min(path[3], len(groups) - 1)], *path[4:])
+        return (*origin, *path[2:])
 
 
 class _Around(NamedTuple):
@@ -66,9 +66,9 @@ class _Around(NamedTuple):
 class _WrongBlockError(Exception):
     """A block is malformed."""
 
-    def __init__(self, place: Place, words: str) -> None:
+    def __init__(self, path: Place, words: str) -> None:
         super().__init__(words)
-        self.place = place
+        self.place = path
         self.words = words
 
 
@@ -78,20 +78,20 @@ def rolled_out(document: Mapping[Any, Any]) -> tuple[dict[Any, Any], Origins, li
     Returns:
         The document; where its steps come from; what is wrong, as (place, words).
     """
-    made, origins = dict(document), Origins()
+    unrolled, origins = dict(document), Origins()
     problems: list[tuple[Place, str]] = []
     for part in PARTS:
-        given = document.get(part)
-        if not isinstance(given, list) or not any(_is_block(one) for one in given):
+        steps = document.get(part)
+        if not isinstance(steps, list) or not any(_is_block(step) for step in steps):
             continue
         rolling = _Rolling(part, origins)
-        for at, one in enumerate(given):
+        for index, step in enumerate(steps):
             try:
-                rolling.take(one, (part, at), _Around())
+                rolling.take(step, (part, index), _Around())
             except _WrongBlockError as error:
                 problems.append((error.place, error.words))
-        made[part] = rolling.steps
-    return made, origins, problems
+        unrolled[part] = rolling.steps
+    return unrolled, origins, problems
 
 
 class _Rolling:
@@ -103,45 +103,48 @@ class _Rolling:
         self._origins = origins
         self._blocks = 0
 
-    def take(self, one: Any, place: Place, around: _Around) -> None:
+    def take(self, part: Any, path: Place, around: _Around) -> None:
         """A step, or the steps of a block.
 
         Raises:
             _WrongBlockError: A block is none.
         """
-        if not _is_block(one):
-            self._step(one, place, around)
+        if not _is_block(part):
+            self._step(part, path, around)
             return
-        holds = ANY_ORDER if ANY_ORDER in one else STEPS
-        _see(place, one, holds, around)
-        if ONLY in one:
+        holds = ANY_ORDER if ANY_ORDER in part else STEPS
+        _see(path, part, holds, around)
+        if ONLY in part:
             around = around._replace(
-                only=(*around.only, one[ONLY]), only_places=(*around.only_places, (*place, ONLY))
+                only=(*around.only, part[ONLY]), only_places=(*around.only_places, (*path, ONLY))
             )
-        turns = one.get(REPEAT, 1)
-        around = around._replace(repeated=around.repeated or REPEAT in one)
+        turns = part.get(REPEAT, 1)
+        around = around._replace(repeated=around.repeated or REPEAT in part)
         for turn in range(1, turns + 1):
             self._blocks += 1
             block = self._blocks  # others may stand in it
-            for inner, step in enumerate(one[holds]):
+            for inner, step in enumerate(part[holds]):
                 if holds == ANY_ORDER:
                     around = around._replace(unit=Unit(block, inner))
-                in_turn = _in_turn(step, str(turn)) if REPEAT in one else step
-                self.take(in_turn, (*place, holds, inner), around)
+                in_turn = _in_turn(step, str(turn)) if REPEAT in part else step
+                self.take(in_turn, (*path, holds, inner), around)
 
-    def _step(self, step: Any, place: Place, around: _Around) -> None:
+    def _step(self, step: Any, path: Place, around: _Around) -> None:
         if len(self.steps) == COUNT_MAX:
             words = f"a story has at most {COUNT_MAX} steps, repeated ones included"
-            raise _WrongBlockError(place, words)
+            raise _WrongBlockError(path, words)
         if around.only and isinstance(step, dict):
             groups, places = list(around.only), list(around.only_places)
             if ONLY in step:
                 groups.append(step[ONLY])
-                places.append((*place, ONLY))
-            step = {**step, ONLY: [one if isinstance(one, list) else [one] for one in groups]}
-            self._origins.note(self._part, len(self.steps), place, tuple(places))
+                places.append((*path, ONLY))
+            step = {
+                **step,
+                ONLY: [group if isinstance(group, list) else [group] for group in groups],
+            }
+            self._origins.note(self._part, len(self.steps), path, tuple(places))
         else:
-            self._origins.note(self._part, len(self.steps), place, ())
+            self._origins.note(self._part, len(self.steps), path, ())
         if around.unit is not None:
             self._origins.units[self._part, len(self.steps)] = around.unit
         self.steps.append(step)
@@ -151,30 +154,30 @@ def _is_block(step: object) -> bool:
     return isinstance(step, dict) and not step.keys().isdisjoint((REPEAT, STEPS, ANY_ORDER))
 
 
-def _see(place: Place, given: Mapping[Any, Any], holds: str, around: _Around) -> None:
+def _see(path: Place, block: Mapping[Any, Any], holds: str, around: _Around) -> None:
     """See that a block is one."""
-    for name in given:
+    for name in block:
         if name != holds and name not in BESIDE[holds]:
             words = (
                 f"a block has {holds}, beside it {' and '.join(BESIDE[holds])}, and nothing else"
             )
-            raise _WrongBlockError((*place, str(name)), words)
-    steps = given.get(holds)
-    if REPEAT in given:
-        times = given[REPEAT]
+            raise _WrongBlockError((*path, str(name)), words)
+    steps = block.get(holds)
+    if REPEAT in block:
+        times = block[REPEAT]
         if not isinstance(times, int) or isinstance(times, bool) or times < 1:
-            raise _WrongBlockError((*place, REPEAT), "expected how many times, from 1 on")
+            raise _WrongBlockError((*path, REPEAT), "expected how many times, from 1 on")
         if around.repeated:
-            raise _WrongBlockError((*place, REPEAT), "a repeat can't stand in another one")
+            raise _WrongBlockError((*path, REPEAT), "a repeat can't stand in another one")
         if not isinstance(steps, list) or not steps:
             words = "expected steps beside it: {repeat: 3, steps: [...]}"
-            raise _WrongBlockError((*place, REPEAT), words)
+            raise _WrongBlockError((*path, REPEAT), words)
     if not isinstance(steps, list) or not steps:
-        raise _WrongBlockError((*place, holds), "expected a list of steps")
-    if holds == STEPS and given.keys() == {STEPS}:
-        raise _WrongBlockError((*place, STEPS), "expected repeat or only beside it")
+        raise _WrongBlockError((*path, holds), "expected a list of steps")
+    if holds == STEPS and block.keys() == {STEPS}:
+        raise _WrongBlockError((*path, STEPS), "expected repeat or only beside it")
     if holds == ANY_ORDER and around.unit is not None:
-        raise _WrongBlockError((*place, ANY_ORDER), "it can't stand in another one")
+        raise _WrongBlockError((*path, ANY_ORDER), "it can't stand in another one")
 
 
 def _in_turn(value: Any, turn: str) -> Any:
@@ -182,7 +185,7 @@ def _in_turn(value: Any, turn: str) -> Any:
     if isinstance(value, str):
         return value.replace(TURN, turn)
     if isinstance(value, dict):
-        return {key: _in_turn(one, turn) for key, one in value.items()}
+        return {key: _in_turn(part, turn) for key, part in value.items()}
     if isinstance(value, list):
-        return [_in_turn(one, turn) for one in value]
+        return [_in_turn(part, turn) for part in value]
     return value

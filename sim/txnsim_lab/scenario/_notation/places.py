@@ -25,18 +25,18 @@ PLACED: Final = (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC)
 
 def by_name(text: str) -> TopicPartition | None:
     """The partition that serves a named id; None if the text names none."""
-    topic, at, whose = text.partition(AT)
-    if not at or topic not in PLACED or not whose:
+    topic, separator, whose = text.partition(AT)
+    if not separator or topic not in PLACED or not whose:
         return None
     return TopicPartition(text, BY_NAME)
 
 
-def shown(place: TopicPartition) -> str:
-    return place.topic if place.partition == BY_NAME else str(place)
+def shown(partition: TopicPartition) -> str:
+    return partition.topic if partition.partition == BY_NAME else str(partition)
 
 
-def is_internal(place: TopicPartition) -> bool:
-    return place.topic in PLACED or place.partition == BY_NAME
+def is_internal(partition: TopicPartition) -> bool:
+    return partition.topic in PLACED or partition.partition == BY_NAME
 
 
 def count_of(topic: str, settings: Settings) -> int:
@@ -46,11 +46,11 @@ def count_of(topic: str, settings: Settings) -> int:
     return settings.offsets_topic_num_partitions
 
 
-def located(place: TopicPartition, settings: Settings) -> TopicPartition:
+def located(partition: TopicPartition, settings: Settings) -> TopicPartition:
     """The partition with its number."""
-    if place.partition != BY_NAME:
-        return place
-    topic, _, whose = place.topic.partition(AT)
+    if partition.partition != BY_NAME:
+        return partition
+    topic, _, whose = partition.topic.partition(AT)
     return TopicPartition(topic, partition_for(whose, count_of(topic, settings)))
 
 

@@ -29,8 +29,10 @@ class ApplicationActor:
         """Records neither acknowledged nor given up."""
         self._has_sent = False
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
-        del wanted  # which errors are retried is the library's affair
+    async def call(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
+        del expected_code  # which errors are retried is the library's affair
         sent()
         try:
             return await self._call(call)
@@ -52,11 +54,11 @@ class ApplicationActor:
                 self._recorder.began(self.name, self._id, self._transaction)
             case "send":
                 self._has_sent = True
-                place = needed(call.partition)
-                await player.send(needed(call.records[0]), place)
+                partition = needed(call.partition)
+                await player.send(needed(call.records[0]), partition)
                 self._sent.append(
                     Batch(
-                        partition=place,
+                        partition=partition,
                         values=call.records,
                         item=call.item,
                         of=call.inputs,
@@ -84,8 +86,8 @@ class ApplicationActor:
         """Note the result of all sent batches; only the last one gets the offset."""
         sent, self._sent = self._sent, []
         for batch in sent:
-            known = answer if batch is sent[-1] else CallResult(error=answer.error)
-            self._recorder.wrote(self.name, self._transaction, batch, known)
+            answer_of_batch = answer if batch is sent[-1] else CallResult(error=answer.error)
+            self._recorder.wrote(self.name, self._transaction, batch, answer_of_batch)
 
     def _end(self, answer: CallResult, *, committed: bool) -> None:
         self._recorder.ended(self.name, self._transaction, answer, committed=committed)

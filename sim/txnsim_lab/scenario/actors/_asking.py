@@ -44,13 +44,13 @@ class Asking:
     """The attempts of one call."""
 
     def __init__(
-        self, cluster: Cluster, call: Call, *, wanted: str, sent: Callable[[], object]
+        self, cluster: Cluster, call: Call, *, expected_code: str, sent: Callable[[], object]
     ) -> None:
         self.message: Any = None
         """The last answer."""
         self._cluster = cluster
         self._call = call
-        self._wanted = wanted
+        self._wanted = expected_code
         self._sent = sent
         self._is_unsaid = False
         """Whether an attempt may have taken effect without saying so."""
@@ -97,18 +97,18 @@ class Asking:
         backoff = self._cluster.backoff()
         while True:
             try:
-                answer = await self._once(request, await find() if named is None else named)
+                answer = await self._ask_once(request, await find() if named is None else named)
             except (ConnectionLostError, RequestTimeoutError) as error:
                 return failure(error)  # who asks by hand decides by hand what follows from that
             except ClientError as error:
                 answer = failure(error)
-            done = once or self._call.once or self._wanted in (answer.error, ANY)
-            if done or answer.error not in ASKED_AGAIN or deadline.passed:
+            is_final = once or self._call.once or self._wanted in (answer.error, ANY)
+            if is_final or answer.error not in ASKED_AGAIN or deadline.passed:
                 return msgspec.structs.replace(answer, in_doubt=self._is_unsaid)
             forget()
             await backoff.wait(deadline)
 
-    async def _once(self, request: Request, broker_id: int) -> CallResult:
+    async def _ask_once(self, request: Request, broker_id: int) -> CallResult:
         connection = await self._cluster.connection(broker_id, lane=self._call.connection or MAIN)
         patience = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
         on_its_way = connection.send(msgspec.structs.replace(request, timeout_ms=patience))

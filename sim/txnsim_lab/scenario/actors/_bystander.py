@@ -26,33 +26,37 @@ class BystanderActor(ClientActor):
         super().__init__(name, around)
         self._producer: Producer | None = None
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+    async def call(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
         """Append; the answer has the offset of the first record."""
-        del wanted  # a client's own retries are what a bystander does
+        del expected_code  # a client's own retries are what a bystander does
         producer = await self._writer()
         sent()
         answers: list[CallResult] = []
-        waiting: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
+        pending: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
         at_once = 1 if call.count is None else AT_ONCE_MAX
         for batch in _records(call):
-            waiting.append((batch, self._send(producer, batch)))
-            if len(waiting) == at_once:
-                answers += await self._answered(waiting)
-                waiting = []
-        answers += await self._answered(waiting)
+            pending.append((batch, self._send(producer, batch)))
+            if len(pending) == at_once:
+                answers += await self._await_answers(pending)
+                pending = []
+        answers += await self._await_answers(pending)
         self._tell(call, [answer.offset for answer in answers])
         refused = (answer for answer in answers if answer.error != NONE)
         return next(refused, answers[0])
 
     def _send(self, producer: Producer, batch: Batch) -> asyncio.Future[RecordMetadata]:
-        place = batch.partition
-        return producer.send(place.topic, place.partition, encoded(batch.values[0]), key=batch.key)
+        partition = batch.partition
+        return producer.send(
+            partition.topic, partition.partition, encoded(batch.values[0]), key=batch.key
+        )
 
-    async def _answered(
-        self, waiting: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
+    async def _await_answers(
+        self, pending: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
     ) -> list[CallResult]:
         answers = []
-        for batch, acknowledgement in waiting:
+        for batch, acknowledgement in pending:
             try:
                 answer = CallResult(offset=(await acknowledgement).offset)
             except ClientError as error:
@@ -96,5 +100,5 @@ def _records(call: Call) -> Iterator[Batch]:
 
 
 def _batch(call: Call, value: str | None, key: bytes | None) -> Batch:
-    place = needed(call.partition)
-    return Batch(partition=place, values=(value,), key=key, item=call.item, of=call.inputs)
+    partition = needed(call.partition)
+    return Batch(partition=partition, values=(value,), key=key, item=call.item, of=call.inputs)

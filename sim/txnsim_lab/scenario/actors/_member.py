@@ -40,12 +40,14 @@ class MemberActor(ClientActor):
             IsolationLevel.READ_UNCOMMITTED if part.uncommitted else IsolationLevel.READ_COMMITTED
         )
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+    async def call(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
         if call.do == "commit-offsets":
-            return await self._commit(call, wanted=wanted, sent=sent)
+            return await self._commit(call, expected_code=expected_code, sent=sent)
         sent()
         try:
-            await self._do(call, wanted=wanted)
+            await self._do(call, expected_code=expected_code)
         except RetriableError as error:
             if call.assigned is not None and error.error is None:
                 wish = ", ".join(map(str, sorted(call.assigned)))
@@ -59,7 +61,7 @@ class MemberActor(ClientActor):
             self._around.member_ids[call.generation] = metadata.member_id
         return CallResult()
 
-    async def _do(self, call: Call, *, wanted: str) -> None:
+    async def _do(self, call: Call, *, expected_code: str) -> None:
         until = None if call.assigned is None else frozenset(call.assigned)
         match call.do:
             case "subscribe":
@@ -71,10 +73,10 @@ class MemberActor(ClientActor):
                 polled = await member.poll(
                     until=until,
                     stable=call.require_stable is not False,
-                    waits=wanted != UNSTABLE,
+                    waits=expected_code != UNSTABLE,
                     timeout_ms=PATIENCE_MS,
                 )
-                self._took(call, member, polled)
+                self._note_poll(call, member, polled)
             case "seek":
                 self._alive.seek(needed(call.partition), call.from_ or 0)
             case "stand-still":
@@ -87,13 +89,15 @@ class MemberActor(ClientActor):
             case _:
                 raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
 
-    async def _commit(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+    async def _commit(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
         member, group = self._alive, self._part.group or ""
         metadata = group_metadata(call, member.metadata, self._around)
         assert self._cluster is not None
         assert metadata is not None
         offsets = dict(member.positions) if call.offsets is None else call.offsets
-        asking = Asking(self._cluster, call, wanted=wanted, sent=sent)
+        asking = Asking(self._cluster, call, expected_code=expected_code, sent=sent)
         answer = await asking.group_coordinator(group, offset_commit(group, metadata, offsets))
         self._around.recorder.sent_offsets(self.name, None, group, offsets, answer, None)
         return answer
@@ -152,17 +156,19 @@ class MemberActor(ClientActor):
         group = member.options.group_id
         self._around.tell(self.name, f"{what} {generation} of group {group}: assigned is {parts}")
 
-    def _took(self, call: Call, member: GroupMember, polled: Polled) -> None:
+    def _note_poll(self, call: Call, member: GroupMember, polled: Polled) -> None:
         recorder = self._around.recorder
         if polled.positions:
             self._tell_place(member)
             recorder.positions(self.name, member.options.group_id, polled.positions)
         values: list[str | None] = []
-        for asked, result in polled.fetched:
-            recorder.read(self.name, asked, self._isolation, result, transaction=call.transaction)
-            values += [decoded(one.value) for one in result.records]
+        for fetch_offset, result in polled.fetched:
+            recorder.read(
+                self.name, fetch_offset, self._isolation, result, transaction=call.transaction
+            )
+            values += [decoded(record.value) for record in result.records]
         got = shown(values)
         self._around.tell(self.name, f"polls {got}")
-        wanted = expected_values(call.reads, self._around.situation)
-        if wanted not in (None, tuple(values)):
-            raise StoryFailedError(f"{self.name} polls {got}, expected {shown(wanted)}")
+        expected = expected_values(call.reads, self._around.situation)
+        if expected not in (None, tuple(values)):
+            raise StoryFailedError(f"{self.name} polls {got}, expected {shown(expected)}")

@@ -30,8 +30,10 @@ class OperatorActor(ClientActor):
         self._found: tuple[tuple[TopicPartition, ProducerState], ...] = ()
         """What find-hanging named last."""
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
-        del wanted  # what an admin client asks again is its own affair
+    async def call(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
+        del expected_code  # what an admin client asks again is its own affair
         sent()
         try:
             return await self._call(call)
@@ -44,8 +46,8 @@ class OperatorActor(ClientActor):
                 internal = call.tool != "before-3.1"
                 return await self.find_hanging(call.names, internal=internal)
             case "abort-found":
-                for place, producer in self._found:
-                    await self._abort(place, producer)
+                for partition, producer in self._found:
+                    await self._abort(partition, producer)
                 return CallResult()
             case "abort":
                 return await self._abort_at(call)
@@ -86,32 +88,43 @@ class OperatorActor(ClientActor):
             names: The partitions that must be named.
             internal: Also in internal topics, as Kafka's tool does since 3.1 (KAFKA-13288).
         """
-        found = await (await self.admin()).find_hanging(
+        hanging = await (await self.admin()).find_hanging(
             now_ms=self._around.environment.clock.now_ms()
         )
-        found = tuple(one for one in found if self._around.is_ours(one.partition))
+        hanging = tuple(
+            transaction for transaction in hanging if self._around.is_ours(transaction.partition)
+        )
         if not internal:
-            found = tuple(one for one in found if one.partition.topic not in INTERNAL_TOPICS)
-        self._found = tuple((one.partition, one.producer) for one in found)
-        self._around.recorder.searched(self.name, [_finding(*one) for one in self._found])
-        for place, producer in self._found:
+            hanging = tuple(
+                transaction
+                for transaction in hanging
+                if transaction.partition.topic not in INTERNAL_TOPICS
+            )
+        self._found = tuple(
+            (transaction.partition, transaction.producer) for transaction in hanging
+        )
+        self._around.recorder.searched(
+            self.name, [_finding(*transaction) for transaction in self._found]
+        )
+        for partition, producer in self._found:
             self._around.tell(
                 self.name,
-                f"find-hanging names {place}: producer {producer.producer_id}, epoch "
+                f"find-hanging names {partition}: producer {producer.producer_id}, epoch "
                 f"{producer.producer_epoch}, open since offset {producer.txn_start_offset}",
             )
-        if not found:
+        if not hanging:
             self._around.tell(self.name, "find-hanging names nothing: there is nothing to abort")
-        seen = tuple(place for place, _ in self._found)
-        if names is not None and sorted(names, key=str) != sorted(seen, key=str):
+        hanging_partitions = tuple(partition for partition, _ in self._found)
+        if names is not None and sorted(names, key=str) != sorted(hanging_partitions, key=str):
             raise StoryFailedError(
-                f"find-hanging names {[*map(str, seen)]}, expected {[*map(str, names)]}"
+                f"find-hanging names {[*map(str, hanging_partitions)]}, expected"
+                f" {[*map(str, names)]}"
             )
         return CallResult()
 
-    async def _abort(self, place: TopicPartition, producer: ProducerState) -> CallResult:
+    async def _abort(self, partition: TopicPartition, producer: ProducerState) -> CallResult:
         try:
-            await (await self.admin()).abort_transaction(AbortSpec.of(place, producer))
+            await (await self.admin()).abort_transaction(AbortSpec.of(partition, producer))
         except ClientError as error:
             answer = failure(error)
         else:
@@ -119,7 +132,7 @@ class OperatorActor(ClientActor):
         start = producer.txn_start_offset
         self._around.recorder.aborted(
             self.name,
-            place,
+            partition,
             answer,
             producer_id=producer.producer_id,
             start=-1 if start is None else start,
@@ -127,31 +140,31 @@ class OperatorActor(ClientActor):
         return answer
 
     async def _abort_at(self, call: Call) -> CallResult:
-        place = needed(call.partition)
+        partition = needed(call.partition)
         start = call.start_offset
         named = (call.producer_id, call.epoch, call.coordinator_epoch)
         simple = named == (None, None, None) and call.decision != "commit"
         if start is None:
             producer_id, epoch = needed(call.producer_id), needed(call.epoch)
-            return await self._mark(place, call, producer_id, epoch, call.coordinator_epoch)
-        for producer in await self.producers(place):
+            return await self._mark(partition, call, producer_id, epoch, call.coordinator_epoch)
+        for producer in await self.producers(partition):
             if producer.txn_start_offset != start:
                 continue
             if simple and call.transaction_version is None:
-                return await self._abort(place, producer)
-            known = AbortSpec.of(place, producer)
+                return await self._abort(partition, producer)
+            abort_spec = AbortSpec.of(partition, producer)
             return await self._mark(
-                place,
+                partition,
                 call,
-                _or(call.producer_id, known.producer_id),
-                _or(call.epoch, known.producer_epoch),
-                _or(call.coordinator_epoch, known.coordinator_epoch),
+                _or_default(call.producer_id, abort_spec.producer_id),
+                _or_default(call.epoch, abort_spec.producer_epoch),
+                _or_default(call.coordinator_epoch, abort_spec.coordinator_epoch),
             )
-        raise StoryFailedError(f"no transaction is open on {place} since {start}")
+        raise StoryFailedError(f"no transaction is open on {partition} since {start}")
 
     async def _mark(
         self,
-        place: TopicPartition,
+        partition: TopicPartition,
         call: Call,
         producer_id: int,
         epoch: int,
@@ -163,27 +176,27 @@ class OperatorActor(ClientActor):
             producer_epoch=epoch,
             committed=call.decision == "commit",
             coordinator_epoch=coordinator_epoch or 0,
-            partitions=(place,),
+            partitions=(partition,),
             transaction_version=call.transaction_version or 0,
         )
-        outcome = (await (await self.admin()).write_txn_marker(marker))[place]
+        outcome = (await (await self.admin()).write_txn_marker(marker))[partition]
         answer = CallResult() if outcome is None else failure(outcome)
         decision = "COMMIT" if marker.committed else "ABORT"
         self._around.tell(
             self.name,
-            f"{decision} of producer {producer_id}, epoch {epoch}, for {place} is answered "
+            f"{decision} of producer {producer_id}, epoch {epoch}, for {partition} is answered "
             f"{answer.error}",
         )
         if not marker.committed:
             start = -1 if call.start_offset is None else call.start_offset
             self._around.recorder.aborted(
-                self.name, place, answer, producer_id=producer_id, start=start
+                self.name, partition, answer, producer_id=producer_id, start=start
             )
         return answer
 
     async def _delete_records(self, call: Call) -> CallResult:
-        place = needed(call.partition)
-        error = await (await self.admin()).delete_records(place, needed(call.before))
+        partition = needed(call.partition)
+        error = await (await self.admin()).delete_records(partition, needed(call.before))
         return CallResult(error=code_name(error))
 
     async def _fence(self, transactional_id: str) -> CallResult:
@@ -200,10 +213,10 @@ class OperatorActor(ClientActor):
     async def _update_feature(self, name: str, level: int) -> None:
         """To a lower level as well, where that is safe."""
         admin = await self.admin()
-        before = (await admin.cluster.refresh_features()).level(name)
-        upgrade_type = UPGRADE if level >= before else SAFE_DOWNGRADE
+        old_level = (await admin.cluster.refresh_features()).level(name)
+        upgrade_type = UPGRADE if level >= old_level else SAFE_DOWNGRADE
         await admin.update_features({name: level}, upgrade_type=upgrade_type)
-        self._around.tell(self.name, f"feature {name} is at level {level}, it was at {before}")
+        self._around.tell(self.name, f"feature {name} is at level {level}, it was at {old_level}")
 
     async def _delete_group(self, group: str) -> CallResult:
         answer = CallResult(error=code_name(await (await self.admin()).delete_group(group)))
@@ -215,87 +228,94 @@ class OperatorActor(ClientActor):
 
     async def _describe(self, call: Call) -> CallResult:
         transactional_id = call.transactional_id or ""
-        found = await (await self.admin()).describe_transaction(transactional_id)
-        self._around.recorder.described(self.name, found)
-        where = ", ".join(map(str, found.partitions)) or "no partition"
+        description = await (await self.admin()).describe_transaction(transactional_id)
+        self._around.recorder.described(self.name, description)
+        where = ", ".join(map(str, description.partitions)) or "no partition"
         self._around.tell(
             self.name,
-            f"DescribeTransactions says that {transactional_id} is {found.state} with {where}",
+            f"DescribeTransactions says that {transactional_id} is {description.state} with"
+            f" {where}",
         )
-        start = "none" if found.start_time_ms is None else "known"
-        for what, wanted, seen in (
-            ("", call.state, found.state),
-            ("with ", _listed(call.partitions), _listed(found.partitions)),
-            ("at epoch ", call.epoch, found.producer_epoch),
+        start = "none" if description.start_time_ms is None else "known"
+        for what, expected, actual in (
+            ("", call.state, description.state),
+            ("with ", _partition_list(call.partitions), _partition_list(description.partitions)),
+            ("at epoch ", call.epoch, description.producer_epoch),
             ("begun at a time that is ", call.start, start),
         ):
-            if wanted not in (None, seen):
-                raise StoryFailedError(f"{transactional_id} is {what}{seen}, expected {wanted}")
+            if expected not in (None, actual):
+                raise StoryFailedError(f"{transactional_id} is {what}{actual}, expected {expected}")
         return CallResult()
 
     async def describe_all(self) -> None:
         """Look at every transaction of the cluster."""
         admin = await self.admin()
         listed = await admin.list_transactions()
-        described = [found for found in listed.values() if not isinstance(found, ClientError)]
+        described = [answer for answer in listed.values() if not isinstance(answer, ClientError)]
         rows = [
-            one
-            for found in described
-            for one in found
-            if one.transactional_id.startswith(self._around.prefix)
+            listing
+            for answer in described
+            for listing in answer
+            if listing.transactional_id.startswith(self._around.prefix)
         ]
         if len(described) == len(listed):
             self._around.recorder.listed(self.name, rows)
-        ids = sorted({one.transactional_id for one in rows})
-        for found in (await admin.describe_transactions(ids)).values():
-            if not isinstance(found, ClientError):
-                self._around.recorder.described(self.name, found)
+        ids = sorted({listing.transactional_id for listing in rows})
+        for answer in (await admin.describe_transactions(ids)).values():
+            if not isinstance(answer, ClientError):
+                self._around.recorder.described(self.name, answer)
 
-    async def _producers(self, call: Call, place: TopicPartition) -> CallResult:
+    async def _producers(self, call: Call, partition: TopicPartition) -> CallResult:
         """What the leader, or the named replica, knows of producers."""
-        found = await self.producers(place, broker=call.broker)
-        starts = tuple(one.txn_start_offset for one in found if one.txn_start_offset is not None)
-        asked = f"broker {call.broker}" if call.broker is not None else "the leader"
+        producers = await self.producers(partition, broker=call.broker)
+        starts = tuple(
+            producer.txn_start_offset
+            for producer in producers
+            if producer.txn_start_offset is not None
+        )
+        replica = f"broker {call.broker}" if call.broker is not None else "the leader"
         text = f"open since {', '.join(map(str, starts))}" if starts else "nothing open"
-        self._around.tell(self.name, f"{asked} tells of {len(found)} producers of {place}: {text}")
+        self._around.tell(
+            self.name, f"{replica} tells of {len(producers)} producers of {partition}: {text}"
+        )
         if call.open_since is not None and sorted(call.open_since) != sorted(starts):
             raise StoryFailedError(
-                f"{asked} shows {place} open since {[*starts]}, expected {[*call.open_since]}"
+                f"{replica} shows {partition} open since {[*starts]}, expected {[*call.open_since]}"
             )
         return CallResult()
 
     async def producers(
-        self, place: TopicPartition, *, broker: int | None = None
+        self, partition: TopicPartition, *, broker: int | None = None
     ) -> tuple[ProducerState, ...]:
         """Look at who has written to a partition.
 
         Args:
-            place: Which.
+            partition: Which.
             broker: The replica to ask; the leader unless given. A follower may lag behind, so what
                 it tells is no observation for the judges.
 
         Raises:
             ClientError: It was not answered.
         """
-        found = await (await self.admin()).producers_of(place, broker_id=broker)
+        producers = await (await self.admin()).producers_of(partition, broker_id=broker)
         if broker is None:
-            self._around.recorder.producers(self.name, place, found)
-        return found
+            self._around.recorder.producers(self.name, partition, producers)
+        return producers
 
 
-def _listed(partitions: Sequence[TopicPartition] | None) -> str | None:
+def _partition_list(partitions: Sequence[TopicPartition] | None) -> str | None:
     return None if partitions is None else ", ".join(map(str, sorted(partitions))) or "no partition"
 
 
-def _or(given: int | None, known: int) -> int:
-    return known if given is None else given
+def _or_default(chosen: int | None, default: int) -> int:
+    return default if chosen is None else chosen
 
 
-def _finding(place: TopicPartition, producer: ProducerState) -> NamedHanging:
+def _finding(partition: TopicPartition, producer: ProducerState) -> NamedHanging:
     start = producer.txn_start_offset
     return NamedHanging(
-        topic=place.topic,
-        partition=place.partition,
+        topic=partition.topic,
+        partition=partition.partition,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         start_offset=-1 if start is None else start,

@@ -30,32 +30,35 @@ class ReaderActor(ClientActor):
         self._part = part
         self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+    async def call(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
         """Read what there is, or ask for a group's positions."""
-        del wanted
+        del expected_code
         sent()
         if call.do == "read-positions":
             return await self._read_positions(call)
-        place = needed(call.partition)
+        partition = needed(call.partition)
         isolation = IsolationLevel.READ_COMMITTED
         if call.uncommitted or self._part.uncommitted:
             isolation = IsolationLevel.READ_UNCOMMITTED
-        values, last = await self.read(
-            place, isolation, start=call.from_, max_bytes=call.max_bytes or READ_BYTES_MAX
+        values, last_fetch = await self.read(
+            partition, isolation, start=call.from_, max_bytes=call.max_bytes or READ_BYTES_MAX
         )
-        self._around.tell(self.name, _told(place, isolation, values, last))
+        self._around.tell(self.name, _sentence_of_read(partition, isolation, values, last_fetch))
         wanted_values = expected_values(call.reads, self._around.situation)
         if wanted_values not in (None, values):
             raise StoryFailedError(
-                f"{self.name} reads {shown(values)} from {place}, expected {shown(wanted_values)}"
+                f"{self.name} reads {shown(values)} from {partition}, expected"
+                f" {shown(wanted_values)}"
             )
-        if last.error != ErrorCode.none:
-            return CallResult(error=last.error.name.upper())
+        if last_fetch.error != ErrorCode.none:
+            return CallResult(error=last_fetch.error.name.upper())
         return CallResult()
 
     async def read(
         self,
-        place: TopicPartition,
+        partition: TopicPartition,
         isolation: IsolationLevel,
         *,
         start: int | None = None,
@@ -67,40 +70,40 @@ class ReaderActor(ClientActor):
             The values, and the last answer.
         """
         trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
-        with trace.call("read", tp=str(place), isolation=isolation.name.lower(), start=start):
-            return await self._read(place, isolation, start=start, max_bytes=max_bytes)
+        with trace.call("read", tp=str(partition), isolation=isolation.name.lower(), start=start):
+            return await self._read(partition, isolation, start=start, max_bytes=max_bytes)
 
     async def _read(
         self,
-        place: TopicPartition,
+        partition: TopicPartition,
         isolation: IsolationLevel,
         *,
         start: int | None,
         max_bytes: int,
     ) -> tuple[Values, FetchResult]:
-        key = (place, isolation)
+        key = (partition, isolation)
         offset = self._positions.get(key, 0) if start is None else start
         values: list[str | None] = []
         while True:
-            result = await self._fetch(place, offset, isolation, max_bytes)
+            result = await self._fetch(partition, offset, isolation, max_bytes)
             self._around.recorder.read(self.name, offset, isolation, result)
             if result.error == ErrorCode.offset_out_of_range and start is None:
-                offset = await self._earliest(place)  # auto.offset.reset=earliest
+                offset = await self._earliest(partition)  # auto.offset.reset=earliest
                 continue
-            values += [decoded(one.value) for one in result.records]
+            values += [decoded(record.value) for record in result.records]
             self._positions[key] = result.next_offset
             if result.next_offset == offset:
                 return tuple(values), result
             offset = result.next_offset
 
     async def _fetch(
-        self, place: TopicPartition, offset: int, isolation: IsolationLevel, max_bytes: int
+        self, partition: TopicPartition, offset: int, isolation: IsolationLevel, max_bytes: int
     ) -> FetchResult:
         try:
             return await fetch(
                 await self._ready(),
-                place.topic,
-                place.partition,
+                partition.topic,
+                partition.partition,
                 offset,
                 isolation=isolation,
                 max_wait_ms=NO_WAIT_MS,
@@ -109,42 +112,43 @@ class ReaderActor(ClientActor):
         except ClientError as error:
             if error.error is None:
                 raise
-            return FetchResult(partition=place, error=error.error, next_offset=offset)
+            return FetchResult(partition=partition, error=error.error, next_offset=offset)
 
-    async def _earliest(self, place: TopicPartition) -> int:
-        return await Admin(await self._ready()).earliest_offset(place)
+    async def _earliest(self, partition: TopicPartition) -> int:
+        return await Admin(await self._ready()).earliest_offset(partition)
 
     async def _read_positions(self, call: Call) -> CallResult:
         group, places = call.group or "", call.partitions or ()
         try:
             stable = bool(call.require_stable)
-            found = await Admin(await self._ready()).committed_positions(
+            offsets = await Admin(await self._ready()).committed_positions(
                 group, places, stable=stable
             )
         except ClientError as error:
             answer = failure(error)
             self._around.recorder.positions(self.name, group, {}, error=answer.error)
             return answer
-        self._around.recorder.positions(self.name, group, found)
-        positions = ", ".join(f"{place} at {offset}" for place, offset in found.items())
+        self._around.recorder.positions(self.name, group, offsets)
+        positions = ", ".join(f"{partition} at {offset}" for partition, offset in offsets.items())
         self._around.tell(self.name, f"group {group} stands on {positions}")
-        if call.positions is not None and call.positions != found:
-            raise StoryFailedError(f"group {group} stands on {found}, expected {call.positions}")
+        if call.positions is not None and call.positions != offsets:
+            raise StoryFailedError(f"group {group} stands on {offsets}, expected {call.positions}")
         return CallResult()
 
 
-def _told(
-    place: TopicPartition, isolation: IsolationLevel, values: Values, last: FetchResult
+def _sentence_of_read(
+    partition: TopicPartition, isolation: IsolationLevel, values: Values, last_fetch: FetchResult
 ) -> str:
     name = isolation.name.lower()
-    if last.error != ErrorCode.none:
-        return f"a {name} Fetch of {place} at {last.next_offset}: {last.error.name.upper()}"
-    stable, high = last.last_stable_offset, last.high_watermark
+    if last_fetch.error != ErrorCode.none:
+        error = last_fetch.error.name.upper()
+        return f"a {name} Fetch of {partition} at {last_fetch.next_offset}: {error}"
+    stable, high = last_fetch.last_stable_offset, last_fetch.high_watermark
     more = ", and then nothing more" if values else ""
-    starves = last.next_offset < high and stable <= last.next_offset
+    starves = last_fetch.next_offset < high and stable <= last_fetch.next_offset
     why = (
         f"{more}, though the high watermark is {high}: the last stable offset stands at {stable}"
         if starves and isolation is IsolationLevel.READ_COMMITTED
         else f"; the last stable offset is {stable}, the high watermark {high}"
     )
-    return f"a {name} reader of {place} gets {shown(values)}{why}"
+    return f"a {name} reader of {partition} gets {shown(values)}{why}"

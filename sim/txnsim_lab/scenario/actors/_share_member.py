@@ -41,8 +41,10 @@ class ShareMemberActor(ClientActor):
         self._isolation = Isolation.READ_UNCOMMITTED
         self._delivery_limit: int | None = None
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
-        del wanted  # leaders are asked once
+    async def call(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
+        del expected_code  # leaders are asked once
         sent()
         try:
             return await self._do(call)
@@ -65,7 +67,7 @@ class ShareMemberActor(ClientActor):
             case "poll":
                 member = self._alive
                 shared = await member.poll(until=until, max_wait_ms=WAIT_MS, timeout_ms=PATIENCE_MS)
-                return self._took(call, shared)
+                return self._note_acquired(call, shared)
             case "acknowledge":
                 return await self._acknowledge(call)
             case "leave":
@@ -81,7 +83,9 @@ class ShareMemberActor(ClientActor):
         """Poll, if it is a member: whether its group is given anything shows in no other answer."""
         if self._member is not None:
             with contextlib.suppress(ClientError):
-                self._heard(await self._member.poll(max_wait_ms=WAIT_MS, timeout_ms=PATIENCE_MS))
+                self._note_answers(
+                    await self._member.poll(max_wait_ms=WAIT_MS, timeout_ms=PATIENCE_MS)
+                )
 
     async def _acknowledge(self, call: Call) -> CallResult:
         member = self._alive
@@ -89,11 +93,11 @@ class ShareMemberActor(ClientActor):
         for value in values:
             if value not in self._held:
                 raise StoryFailedError(f"{self.name} does not hold {value!r}")
-            place, offset = self._held[value]
+            partition, offset = self._held[value]
             if call.as_ != "renew":
                 del self._held[value]
-            member.acknowledge(place, [offset], call.as_)
-        return self._heard(await member.commit())
+            member.acknowledge(partition, [offset], call.as_)
+        return self._note_answers(await member.commit())
 
     # Life
 
@@ -115,11 +119,11 @@ class ShareMemberActor(ClientActor):
     async def _learn_configs(self) -> None:
         """What the judges have to know of its group."""
         admin = Admin(await self._ready())
-        found = await admin.group_configs(
+        configs = await admin.group_configs(
             self._group, ("share.isolation.level", "share.delivery.count.limit")
         )
-        self._isolation = Isolation(found.get("share.isolation.level") or self._isolation)
-        limit = found.get("share.delivery.count.limit")
+        self._isolation = Isolation(configs.get("share.isolation.level") or self._isolation)
+        limit = configs.get("share.delivery.count.limit")
         self._delivery_limit = None if limit is None else int(limit)
 
     async def _end(self) -> None:
@@ -150,22 +154,22 @@ class ShareMemberActor(ClientActor):
             self.name, f"member epoch {epoch} of share group {self._group}: assigned is {parts}"
         )
 
-    def _took(self, call: Call, shared: Shared) -> CallResult:
+    def _note_acquired(self, call: Call, shared: Shared) -> CallResult:
         values: list[str | None] = []
-        for one in shared.acquired:
-            for record, _ in one.records:
+        for acquired in shared.acquired:
+            for record, _ in acquired.records:
                 value = decoded(record.value)
-                self._held[value] = (one.place, record.offset)
+                self._held[value] = (acquired.place, record.offset)
                 values.append(value)
-        answer = self._heard(shared)
+        answer = self._note_answers(shared)
         got = shown(values)
         self._around.tell(self.name, f"is given {got}")
-        wanted = expected_values(call.reads, self._around.situation)
-        if wanted not in (None, tuple(values)):
-            raise StoryFailedError(f"{self.name} is given {got}, expected {shown(wanted)}")
+        expected = expected_values(call.reads, self._around.situation)
+        if expected not in (None, tuple(values)):
+            raise StoryFailedError(f"{self.name} is given {got}, expected {shown(expected)}")
         return answer
 
-    def _heard(self, shared: Shared) -> CallResult:
+    def _note_answers(self, shared: Shared) -> CallResult:
         """Note what leaders answered; the first error is the answer."""
         self._around.recorder.shared(
             self.name,

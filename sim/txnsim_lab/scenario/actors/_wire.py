@@ -54,10 +54,12 @@ class WireActor(ClientActor):
         self._unanswered: dict[int, tuple[Call, Note]] = {}
         """Calls neither answered nor given up, by ``id(call)``."""
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+    async def call(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
         if call.do == "begin":
             return self._begin(call)
-        asking = Asking(await self._ready(), call, wanted=wanted, sent=sent)
+        asking = Asking(await self._ready(), call, expected_code=expected_code, sent=sent)
         match call.do:
             case "init-producer-id":
                 return await self._init(call, asking)
@@ -95,8 +97,10 @@ class WireActor(ClientActor):
         return CallResult()
 
     async def _init(self, call: Call, asking: Asking) -> CallResult:
-        known = call.bump or call.producer_id is not None or call.first_identity_of is not None
-        expected = self._identity_of(call) if known else ProducerIdAndEpoch.NONE
+        has_identity = (
+            call.bump or call.producer_id is not None or call.first_identity_of is not None
+        )
+        expected = self._identity_of(call) if has_identity else ProducerIdAndEpoch.NONE
         request = TxnRequests(
             self._id, producer_id=expected.producer_id, producer_epoch=expected.producer_epoch
         ).init(timeout_ms=self._part.transaction_timeout, two_phase=bool(call.two_phase))
@@ -134,27 +138,30 @@ class WireActor(ClientActor):
 
     async def _produce(self, call: Call, asking: Asking) -> CallResult:
         target = needed(call.partition)
-        beside = call.beside or {}
+        values_elsewhere = call.beside or {}
         batches = [
-            self._batch(call, target, call.records, first=call.sequence, item=call.item),
-            *(self._batch(call, place, (value,)) for place, value in beside.items()),
+            self._batch(call, target, call.records, first_sequence=call.sequence, item=call.item),
+            *(
+                self._batch(call, partition, (value,))
+                for partition, value in values_elsewhere.items()
+            ),
         ]
         transaction = None if call.plain else self._transaction
         answers: dict[TopicPartition, CallResult] = {}
 
         def note(answer: CallResult) -> None:
-            for one in batches:
-                answer_of_it = answers.get(one.partition, answer)
-                self._recorder.wrote(self.name, transaction, one, answer_of_it)
+            for batch in batches:
+                answer_of_it = answers.get(batch.partition, answer)
+                self._recorder.wrote(self.name, transaction, batch, answer_of_it)
 
         self._unanswered[id(call)] = call, note
         request = self._produce_request(call, batches)
-        answer = await asking.leader(target, request, once=bool(beside))
-        if beside:
-            answer = await self._each(call, asking, batches, answers, answer)
-        return self._noted(call, answer)
+        answer = await asking.leader(target, request, once=bool(values_elsewhere))
+        if values_elsewhere:
+            answer = await self._ask_each_again(call, asking, batches, answers, answer)
+        return self._note_answer(call, answer)
 
-    async def _each(
+    async def _ask_each_again(
         self,
         call: Call,
         asking: Asking,
@@ -174,17 +181,23 @@ class WireActor(ClientActor):
         """
         if asking.message is not None:
             answers.update(answers_of(asking.message))
-        for one in batches:
-            place = one.partition
-            if answers.setdefault(place, answer).error in ASKED_AGAIN and not call.once:
-                answers[place] = await asking.leader(place, self._produce_request(call, [one]))
-        bad = (one for one in answers.values() if one.error != NONE)
+        for batch in batches:
+            partition = batch.partition
+            if answers.setdefault(partition, answer).error in ASKED_AGAIN and not call.once:
+                answers[partition] = await asking.leader(
+                    partition, self._produce_request(call, [batch])
+                )
+        bad = (
+            answer_of_partition
+            for answer_of_partition in answers.values()
+            if answer_of_partition.error != NONE
+        )
         return next(bad, answers[batches[0].partition])
 
     def _produce_request(self, call: Call, batches: Iterable[Batch]) -> Request:
         is_plain = bool(call.plain)
         return requests.produce(
-            {one.partition: self._bytes(one, transactional=not is_plain) for one in batches},
+            {batch.partition: self._bytes(batch, transactional=not is_plain) for batch in batches},
             topic_ids={},
             transactional_id=None if is_plain else self._id,
             within=self._protocol.produce_versions,
@@ -210,7 +223,7 @@ class WireActor(ClientActor):
             within=_OFFSETS[self._protocol],
             member=group_metadata(call, None if member is None else member.metadata, self._around),
         )
-        return self._noted(call, await asking.group_coordinator(group, request))
+        return self._note_answer(call, await asking.group_coordinator(group, request))
 
     async def _end(self, call: Call, asking: Asking) -> CallResult:
         identity, transaction = self._identity_of(call), self._transaction
@@ -237,9 +250,9 @@ class WireActor(ClientActor):
         listens = id(call) in self._unanswered
         if listens and answer.error == NONE and asking.message.__version__ >= 5:
             self._adopt(asking.message)
-        return self._noted(call, answer)
+        return self._note_answer(call, answer)
 
-    def _noted(self, call: Call, answer: CallResult) -> CallResult:
+    def _note_answer(self, call: Call, answer: CallResult) -> CallResult:
         """Record the result of a call, unless the call was given up."""
         _, note = self._unanswered.pop(id(call), (call, None))
         if note is not None:
@@ -252,22 +265,22 @@ class WireActor(ClientActor):
         """Go on as the coordinator says; under a new identity sequences begin anew."""
         if message.producer_id < 0:
             return
-        found = ProducerIdAndEpoch(
+        new_identity = ProducerIdAndEpoch(
             producer_id=ProducerId(message.producer_id),
             producer_epoch=ProducerEpoch(message.producer_epoch),
         )
-        self._around.first_identities.setdefault(self.name, found)
-        if found != self.identity:
-            self.identity = found
+        self._around.first_identities.setdefault(self.name, new_identity)
+        if new_identity != self.identity:
+            self.identity = new_identity
             self._sequences.clear()
 
     def _identity_of(self, call: Call) -> ProducerIdAndEpoch:
         own = self.identity
         if call.first_identity_of is not None:
-            known = self._around.first_identities.get(call.first_identity_of)
-            if known is None:
+            first_identity = self._around.first_identities.get(call.first_identity_of)
+            if first_identity is None:
                 raise StoryFailedError(f"{call.first_identity_of} was not given an identity yet")
-            own = known
+            own = first_identity
         return ProducerIdAndEpoch(
             producer_id=own.producer_id
             if call.producer_id is None
@@ -281,12 +294,14 @@ class WireActor(ClientActor):
         target: TopicPartition,
         values: tuple[str | None, ...],
         *,
-        first: int | None = None,
+        first_sequence: int | None = None,
         item: str | None = None,
     ) -> Batch:
-        """The next batch of a partition; ``first`` overrides its first sequence."""
-        first = self._sequences.get(target, 0) if first is None else first
-        self._sequences[target] = (first + len(values)) % _SEQUENCES
+        """The next batch of a partition; ``first_sequence`` overrides its first sequence."""
+        first_sequence = (
+            self._sequences.get(target, 0) if first_sequence is None else first_sequence
+        )
+        self._sequences[target] = (first_sequence + len(values)) % _SEQUENCES
         return Batch(
             partition=target,
             values=values,
@@ -294,7 +309,7 @@ class WireActor(ClientActor):
             item=item,
             of=call.inputs,
             identity=self._identity_of(call),
-            sequence=first,
+            sequence=first_sequence,
         )
 
     def _bytes(self, batch: Batch, *, transactional: bool) -> bytes:

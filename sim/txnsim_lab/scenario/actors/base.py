@@ -29,12 +29,14 @@ RETRY_BACKOFF_MAX_MS: Final = 100
 class Actor(Protocol):
     """Anyone who takes steps in a story."""
 
-    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> CallResult:
+    async def call(
+        self, call: Call, *, expected_code: str, sent: Callable[[], object]
+    ) -> CallResult:
         """Do what a step says.
 
         Args:
             call: What.
-            wanted: The error that the step expects; other passing ones are retried.
+            expected_code: The error that the step expects; other passing ones are retried.
             sent: Called once the first request is on its way.
         """
 
@@ -76,10 +78,10 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             StoryFailedError: It has not subscribed yet.
         """
-        found = self.members.get(name)
-        if found is None:
+        member = self.members.get(name)
+        if member is None:
             raise StoryFailedError(f"{name} has not subscribed yet")
-        return found
+        return member
 
     def client(self, client_id: str, *, request_timeout_ms: int = 30_000) -> Cluster:
         """Connections of one actor."""
@@ -123,14 +125,14 @@ class ClientActor:
 
 
 def group_metadata(
-    call: Call, known: GroupMetadata | None, around: Surroundings
+    call: Call, member_metadata: GroupMetadata | None, around: Surroundings
 ) -> GroupMetadata | None:
-    """Who commits positions: the member that is ``known``, as far as the step says no other; None
+    """The member that commits positions: ``member_metadata``, unless the step names another; None
     for a producer that names no member.
     """
     if {"generation", "member_id", "instance_id"}.isdisjoint(call.given):
-        return known
-    base = GroupMetadata() if known is None else known
+        return member_metadata
+    base = GroupMetadata() if member_metadata is None else member_metadata
     generation = call.generation
     if isinstance(generation, str):
         if generation not in around.generations:

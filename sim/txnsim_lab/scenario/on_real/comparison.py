@@ -140,13 +140,13 @@ async def run_on_apache(
             properties=dict(world.properties),
         )
         async with apache_cluster(environment, options) as cluster:
-            there = _There(
+            brokers = _There(
                 environment=environment, cluster=cluster, casting=casting, on=version, say=say
             )
             for scenario_run in scenario_runs:
                 number += 1
                 prefix = f"cell{number}-"
-                on_cell(await _cell_of(scenario_run, there, prefix=prefix, left=[]))
+                on_cell(await _cell_of(scenario_run, brokers, prefix=prefix, leftovers=[]))
 
 
 class _World(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,13 +159,13 @@ class _World(msgspec.Struct, frozen=True, kw_only=True):
 
 def _world_of(scenario_run: ScenarioRun) -> _World:
     scenario, run = scenario_run.scenario, scenario_run.scenario.runs[scenario_run.run]
-    given: Mapping[str, object] = {
+    settings: Mapping[str, object] = {
         "transaction.state.log.num.partitions": TRANSACTION_LOG_PARTITIONS,
         "transaction.partition.verification.enable": VERIFICATION[run.mode],
         **scenario.settings,
         **run.settings,
     }
-    properties = {name: configs.text(value) for name, value in given.items()}
+    properties = {name: configs.text(value) for name, value in settings.items()}
     memory = int(properties.get(CLEANER_MEMORY, CLEANER_MEMORY_MIN))
     if memory < CLEANER_MEMORY_MIN:  # a real cleaner uses so little of its memory instead
         load = CLEANER_LOAD * memory / CLEANER_MEMORY_MIN
@@ -224,9 +224,9 @@ async def run_on_cluster(
         ClientError: No broker answers.
     """
     environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
-    token = "".join(one for one in new_token().lower() if one.isalnum())[:6]
+    token = "".join(character for character in new_token().lower() if character.isalnum())[:6]
     async with cluster_there(environment, bootstrap, settings) as cluster:
-        there = _There(
+        brokers = _There(
             environment=environment, cluster=cluster, casting=casting, on=bootstrap, say=say
         )
         for number, scenario_run in enumerate(plan, 1):
@@ -236,16 +236,16 @@ async def run_on_cluster(
                 continue
             prefix = f"txnsim-{token}-{number}-"
             say(f"topics, groups and transactional ids begin with {prefix}")
-            left: list[Left] = []
+            leftovers: list[Left] = []
             try:
-                cell = await _cell_of(scenario_run, there, prefix=prefix, left=left)
+                cell = await _cell_of(scenario_run, brokers, prefix=prefix, leftovers=leftovers)
             except BaseException:  # mostly Ctrl-C: what is left is told all the same
                 on_cell(
                     Cell(
                         scenario_run=scenario_run,
                         on=bootstrap,
                         why_not=BROKEN_OFF,
-                        left=tuple(left),
+                        left=tuple(leftovers),
                     )
                 )
                 raise
@@ -266,46 +266,47 @@ class _There(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _cell_of(
-    scenario_run: ScenarioRun, there: _There, *, prefix: str, left: list[Left]
+    scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
 ) -> Cell:
-    """Tell a story, and again while its brokers are in trouble; ``left`` gets what could not be
-    cleaned, also where it is broken off.
+    """Play a story, and again while its brokers are in trouble. What can't be cleaned is added to
+    ``leftovers``, also when the story is cut short.
     """
     trouble = ""
     for number in range(1, TRIES + 1):
         own = prefix if number == 1 else f"{prefix}{number}-"
-        cell = await _cell_of_one_try(scenario_run, there, prefix=own, left=left)
-        if there.cluster.brokers is not None:
-            cell = _without(own, cell)
-            await there.cluster.brokers.mend()
+        cell = await _cell_of_one_try(scenario_run, brokers, prefix=own, leftovers=leftovers)
+        if brokers.cluster.brokers is not None:
+            cell = _strip_prefix(own, cell)
+            await brokers.cluster.brokers.mend()
         trouble = "" if cell.real is None else cell.real.answered
         if trouble not in TROUBLES:
             return cell
-        there.say(f"{scenario_run} on {there.on}: no verdict, brokers answer {trouble}")
+        brokers.say(f"{scenario_run} on {brokers.on}: no verdict, brokers answer {trouble}")
     why = f"no verdict: brokers answer {trouble}, {TRIES} times"
-    return Cell(scenario_run=scenario_run, on=there.on, why_not=why, left=tuple(left))
+    return Cell(scenario_run=scenario_run, on=brokers.on, why_not=why, left=tuple(leftovers))
 
 
 async def _cell_of_one_try(
-    scenario_run: ScenarioRun, there: _There, *, prefix: str, left: list[Left]
+    scenario_run: ScenarioRun, brokers: _There, *, prefix: str, leftovers: list[Left]
 ) -> Cell:
     scenario = adapted(scenario_run.scenario, prefix)
-    environment, cluster, on = there.environment, there.cluster, there.on
+    environment, cluster, on = brokers.environment, brokers.cluster, brokers.on
     target = target_of(
         scenario, environment, cluster.proxy, prefix=prefix, processes=cluster.brokers
     )
     its_own = msgspec.structs.replace(scenario_run, scenario=scenario)
-    casts = casts_of(its_own, there.casting)
+    casts = casts_of(its_own, brokers.casting)
     try:
-        real = await run_on(its_own, environment, casts, real_target(target, left=left.extend))
+        real = await run_on(its_own, environment, casts, real_target(target, left=leftovers.extend))
     except ConfigError as error:
-        return Cell(scenario_run=scenario_run, on=on, why_not=str(error), left=tuple(left))
-    began_ms = min((one.at_ms for one in real.story), default=0)
+        return Cell(scenario_run=scenario_run, on=on, why_not=str(error), left=tuple(leftovers))
+    began_ms = min((sentence.at_ms for sentence in real.story), default=0)
     sentences = tuple(
-        msgspec.structs.replace(one, at_ms=one.at_ms - began_ms) for one in real.story
+        msgspec.structs.replace(sentence, at_ms=sentence.at_ms - began_ms)
+        for sentence in real.story
     )
     real = msgspec.structs.replace(real, story=sentences)
-    return Cell(scenario_run=scenario_run, on=on, real=real, left=tuple(left))
+    return Cell(scenario_run=scenario_run, on=on, real=real, left=tuple(leftovers))
 
 
 def target_of(
@@ -367,7 +368,7 @@ def why_not(scenario_run: ScenarioRun, on: str, generation: Generation | None = 
     return None
 
 
-def _without(prefix: str, cell: Cell) -> Cell:
+def _strip_prefix(prefix: str, cell: Cell) -> Cell:
     """The cell under the story's own names."""
     if cell.real is None:
         return cell
@@ -378,12 +379,13 @@ def _without(prefix: str, cell: Cell) -> Cell:
     real = cell.real
     verdicts = {
         name: None
-        if found is None
-        else msgspec.structs.replace(found, because=tuple(map(plain, found.because)))
-        for name, found in (("verdict", real.verdict), ("cured", real.cured))
+        if result is None
+        else msgspec.structs.replace(result, because=tuple(map(plain, result.because)))
+        for name, result in (("verdict", real.verdict), ("cured", real.cured))
     }
     sentences = tuple(
-        msgspec.structs.replace(one, text=plain(one.text), who=plain(one.who)) for one in real.story
+        msgspec.structs.replace(sentence, text=plain(sentence.text), who=plain(sentence.who))
+        for sentence in real.story
     )
     return msgspec.structs.replace(
         cell, real=msgspec.structs.replace(real, story=sentences, **verdicts)
@@ -407,13 +409,15 @@ def adapted(scenario: Scenario, prefix: str) -> Scenario:
     advances = [step.advance or 0 for step in (*scenario.steps, *scenario.cure)]
     # A story that lets almost a whole timeout pass means it.
     ordinary_ms = ORDINARY_MS if any(SHORT_MS <= ms < ORDINARY_MS for ms in advances) else SHORT_MS
-    actors = {name: _actor(name, one, prefix, ordinary_ms) for name, one in scenario.actors.items()}
+    actors = {
+        name: _actor(name, actor, prefix, ordinary_ms) for name, actor in scenario.actors.items()
+    }
     return scenario.model_copy(
         update={
             "topics": {prefix + name: topic for name, topic in scenario.topics.items()},
             "actors": actors,
-            "steps": _renamed(scenario.steps, prefix),
-            "cure": _renamed(scenario.cure, prefix),
+            "steps": _prefix_names(scenario.steps, prefix),
+            "cure": _prefix_names(scenario.cure, prefix),
         }
     )
 
@@ -433,16 +437,18 @@ def _actor(name: str, actor: Actor, prefix: str, ordinary_ms: int) -> Actor:
     )
 
 
-def _renamed(steps: tuple[Step, ...], prefix: str) -> Any:
-    def change(part: Model | None, field: str, one: Any) -> Any:
-        if isinstance(one, TopicPartition):
-            return _place(one, prefix)
-        if isinstance(one, FaultRule):
-            given = {name: getattr(one, name) for name in ("topic", "transactional_id")}
-            names = {name: _name(own, prefix) for name, own in given.items() if own is not None}
-            return msgspec.structs.replace(one, **names)
+def _prefix_names(steps: tuple[Step, ...], prefix: str) -> Any:
+    def change(part: Model | None, field: str, value: Any) -> Any:
+        if isinstance(value, TopicPartition):
+            return _prefixed_partition(value, prefix)
+        if isinstance(value, FaultRule):
+            rule_fields = {name: getattr(value, name) for name in ("topic", "transactional_id")}
+            names = {
+                name: _name(own, prefix) for name, own in rule_fields.items() if own is not None
+            }
+            return msgspec.structs.replace(value, **names)
         is_name = field in NAMES or (field == "id" and isinstance(part, TransactionIs))
-        return _name(one, prefix) if is_name and isinstance(one, str) else one
+        return _name(value, prefix) if is_name and isinstance(value, str) else value
 
     return changed(steps, change)
 
@@ -451,11 +457,11 @@ def _name(name: str, prefix: str) -> str:
     return name if name in INTERNAL_TOPICS else prefix + name
 
 
-def _place(place: TopicPartition, prefix: str) -> TopicPartition:
-    if place.partition == BY_NAME:
-        topic, _, whose = place.topic.partition(AT)
+def _prefixed_partition(partition: TopicPartition, prefix: str) -> TopicPartition:
+    if partition.partition == BY_NAME:
+        topic, _, whose = partition.topic.partition(AT)
         return TopicPartition(f"{topic}{AT}{prefix}{whose}", BY_NAME)
-    return TopicPartition(_name(place.topic, prefix), place.partition)
+    return TopicPartition(_name(partition.topic, prefix), partition.partition)
 
 
 # What keeps a story from being played on real brokers: a step that only a simulator can take, or a
@@ -516,51 +522,54 @@ def why_not_there(scenario: Scenario, run_name: str, version: str) -> str | None
         strict = counterpart.effective.v2_markers_need_higher_epoch
         if markers_matter(scenario, run_name) and strict is not (run.mode == "TV2+"):
             return "strict markers (KIP-1228) came with 4.2"
-    if any(one.as_version is not None for one in scenario.runs.values()):
+    if any(other_run.as_version is not None for other_run in scenario.runs.values()):
         own = counterpart.release.name
-        worlds = [one.as_version or REFERENCE.name for one in scenario.runs.values()]
-        wanted = run.as_version or REFERENCE.name
-        is_newer = wanted == max(worlds, key=Release.line_of) and Release.line_of(
+        worlds = [other_run.as_version or REFERENCE.name for other_run in scenario.runs.values()]
+        release_of_run = run.as_version or REFERENCE.name
+        is_newer = release_of_run == max(worlds, key=Release.line_of) and Release.line_of(
             own
-        ) > Release.line_of(wanted)
-        if own != wanted and not is_newer:
-            return f"it is the world of {wanted}"
+        ) > Release.line_of(release_of_run)
+        if own != release_of_run and not is_newer:
+            return f"it is the world of {release_of_run}"
     return _differing_rule(scenario, run, counterpart)
 
 
-def why_not_of(found: Generation, scenario: Scenario, run_name: str) -> str | None:
+def why_not_of(generation: Generation, scenario: Scenario, run_name: str) -> str | None:
     """Reason why a cluster that runs already does not fit a run; None if it does.
 
     A mode of a story is a world: another cluster's verdict on it says nothing, and may wait for a
     minute for what can't come about.
     """
     mode = scenario.runs[run_name].mode
-    is_v2 = found.transaction_version >= TRANSACTION_VERSION["TV2"]
-    fits = is_v2 == (TRANSACTION_VERSION[mode] >= TRANSACTION_VERSION["TV2"])
-    fits &= found.verification <= {VERIFICATION[mode]}
+    is_v2 = generation.transaction_version >= TRANSACTION_VERSION["TV2"]
+    is_fit = is_v2 == (TRANSACTION_VERSION[mode] >= TRANSACTION_VERSION["TV2"])
+    is_fit &= generation.verification <= {VERIFICATION[mode]}
     if is_v2 and markers_matter(scenario, run_name):
-        fits &= found.has_strict_markers == (mode == "TV2+")
-    return None if fits else f"not this cluster's generation: {found}"
+        is_fit &= generation.has_strict_markers == (mode == "TV2+")
+    return None if is_fit else f"not this cluster's generation: {generation}"
 
 
 def markers_matter(scenario: Scenario, run_name: str) -> bool:
     """Whether a run says something only of brokers with strict markers, or without."""
-    modes = {one.mode for one in scenario.runs.values()}
+    modes = {run.mode for run in scenario.runs.values()}
     rules = scenario.runs[run_name].rules
     return {"TV2", "TV2+"} <= modes or not rules.keys().isdisjoint(OF_STRICT_MARKERS)
 
 
 def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> str | None:
     """A switch that the release has otherwise, of those by which the runs of this mode differ."""
-    here = counterpart.effective
+    rules_there = counterpart.effective
     base = LATEST if run.as_version is None else RELEASES[run.as_version].rules
-    wanted = msgspec.structs.replace(base, **run.rules)
-    told_apart = [
-        name for one in scenario.runs.values() if one.mode == run.mode for name in one.rules
+    rules_of_run = msgspec.structs.replace(base, **run.rules)
+    differing = [
+        name
+        for other_run in scenario.runs.values()
+        if other_run.mode == run.mode
+        for name in other_run.rules
     ]
-    for name in dict.fromkeys(told_apart):
-        is_on = getattr(wanted, name)
-        if name == STRICT_MARKERS or getattr(here, name) is is_on:
+    for name in dict.fromkeys(differing):
+        is_on = getattr(rules_of_run, name)
+        if name == STRICT_MARKERS or getattr(rules_there, name) is is_on:
             continue
         switch = Rules.documentation()[name]
         came = switch.came(REFERENCE.patch_release)
@@ -584,9 +593,9 @@ def only_simulated(
     situation = Situation(run=run_name, mode=scenario.runs[run_name].mode, take=take)
     steps = (*scenario.steps_of(situation), *scenario.cure_of(situation))
     timeouts = [
-        one.transaction_timeout
-        for one in scenario.actors.values()
-        if one.plays in ("wire", "application")
+        actor.transaction_timeout
+        for actor in scenario.actors.values()
+        if actor.plays in ("wire", "application")
     ]
     cleans = any(step.cluster is not None and step.cluster.do == "clean" for step in steps)
     passed_ms = 0
@@ -601,8 +610,8 @@ def only_simulated(
 
 def _where(step: Step) -> str:
     """``step 14``, as its place in the file says, counted from 1."""
-    part, _, rest = step.place.rpartition(": ")[2].partition(".")
-    number = rest.partition(".")[0]
+    part, _, index_and_field = step.place.rpartition(": ")[2].partition(".")
+    number = index_and_field.partition(".")[0]
     what = "step of the cure" if part == "cure" else "step"
     return f"{what} {int(number) + 1}" if number.isdigit() else what
 

@@ -47,7 +47,7 @@ class Player(Protocol):
     async def begin(self) -> None:
         """Initialize the producer if needed, and begin a transaction."""
 
-    async def send(self, value: str, place: TopicPartition) -> None:
+    async def send(self, value: str, partition: TopicPartition) -> None:
         """Send a record; don't wait for its acknowledgement."""
 
     async def await_ack(self) -> int:

@@ -90,10 +90,12 @@ class KafkaPythonPlayer(Player):
         # The record's delivery timeout is for its delivery alone, not for learning of the topic.
         self._producer.partitions_for(part.topic)
 
-    async def send(self, value: str, place: TopicPartition) -> None:
+    async def send(self, value: str, partition: TopicPartition) -> None:
         """Send a record."""
         self._sent = await _in_thread(
-            lambda: self._producer.send(place.topic, value.encode(), partition=place.partition)
+            lambda: self._producer.send(
+                partition.topic, value.encode(), partition=partition.partition
+            )
         )
 
     async def await_ack(self) -> int:
@@ -126,10 +128,10 @@ def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
     """A summary of the client's log in this story, and what it means."""
     if not records:
         return ()
-    first = records[0].getMessage().splitlines()[0]
-    if len(first) > LINE_CHARACTERS_MAX:
-        first = first[:LINE_CHARACTERS_MAX] + "…"
-    lines = [f"kafka-python logged what happened to it, beginning with: {first}"]
+    first_line = records[0].getMessage().splitlines()[0]
+    if len(first_line) > LINE_CHARACTERS_MAX:
+        first_line = first_line[:LINE_CHARACTERS_MAX] + "…"
+    lines = [f"kafka-python logged what happened to it, beginning with: {first_line}"]
     if any("reset_producer_id" in _text(record) for record in records):
         lines.append(
             "its traceback through reset_producer_id is its own affair: after a timed-out batch it "

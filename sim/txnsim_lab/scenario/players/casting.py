@@ -64,32 +64,32 @@ def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
         command = words(casting.program)
         return Cast(make=functools.partial(ProgramPlayer, command=command), program=True)
     if casting.player is None:
-        return _first_installed(able)
+        return _first_installed_player(able)
     if casting.player not in PLAYERS:
         raise ConfigError(unknown("player", casting.player, PLAYERS))
     if casting.player not in able:
         raise ConfigError(f"{casting.player} can't play in {where}; {', '.join(able)} can")
-    found = _named(casting.player)
-    if found is None:
+    player = _player_named(casting.player)
+    if player is None:
         raise MissingExtraError(f"{casting.player} is not installed: {PIP_LINE}")
-    return found
+    return player
 
 
-def _first_installed(able: tuple[str, ...]) -> Cast:
+def _first_installed_player(able: tuple[str, ...]) -> Cast:
     missing: list[str] = []
     for name in able:
-        found = _named(name)
-        if found is None:
+        player = _player_named(name)
+        if player is None:
             missing.append(name)
         elif missing:
             remark = f"{', '.join(missing)} would play if installed: {PIP_LINE}"
-            return msgspec.structs.replace(found, remark=remark)
+            return msgspec.structs.replace(player, remark=remark)
         else:
-            return found
+            return player
     raise MissingExtraError(f"no client library that can play is installed: {PIP_LINE}")
 
 
-def _named(name: str) -> Cast | None:
+def _player_named(name: str) -> Cast | None:
     """A player by name; None if its library is not installed."""
     if name == "own":
         return Cast(make=OwnPlayer)
@@ -134,9 +134,9 @@ class OwnPlayer(Player):
             await self._producer.init_transactions()
         self._producer.begin()
 
-    async def send(self, value: str, place: TopicPartition) -> None:
+    async def send(self, value: str, partition: TopicPartition) -> None:
         """Send a record."""
-        self._sent = self._producer.send(place.topic, place.partition, value.encode())
+        self._sent = self._producer.send(partition.topic, partition.partition, value.encode())
 
     async def await_ack(self) -> int:
         """Wait until the last record is acknowledged; returns its offset."""

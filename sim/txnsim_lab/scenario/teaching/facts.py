@@ -30,16 +30,16 @@ def fact(run: Recording, words: str) -> str:
         BadInputError: The trace tells nothing of it.
     """
     name, _, subject = words.partition(" ")
-    found = FACTS.get(name)
-    if found is None:
+    words_and_reader = FACTS.get(name)
+    if words_and_reader is None:
         raise ConfigError(f"there is no fact {name!r}: expected {', '.join(FACTS)}")
-    return found[1](run, subject)
+    return words_and_reader[1](run, subject)
 
 
 def in_words(words: str) -> str:
     name, _, subject = words.partition(" ")
-    said = FACTS[name][0] if name in FACTS else SEEN[name][0]
-    return f"{said} {subject}"
+    phrase = FACTS[name][0] if name in FACTS else SEEN[name][0]
+    return f"{phrase} {subject}"
 
 
 def is_fact(words: str) -> bool:
@@ -53,13 +53,13 @@ def _state(run: Recording) -> TraceState:
 
 
 def _lso(run: Recording, partition: str) -> str:
-    said = lso_of(_state(run), partition, at=-1, remembered=Remembered())
-    return str(said.last_stable_offset)
+    answer = lso_of(_state(run), partition, at=-1, remembered=Remembered())
+    return str(answer.last_stable_offset)
 
 
 def _withheld(run: Recording, partition: str) -> str:
-    said = lso_of(_state(run), partition, at=-1, remembered=Remembered())
-    return str(said.high_watermark - said.last_stable_offset)
+    answer = lso_of(_state(run), partition, at=-1, remembered=Remembered())
+    return str(answer.high_watermark - answer.last_stable_offset)
 
 
 def _cause(run: Recording, partition: str) -> str:
@@ -73,7 +73,7 @@ def _at_coordinator(run: Recording, transactional_id: str) -> Data:
     return entry
 
 
-def _refused(run: Recording, partition: str) -> str:
+def _last_refusal(run: Recording, partition: str) -> str:
     """The error of the batch that was refused last, by the log or by verification."""
     return _last_error(run, ("log.reject", "verify.answer"), partition)
 
@@ -83,7 +83,9 @@ def _marker_refused(run: Recording, partition: str) -> str:
 
 
 def _last_error(run: Recording, kinds: Sequence[str], partition: str) -> str:
-    errors = [str(data["error"]) for data in _of(run, kinds, partition) if data.get("error")]
+    errors = [
+        str(data["error"]) for data in _payloads_of(run, kinds, partition) if data.get("error")
+    ]
     return errors[-1] if errors else NONE
 
 
@@ -91,23 +93,29 @@ def _known_epoch(run: Recording, partition: str) -> str:
     """The epoch by which a partition knows the producer of the transactional id."""
     state = _state(run)
     log = state.logs.get(partition)
-    known = {str(entry["pid"]) for entry in state.transactions.values()}
-    found = [one["epoch"] for pid, one in log["producers"].items() if pid in known] if log else []
-    if not found:
+    producer_ids = {str(entry["pid"]) for entry in state.transactions.values()}
+    epochs = (
+        [producer["epoch"] for pid, producer in log["producers"].items() if pid in producer_ids]
+        if log
+        else []
+    )
+    if not epochs:
         raise BadInputError(f"{partition} knows no producer of a transactional id")
-    return str(max(found))
+    return str(max(epochs))
 
 
 def _markers(run: Recording, partition: str) -> str:
     """Those in the log, in order."""
-    found = ("COMMIT" if data["committed"] else "ABORT" for data in _written(run, partition))
-    return ", ".join(found) or NONE
+    decisions = (
+        "COMMIT" if data["committed"] else "ABORT" for data in _markers_by_offset(run, partition)
+    )
+    return ", ".join(decisions) or NONE
 
 
-def _written(run: Recording, partition: str) -> Sequence[Data]:
+def _markers_by_offset(run: Recording, partition: str) -> Sequence[Data]:
     """Markers of a partition by offset, once each: replicas report the same ones."""
-    found = {data["offset"]: data for data in _of(run, ("marker.written",), partition)}
-    return [found[offset] for offset in sorted(found)]
+    by_offset = {data["offset"]: data for data in _payloads_of(run, ("marker.written",), partition)}
+    return [by_offset[offset] for offset in sorted(by_offset)]
 
 
 def _gets(run: Recording, partition: str) -> str:
@@ -115,30 +123,32 @@ def _gets(run: Recording, partition: str) -> str:
     log = _state(run).logs.get(partition)
     if log is None:
         raise BadInputError(f"the trace tells nothing of {partition}")
-    markers = _written(run, partition)
-    batches = {data["base"]: data for data in _of(run, ("log.append",), partition)}
+    markers = _markers_by_offset(run, partition)
+    batches = {data["base"]: data for data in _payloads_of(run, ("log.append",), partition)}
     got: list[str] = []
     for base, data in sorted(batches.items()):
-        ends = (one for one in markers if one["pid"] == data["pid"] and one["offset"] > base)
+        ends = (
+            marker for marker in markers if marker["pid"] == data["pid"] and marker["offset"] > base
+        )
         if data.get("control") or (data["txn"] and not next(ends, _ABORTED)["committed"]):
             continue
-        last = min(data["last"], log["lso"] - 1)
-        got += map(str, range(max(base, log["start"]), last + 1))
+        last_offset = min(data["last"], log["lso"] - 1)
+        got += map(str, range(max(base, log["start"]), last_offset + 1))
     return ", ".join(got) or NONE
 
 
 def _answer(run: Recording, call: str) -> str:
     """The error of a call of that name that was answered last; NONE is no error."""
-    found = [data for _, data in _told(run, ("client.result",)) if data.get("call") == call]
-    if not found:
+    results = [data for _, data in _payloads(run, ("client.result",)) if data.get("call") == call]
+    if not results:
         raise BadInputError(f"no call {call!r} was answered")
-    return str(found[-1].get("error", "NONE"))
+    return str(results[-1].get("error", "NONE"))
 
 
-def _delivered(run: Recording, partition: str) -> str:
+def _delivered_records(run: Recording, partition: str) -> str:
     """How many records the last read_uncommitted reader of a partition got."""
     got, is_it = 0, False
-    for kind, data in _told(run, ("client.call", "client.deliver")):
+    for kind, data in _payloads(run, ("client.call", "client.deliver")):
         if kind == "client.deliver":
             got += is_it and data["tp"] == partition
         elif data["call"] == "read":
@@ -150,21 +160,21 @@ def _delivered(run: Recording, partition: str) -> str:
 
 def _struck(run: Recording, rule: str) -> str:
     """How often a rule has struck that is armed."""
-    found = _state(run).faults.get(rule)
-    if found is None:
+    rule_state = _state(run).faults.get(rule)
+    if rule_state is None:
         raise BadInputError(f"no rule {rule} is armed")
-    return str(found["struck"])
+    return str(rule_state["struck"])
 
 
-def _of(run: Recording, kinds: Sequence[str], partition: str) -> Iterator[Data]:
-    return (data for _, data in _told(run, kinds) if data["tp"] == partition)
+def _payloads_of(run: Recording, kinds: Sequence[str], partition: str) -> Iterator[Data]:
+    return (data for _, data in _payloads(run, kinds) if data["tp"] == partition)
 
 
-def _told(run: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, Data]]:
+def _payloads(run: Recording, kinds: Sequence[str]) -> Iterator[tuple[str, Data]]:
     """Kind and payload of the events of some kinds."""
-    for one in run.events:
-        if one.k in kinds and isinstance(one.d, Mapping):
-            yield one.k, one.d
+    for event in run.events:
+        if event.k in kinds and isinstance(event.d, Mapping):
+            yield event.k, event.d
 
 
 FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
@@ -172,10 +182,10 @@ FACTS: Final[Mapping[str, tuple[str, Callable[[Recording, str], str]]]] = {
     "withheld": ("offsets withheld at the end of", _withheld),
     "cause": ("what holds readers back on", _cause),
     "gets": ("what consumers get of", _gets),
-    "delivered": ("records that the last reader got of", _delivered),
+    "delivered": ("records that the last reader got of", _delivered_records),
     "markers": ("markers of", _markers),
     "known-epoch": ("epoch known to", _known_epoch),
-    "refused": ("refused on", _refused),
+    "refused": ("refused on", _last_refusal),
     "marker-refused": ("marker refused on", _marker_refused),
     "state": ("coordinator's state of", lambda run, name: str(_at_coordinator(run, name)["state"])),
     "epoch": ("coordinator's epoch of", lambda run, name: str(_at_coordinator(run, name)["epoch"])),

@@ -148,13 +148,13 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def goals_from(self, part: int) -> list[Part]:
         """The goals from a part on, to the end of the story."""
-        found = []
-        for number, one in enumerate(self.parts):
-            if number > part and one.story is not None:
+        goals = []
+        for number, lesson_part in enumerate(self.parts):
+            if number > part and lesson_part.story is not None:
                 break
-            if number >= part and one.goal:
-                found.append(one)
-        return found
+            if number >= part and lesson_part.goal:
+                goals.append(lesson_part)
+        return goals
 
     def rules(self) -> set[str]:
         """Ids of the fault rules that it puts in force."""
@@ -173,21 +173,28 @@ def lessons() -> dict[str, Lesson]:
     Raises:
         ConfigError: A file is none.
     """
-    found = [read(path, path.read_text("utf-8")) for path in (directory() / FOLDER).glob("*.yaml")]
-    return {one.id: one for one in sorted(found, key=lambda one: (len(one.id), one.id))}
+    read_lessons = [
+        read(path, path.read_text("utf-8")) for path in (directory() / FOLDER).glob("*.yaml")
+    ]
+    return {
+        each_lesson.id: each_lesson
+        for each_lesson in sorted(
+            read_lessons, key=lambda each_lesson: (len(each_lesson.id), each_lesson.id)
+        )
+    }
 
 
-def lesson(wanted: str) -> Lesson:
+def lesson(lesson_id: str) -> Lesson:
     """One of them, by its id in any case.
 
     Raises:
         ConfigError: There is none of that id.
     """
-    known = lessons()
-    found = {name.lower(): one for name, one in known.items()}.get(wanted.lower())
-    if found is None:
-        raise ConfigError(unknown("lesson", wanted, dict.fromkeys(known)))
-    return found
+    by_id = lessons()
+    match = {name.lower(): candidate for name, candidate in by_id.items()}.get(lesson_id.lower())
+    if match is None:
+        raise ConfigError(unknown("lesson", lesson_id, dict.fromkeys(by_id)))
+    return match
 
 
 def filled(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> str:
@@ -195,20 +202,20 @@ def filled(text: str, *, bootstrap: str = "BOOTSTRAP", http: str = "PAGE") -> st
     return text.replace("{bootstrap}", bootstrap).replace("{http}", http)
 
 
-def goals(wanted: str) -> list[Part]:
+def goals(lesson_id: str) -> list[Part]:
     """The goals of a lesson, or of the story that a part of it is in: ``L1``, or ``L1:5``.
 
     Raises:
         ConfigError: There is no such lesson.
     """
-    name, _, part = wanted.partition(":")
+    name, _, part = lesson_id.partition(":")
     return lesson(name).goals_from(int(part) if part.isdecimal() else 0)
 
 
 def is_reached(goal: Part, run: Recording) -> bool:
     """Whether a trace reaches a goal; False while the trace lacks a fact."""
     try:
-        return all(fact(run, words) == wanted for words, wanted in goal.goal.items())
+        return all(fact(run, words) == value for words, value in goal.goal.items())
     except BadInputError:
         return False
 
@@ -226,74 +233,74 @@ def read(path: Path, text: str) -> Lesson:
 
     document, lines = parsed(str(path), text)
     try:
-        found = msgspec.convert(document, Lesson)
+        converted = msgspec.convert(document, Lesson)
     except msgspec.ValidationError as error:
         words, _, where = str(error).partition(" - at `$")
-        place = tuple(
+        field_path = tuple(
             name if name else int(index) for name, index in _PLACE.findall(where.rstrip("`"))
         )
-        raise place_error(str(path), lines, [(place, words)]) from None
-    problems = list(_problems(found))
+        raise place_error(str(path), lines, [(field_path, words)]) from None
+    problems = list(_problems(converted))
     if problems:
         raise place_error(str(path), lines, problems)
-    return found
+    return converted
 
 
-def _problems(one: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    at = 0
-    if (one.story is None) == (one.cluster is None):
+def _problems(lesson_read: Lesson) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    step = 0
+    if (lesson_read.story is None) == (lesson_read.cluster is None):
         yield ("id",), "a lesson has a story, or its own cluster"
-    for words in one.cluster.needs if one.cluster else ():
+    for words in lesson_read.cluster.needs if lesson_read.cluster else ():
         if not is_fact(words):
             yield ("cluster", "needs"), f"no fact {words!r} of a trace"
-    for number, part in enumerate(one.parts):
-        here = ("parts", number)
-        yield from _problems_of_kind(part, here, has_cluster=one.cluster is not None)
-        at = 0 if part.story is not None else at
-        if part.until and part.until <= at:
-            yield (*here, "until"), f"the story is at step {at} already"
-        at = max(at, part.until)
+    for number, part in enumerate(lesson_read.parts):
+        path = ("parts", number)
+        yield from _problems_of_kind(part, path, has_cluster=lesson_read.cluster is not None)
+        step = 0 if part.story is not None else step
+        if part.until and part.until <= step:
+            yield (*path, "until"), f"the story is at step {step} already"
+        step = max(step, part.until)
         if bool(part.ask) != (len(part.choices) > 1) or bool(part.ask) != bool(part.fact):
-            yield (*here, "ask"), "a question has ask, fact and several choices"
+            yield (*path, "ask"), "a question has ask, fact and several choices"
         for wrong in part.mistakes.keys() - part.choices.keys():
-            yield (*here, "mistakes", wrong), unknown("choice", wrong, dict.fromkeys(part.choices))
+            yield (*path, "mistakes", wrong), unknown("choice", wrong, dict.fromkeys(part.choices))
         for words in (*([part.fact] if part.fact else ()), *part.goal):
-            if not (is_fact(words) or (one.cluster and is_seen(words))):
-                yield (*here, "fact" if words == part.fact else "goal"), f"no fact {words!r}"
-        yield from _problems_of_goal(part, here)
+            if not (is_fact(words) or (lesson_read.cluster and is_seen(words))):
+                yield (*path, "fact" if words == part.fact else "goal"), f"no fact {words!r}"
+        yield from _problems_of_goal(part, path)
 
 
 def _problems_of_kind(
-    part: Part, here: tuple[str | int, ...], *, has_cluster: bool
+    part: Part, path: tuple[str | int, ...], *, has_cluster: bool
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Fields that a lesson of its kind does not have."""
     where = "on its own cluster" if has_cluster else "on a story"
     for field in _OF_STORIES if has_cluster else _OF_CLUSTERS:
         if getattr(part, field):
-            yield (*here, field), f"a lesson {where} has none"
+            yield (*path, field), f"a lesson {where} has none"
     for number, action in enumerate(part.actions):
         wrong = "steps" if has_cluster else "arms"
         if getattr(action, wrong):
-            yield (*here, "actions", number, wrong), f"a lesson {where} has none"
+            yield (*path, "actions", number, wrong), f"a lesson {where} has none"
     if has_cluster and part.ask and part.expected not in part.choices:
-        yield (*here, "expected"), unknown("choice", part.expected, dict.fromkeys(part.choices))
+        yield (*path, "expected"), unknown("choice", part.expected, dict.fromkeys(part.choices))
     if bool(part.file) and not part.code:
-        yield (*here, "file"), "there is no code to be offered"
+        yield (*path, "file"), "there is no code to be offered"
 
 
 def _problems_of_goal(
-    part: Part, here: tuple[str | int, ...]
+    part: Part, path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     from txnsim_lab.scenario.reading import read_step
 
     if bool(part.goal) != bool(part.actions) or bool(part.goal) != bool(part.solution):
-        yield (*here, "goal"), "a goal has goal, actions and solution"
+        yield (*path, "goal"), "a goal has goal, actions and solution"
     for number in part.solution:
         if not 1 <= number <= len(part.actions):
-            yield (*here, "solution"), f"there is no action {number}"
+            yield (*path, "solution"), f"there is no action {number}"
     for number, action in enumerate(part.actions):
-        for place, step in enumerate(action.steps):
+        for index, step in enumerate(action.steps):
             try:
                 read_step(step)
             except ConfigError as error:
-                yield (*here, "actions", number, "steps", place), str(error)
+                yield (*path, "actions", number, "steps", index), str(error)

@@ -41,32 +41,32 @@ def so_far(stage: Stage) -> Recording:
     return Recording.of("the run", b"".join(stage.environment.tracer.pieces()).splitlines())
 
 
-def played(one: Lesson) -> dict[int, PlayedPart]:
+def played(lesson: Lesson) -> dict[int, PlayedPart]:
     """Every part of a lesson, by its number from 0 on."""
-    found: dict[int, PlayedPart] = {}
-    while len(found) < len(one.parts):
-        story, _ = one.story_of(len(found))
+    parts: dict[int, PlayedPart] = {}
+    while len(parts) < len(lesson.parts):
+        story, _ = lesson.story_of(len(parts))
         with suppress(PlayedError):
-            run_in_virtual_time(scenario_run_of(story), pace=_Solver(one, found))
-    return found
+            run_in_virtual_time(scenario_run_of(story), pace=_Solver(lesson, parts))
+    return parts
 
 
-def answers(one: Lesson) -> dict[int, str]:
+def answers(lesson: Lesson) -> dict[int, str]:
     """Part -> the answer to its question. Where there is no story to be played, that is what a
     learner's own program came to.
     """
-    if one.cluster is not None:
-        return {number: part.expected for number, part in enumerate(one.parts) if part.ask}
-    return {number: part.answer for number, part in played(one).items() if part.answer}
+    if lesson.cluster is not None:
+        return {number: part.expected for number, part in enumerate(lesson.parts) if part.ask}
+    return {number: part.answer for number, part in played(lesson).items() if part.answer}
 
 
 class _Solver:
     """The pace of one story of a lesson."""
 
-    def __init__(self, one: Lesson, found: dict[int, PlayedPart]) -> None:
-        self._lesson = one
-        self._found = found
-        self._first = len(found)
+    def __init__(self, lesson: Lesson, parts: dict[int, PlayedPart]) -> None:
+        self._lesson = lesson
+        self._found = parts
+        self._first = len(parts)
 
     async def before(self, stage: Stage, step: PlannedStep) -> None:
         """Take in the parts that end before this step."""
@@ -78,14 +78,18 @@ class _Solver:
                 break
             part = parts[number]
             was = bool(part.goal) and is_reached(part, so_far(stage))
-            steps = [each for chosen in part.solution for each in part.actions[chosen - 1].steps]
-            for each in steps:
-                await do_input(stage, read_step(each))
+            steps = [
+                step_data
+                for chosen in part.solution
+                for step_data in part.actions[chosen - 1].steps
+            ]
+            for step_data in steps:
+                await do_input(stage, read_step(step_data))
             run = so_far(stage)
             self._found[number] = PlayedPart(
                 answer=fact(run, part.fact) if part.fact else "",
                 was_reached=was,
                 is_reached=bool(part.goal) and is_reached(part, run),
-                inputs=tuple(Input(before=step.number, step=each) for each in steps),
+                inputs=tuple(Input(before=step.number, step=step_data) for step_data in steps),
             )
         raise PlayedError

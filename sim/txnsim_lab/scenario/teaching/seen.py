@@ -41,38 +41,46 @@ def place_of(subject: str) -> TopicPartition:
 
 def places(words: Iterable[str]) -> list[TopicPartition]:
     """The partitions that facts of this kind are about."""
-    return sorted({place_of(one.partition(" ")[2]) for one in words if is_seen(one)})
+    return sorted(
+        {place_of(fact_words.partition(" ")[2]) for fact_words in words if is_seen(fact_words)}
+    )
 
 
 def judged(history: History, topic: str) -> judges.Verdict:
     """The verdict on one topic: a lesson has another one for each try."""
-    return judges.judge(History(one for one in history if getattr(one, "topic", topic) == topic))
+    return judges.judge(
+        History(
+            observation for observation in history if getattr(observation, "topic", topic) == topic
+        )
+    )
 
 
-def _verdict(history: History, place: TopicPartition) -> str:
-    return str(judged(history, place.topic))
+def _verdict(history: History, partition: TopicPartition) -> str:
+    return str(judged(history, partition.topic))
 
 
-def _reads(history: History, place: TopicPartition) -> str:
+def _reads(history: History, partition: TopicPartition) -> str:
     """The items that the last read_committed reader from the start was given, in order."""
-    items = {(one.place, one.value): one.item for _, one in history.writes()}
+    items = {(wrote.place, wrote.value): wrote.item for _, wrote in history.writes()}
     got: list[str] = []
-    for _, read in history.committed_reads(place):
+    for _, read in history.committed_reads(partition):
         got = [] if read.asked == 0 else got
-        got += [str(items.get((place, one.value)) or one.value) for one in read.records]
+        got += [
+            str(items.get((partition, record.value)) or record.value) for record in read.records
+        ]
     return ", ".join(got) or NOTHING
 
 
-def _unanswered(history: History, place: TopicPartition) -> str:
+def _unanswered_transactions(history: History, partition: TopicPartition) -> str:
     """Transactions that wrote there and whose end was never answered."""
-    ended = {label for label, one in history.transactions().items() if one.ends}
-    labels = {one.transaction for _, one in history.writes() if one.place == place}
+    ended = {label for label, transaction in history.transactions().items() if transaction.ends}
+    labels = {wrote.transaction for _, wrote in history.writes() if wrote.place == partition}
     return str(len(labels - ended - {None}))
 
 
 SEEN: Final[Mapping[str, tuple[str, Callable[[History, TopicPartition], str]]]] = {
     "verdict": ("what txnsim check says of", _verdict),
     "reads": ("what a consumer reads of", _reads),
-    "unanswered": ("transactions without an answer to their end on", _unanswered),
+    "unanswered": ("transactions without an answer to their end on", _unanswered_transactions),
 }
 """Fact -> its description, and its function on a history."""
