@@ -21,22 +21,22 @@ _END: Final = "-"
 
 def java_hash(text: str) -> int:
     """``String.hashCode``, as an unsigned number."""
-    found = 0
+    hash_code = 0
     for letter in text:
-        found = (31 * found + ord(letter)) % _WRAP
-    return found
+        hash_code = (31 * hash_code + ord(letter)) % _WRAP
+    return hash_code
 
 
 def prefix_without_hash(beginning: str) -> str:
     """Some text that begins so, ends in a hyphen, and has the hash 0; another one each time."""
     ends = {java_hash("".join(letters)): "".join(letters) for letters in _letters(3)}
-    wanted = -ord(_END) * _INVERSE  # in front of the last hyphen
+    wanted_hash = -ord(_END) * _INVERSE  # in front of the last hyphen
     while True:
-        head = beginning + "".join(one for one in new_token().lower() if one.isalpha())[:3]
-        before = java_hash(head) * 31**7
+        head = beginning + "".join(letter for letter in new_token().lower() if letter.isalpha())[:3]
+        hash_of_head = java_hash(head) * 31**7
         for letters in _letters(4):
             middle = "".join(letters)
-            end = ends.get((wanted - before - java_hash(middle) * 31**3) % _WRAP)
+            end = ends.get((wanted_hash - hash_of_head - java_hash(middle) * 31**3) % _WRAP)
             if end is not None:
                 return f"{head}{middle}{end}{_END}"
 

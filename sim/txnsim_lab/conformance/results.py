@@ -68,33 +68,33 @@ class Conformance(msgspec.Struct, frozen=True, kw_only=True):
     def files_left(self) -> list[str]:
         """Files of the casebook with cases that were not played."""
         played = {result.case for result in self.results}
-        left = (case for case in self.cases if case not in played)
-        return list(dict.fromkeys(case.rpartition("/")[0] for case in left))
+        unplayed = (case for case in self.cases if case not in played)
+        return list(dict.fromkeys(case.rpartition("/")[0] for case in unplayed))
 
     def count(self, outcome: Outcome) -> int:
-        return sum(one.outcome is outcome for one in self.results)
+        return sum(result.outcome is outcome for result in self.results)
 
     def rules(self) -> tuple[set[str], set[str]]:
         """Rules that every case kept, and rules that some answer broke."""
         broken = {
             rule
-            for one in self.results
-            for difference in one.differences
+            for result in self.results
+            for difference in result.differences
             for rule in difference.rules
         }
-        shown = {
+        shown_rules = {
             rule
-            for one in self.results
-            if one.outcome is not Outcome.NOT_APPLICABLE
-            for rule in one.rules
+            for result in self.results
+            if result.outcome is not Outcome.NOT_APPLICABLE
+            for rule in result.rules
         }
         unplayed = {
             rule
-            for one in self.results
-            if one.outcome is Outcome.DIFFERS and one.because
-            for rule in one.rules
+            for result in self.results
+            if result.outcome is Outcome.DIFFERS and result.because
+            for rule in result.rules
         }
-        return shown - broken - unplayed, broken
+        return shown_rules - broken - unplayed, broken
 
 
 _WIDTH: Final = 500
@@ -105,13 +105,13 @@ def lines(result: CaseResult) -> Iterator[str]:
     yield f"{result.case}: {result.outcome}"
     if result.because:
         yield f"  {result.because}"
-    for one in result.differences:
-        rules = f" ({', '.join(one.rules)})" if one.rules else ""
-        yield f"  {one.request}{rules}"
-        for field in one.fields[:6]:
+    for difference in result.differences:
+        rules = f" ({', '.join(difference.rules)})" if difference.rules else ""
+        yield f"  {difference.request}{rules}"
+        for field in difference.fields[:6]:
             yield f"    {_short(field)}"
-        yield f"    answer {_short(_json(one.answer))}"
-        yield f"    Kafka  {_short(_json(one.kafka))}"
+        yield f"    answer {_short(_json(difference.answer))}"
+        yield f"    Kafka  {_short(_json(difference.kafka))}"
 
 
 def junit(run: Conformance) -> str:
@@ -123,38 +123,38 @@ def junit(run: Conformance) -> str:
         failures=str(run.count(Outcome.DIFFERS)),
         skipped=str(run.count(Outcome.NOT_APPLICABLE)),
         errors="0",
-        time=f"{sum(one.seconds for one in run.results):.3f}",
+        time=f"{sum(result.seconds for result in run.results):.3f}",
     )
-    for one in run.results:
-        file, _, name = one.case.rpartition("/")
+    for result in run.results:
+        file, _, name = result.case.rpartition("/")
         test = ElementTree.SubElement(
             suite,
             "testcase",
             classname=file.replace("/", "."),
             name=name,
-            time=f"{one.seconds:.3f}",
+            time=f"{result.seconds:.3f}",
         )
-        if one.outcome is Outcome.NOT_APPLICABLE:
-            ElementTree.SubElement(test, "skipped", message=one.because)
-        elif one.outcome is Outcome.DIFFERS:
-            failure = ElementTree.SubElement(test, "failure", message=_message(one))
-            failure.text = "\n".join(lines(one))
+        if result.outcome is Outcome.NOT_APPLICABLE:
+            ElementTree.SubElement(test, "skipped", message=result.because)
+        elif result.outcome is Outcome.DIFFERS:
+            failure = ElementTree.SubElement(test, "failure", message=_message(result))
+            failure.text = "\n".join(lines(result))
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def by_file(results: Iterable[CaseResult]) -> dict[str, dict[Outcome, int]]:
     """Counts by file of cases."""
-    found: dict[str, dict[Outcome, int]] = {}
-    for one in results:
-        row = found.setdefault(one.case.rpartition("/")[0], dict.fromkeys(Outcome, 0))
-        row[one.outcome] += 1
-    return found
+    counts: dict[str, dict[Outcome, int]] = {}
+    for result in results:
+        row = counts.setdefault(result.case.rpartition("/")[0], dict.fromkeys(Outcome, 0))
+        row[result.outcome] += 1
+    return counts
 
 
 def _message(result: CaseResult) -> str:
     if result.because:
         return result.because
-    return "; ".join(one.request for one in result.differences)
+    return "; ".join(difference.request for difference in result.differences)
 
 
 def _json(value: Any) -> str:

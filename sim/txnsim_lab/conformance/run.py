@@ -66,7 +66,7 @@ def needs() -> dict[str, str]:
 
 
 def run_conformance(
-    asked: Asked,
+    options: Asked,
     tell: Callable[[CaseResult, int], None],
     *,
     stops: tuple[type[BaseException], ...] = (),
@@ -74,7 +74,7 @@ def run_conformance(
     """Play what applies.
 
     Args:
-        asked: What is wanted.
+        options: What is wanted.
         tell: Gets each result when it is known, and the number of all cases.
         stops: Errors that end it early, such as KeyboardInterrupt: what is known so far is
             returned, and what was made is taken away all the same.
@@ -84,48 +84,48 @@ def run_conformance(
             nobody knows the answers of that release.
         ClientError: The broker does not take the login.
     """
-    release = release_named(asked.release)
+    release = release_named(options.release)
     book = answers.Answers.of(release.name)
     with (
-        RawConnection.reaching(asked.security),
-        contextlib.closing(_Cluster(asked.bootstrap)) as cluster,
+        RawConnection.reaching(options.security),
+        contextlib.closing(_Cluster(options.bootstrap)) as cluster,
     ):
-        cluster.check(beside_others=asked.beside_others)
-        cases = [case for case in chosen(asked.only) if cluster.level in case.text.levels]
+        cluster.check(beside_others=options.beside_others)
+        cases = [case for case in chosen(options.only) if cluster.level in case.text.levels]
         if not cases:
-            raise ConfigError(f"no case is called {' or '.join(asked.only)}")
+            raise ConfigError(f"no case is called {' or '.join(options.only)}")
         cluster.clean(PREFIX)  # of a run that was killed
-        around = cluster.around(asked.patience_s)
+        around = cluster.around(options.patience_s)
         results: list[CaseResult] = []
         is_stopped = False
         try:
             with contextlib.closing(
-                _played(cases, asked.bootstrap, cluster, around, book)
+                _play_cases(cases, options.bootstrap, cluster, around, book)
             ) as played:
                 for result in played:
                     results.append(result)
                     tell(result, len(cases))
-            again = cluster.around(asked.patience_s)
-            results = _again(results, asked.bootstrap, cluster, again, book)
+            surroundings = cluster.around(options.patience_s)
+            results = _replay_differing(results, options.bootstrap, cluster, surroundings, book)
         except stops:
             is_stopped = True
         finally:
             left_behind = cluster.clean(PREFIX)
-    order = {case.id: at for at, case in enumerate(cases)}
+    order = {case.id: index for index, case in enumerate(cases)}
     return Conformance(
-        bootstrap=asked.bootstrap,
+        bootstrap=options.bootstrap,
         release=release.name,
         answered_by=book.kafka,
         transaction_version=cluster.level,
         lacks=tuple(cluster.lacks(release)),
-        results=tuple(sorted(results, key=lambda one: order[one.case])),
+        results=tuple(sorted(results, key=lambda result: order[result.case])),
         left_behind=left_behind,
         cases=tuple(case.id for case in cases),
         is_stopped=is_stopped,
     )
 
 
-def _again(
+def _replay_differing(
     results: list[CaseResult],
     bootstrap: str,
     cluster: _Cluster,
@@ -135,18 +135,18 @@ def _again(
     """What differs is played once more, each case alone: on a busy machine a state may have moved
     on between two steps. The second answer counts. Where much differs, it is no accident.
     """
-    differing = [one.case for one in results if one.outcome is Outcome.DIFFERS]
+    differing = [result.case for result in results if result.outcome is Outcome.DIFFERS]
     if len(differing) > AGAIN_MAX:
         return results
     second: dict[str, CaseResult] = {}
     for name in differing:
-        (case,) = (one for one in chosen([name]) if one.id == name)
-        for result in _played([case], bootstrap, cluster, around, book):
+        (case,) = (candidate for candidate in chosen([name]) if candidate.id == name)
+        for result in _play_cases([case], bootstrap, cluster, around, book):
             second[name] = result
-    return [second.get(one.case, one) for one in results]
+    return [second.get(result.case, result) for result in results]
 
 
-def _played(
+def _play_cases(
     cases: Sequence[Case],
     bootstrap: str,
     cluster: _Cluster,
@@ -154,19 +154,19 @@ def _played(
     book: answers.Answers,
 ) -> Generator[CaseResult, None, None]:
     level = cluster.level
-    left = []
+    playable = []
     for case in cases:
         if why := why_not(case, level):
             yield _not_applicable(case, level, why)
         else:
-            left.append(case)
-    for first in range(0, len(left), HANDFUL):
-        some = left[first : first + HANDFUL]
-        plays = play_all(some, There(bootstrap), level, around=around)
+            playable.append(case)
+    for start in range(0, len(playable), HANDFUL):
+        handful = playable[start : start + HANDFUL]
+        plays = play_all(handful, There(bootstrap), level, around=around)
         with contextlib.closing(plays):  # now, and not when the traceback of Ctrl-C goes
-            for case, done in plays:
+            for case, outcome in plays:
                 recording = book.of_case(case.file, case.name, level)
-                yield _judged(case, level, recording, done.exception() or done.result())
+                yield _judge_play(case, level, recording, outcome.exception() or outcome.result())
         cluster.clean(around.prefix)
 
 
@@ -190,7 +190,7 @@ def why_not(case: Case, level: int) -> str:
         return f"it needs other brokers or settings: {brokers()[case.broker].about}"
     if case.alone:
         return "it changes what other clients of the cluster see"
-    if any(one.verb == "climb" and one.given["to"] > CLIMB_MAX for one in case.steps(level)):
+    if any(step.verb == "climb" and step.given["to"] > CLIMB_MAX for step in case.steps(level)):
         return "it goes through all epochs of a producer"
     return ""
 
@@ -200,44 +200,44 @@ def _not_applicable(case: Case, level: int, why: str) -> CaseResult:
     return CaseResult(case=case.id, outcome=Outcome.NOT_APPLICABLE, rules=rules, because=why)
 
 
-def _judged(
-    case: Case, level: int, recording: Recording | None, found: Play | BaseException
+def _judge_play(
+    case: Case, level: int, recording: Recording | None, outcome: Play | BaseException
 ) -> CaseResult:
-    if isinstance(found, NotOfferedError):
-        return _not_applicable(case, level, str(found))
-    if isinstance(found, ConnectionRefusedError):
+    if isinstance(outcome, NotOfferedError):
+        return _not_applicable(case, level, str(outcome))
+    if isinstance(outcome, ConnectionRefusedError):
         return _not_applicable(case, level, "the broker is gone")
     if recording is None:
         return _not_applicable(case, level, "this release of Kafka can't play it either")
     rules = tuple(sorted(case.rows(level)))
-    if isinstance(found, BaseException):
-        why = f"it could not be played to its end: {str(found) or type(found).__name__}"
+    if isinstance(outcome, BaseException):
+        why = f"it could not be played to its end: {str(outcome) or type(outcome).__name__}"
         return CaseResult(case=case.id, outcome=Outcome.DIFFERS, rules=rules, because=why)
-    differences = tuple(_differences(recording, found))
+    differences = tuple(_differences(recording, outcome))
     return CaseResult(
         case=case.id,
         outcome=Outcome.DIFFERS if differences else Outcome.PASSED,
         rules=rules,
         differences=differences,
-        seconds=found.seconds,
+        seconds=outcome.seconds,
     )
 
 
 def _differences(recording: Recording, play: Play) -> Iterator[Difference]:
     """Answer by answer, as far as both sides were asked the same."""
-    for place, (exchange, (request, answer)) in enumerate(
+    for index, (exchange, (request, answer)) in enumerate(
         zip(recording, play.transcript.entries, strict=False)
     ):
-        one = Transcript()
-        one.entries.append((request, answer))
-        fields = tuple(line.removeprefix(f"{request}.") for line in unlike((exchange,), one))
+        single = Transcript()
+        single.entries.append((request, answer))
+        fields = tuple(line.removeprefix(f"{request}.") for line in unlike((exchange,), single))
         if fields:
             yield Difference(
                 request=request,
                 answer=answer,
                 kafka=json.loads(exchange.answers[0]),
                 fields=fields,
-                rules=play.rows[place],
+                rules=play.rows[index],
             )
         if exchange.asked != request:
             return
@@ -260,13 +260,13 @@ class _Cluster:
         except OSError as error:
             raise ConfigError(f"{bootstrap}: {problem_of(error)}") from None
         self.offered: Mapping[str, tuple[int, int]] = {}
-        told = self._offers(bootstrap)
+        versions = self._offers(bootstrap)
         self.offered = {
-            api_name(one.api_key): (one.min_version, one.max_version)
-            for one in told.api_keys
-            if one.api_key in KEYS.values()
+            api_name(api.api_key): (api.min_version, api.max_version)
+            for api in versions.api_keys
+            if api.api_key in KEYS.values()
         }
-        finalized = {one.name: one.max_version_level for one in _features(told)}
+        finalized = {feature.name: feature.max_version_level for feature in _features(versions)}
         self.level = int(finalized.get(FEATURE, 0))
         metadata = self._ask("Metadata", topics=None)
         self.brokers = [broker.node_id for broker in metadata.brokers]
@@ -300,11 +300,12 @@ class _Cluster:
             raise ConfigError(
                 f"the cluster has {len(self.brokers)} brokers: the cases ask one that leads all"
             )
-        others = [topic.name for topic in self.topics if not topic.name.startswith(PREFIX)]
-        if others and not beside_others:
-            few = ", ".join(sorted(others)[:3])
+        foreign_topics = [topic.name for topic in self.topics if not topic.name.startswith(PREFIX)]
+        if foreign_topics and not beside_others:
+            few = ", ".join(sorted(foreign_topics)[:3])
             raise ConfigError(
-                f"the cluster has {len(others)} topics of others ({few}): --beside-others plays"
+                f"the cluster has {len(foreign_topics)} topics of others ({few}):"
+                " --beside-others plays"
                 f" the cases all the same; their names begin with {PREFIX}"
             )
 
@@ -319,33 +320,38 @@ class _Cluster:
 
     def lacks(self, release: Release) -> Iterator[str]:
         """What the release offers and the broker does not."""
-        for key, (_, wanted) in sorted(release.api_versions.items()):
+        for key, (_, highest_wanted) in sorted(release.api_versions.items()):
             name = api_name(key)
             lowest, highest = self.offered.get(name, (0, -1))
-            if name in KEYS and highest < wanted:
+            if name in KEYS and highest < highest_wanted:
                 yield (
-                    f"{name} v{wanted}" if highest < lowest else f"{name} v{highest + 1}–v{wanted}"
+                    f"{name} v{highest_wanted}"
+                    if highest < lowest
+                    else f"{name} v{highest + 1}–v{highest_wanted}"
                 )
 
     def clean(self, prefix: str) -> tuple[str, ...]:
         """Take away what begins with the prefix; what is still there afterwards."""
-        left: list[str] = []
+        leftovers: list[str] = []
         for clean in (self._end_transactions, self._delete_groups, self._delete_topics):
             try:
-                left += clean(prefix)
+                leftovers += clean(prefix)
             except (NotOfferedError, ClientError, OSError) as error:
-                left.append(f"what begins with {prefix} could not be taken away: {error}")
-        return tuple(left)
+                leftovers.append(f"what begins with {prefix} could not be taken away: {error}")
+        return tuple(leftovers)
 
     def _end_transactions(self, prefix: str) -> list[str]:
         """A new session of its id ends an open transaction. Ids themselves expire on the broker."""
         listed = self._ask("ListTransactions", state_filters=[], producer_id_filters=[],
                            duration_filter=-1)  # fmt: skip
-        for one in listed.transaction_states:
-            if one.transactional_id.startswith(prefix) and one.transaction_state in _MARKED:
+        for transaction in listed.transaction_states:
+            if (
+                transaction.transactional_id.startswith(prefix)
+                and transaction.transaction_state in _MARKED
+            ):
                 self._ask(
                     "InitProducerId",
-                    transactional_id=one.transactional_id,
+                    transactional_id=transaction.transactional_id,
                     transaction_timeout=60_000,
                     producer_id=-1,
                     producer_epoch=-1,
@@ -354,38 +360,42 @@ class _Cluster:
 
     def _delete_groups(self, prefix: str) -> list[str]:
         listed = self._ask("ListGroups", states_filter=[], types_filter=[])
-        mine = [one.group_id for one in listed.groups if one.group_id.startswith(prefix)]
+        mine = [
+            group_state.group_id
+            for group_state in listed.groups
+            if group_state.group_id.startswith(prefix)
+        ]
         if not mine:
             return []
         for group in mine:
             self._empty_group(group)
         deleted = self._ask("DeleteGroups", groups_names=mine)
         return [
-            f"group {one.group_id}: {ErrorCode(one.error_code).name.upper()}"
-            for one in deleted.results
-            if one.error_code not in (ErrorCode.none, ErrorCode.group_id_not_found)
+            f"group {group_state.group_id}: {ErrorCode(group_state.error_code).name.upper()}"
+            for group_state in deleted.results
+            if group_state.error_code not in (ErrorCode.none, ErrorCode.group_id_not_found)
         ]
 
     def _empty_group(self, group: str) -> None:
         """Its members leave: a group goes when it is empty."""
         described = self._ask("DescribeGroups", groups=[group]).groups[0]
-        members = [{"member_id": one.member_id} for one in described.members]
+        members = [{"member_id": member.member_id} for member in described.members]
         if members:
             self._ask("LeaveGroup", group_id=group, members=members)
         if "ConsumerGroupDescribe" not in self.offered:
             return
-        for one in self._ask("ConsumerGroupDescribe", group_ids=[group]).groups[0].members:
+        for member in self._ask("ConsumerGroupDescribe", group_ids=[group]).groups[0].members:
             self._ask(
                 "ConsumerGroupHeartbeat",
                 group_id=group,
-                member_id=one.member_id,
-                instance_id=one.instance_id,
+                member_id=member.member_id,
+                instance_id=member.instance_id,
                 member_epoch=_LEAVES,
             )
 
     def _delete_topics(self, prefix: str) -> list[str]:
         metadata = self._ask("Metadata", topics=None)
-        mine = [one.name for one in metadata.topics if one.name.startswith(prefix)]
+        mine = [topic.name for topic in metadata.topics if topic.name.startswith(prefix)]
         if not mine:
             return []
         deleted = self._ask(
@@ -395,9 +405,9 @@ class _Cluster:
             timeout=30_000,
         )
         return [
-            f"topic {one.name}: {ErrorCode(one.error_code).name.upper()}"
-            for one in deleted.responses
-            if one.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
+            f"topic {topic.name}: {ErrorCode(topic.error_code).name.upper()}"
+            for topic in deleted.responses
+            if topic.error_code not in (ErrorCode.none, ErrorCode.unknown_topic_or_partition)
         ]
 
     def _ask(self, api: str, **values: Any) -> Any:

@@ -49,23 +49,23 @@ class Answers:
         if release == REFERENCE.name:
             return cls(None)
         if not own_of(release).is_dir():
-            known = [path.name.partition("-")[2] for path in BOOK.glob(f"{ANSWERS.name}-*")]
-            asked = ", ".join([*sorted(known), REFERENCE.name])
-            raise ConfigError(f"Kafka {release} was not asked; answers are known of {asked}")
+            releases = [path.name.partition("-")[2] for path in BOOK.glob(f"{ANSWERS.name}-*")]
+            names = ", ".join([*sorted(releases), REFERENCE.name])
+            raise ConfigError(f"Kafka {release} was not asked; answers are known of {names}")
         return cls(own_of(release))
 
     def of_case(self, file: str, name: str, level: int) -> Recording | None:
         """What it answered to a case; None where it can't play it."""
-        kept, without = self._read(file)
-        return None if name in without else kept.get(name, {}).get(level)
+        recordings, left_out = self._read(file)
+        return None if name in left_out else recordings.get(name, {}).get(level)
 
     def _both(self, file: str) -> tuple[ByCase, frozenset[str]]:
-        kept = read(file)
+        recordings = read(file)
         if self._own is None or not path_of(file, self._own).exists():
-            return kept, frozenset()
+            return recordings, frozenset()
         for name, levels in read(file, self._own).items():
-            kept[name] = {**kept.get(name, {}), **levels}
-        return kept, frozenset(head_of(file, self._own)["without"])
+            recordings[name] = {**recordings.get(name, {}), **levels}
+        return recordings, frozenset(head_of(file, self._own)["without"])
 
 
 def own_of(release: str) -> Path:
@@ -116,13 +116,13 @@ def head_of(file: str, folder: Path = ANSWERS) -> dict[str, Any]:
     return head
 
 
-def text_of(file: str, kept: ByCase, order: Iterable[str], *, kafka: str, **more: Any) -> str:
+def text_of(file: str, recordings: ByCase, order: Iterable[str], *, kafka: str, **more: Any) -> str:
     """The transcript of a file of cases, in the order of the file; ``more`` is for its head."""
     lines = [_json({"cases": file, "kafka": kafka, **more})]
     for name in order:
-        if name in kept:
-            lines.append(_json({"case": name, "levels": sorted(kept[name])}))
-            lines += to_lines(kept[name])
+        if name in recordings:
+            lines.append(_json({"case": name, "levels": sorted(recordings[name])}))
+            lines += to_lines(recordings[name])
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -41,65 +41,65 @@ _OF_MARKERS: Final = frozenset({"marker", "coordinator"})
 _PATCHES: Final = frozenset({*_PIECES, "crc", "at", "cut", "tail", "times"})
 
 
-def batch_from(given: Mapping[str, Any]) -> bytes:
+def batch_from(fields: Mapping[str, Any]) -> bytes:
     """The bytes of a batch.
 
     Raises:
         ValueError: A field that is not known.
     """
-    unknown = set(given) - _PLAIN - _OF_PRODUCERS - _OF_MARKERS - _PATCHES
+    unknown = set(fields) - _PLAIN - _OF_PRODUCERS - _OF_MARKERS - _PATCHES
     if unknown:
         raise ValueError(f"a batch has no {', '.join(sorted(unknown))}")
-    data = bytearray(_marker(given) if "marker" in given else _built(given))
-    for name, (place, code) in _PIECES.items():
-        if name in given:
-            struct.pack_into(code, data, place, given[name])
-    for place, digits in given.get("at", {}).items():
+    data = bytearray(_marker(fields) if "marker" in fields else _build_from(fields))
+    for name, (position, code) in _PIECES.items():
+        if name in fields:
+            struct.pack_into(code, data, position, fields[name])
+    for position, digits in fields.get("at", {}).items():
         piece = bytes.fromhex(digits)
-        data[int(place) : int(place) + len(piece)] = piece
+        data[int(position) : int(position) + len(piece)] = piece
     # The checksum is over what follows it; a batch that was cut has none to speak of.
-    crc = given["crc"] if "crc" in given else crc32c.crc32c(memoryview(data)[_COVERED:])
+    crc = fields["crc"] if "crc" in fields else crc32c.crc32c(memoryview(data)[_COVERED:])
     struct.pack_into(">I", data, 17, crc)
-    if "cut" in given:
-        data = data[: given["cut"]]
-    whole = bytes(data) + bytes.fromhex(given.get("tail", ""))
-    times: int = given.get("times", 1)
+    if "cut" in fields:
+        data = data[: fields["cut"]]
+    whole = bytes(data) + bytes.fromhex(fields.get("tail", ""))
+    times: int = fields.get("times", 1)
     return whole * times
 
 
-def _built(given: Mapping[str, Any]) -> bytes:
-    wanted = given.get("records") or [{"value": one} for one in given.get("values", ["x"])]
+def _build_from(fields: Mapping[str, Any]) -> bytes:
+    records = fields.get("records") or [{"value": value} for value in fields.get("values", ["x"])]
     return build_batch(
-        [_record(one) for one in wanted],
-        timestamp_ms=given.get("time", STAMP_MS),
-        producer_id=given.get("pid", -1),
-        producer_epoch=given.get("epoch", -1),
-        base_sequence=given.get("seq", -1),
-        transactional=given.get("transactional", False),
-        compression=CODECS[given.get("codec", "none")],
-        log_append_time=given.get("stamped", False),
+        [_record(record) for record in records],
+        timestamp_ms=fields.get("time", STAMP_MS),
+        producer_id=fields.get("pid", -1),
+        producer_epoch=fields.get("epoch", -1),
+        base_sequence=fields.get("seq", -1),
+        transactional=fields.get("transactional", False),
+        compression=CODECS[fields.get("codec", "none")],
+        log_append_time=fields.get("stamped", False),
     )
 
 
-def _record(one: Mapping[str, Any]) -> Record:
+def _record(fields: Mapping[str, Any]) -> Record:
     def encoded(text: str | None) -> bytes | None:
         return None if text is None else text.encode()
 
     return Record(
-        key=encoded(one.get("key", "k")),
-        value=encoded(one.get("value")),
-        timestamp_ms=one.get("time"),
-        headers=tuple((name, encoded(text)) for name, text in one.get("headers", {}).items()),
+        key=encoded(fields.get("key", "k")),
+        value=encoded(fields.get("value")),
+        timestamp_ms=fields.get("time"),
+        headers=tuple((name, encoded(text)) for name, text in fields.get("headers", {}).items()),
     )
 
 
-def _marker(given: Mapping[str, Any]) -> bytes:
+def _marker(fields: Mapping[str, Any]) -> bytes:
     return control_batch(
-        producer_id=given.get("pid", -1),
-        producer_epoch=given.get("epoch", -1),
-        committed=given["marker"] == "commit",
-        coordinator_epoch=given.get("coordinator", 0),
+        producer_id=fields.get("pid", -1),
+        producer_epoch=fields.get("epoch", -1),
+        committed=fields["marker"] == "commit",
+        coordinator_epoch=fields.get("coordinator", 0),
         base_offset=0,
         leader_epoch=-1,
-        timestamp_ms=given.get("time", STAMP_MS),
+        timestamp_ms=fields.get("time", STAMP_MS),
     )

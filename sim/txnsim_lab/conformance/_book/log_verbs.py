@@ -110,26 +110,29 @@ def epoch_end(
 ) -> list[Request]:
     topic, partition = partition_of(variables, of)
     epochs = [epoch] if isinstance(epoch, int) else epoch
-    wanted = [
-        {"partition": partition, "current_leader_epoch": current, "leader_epoch": one}
-        for one in epochs
+    asked_partitions = [
+        {"partition": partition, "current_leader_epoch": current, "leader_epoch": leader_epoch}
+        for leader_epoch in epochs
     ]
     return [
         Request(
             "OffsetForLeaderEpoch",
             v,
-            {"replica_id": replica, "topics": [{"topic": topic.name, "partitions": [one]}]},
-            f"epoch {one['leader_epoch']}" if len(wanted) > 1 else "",
+            {
+                "replica_id": replica,
+                "topics": [{"topic": topic.name, "partitions": [asked_partition]}],
+            },
+            f"epoch {asked_partition['leader_epoch']}" if len(asked_partitions) > 1 else "",
         )
-        for one in wanted
+        for asked_partition in asked_partitions
     ]
 
 
 def cut(variables: Variables, of: str = "t", *, before: int, v: int = 2) -> list[Request]:
     """DeleteRecords below an offset."""
     topic, partition = partition_of(variables, of)
-    wanted = {"partition_index": partition, "offset": before}
-    topics = [{"name": topic.name, "partitions": [wanted]}]
+    asked_partition = {"partition_index": partition, "offset": before}
+    topics = [{"name": topic.name, "partitions": [asked_partition]}]
     return [Request("DeleteRecords", v, {"timeout": 10_000, "topics": topics})]
 
 
@@ -186,7 +189,7 @@ def create(
 ) -> list[Request]:
     """CreateTopics of one; ``assigned`` are the brokers of partition 0, 1, …"""
     del variables  # it makes what is not known yet
-    wanted: dict[str, Any] = {
+    new_topic: dict[str, Any] = {
         "name": name,
         "num_partitions": partitions,
         "replication_factor": replicas,
@@ -197,7 +200,7 @@ def create(
         "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
     }
     return [
-        Request("CreateTopics", v, {"topics": [wanted], "timeout": 10_000, "validate_only": dry})
+        Request("CreateTopics", v, {"topics": [new_topic], "timeout": 10_000, "validate_only": dry})
     ]
 
 

@@ -65,8 +65,11 @@ def sync(
     """SyncGroup; ``give`` has the members that get an assignment: these partitions of ``t``, or
     something that no coordinator can read. A member may come with partitions of its own.
     """
-    told = b"given" if parts is None else _assignment(variables, parts)
-    given = [(one, told) if isinstance(one, str) else _own(variables, *one) for one in give]
+    assignment = b"given" if parts is None else _assignment(variables, parts)
+    assignments = [
+        (assignee, assignment) if isinstance(assignee, str) else _own(variables, *assignee)
+        for assignee in give
+    ]
     values: Values = {
         "group_id": group,
         "generation_id": generation,
@@ -74,7 +77,9 @@ def sync(
         "group_instance_id": instance,
         "protocol_type": type,
         "protocol_name": protocol,
-        "assignments": [{"member_id": each, "assignment": its} for each, its in given],
+        "assignments": [
+            {"member_id": assignee, "assignment": its} for assignee, its in assignments
+        ],
     }
     return [Request("SyncGroup", v, values)]
 
@@ -147,14 +152,14 @@ def consume(
         "rebalance_timeout": NOBODY if rebalance is None else rebalance,
         "subscribed_topic_names": None
         if topics is None
-        else tuple(topic_named(variables, each) for each in topics),
+        else tuple(topic_named(variables, name) for name in topics),
         "subscribed_topic_regex": regex,
         "server_assignor": assignor,
         "topic_partitions": None
         if owned is None
         else tuple(
-            {"topic_id": partition_of(variables, each)[0].id, "partitions": tuple(numbers)}
-            for each, numbers in owned.items()
+            {"topic_id": partition_of(variables, name)[0].id, "partitions": tuple(numbers)}
+            for name, numbers in owned.items()
         ),
     }
     return [Request("ConsumerGroupHeartbeat", v, values)]
@@ -213,17 +218,17 @@ def positions(
     stable: bool = False,
 ) -> list[Request]:
     """OffsetFetch of one group: of one position, or of all."""
-    asked: Values = {"group_id": group, "topics": None}
+    asked_group: Values = {"group_id": group, "topics": None}
     if of is not None:
         topic, partition = partition_of(variables, of)
-        wanted: Values = {"name": topic.name, "partition_indexes": [partition]}
+        asked_topic: Values = {"name": topic.name, "partition_indexes": [partition]}
         if v >= GROUPS_FROM:
-            wanted["topic_id"] = topic.id
-        asked["topics"] = [wanted]
+            asked_topic["topic_id"] = topic.id
+        asked_group["topics"] = [asked_topic]
     if v < GROUPS_FROM:
-        return [Request("OffsetFetch", v, {"require_stable": stable, **asked})]
-    asked |= {"member_id": member, "member_epoch": epoch}
-    return [Request("OffsetFetch", v, {"require_stable": stable, "groups": [asked]})]
+        return [Request("OffsetFetch", v, {"require_stable": stable, **asked_group})]
+    asked_group |= {"member_id": member, "member_epoch": epoch}
+    return [Request("OffsetFetch", v, {"require_stable": stable, "groups": [asked_group]})]
 
 
 def forget(variables: Variables, group: str, *, of: str = "t", v: int = 0) -> list[Request]:
@@ -241,12 +246,12 @@ def forget(variables: Variables, group: str, *, of: str = "t", v: int = 0) -> li
 
 def group(_variables: Variables, of: str, *, v: int = 6) -> list[Request]:
     """DescribeGroups."""
-    return [Request("DescribeGroups", v, _described("groups", of))]
+    return [Request("DescribeGroups", v, _describe_values("groups", of))]
 
 
 def consumers(_variables: Variables, of: str, *, v: int = 1) -> list[Request]:
     """ConsumerGroupDescribe."""
-    return [Request("ConsumerGroupDescribe", v, _described("group_ids", of))]
+    return [Request("ConsumerGroupDescribe", v, _describe_values("group_ids", of))]
 
 
 def groups(
@@ -266,7 +271,7 @@ def drop(_variables: Variables, group: str, *, v: int = 2) -> list[Request]:
     return [Request("DeleteGroups", v, {"groups_names": [group]})]
 
 
-def _described(field: str, group_id: str) -> Values:
+def _describe_values(field: str, group_id: str) -> Values:
     return {field: [group_id], "include_authorized_operations": False}
 
 
@@ -285,8 +290,8 @@ def _subscription(
             _NO_USER_DATA,
             len(owned).to_bytes(4, "big"),
             *(
-                _text(topic_named(variables, each)) + _numbers(indexes)
-                for each, indexes in owned.items()
+                _text(topic_named(variables, name)) + _numbers(indexes)
+                for name, indexes in owned.items()
             ),
         )
     )
@@ -308,7 +313,7 @@ def _text(value: str) -> bytes:
 
 
 def _numbers(values: Sequence[int]) -> bytes:
-    return b"".join(each.to_bytes(4, "big") for each in (len(values), *values))
+    return b"".join(number.to_bytes(4, "big") for number in (len(values), *values))
 
 
 VERBS: Final[Mapping[str, Verb]] = {

@@ -27,12 +27,12 @@ _REQUEST: Final = re.compile(r"([A-Z]\w+) v(\d+|\$\w+)")
 Level = Literal[0, 1, 2]
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """One or several."""
     return value if isinstance(value, list) else [value]
 
 
-Several = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Several = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
 Levels = Annotated[tuple[Level, ...], Field(min_length=1)]
 
 
@@ -182,18 +182,18 @@ class Step(Part):
         verbs = [key for key in value if key not in cls.model_fields]
         if len(verbs) != 1:
             raise ValueError(f"a step has one verb, not {verbs}")
-        rest = {key: inner for key, inner in value.items() if key != verbs[0]}
-        return {**rest, "verb": verbs[0], "given": value[verbs[0]]}
+        fields = {key: inner for key, inner in value.items() if key != verbs[0]}
+        return {**fields, "verb": verbs[0], "given": value[verbs[0]]}
 
     @property
     def request(self) -> tuple[str, str] | None:
         """API and version where the verb is a request in full."""
-        found = _REQUEST.fullmatch(self.verb)
-        return None if found is None else (found[1], found[2])
+        match = _REQUEST.fullmatch(self.verb)
+        return None if match is None else (match[1], match[2])
 
     def happens(self, level: int, chosen: Mapping[str, Any]) -> bool:
         """At that level, for those values of what is varied."""
-        return level in self.levels and all(chosen[k] in wanted for k, wanted in self.when.items())
+        return level in self.levels and all(chosen[k] in values for k, values in self.when.items())
 
 
 class CaseText(Part):

@@ -148,7 +148,10 @@ class Player:
     def plain_topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
         """A fresh topic with these configs only."""
         full = self.name(name)
-        creating, telling = (self._newest(*one) for one in (("CreateTopics", 7), ("Metadata", 12)))
+        creating, telling = (
+            self._newest(*api_and_version)
+            for api_and_version in (("CreateTopics", 7), ("Metadata", 12))
+        )
         self.quiet(
             "CreateTopics",
             creating,
@@ -164,7 +167,7 @@ class Player:
                 }
             ],
         )
-        found = self.until(
+        metadata = self.until(
             lambda answer: (
                 answer.topics[0].error_code is ErrorCode.none
                 and all(p.leader_id >= 0 for p in answer.topics[0].partitions)
@@ -184,18 +187,18 @@ class Player:
                     {"name": full, "partitions": [{"partition_index": index, "timestamp": -1}]}
                 ],
             )
-        return full, getattr(found, "topic_id", None)
+        return full, getattr(metadata, "topic_id", None)
 
-    def _newest(self, api: str, wanted: int) -> int:
+    def _newest(self, api: str, highest: int) -> int:
         """The version up to the wanted one that the broker offers.
 
         Raises:
             NotOfferedError: There is none.
         """
-        found = self._around.version(api, wanted)
-        if found is None:
-            raise NotOfferedError(api, wanted)
-        return found
+        version = self._around.version(api, highest)
+        if version is None:
+            raise NotOfferedError(api, highest)
+        return version
 
     def caught_up(self) -> None:
         """Wait until the broker has heard of all that the controller has decided so far: it learns
@@ -238,17 +241,19 @@ class Player:
         )
 
     def climb(self, transactional_id: str, epoch: int) -> None:
-        at = self.producer(transactional_id).producer_epoch
-        if epoch - at > _ASKED_ABOVE_A_LEAP:
+        reached = self.producer(transactional_id).producer_epoch
+        if epoch - reached > _ASKED_ABOVE_A_LEAP:
             below = epoch - _ASKED_ABOVE_A_LEAP
             if RawConnection.age(transactional_id, below):
-                at = below
+                reached = below
         values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
-        while at < epoch:
-            steps = min(_STEPS_AT_ONCE, epoch - at)
+        while reached < epoch:
+            steps = min(_STEPS_AT_ONCE, epoch - reached)
             answers = self._connection.ask_often(KEYS["InitProducerId"], 4, steps, **values)
             # The last one that was not told to wait has the highest epoch.
-            at = next(one.producer_epoch for one in answers if one.producer_epoch >= 0)
+            reached = next(
+                answer.producer_epoch for answer in answers if answer.producer_epoch >= 0
+            )
 
     def until_state(self, transactional_id: str, state: str) -> None:
         """Wait for a state of a transactional id."""
@@ -334,19 +339,19 @@ def add_values(
     verify: bool = False,
 ) -> dict[str, Any]:
     """Values of AddPartitionsToTxn in both shapes."""
-    wanted = [{"name": name, "partitions": partitions} for name, partitions in topics]
+    asked_topics = [{"name": name, "partitions": partitions} for name, partitions in topics]
     return {
         "v3_and_below_transactional_id": transactional_id,
         "v3_and_below_producer_id": pid,
         "v3_and_below_producer_epoch": epoch,
-        "v3_and_below_topics": wanted,
+        "v3_and_below_topics": asked_topics,
         "transactions": [
             {
                 "transactional_id": transactional_id,
                 "producer_id": pid,
                 "producer_epoch": epoch,
                 "verify_only": verify,
-                "topics": wanted,
+                "topics": asked_topics,
             }
         ],
     }

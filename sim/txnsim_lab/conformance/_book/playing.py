@@ -134,11 +134,11 @@ class CasePlayer:
             CaseError: A step can't be done; with its place.
         """
         begun_s = RawConnection.now_s()
-        for name, wanted in self._case.topics().items():
-            configs = resolved(wanted.configs, self._variables, self._player.name)
+        for name, topic in self._case.topics().items():
+            configs = resolved(topic.configs, self._variables, self._player.name)
             configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
-            made = self._player.plain_topic(name, wanted.partitions, **configs)
-            self._variables[name] = Topic(name=made[0], id=made[1])
+            name_and_id = self._player.plain_topic(name, topic.partitions, **configs)
+            self._variables[name] = Topic(name=name_and_id[0], id=name_and_id[1])
         for number, step in enumerate(self._case.steps(self._level), start=1):
             try:
                 self._take(step)
@@ -152,8 +152,8 @@ class CasePlayer:
                 AssertionError,
                 OSError,
             ) as error:
-                told = f"{self._case.id} at level {self._level}, step {number} ({step.verb})"
-                raise CaseError(f"{told}: {error}") from error
+                where = f"{self._case.id} at level {self._level}, step {number} ({step.verb})"
+                raise CaseError(f"{where}: {error}") from error
         return Play(
             transcript=self._transcript,
             racy=frozenset(self._racy),
@@ -165,15 +165,15 @@ class CasePlayer:
     # Steps
 
     def _take(self, step: Step) -> None:
-        given = resolved(step.given, self._variables, self._player.name)
+        parameters = resolved(step.given, self._variables, self._player.name)
         quietly = _QUIET.get(step.verb)
         if quietly is not None:
-            quietly(self, given)
+            quietly(self, parameters)
             return
         if step.verb == ANSWER:
             self._hear(step)
             return
-        for request in self._requests(step, given):
+        for request in self._requests(step, parameters):
             check_fields(KEYS[request.api], request.values)
             offered = self._around.version(request.api, request.version)
             if offered != request.version and not step.closes and not step.silent:
@@ -181,11 +181,11 @@ class CasePlayer:
             if step.later:
                 self._send(step, request)
                 continue
-            answer = self._asked(step, request)
+            answer = self._answer_of(step, request)
             if step.promptly and set(error_codes(answer)) != {ErrorCode.none}:
                 codes = ", ".join(code.name.upper() for code in set(error_codes(answer)))
                 raise TooLateError(f"{request.api} came too late: {codes}")
-            self._heard(step, request, answer, step.note or _told(step.given))
+            self._take_answer(step, request, answer, step.note or _parameter_text(step.given))
 
     def _send(self, step: Step, request: Request) -> None:
         """Ask, and go on; the answer is heard by a later step."""
@@ -194,45 +194,45 @@ class CasePlayer:
         connection = self._connection(step.model_copy(update={"over": step.later}))
         assert connection is not None
         connection.send(KEYS[request.api], request.version, **request.values)
-        self._awaited[step.later] = (request, step.note or _told(step.given))
+        self._awaited[step.later] = (request, step.note or _parameter_text(step.given))
 
     def _hear(self, step: Step) -> None:
         if step.given not in self._awaited:
             raise CaseError(f"{step.given} was not asked")
-        request, told = self._awaited.pop(step.given)
+        request, label = self._awaited.pop(step.given)
         connection = self._connection(step.model_copy(update={"over": step.given}))
         assert connection is not None
         answer = connection.receive(KEYS[request.api], request.version)
-        self._heard(step, request, answer, step.note or told)
+        self._take_answer(step, request, answer, step.note or label)
 
-    def _heard(self, step: Step, request: Request, answer: Any, told: str) -> None:
+    def _take_answer(self, step: Step, request: Request, answer: Any, label: str) -> None:
         if not step.quiet:
-            self._note(step, request, answer, told)
+            self._note(step, request, answer, label)
         self._compare(step, answer)
         self._save(step, answer)
 
-    def _requests(self, step: Step, given: Any) -> list[Request]:
+    def _requests(self, step: Step, parameters: Any) -> list[Request]:
         full = step.request
         if full is None:
-            return requests_of(step.verb, given, self._variables)
+            return requests_of(step.verb, parameters, self._variables)
         api, version = full
         if api not in KEYS:
             raise CaseError(f"there is no {api}")
         chosen = self._variables[version[1:]] if version.startswith("$") else version
-        return [Request(api, int(chosen), given or {})]
+        return [Request(api, int(chosen), parameters or {})]
 
-    def _asked(self, step: Step, request: Request) -> Any:
+    def _answer_of(self, step: Step, request: Request) -> Any:
         if step.silent or step.closes:
-            return self._unanswered(request, closes=step.closes)
-        return self._answered(step, request)
+            return self._ask_without_answer(request, closes=step.closes)
+        return self._ask_until(step, request)
 
-    def _answered(self, step: Step, request: Request) -> Any:
+    def _ask_until(self, step: Step, request: Request) -> Any:
         deadline_s = RawConnection.now_s() + self._around.patience_s
         until = resolved(step.until, self._variables, self._player.name)
         while True:
             answer = self._ask(step, request)
             busy = step.settled and bool(_BUSY & set(error_codes(answer)))
-            if not busy and all(_is(at_path(answer, path), it) for path, it in until.items()):
+            if not busy and all(_matches(at_path(answer, path), it) for path, it in until.items()):
                 return answer
             if RawConnection.now_s() > deadline_s:
                 raise CaseError(f"{request.api} stays {answer}")
@@ -245,10 +245,14 @@ class CasePlayer:
         else:
             answer = connection.ask(KEYS[request.api], request.version, **request.values)
         if request.api == "ListTransactions":
-            mine = [one for one in answer.transaction_states if self._is_mine(one)]
+            mine = [
+                transaction
+                for transaction in answer.transaction_states
+                if self._is_mine(transaction)
+            ]
             answer = replace(answer, transaction_states=tuple(mine))
         elif request.api == "ListGroups":
-            own = [one for one in answer.groups if one.group_id.startswith(f"{self._scene}-")]
+            own = [group for group in answer.groups if group.group_id.startswith(f"{self._scene}-")]
             answer = replace(answer, groups=tuple(own))
         elif request.api == "ApiVersions":
             # Which APIs there are is a matter of the release, and compared there.
@@ -258,7 +262,7 @@ class CasePlayer:
     def _is_mine(self, state: Any) -> bool:
         return str(state.transactional_id).startswith(f"{self._scene}-")
 
-    def _unanswered(self, request: Request, *, closes: bool) -> Any:
+    def _ask_without_answer(self, request: Request, *, closes: bool) -> Any:
         """Asked where no answer is expected: what happens instead."""
         with RawConnection(self._addresses[0]) as connection:
             connection.send(KEYS[request.api], request.version, **request.values)
@@ -268,11 +272,11 @@ class CasePlayer:
             answer = connection.receive_frame() if closes else connection.silence()
         return answer if isinstance(answer, Outcome) else f"answered {len(answer)} bytes"
 
-    def _note(self, step: Step, request: Request, answer: Any, told: str) -> None:
+    def _note(self, step: Step, request: Request, answer: Any, parameters: str) -> None:
         if step.racy:
             self._racy.add(len(self._transcript.entries))
         self._rows.append(step.row)
-        label = f"{request.api} v{request.version} {told} {request.note}"
+        label = f"{request.api} v{request.version} {parameters} {request.note}"
         if step.parts:
             answer = {
                 part: at_path(answer, part)
@@ -284,21 +288,21 @@ class CasePlayer:
     def _compare(self, step: Step, answer: Any) -> None:
         if not step.row:
             return
-        seen = {_OUTCOMES[answer]} if isinstance(answer, Outcome) else set()
-        seen |= {code.name.upper() for code in error_codes(answer)}
-        seen = seen or {ErrorCode.none.name.upper()}  # an answer without a place for errors
+        answered = {_OUTCOMES[answer]} if isinstance(answer, Outcome) else set()
+        answered |= {code.name.upper() for code in error_codes(answer)}
+        answered = answered or {ErrorCode.none.name.upper()}  # an answer without a place for errors
         for row in step.row:
-            known = rules().get(row)
-            wanted = () if known is None else known[1].answers
-            if not seen & set(wanted):
-                found = " ".join(sorted(seen))
-                self._unshown.append(f"{row} is {' or '.join(wanted)}, found {found}")
+            file_and_rule = rules().get(row)
+            expected = () if file_and_rule is None else file_and_rule[1].answers
+            if not answered & set(expected):
+                answered_names = " ".join(sorted(answered))
+                self._unshown.append(f"{row} is {' or '.join(expected)}, found {answered_names}")
 
     def _save(self, step: Step, answer: Any) -> None:
         if isinstance(step.save, str):
             if step.save:
-                before = self._variables.get(step.save)
-                name = before.id if isinstance(before, Producer) else None
+                old_value = self._variables.get(step.save)
+                name = old_value.id if isinstance(old_value, Producer) else None
                 self._variables[step.save] = Producer(
                     id=name, pid=answer.producer_id, epoch=answer.producer_epoch
                 )
@@ -324,99 +328,109 @@ class CasePlayer:
         if words[-2:] == ["coordinator", "of"]:
             coordinator = self._coordinator(self._variables[what].id)
             if words[0] == "not":
-                return next(one for one in self._addresses if one != coordinator)
+                return next(address for address in self._addresses if address != coordinator)
             return coordinator
         if words not in (["leader", "of"], ["not", "leader", "of"]):
             raise CaseError(f"via {via}: unknown")
         topic, _, partition = what.partition(".")
-        found = self._player.quiet("Metadata", 12, topics=[{"name": self._variables[topic].name}])
-        leader = found.topics[0].partitions[int(partition or 0)].leader_id
-        broker = next(b for b in found.brokers if (b.node_id == leader) is (words[0] == "leader"))
+        metadata = self._player.quiet(
+            "Metadata", 12, topics=[{"name": self._variables[topic].name}]
+        )
+        leader = metadata.topics[0].partitions[int(partition or 0)].leader_id
+        broker = next(
+            b for b in metadata.brokers if (b.node_id == leader) is (words[0] == "leader")
+        )
         return f"{broker.host}:{broker.port}"
 
     def _coordinator(self, transactional_id: str) -> str:
-        found = self._player.until(
+        answer = self._player.until(
             lambda answer: answer.error_code is ErrorCode.none,
             "FindCoordinator",
             1,
             key=transactional_id,
             key_type=1,
         )
-        return f"{found.host}:{found.port}"
+        return f"{answer.host}:{answer.port}"
 
     # Words that only prepare: nothing of them is written down
 
-    def _producer(self, given: Any) -> None:
+    def _producer(self, parameters: Any) -> None:
         """``producer: p``, or name, id, timeout, and transactional: false."""
-        wanted = given if isinstance(given, Mapping) else {"name": given}
-        name = wanted["name"]
-        own = wanted.get("transactional", True)
-        full = wanted.get("id", self._player.name(name)) if own else None
-        found = self._player.producer(full, wanted.get("timeout", TIMEOUT_MS))
-        if found.error_code is not ErrorCode.none:
-            raise CaseError(f"producer {name}: {found}")
-        self._variables[name] = Producer(id=full, pid=found.producer_id, epoch=found.producer_epoch)
+        fields = parameters if isinstance(parameters, Mapping) else {"name": parameters}
+        name = fields["name"]
+        own = fields.get("transactional", True)
+        full = fields.get("id", self._player.name(name)) if own else None
+        answer = self._player.producer(full, fields.get("timeout", TIMEOUT_MS))
+        if answer.error_code is not ErrorCode.none:
+            raise CaseError(f"producer {name}: {answer}")
+        self._variables[name] = Producer(
+            id=full, pid=answer.producer_id, epoch=answer.producer_epoch
+        )
 
-    def _nobody(self, given: str) -> None:
+    def _nobody(self, short_name: str) -> None:
         """``nobody: p``: a transactional id with a coordinator, but never initialized."""
-        full = self._player.name(given)
+        full = self._player.name(short_name)
         address = self._coordinator(full)
-        with contextlib.closing(Player(address, scene=self._scene, level=self._level)) as one:
-            one.coordinator(full)
-        self._variables[given] = Producer(id=full, pid=4_000_000_000, epoch=0)
+        with contextlib.closing(Player(address, scene=self._scene, level=self._level)) as player:
+            player.coordinator(full)
+        self._variables[short_name] = Producer(id=full, pid=4_000_000_000, epoch=0)
 
-    def _wait(self, given: Mapping[str, Any]) -> None:
+    def _wait(self, parameters: Mapping[str, Any]) -> None:
         """``wait: {of: p, state: CompleteCommit}``."""
-        states = given["state"] if isinstance(given["state"], list) else [given["state"]]
+        states = (
+            parameters["state"] if isinstance(parameters["state"], list) else [parameters["state"]]
+        )
         self._player.until(
             lambda answer: answer.transaction_states[0].transaction_state in states,
             *DESCRIBING,
-            transactional_ids=[self._variables[given["of"]].id],
+            transactional_ids=[self._variables[parameters["of"]].id],
         )
 
-    def _climb(self, given: Mapping[str, Any]) -> None:
+    def _climb(self, parameters: Mapping[str, Any]) -> None:
         """``climb: {of: p, to: 32766}``: initialized until it has that epoch."""
-        before = self._variables[given["of"]]
-        self._player.climb(before.id, given["to"] - 1)
-        self._producer({"name": given["of"], "id": before.id})
+        producer = self._variables[parameters["of"]]
+        self._player.climb(producer.id, parameters["to"] - 1)
+        self._producer({"name": parameters["of"], "id": producer.id})
 
-    def _finalize(self, given: int) -> None:
+    def _finalize(self, level: int) -> None:
         """``finalize: 1``: that level of ``transaction.version``; only in cases that play alone."""
-        finalize(self._addresses[0], given)
+        finalize(self._addresses[0], level)
 
-    def _await_level(self, given: int) -> None:
+    def _await_level(self, level: int) -> None:
         """``level: 1``: until the broker has heard of it."""
-        await_level(self._player, given)
+        await_level(self._player, level)
 
-    def _topic(self, given: Mapping[str, Any]) -> None:
+    def _topic(self, parameters: Mapping[str, Any]) -> None:
         """``topic: {name: t, brokers: [[1, 2], [3]]}``: a topic whose partitions are on these
         brokers, led by the first ones, and known to all of them.
         """
-        name = given["name"]
-        full = self._assigned(name, given["brokers"])
+        name = parameters["name"]
+        full = self._create_assigned(name, parameters["brokers"])
         # A broker that leads what came later has heard of the topic.
         numbers = range(1, 1 + len(self._addresses))
-        later = self._assigned(f"{name}-later", [[number] for number in numbers])
+        later = self._create_assigned(f"{name}-later", [[number] for number in numbers])
         for index, address in enumerate(self._addresses):
-            wanted = {"partition_index": index, "timestamp": -1}
-            with contextlib.closing(Player(address, scene=self._scene, level=self._level)) as one:
-                one.until(
+            asked_partition = {"partition_index": index, "timestamp": -1}
+            with contextlib.closing(
+                Player(address, scene=self._scene, level=self._level)
+            ) as player:
+                player.until(
                     lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
                     "ListOffsets",
                     7,
                     replica_id=-1,
-                    topics=[{"name": later, "partitions": [wanted]}],
+                    topics=[{"name": later, "partitions": [asked_partition]}],
                 )
-        found = self._player.quiet("Metadata", 12, topics=[{"name": full}])
-        self._variables[name] = Topic(name=full, id=found.topics[0].topic_id)
+        metadata = self._player.quiet("Metadata", 12, topics=[{"name": full}])
+        self._variables[name] = Topic(name=full, id=metadata.topics[0].topic_id)
 
-    def _assigned(self, name: str, brokers: Sequence[Sequence[int]]) -> str:
+    def _create_assigned(self, name: str, brokers: Sequence[Sequence[int]]) -> str:
         full = self._player.name(name)
-        wanted = [
-            {"partition_index": index, "broker_ids": list(these)}
-            for index, these in enumerate(brokers)
+        assignments = [
+            {"partition_index": index, "broker_ids": list(broker_ids)}
+            for index, broker_ids in enumerate(brokers)
         ]
-        topic = {"num_partitions": -1, "replication_factor": -1, "assignments": wanted}
+        topic = {"num_partitions": -1, "replication_factor": -1, "assignments": assignments}
         values = {"topics": [{"name": full, **topic}], "timeout": 10_000}
         answer = self._player.quiet("CreateTopics", 7, **values)
         if answer.topics[0].error_code is not ErrorCode.none:
@@ -427,28 +441,28 @@ class CasePlayer:
         """``caught-up:`` until the broker does all that the controller has decided so far."""
         self._player.caught_up()
 
-    def _kill(self, given: int) -> None:
+    def _kill(self, broker: int) -> None:
         """``kill: 3``: that broker ends at once; the controller knows when its session is over."""
         need(self._target.can, Ability.BROKERS, "kill")
-        self._dead.add(given)
-        self._target.kill(given)
+        self._dead.add(broker)
+        self._target.kill(broker)
 
-    def _stop(self, given: int) -> None:
+    def _stop(self, broker: int) -> None:
         """``stop: 3``: that broker stops in order."""
         need(self._target.can, Ability.BROKERS, "stop")
-        self._dead.add(given)
-        self._target.stop(given)
+        self._dead.add(broker)
+        self._target.stop(broker)
 
-    def _start(self, given: int) -> None:
-        self._target.start(given)
-        self._dead.discard(given)
+    def _start(self, broker: int) -> None:
+        self._target.start(broker)
+        self._dead.discard(broker)
 
-    def _sharing(self, given: Mapping[str, Any]) -> None:
+    def _sharing(self, parameters: Mapping[str, Any]) -> None:
         """``sharing: {group: ~g, of: [t.0], start: 0, epoch: 0, configs: {name: value}}``: a share
         group with states and configs, as its coordinator makes them.
         """
-        group, configs = given["group"], given.get("configs", {})
-        for name in given.get("of", ["t.0"]):
+        group, configs = parameters["group"], parameters.get("configs", {})
+        for name in parameters.get("of", ["t.0"]):
             topic, partition = partition_of(self._variables, name)
             key = resolved({"$share": [group, topic.id, partition]}, self._variables, str)
             self._player.until(
@@ -457,7 +471,10 @@ class CasePlayer:
                 key_type=2,
                 coordinator_keys=[key],
             )
-            state = {"state_epoch": given.get("epoch", 0), "start_offset": given.get("start", 0)}
+            state = {
+                "state_epoch": parameters.get("epoch", 0),
+                "start_offset": parameters.get("start", 0),
+            }
             partitions = [{"partition": partition, **state}]
             self._player.until(
                 lambda answer: answer.results[0].partitions[0].error_code is ErrorCode.none,
@@ -468,26 +485,26 @@ class CasePlayer:
         if not configs:
             return
         about = {"resource_type": 32, "resource_name": group}
-        wanted = [
+        changes = [
             {"name": name, "config_operation": 0, "value": value} for name, value in configs.items()
         ]
         self._player.until(
             lambda answer: answer.responses[0].error_code is ErrorCode.none,
             *("IncrementalAlterConfigs", 1),
-            resources=[{**about, "configs": wanted}],
+            resources=[{**about, "configs": changes}],
         )
         self._player.until(
             lambda answer: (
                 configs.items()
-                <= {one.name: one.value for one in answer.results[0].configs}.items()
+                <= {config.name: config.value for config in answer.results[0].configs}.items()
             ),
             *("DescribeConfigs", 4),
             resources=[{**about, "configuration_keys": list(configs)}],
         )
 
-    def _pause(self, given: int) -> None:
+    def _pause(self, ms: int) -> None:
         """``pause: 300``: so many milliseconds pass; for times that are compared."""
-        RawConnection.pause(given / 1000)
+        RawConnection.pause(ms / 1000)
 
 
 _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
@@ -507,27 +524,35 @@ _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
 }
 
 
-def _is(found: Any, wanted: Any) -> bool:
+def _matches(actual: Any, expected: Any) -> bool:
     """The same, or one of several, or of lists ``is`` or ``has``; errors by Kafka's names."""
-    match wanted:
+    match expected:
         case {"is": exactly}:
-            return sorted(found or ()) == sorted(exactly)  # of sets, in any order
-        case {"has": one}:
-            return one in (found or ())
-    if isinstance(wanted, list):
-        return any(_is(found, one) for one in wanted)
-    if isinstance(found, ErrorCode) and isinstance(wanted, str):
-        return found.name.upper() == wanted
-    return bool(found == wanted)
+            return sorted(actual or ()) == sorted(exactly)  # of sets, in any order
+        case {"has": choice}:
+            return choice in (actual or ())
+    if isinstance(expected, list):
+        return any(_matches(actual, choice) for choice in expected)
+    if isinstance(actual, ErrorCode) and isinstance(expected, str):
+        return actual.name.upper() == expected
+    return bool(actual == expected)
 
 
-def _told(given: Any) -> str:
+def _parameter_text(parameters: Any) -> str:
     """Parameters in a line of a transcript."""
-    if isinstance(given, Mapping):
-        return ", ".join(f"{key} {_told(value)}" for key, value in given.items() if key != "v")
-    if isinstance(given, list | tuple):
-        return "[" + ", ".join(map(_told, given)) + "]"
-    return "" if given is None else str(given).lower() if isinstance(given, bool) else str(given)
+    if isinstance(parameters, Mapping):
+        return ", ".join(
+            f"{key} {_parameter_text(value)}" for key, value in parameters.items() if key != "v"
+        )
+    if isinstance(parameters, list | tuple):
+        return "[" + ", ".join(map(_parameter_text, parameters)) + "]"
+    return (
+        ""
+        if parameters is None
+        else str(parameters).lower()
+        if isinstance(parameters, bool)
+        else str(parameters)
+    )
 
 
 # Many
@@ -560,7 +585,7 @@ def play_all(
     turn: int = 0,
     around: Around = ALONE,
 ) -> Generator[tuple[Case, Future[Play]], None, None]:
-    wanted = [case for case in cases if level in case.text.levels]
+    played_cases = [case for case in cases if level in case.text.levels]
 
     def asked(case: Case) -> Play:
         return play(case, target, level, turn=turn, around=around)
@@ -569,7 +594,7 @@ def play_all(
     try:
         together = [
             (case, threads.submit(copy_context().run, asked, case))
-            for case in wanted
+            for case in played_cases
             if not case.alone
         ]
         yield from together
@@ -578,14 +603,14 @@ def play_all(
         threads.shutdown(wait=False, cancel_futures=True)
         raise
     threads.shutdown()
-    for case in wanted:
+    for case in played_cases:
         if case.alone:
-            done: Future[Play] = Future()
+            outcome: Future[Play] = Future()
             try:
-                done.set_result(asked(case))
+                outcome.set_result(asked(case))
             except Exception as failure:  # noqa: BLE001 - handed to whoever asks for the result
-                done.set_exception(failure)
-            yield case, done
+                outcome.set_exception(failure)
+            yield case, outcome
 
 
 def finalize(address: str, level: int) -> None:
@@ -604,7 +629,7 @@ def finalize(address: str, level: int) -> None:
 def await_level(player: Player, level: int) -> None:
     """Wait until a broker tells that level."""
     player.until(
-        lambda answer: _finalized(answer) == level,
+        lambda answer: _finalized_level(answer) == level,
         "ApiVersions",
         4,
         client_software_name="cases",
@@ -612,6 +637,6 @@ def await_level(player: Player, level: int) -> None:
     )
 
 
-def _finalized(answer: Any) -> int:
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+def _finalized_level(answer: Any) -> int:
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     return int(levels.get(FEATURE, 0))

@@ -67,22 +67,22 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     def topics(self) -> dict[str, TopicWanted]:
         return {
-            name: TopicWanted(partitions=wanted) if isinstance(wanted, int) else wanted
-            for name, wanted in self.text.topics.items()
+            name: TopicWanted(partitions=topic) if isinstance(topic, int) else topic
+            for name, topic in self.text.topics.items()
         }
 
 
 @cache
 def cases() -> tuple[Case, ...]:
     """Every case, in the order of the files."""
-    found: list[Case] = []
+    read_cases: list[Case] = []
     for path in case_files():
         file = _read(path, CaseFile)
         name = path.relative_to(CASES).with_suffix("").as_posix()
         for text in file.cases:
-            found += _varied(name, text, file)
-    _no_twice(case.id for case in found)
-    return tuple(found)
+            read_cases += _variants(name, text, file)
+    _no_twice(case.id for case in read_cases)
+    return tuple(read_cases)
 
 
 def chosen(names: Sequence[str]) -> list[Case]:
@@ -96,9 +96,9 @@ def chosen(names: Sequence[str]) -> list[Case]:
 
 @cache
 def rules() -> dict[str, tuple[RuleFile, Rule]]:
-    found = [(file, rule) for file in rule_files() for rule in file.rules]
-    _no_twice(rule.id for _, rule in found)
-    return {rule.id: (file, rule) for file, rule in found}
+    rules_read = [(file, rule) for file in rule_files() for rule in file.rules]
+    _no_twice(rule.id for _, rule in rules_read)
+    return {rule.id: (file, rule) for file, rule in rules_read}
 
 
 @cache
@@ -110,16 +110,16 @@ def rule_files() -> tuple[RuleFile, ...]:
 @cache
 def brokers() -> dict[str, BrokerConfig]:
     """The configurations by name, each with the properties of ``default``."""
-    found = dict(_read(BROKERS, BrokerFile).brokers)
-    common = found["default"]
+    configs = dict(_read(BROKERS, BrokerFile).brokers)
+    common = configs["default"]
     return {
-        name: one.model_copy(
+        name: config.model_copy(
             update={
-                "properties": {**common.properties, **one.properties},
-                "kafka_only": {**common.kafka_only, **one.kafka_only},
+                "properties": {**common.properties, **config.properties},
+                "kafka_only": {**common.kafka_only, **config.kafka_only},
             }
         )
-        for name, one in found.items()
+        for name, config in configs.items()
     }
 
 
@@ -133,12 +133,15 @@ def all_files() -> list[Path]:
     return [*case_files(), *sorted(RULES.glob("*.yaml")), BROKERS]
 
 
-def _varied(name: str, text: CaseText, file: CaseFile) -> Iterator[Case]:
+def _variants(name: str, text: CaseText, file: CaseFile) -> Iterator[Case]:
     """One case for each choice, named after its values, or their places where they are no names."""
-    for numbered in itertools.product(*(list(enumerate(one)) for one in text.vary.values())):
+    for numbered in itertools.product(
+        *(list(enumerate(values_of_name)) for values_of_name in text.vary.values())
+    ):
         values = [value for _, value in numbered]
         parts = [
-            _part(key, at, value) for key, (at, value) in zip(text.vary, numbered, strict=True)
+            _part(key, index, value)
+            for key, (index, value) in zip(text.vary, numbered, strict=True)
         ]
         yield Case(
             file=name,
@@ -150,19 +153,19 @@ def _varied(name: str, text: CaseText, file: CaseFile) -> Iterator[Case]:
         )
 
 
-def _part(key: str, at: int, value: Any) -> str:
-    said = str(value).lower()
-    if not re.fullmatch(r"-?[a-z0-9_]+", said):
-        return f"{key}-{at + 1}"
-    return f"v{said}" if key == "v" else said.replace("_", "-")
+def _part(key: str, index: int, value: Any) -> str:
+    text = str(value).lower()
+    if not re.fullmatch(r"-?[a-z0-9_]+", text):
+        return f"{key}-{index + 1}"
+    return f"v{text}" if key == "v" else text.replace("_", "-")
 
 
 def _no_twice(names: Iterator[str]) -> None:
-    seen: set[str] = set()
+    earlier: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in earlier:
             raise ConfigError(f"{name} is there twice")
-        seen.add(name)
+        earlier.add(name)
 
 
 def _read(path: Path, model: type[Model]) -> Model:
@@ -179,8 +182,8 @@ def _read(path: Path, model: type[Model]) -> Model:
 
 
 def _problem(file: str, problem: Any, lines: Mapping[tuple[str | int, ...], int]) -> str:
-    place = tuple(problem["loc"])
-    known = place
-    while known and known not in lines:
-        known = known[:-1]
-    return f"{file}:{lines.get(known, 1)}: {'.'.join(map(str, place))}: {problem['msg']}"
+    path = tuple(problem["loc"])
+    nearest = path
+    while nearest and nearest not in lines:
+        nearest = nearest[:-1]
+    return f"{file}:{lines.get(nearest, 1)}: {'.'.join(map(str, path))}: {problem['msg']}"

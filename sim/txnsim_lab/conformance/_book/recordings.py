@@ -40,7 +40,7 @@ Recordings = Mapping[int, Recording]
 def recording_of(transcript: Transcript) -> Recording:
     """The recording of one play."""
     return tuple(
-        Exchange(asked=asked, answers=(_json(answer),)) for asked, answer in transcript.entries
+        Exchange(asked=request, answers=(_json(answer),)) for request, answer in transcript.entries
     )
 
 
@@ -50,72 +50,74 @@ def together(plays: Sequence[Recording]) -> Recording:
     Raises:
         ValueError: The plays did not ask the same things.
     """
-    if len({tuple(one.asked for one in play) for play in plays}) != 1:
+    if len({tuple(exchange.asked for exchange in play) for play in plays}) != 1:
         raise ValueError("the plays part: they asked different things")
     return tuple(
         Exchange(
-            asked=same[0].asked,
-            answers=tuple(sorted({answer for one in same for answer in one.answers})),
+            asked=exchanges[0].asked,
+            answers=tuple(
+                sorted({answer for exchange in exchanges for answer in exchange.answers})
+            ),
         )
-        for same in zip(*plays, strict=True)
+        for exchanges in zip(*plays, strict=True)
     )
 
 
-def unlike(recording: Recording, found: Transcript) -> Iterator[str]:
+def unlike(recording: Recording, transcript: Transcript) -> Iterator[str]:
     """Where a play says something else than the recording allows, one line each."""
     expected = Transcript()
-    for place, exchange in enumerate(recording):
-        ours = _json(found.entries[place][1]) if place < len(found.entries) else ""
+    for index, exchange in enumerate(recording):
+        ours = _json(transcript.entries[index][1]) if index < len(transcript.entries) else ""
         chosen = ours if ours in exchange.answers else exchange.answers[0]
         expected.entries.append((exchange.asked, json.loads(chosen)))
-    yield from differences(expected, found)
+    yield from differences(expected, transcript)
 
 
 def from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
     """What ``to_lines`` wrote."""
-    found: dict[int, list[Exchange]] = {level: [] for level in levels}
-    first: dict[str, str] = {}
+    by_level: dict[int, list[Exchange]] = {level: [] for level in levels}
+    first_answers: dict[str, str] = {}
     for line in map(json.loads, lines):
-        asked = line["ask"]
+        request = line["ask"]
         if "as" in line:
-            answers: tuple[str, ...] = (first[line["as"]],)
+            answers: tuple[str, ...] = (first_answers[line["as"]],)
         else:
             answers = tuple(map(_json, line["any"] if "any" in line else [line["says"]]))
-            first.setdefault(asked, answers[0])
+            first_answers.setdefault(request, answers[0])
         for level in line.get("on", levels):
-            found[level].append(Exchange(asked=asked, answers=answers))
-    return {level: tuple(exchanges) for level, exchanges in found.items()}
+            by_level[level].append(Exchange(asked=request, answers=answers))
+    return {level: tuple(exchanges) for level, exchanges in by_level.items()}
 
 
 def to_lines(recordings: Recordings) -> list[str]:
     levels = sorted(recordings)
     lines = []
-    said: dict[str, str] = {}
-    first: set[str] = set()
-    for exchange, on in _merged(recordings):
+    first_requests: dict[str, str] = {}
+    written_requests: set[str] = set()
+    for exchange, on in _merge_levels(recordings):
         line: dict[str, Any] = {"ask": exchange.asked}
         if on != levels:
             line["on"] = on
-        answer, *others = exchange.answers
-        if others:
-            line["any"] = [json.loads(one) for one in exchange.answers]
-            first.add(exchange.asked)
-        elif answer in said and len(answer) > SHORT:
-            line["as"] = said[answer]
+        answer, *other_answers = exchange.answers
+        if other_answers:
+            line["any"] = [json.loads(answer_text) for answer_text in exchange.answers]
+            written_requests.add(exchange.asked)
+        elif answer in first_requests and len(answer) > SHORT:
+            line["as"] = first_requests[answer]
         else:
             line["says"] = json.loads(answer)
-            if exchange.asked not in first:
-                said.setdefault(answer, exchange.asked)
-                first.add(exchange.asked)
+            if exchange.asked not in written_requests:
+                first_requests.setdefault(answer, exchange.asked)
+                written_requests.add(exchange.asked)
         lines.append(_json(line))
     return lines
 
 
-def _merged(recordings: Recordings) -> list[tuple[Exchange, list[int]]]:
+def _merge_levels(recordings: Recordings) -> list[tuple[Exchange, list[int]]]:
     merged: list[tuple[Exchange, list[int]]] = []
     for level, recording in sorted(recordings.items()):
-        known = [exchange for exchange, _ in merged]
-        matcher = SequenceMatcher(None, known, recording, autojunk=False)
+        exchanges = [exchange for exchange, _ in merged]
+        matcher = SequenceMatcher(None, exchanges, recording, autojunk=False)
         longer: list[tuple[Exchange, list[int]]] = []
         for kind, start, end, begin, stop in matcher.get_opcodes():
             if kind == "equal":

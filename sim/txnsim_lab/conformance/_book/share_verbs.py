@@ -97,7 +97,7 @@ def share_beat(
     rack: str | None = None,
 ) -> list[Request]:
     """ShareGroupHeartbeat."""
-    names = None if topics is None else tuple(topic_named(variables, one) for one in topics)
+    names = None if topics is None else tuple(topic_named(variables, topic) for topic in topics)
     values: Values = {
         "group_id": group,
         "member_id": member,
@@ -158,10 +158,10 @@ def forget_starts(
     return [Request("DeleteShareGroupOffsets", v, {"group_id": group, "topics": topics})]
 
 
-def _next_epoch(variables: Variables, group: str, member: str, given: int | None) -> int:
+def _next_epoch(variables: Variables, group: str, member: str, named_epoch: int | None) -> int:
     """Epochs are counted by member where a step gives none, from 0 on."""
-    if given is not None:
-        return given
+    if named_epoch is not None:
+        return named_epoch
     name = f"share session of {member} in {group}"
     epoch = int(variables.setdefault(name, 0))
     variables[name] = epoch + 1
@@ -169,14 +169,14 @@ def _next_epoch(variables: Variables, group: str, member: str, given: int | None
 
 
 def _topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> list[Any]:
-    said: dict[str, list[Any]] = {name: [] for name in of}
-    for one in acks:
-        name, _, what = one.partition(" ")
-        said.setdefault(name, [])
+    acknowledgements: dict[str, list[Any]] = {name: [] for name in of}
+    for acknowledgement in acks:
+        name, _, what = acknowledgement.partition(" ")
+        acknowledgements.setdefault(name, [])
         if what:
-            said[name].append(_acknowledgement(what))
+            acknowledgements[name].append(_acknowledgement(what))
     topics: dict[Any, list[Any]] = {}
-    for name, batches in said.items():
+    for name, batches in acknowledgements.items():
         topic, partition = partition_of(variables, name)
         part = {"partition_index": partition, "acknowledgement_batches": batches}
         topics.setdefault(topic.id, []).append(part)
@@ -185,11 +185,11 @@ def _topics(variables: Variables, of: Sequence[str], acks: Sequence[str]) -> lis
 
 def _acknowledgement(text: str) -> Mapping[str, Any]:
     offsets, _, types = text.partition(":")
-    first, _, last = offsets.partition("-")
+    first_offset, _, last_offset = offsets.partition("-")
     return {
-        "first_offset": int(first),
-        "last_offset": int(last or first),
-        "acknowledge_types": [int(one) for one in types.split(",") if one],
+        "first_offset": int(first_offset),
+        "last_offset": int(last_offset or first_offset),
+        "acknowledge_types": [int(digit) for digit in types.split(",") if digit],
     }
 
 

@@ -41,11 +41,11 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
     broker_id: int = 1
     """The number that recorded answers call 1."""
 
-    def version(self, api: str, wanted: int) -> int | None:
+    def version(self, api: str, highest_wanted: int) -> int | None:
         if self.offered is None:
-            return wanted
+            return highest_wanted
         lowest, highest = self.offered.get(api, (1, 0))
-        chosen = min(wanted, highest)
+        chosen = min(highest_wanted, highest)
         return chosen if chosen >= lowest else None
 
 

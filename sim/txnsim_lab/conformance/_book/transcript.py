@@ -124,7 +124,7 @@ class Transcript:
             case Enum():
                 return value.value
             case tuple() | list():
-                return self._listed(value, name)
+                return self._plain_list(value, name)
             case dict():
                 return {key: self._plain(inner, key) for key, inner in value.items()}
             case timedelta():
@@ -134,7 +134,7 @@ class Transcript:
                     round((value.replace(tzinfo=None) - _EPOCH).total_seconds() * 1000), name
                 )
             case uuid.UUID():
-                return self._numbered("uuid", value)
+                return self._number_of("uuid", value)
             case bytes() | bytearray() | memoryview() if name in TEXTS:
                 return self._own(_text(self._without_prefix(bytes(value))) or "")
             case bytes() | bytearray() | memoryview():
@@ -148,31 +148,35 @@ class Transcript:
         if name in ADDRESSES:
             return f"some {name}"
         value = self._own(value)
-        value = _UUID_IN_TEXT.sub(lambda found: self._numbered("id", found[0]), value)
+        value = _UUID_IN_TEXT.sub(lambda match: self._number_of("id", match[0]), value)
         if name in DRAWN and _ID_IN_TEXT.fullmatch(value):
-            return self._numbered("id", value)
+            return self._number_of("id", value)
         if name.endswith("error_message"):
             return _WINDOW_IN_TEXT.sub("within some window", _ID_IN_TEXT.sub("some-id", value))
         return value
 
-    def _listed(self, values: Any, name: str) -> Plain:
-        first = type(values[0]).__name__ if values else ""
-        order = UNORDERED.get(name, UNORDERED.get(f"{name} of {first}"))
+    def _plain_list(self, values: Any, name: str) -> Plain:
+        element_kind = type(values[0]).__name__ if values else ""
+        order = UNORDERED.get(name, UNORDERED.get(f"{name} of {element_kind}"))
         if order is not None:
             values = in_order(values, *order)
-        found = [self._plain(value, name) for value in values]
-        drawn = UNORDERED_AFTERWARDS.get(first)
-        return found if drawn is None else sorted(found, key=lambda one: one[drawn])
+        plain_values = [self._plain(value, name) for value in values]
+        drawn = UNORDERED_AFTERWARDS.get(element_kind)
+        return (
+            plain_values
+            if drawn is None
+            else sorted(plain_values, key=lambda plain_value: plain_value[drawn])
+        )
 
     def _without_prefix(self, data: bytes) -> bytes:
         """Names in bytes stand behind their length, of two bytes."""
         if not self._prefix:
             return data
-        found, *others = data.split(self._prefix)
-        for other in others:
-            length = int.from_bytes(found[-2:], "big") - len(self._prefix)
-            found = found[:-2] + length.to_bytes(2, "big") + other
-        return found
+        head, *tails = data.split(self._prefix)
+        for other in tails:
+            length = int.from_bytes(head[-2:], "big") - len(self._prefix)
+            head = head[:-2] + length.to_bytes(2, "big") + other
+        return head
 
     def _own(self, text: str) -> str:
         if not self._scene:
@@ -186,18 +190,18 @@ class Transcript:
         if name in BROKERS and value == self._broker_id:
             return 1
         if name in NUMBERED and value >= 0 and (name, value) != NO_SESSION:
-            return self._numbered(NUMBERED[name], value)
+            return self._number_of(NUMBERED[name], value)
         if name in EPOCHS and value >= 0:
             return "some epoch"
         return "now" if value >= NOW_MS and value < 1 << 62 else int(value)
 
-    def _numbered(self, kind: str, value: object) -> str:
-        number = sum(1 for known, _ in self._numbers if known == kind) + 1
+    def _number_of(self, kind: str, value: object) -> str:
+        number = sum(1 for numbered_kind, _ in self._numbers if numbered_kind == kind) + 1
         return self._numbers.setdefault((kind, value), f"{kind} #{number}")
 
     def _batches(self, data: bytes) -> Plain:
         """Stored batches: their headers and what is in them."""
-        found: list[Plain] = []
+        batches: list[Plain] = []
         end = 0
         for start, header in iter_batches(data):
             end = start + header.size
@@ -219,10 +223,10 @@ class Transcript:
                     [record.offset, _text(record.key), _text(record.value)]
                     for record in iter_records(batch)
                 ]
-            found.append(entry)
+            batches.append(entry)
         if end < len(data):
-            found.append(f"the first {len(data) - end} bytes of another one")
-        return found
+            batches.append(f"the first {len(data) - end} bytes of another one")
+        return batches
 
 
 def _text(data: bytes | None) -> str | None:
@@ -237,32 +241,36 @@ def _text(data: bytes | None) -> str | None:
 def in_order(values: Iterable[Any], *names: str) -> list[Any]:
     """Sorted by these fields, or by themselves."""
 
-    def key(one: Any) -> list[Any]:
-        found = [getattr(one, name) for name in names] if names else [one]
-        return [(part is not None, part) for part in found]
+    def key(element: Any) -> list[Any]:
+        parts = [getattr(element, name) for name in names] if names else [element]
+        return [(part is not None, part) for part in parts]
 
     return sorted(values, key=key)
 
 
-def differences(expected: Transcript, found: Transcript) -> Iterator[str]:
+def differences(expected: Transcript, actual: Transcript) -> Iterator[str]:
     """Where the second transcript says something else than the first, one line each."""
-    for (label, one), (other_label, other) in zip(expected.entries, found.entries, strict=False):
+    for (label, expected_answer), (other_label, actual_answer) in zip(
+        expected.entries, actual.entries, strict=False
+    ):
         if label != other_label:
             yield f"{label}: the stories part here, the other side asked {other_label}"
             return
-        yield from _unlike(label, one, other)
-    if len(expected.entries) != len(found.entries):
-        yield f"{len(expected.entries)} answers against {len(found.entries)}"
+        yield from _unlike(label, expected_answer, actual_answer)
+    if len(expected.entries) != len(actual.entries):
+        yield f"{len(expected.entries)} answers against {len(actual.entries)}"
 
 
-def _unlike(place: str, one: Plain, other: Plain) -> Iterator[str]:
-    if isinstance(one, dict) and isinstance(other, dict):
-        for name in {**one, **other}:
+def _unlike(path: str, expected: Plain, actual: Plain) -> Iterator[str]:
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        for name in {**expected, **actual}:
             yield from _unlike(
-                f"{place}.{name}", one.get(name, "absent"), other.get(name, "absent")
+                f"{path}.{name}", expected.get(name, "absent"), actual.get(name, "absent")
             )
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, (left, right) in enumerate(zip(one, other, strict=True)):
-            yield from _unlike(f"{place}[{index}]", left, right)
-    elif one != other:
-        yield f"{place}: {one!r} != {other!r}"
+    elif isinstance(expected, list) and isinstance(actual, list) and len(expected) == len(actual):
+        for index, (expected_element, actual_element) in enumerate(
+            zip(expected, actual, strict=True)
+        ):
+            yield from _unlike(f"{path}[{index}]", expected_element, actual_element)
+    elif expected != actual:
+        yield f"{path}: {expected!r} != {actual!r}"

@@ -61,13 +61,13 @@ def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> An
     if isinstance(value, str):
         return _text(value, variables, name)
     if isinstance(value, list | tuple):
-        return [resolved(one, variables, name) for one in value]
+        return [resolved(element, variables, name) for element in value]
     if not isinstance(value, Mapping):
         return value
-    inner = {key: resolved(one, variables, name) for key, one in value.items()}
+    inner = {key: resolved(element, variables, name) for key, element in value.items()}
     match inner:
-        case {"$batch": given}:
-            return batch_from(given)
+        case {"$batch": fields}:
+            return batch_from(fields)
         case {"$hex": digits}:
             return bytes.fromhex(digits)
         case {"$uuid": text}:
@@ -84,13 +84,13 @@ def _text(value: str, variables: Variables, name: Callable[[str], str]) -> Any:
         return name(value[1:])
     if not value.startswith("$") or value.startswith(("$batch", "$hex", "$times")):
         return value
-    found = _VARIABLE.fullmatch(value)
-    if found is None or found[1] not in variables:
+    match = _VARIABLE.fullmatch(value)
+    if match is None or match[1] not in variables:
         raise CaseError(f"{value}: known are {', '.join(sorted(variables))}")
-    said = variables[found[1]]
-    if found[2]:
-        said = getattr(said, found[2])
-    return said + int(found[3]) if found[3] else said
+    variable = variables[match[1]]
+    if match[2]:
+        variable = getattr(variable, match[2])
+    return variable + int(match[3]) if match[3] else variable
 
 
 def at_path(answer: Any, path: str) -> Any:
@@ -98,10 +98,12 @@ def at_path(answer: Any, path: str) -> Any:
     ``*`` takes every element of a list.
     """
     parts = path.split(".")
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if part == "*":
-            rest = ".".join(parts[place + 1 :])
-            return [at_path(one, rest) if rest else one for one in answer]
+            rest_of_path = ".".join(parts[index + 1 :])
+            return [
+                at_path(element, rest_of_path) if rest_of_path else element for element in answer
+            ]
         if part.lstrip("-").isdigit():
             if not isinstance(answer, tuple | list) or int(part) >= len(answer):
                 return None
@@ -119,8 +121,8 @@ def error_codes(answer: Any) -> Iterator[ErrorCode]:
         for field in fields(answer):
             yield from error_codes(getattr(answer, field.name))
     elif isinstance(answer, tuple | list):
-        for one in answer:
-            yield from error_codes(one)
+        for element in answer:
+            yield from error_codes(element)
 
 
 def check_fields(key: int, values: Mapping[str, Any]) -> None:

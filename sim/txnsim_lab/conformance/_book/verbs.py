@@ -247,24 +247,24 @@ VERBS: Final[Mapping[str, Verb]] = {
 def producer_of(
     variables: Variables, name: str | None, other: Mapping[str, Any] | None = None
 ) -> Producer:
-    found = Producer(id=None, pid=-1, epoch=-1) if name is None else variables.get(name)
-    if not isinstance(found, Producer):
+    producer = Producer(id=None, pid=-1, epoch=-1) if name is None else variables.get(name)
+    if not isinstance(producer, Producer):
         raise CaseError(f"{name}: no producer of this play")
     changed = dict(other or {})
-    made = Producer(
-        id=changed.pop("id", found.id),
-        pid=changed.pop("pid", found.pid),
-        epoch=changed.pop("epoch", found.epoch),
+    changed_producer = Producer(
+        id=changed.pop("id", producer.id),
+        pid=changed.pop("pid", producer.pid),
+        epoch=changed.pop("epoch", producer.epoch),
     )
     if changed:
         raise CaseError(f"unknown parameters: {', '.join(changed)}")
-    return made
+    return changed_producer
 
 
 def topic_named(variables: Variables, name: str) -> str:
     """The full name of a topic of the play; any other name as it is."""
-    known = variables.get(name)
-    return known.name if isinstance(known, Topic) else name
+    variable = variables.get(name)
+    return variable.name if isinstance(variable, Topic) else name
 
 
 def partition_of(variables: Variables, name: str) -> tuple[Topic, int]:
@@ -272,7 +272,7 @@ def partition_of(variables: Variables, name: str) -> tuple[Topic, int]:
     as it is written.
     """
     topic, _, partition = name.partition(".")
-    found = variables.get(topic)
-    if not isinstance(found, Topic):
-        found = Topic(name=topic, id=NO_SUCH_ID)
-    return found, int(partition or 0)
+    variable = variables.get(topic)
+    if not isinstance(variable, Topic):
+        variable = Topic(name=topic, id=NO_SUCH_ID)
+    return variable, int(partition or 0)

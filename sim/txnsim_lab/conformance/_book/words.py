@@ -23,12 +23,12 @@ WORDS: Final[Mapping[str, Verb]] = {
 _signature = cache(inspect.signature)
 
 
-def requests_of(verb: str, given: Any, variables: Variables) -> list[Request]:
+def requests_of(verb: str, arguments: Any, variables: Variables) -> list[Request]:
     """The requests that a short word makes.
 
     Args:
         verb: The word.
-        given: Its parameters, resolved; a single value is the first one.
+        arguments: Its parameters, resolved; a single value is the first one.
         variables: Of the play.
 
     Raises:
@@ -38,11 +38,11 @@ def requests_of(verb: str, given: Any, variables: Variables) -> list[Request]:
     if make is None:
         raise CaseError(f"{verb}: no word of {', '.join(sorted(WORDS))}, and no request in full")
     parameters = _signature(make).parameters
-    if not isinstance(given, Mapping):
-        given = {list(parameters)[1]: given}
-    given = {key.replace("-", "_"): value for key, value in given.items()}
+    if not isinstance(arguments, Mapping):
+        arguments = {list(parameters)[1]: arguments}
+    arguments = {key.replace("-", "_"): value for key, value in arguments.items()}
     try:
-        bound = _signature(make).bind(variables, **given)
+        bound = _signature(make).bind(variables, **arguments)
     except TypeError as error:
         raise CaseError(f"{verb}: {error}; it takes {', '.join(list(parameters)[1:])}") from None
     return make(*bound.args, **bound.kwargs)
