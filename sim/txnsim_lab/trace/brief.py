@@ -40,8 +40,10 @@ def _value(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, str):
-        return value if value and not any(one.isspace() for one in value) else f'"{value}"'
-    if isinstance(value, Sequence) and all(isinstance(one, (str, int)) for one in value):
+        return (
+            value if value and not any(character.isspace() for character in value) else f'"{value}"'
+        )
+    if isinstance(value, Sequence) and all(isinstance(element, (str, int)) for element in value):
         return ",".join(map(str, value)) or "-"
     text = msgspec.json.encode(value).decode()
     return f"{len(value)} of them" if name in LEFT_OUT and len(text) > LONG else text

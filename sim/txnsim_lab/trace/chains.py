@@ -16,8 +16,8 @@ def causes(events: dict[int, Event], event: Event) -> Iterator[Event]:
     """The chain of main causes of an event, itself first, up to its root."""
     yield event
     while event.p:
-        before = events.get(event.p[0])
-        if before is None or before.i >= event.i:
+        cause = events.get(event.p[0])
+        if cause is None or cause.i >= event.i:
             return  # dropped by a ring
-        event = before
+        event = cause
         yield event

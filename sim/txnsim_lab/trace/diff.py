@@ -52,33 +52,33 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     """What the headers tell differently: settings, mode, take, seed."""
 
 
-def diff(left: Recording, right: Recording) -> Divergence | None:
+def diff(left_run: Recording, right_run: Recording) -> Divergence | None:
     """The first divergence of two runs; None if they are equal."""
-    lanes = [_lanes(left), _lanes(right)]
-    found: list[tuple[int, str, int]] = []
+    lanes = [_lanes(left_run), _lanes(right_run)]
+    partings: list[tuple[int, str, int]] = []
     only = [0, 0]
     for node in dict.fromkeys((*lanes[0], *lanes[1])):
         sides = [lane.get(node, []) for lane in lanes]
         keys = [[_key(event) for event in side] for side in sides]
         if keys[0] == keys[1]:
             continue
-        at = _first_difference(*keys)
-        rank = min(side[at].t for side in sides if at < len(side))
-        found.append((rank, node, at))
-        for number, count in enumerate(_unmatched(keys[0][at:], keys[1][at:])):
+        index = _first_difference(*keys)
+        rank = min(side[index].t for side in sides if index < len(side))
+        partings.append((rank, node, index))
+        for number, count in enumerate(_unmatched_counts(keys[0][index:], keys[1][index:])):
             only[number] += count
-    if not found:
+    if not partings:
         return None
-    _, node, at = min(found)
-    one, other = (lane.get(node, []) for lane in lanes)
+    _, node, index = min(partings)
+    left_lane, right_lane = (lane.get(node, []) for lane in lanes)
     return Divergence(
         node=node,
-        sentence=_sentence(node, _nth(one, at), _nth(other, at)),
-        left=_side(one, at),
-        right=_side(other, at),
+        sentence=_sentence(node, _nth(left_lane, index), _nth(right_lane, index)),
+        left=_side(left_lane, index),
+        right=_side(right_lane, index),
         only_left=only[0],
         only_right=only[1],
-        settings=_settings(left.header, right.header),
+        settings=_settings(left_run.header, right_run.header),
     )
 
 
@@ -92,37 +92,40 @@ def _lanes(run: Recording) -> dict[str, list[Event]]:
 
 def _key(event: Event) -> str:
     data = event.d if isinstance(event.d, Mapping) else {}
-    kept = {name: value for name, value in data.items() if name not in NOT_COMPARED}
-    return f"{event.k} {event.tx} {msgspec.json.encode(kept, order='sorted').decode()}"
+    compared = {name: value for name, value in data.items() if name not in NOT_COMPARED}
+    return f"{event.k} {event.tx} {msgspec.json.encode(compared, order='sorted').decode()}"
 
 
-def _first_difference(left: Sequence[str], right: Sequence[str]) -> int:
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(left), len(right)))
+def _first_difference(left_keys: Sequence[str], right_keys: Sequence[str]) -> int:
+    pairs = enumerate(zip(left_keys, right_keys, strict=False))
+    return next(
+        (index for index, (left_key, right_key) in pairs if left_key != right_key),
+        min(len(left_keys), len(right_keys)),
+    )
 
 
-def _unmatched(left: Sequence[str], right: Sequence[str]) -> tuple[int, int]:
-    if max(len(left), len(right)) > DIFFED_MAX:
-        return len(left), len(right)
-    matcher = SequenceMatcher(None, left, right, autojunk=False)
-    same = sum(block.size for block in matcher.get_matching_blocks())
-    return len(left) - same, len(right) - same
+def _unmatched_counts(left_keys: Sequence[str], right_keys: Sequence[str]) -> tuple[int, int]:
+    if max(len(left_keys), len(right_keys)) > DIFFED_MAX:
+        return len(left_keys), len(right_keys)
+    matcher = SequenceMatcher(None, left_keys, right_keys, autojunk=False)
+    matched = sum(block.size for block in matcher.get_matching_blocks())
+    return len(left_keys) - matched, len(right_keys) - matched
 
 
-def _nth(events: Sequence[Event], at: int) -> Event | None:
-    return events[at] if at < len(events) else None
+def _nth(events: Sequence[Event], index: int) -> Event | None:
+    return events[index] if index < len(events) else None
 
 
-def _side(events: Sequence[Event], at: int) -> Side:
-    shown = events[max(0, at - CONTEXT) : at + 1]
-    one = _nth(events, at)
-    return Side(at=None if one is None else one.i, context=tuple(event.i for event in shown))
+def _side(events: Sequence[Event], index: int) -> Side:
+    context = events[max(0, index - CONTEXT) : index + 1]
+    event = _nth(events, index)
+    return Side(at=None if event is None else event.i, context=tuple(event.i for event in context))
 
 
-def _sentence(node: str, left: Event | None, right: Event | None) -> str:
+def _sentence(node: str, left_event: Event | None, right_event: Event | None) -> str:
     where = place(node)
     article = "the " if where.startswith("coordinator") else ""
-    return f"They part at {article}{where}: A {_does(left)}; B {_does(right)}."
+    return f"They part at {article}{where}: A {_does(left_event)}; B {_does(right_event)}."
 
 
 def _does(event: Event | None) -> str:
@@ -131,9 +134,11 @@ def _does(event: Event | None) -> str:
     return f"tells {event.k} ({payload(event)}) at {event.t / 1000:.0f} ms, #{event.i}"
 
 
-def _settings(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _settings(
+    left_header: Mapping[str, Any], right_header: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
     sides = []
-    for header in (left, right):
+    for header in (left_header, right_header):
         named = {name: header.get(name) for name in ("scenario", "seed", "mode", "take", "brokers")}
         sides.append({**named, **header.get("set", {})})
     names = dict.fromkeys((*sides[0], *sides[1]))

@@ -97,10 +97,10 @@ def explain_lso(run: Recording, partition: str, *, at: int | None = None) -> Lso
     """
     events = run.through(at)
     state = state_at(events, run.nodes, level=run.level)
-    return lso_of(state, partition, at=_last(events), remembered=Remembered.of(events))
+    return lso_of(state, partition, at=_last_position(events), remembered=Remembered.of(events))
 
 
-def _last(events: Sequence[Event]) -> int:
+def _last_position(events: Sequence[Event]) -> int:
     return events[-1].i if events else -1
 
 
@@ -119,21 +119,27 @@ def lso_of(
     """
     log = state.logs.get(partition)
     if log is None:
-        known = ", ".join(sorted(state.logs)) or "none"
-        raise BadInputError(f"the trace tells nothing of {partition} up to #{at}; it has {known}")
+        partitions = ", ".join(sorted(state.logs)) or "none"
+        raise BadInputError(
+            f"the trace tells nothing of {partition} up to #{at}; it has {partitions}"
+        )
     where = _partition(partition)
     stable = log["lso"]
     is_brief = state.level != TraceLevel.FULL
     end = max(log["end"], stable) if is_brief else log["hw"]
-    open_ones = sorted(mismatches(state, remembered, partition), key=lambda one: one.first)
-    holder = next((one for one in open_ones if max(one.first, log["start"]) == stable), None)
+    open_ones = sorted(
+        mismatches(state, remembered, partition), key=lambda mismatch: mismatch.first
+    )
+    holder = next(
+        (mismatch for mismatch in open_ones if max(mismatch.first, log["start"]) == stable), None
+    )
     if log["leader"] < 0:
         cause = Cause.OFFLINE
     elif holder is not None and end > stable:
         cause = Cause.of_status(holder.verdict)
     else:
-        behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
-        cause = Cause.NOTHING if stable >= end else behind
+        cause_behind = Cause.WRITTEN if is_brief else Cause.UNREPLICATED
+        cause = Cause.NOTHING if stable >= end else cause_behind
     standing = Standing(
         partition=where,
         cause=cause,
@@ -144,9 +150,9 @@ def lso_of(
         share_groups=sorted(_share_groups(state, partition)),
         program=program,
     )
-    said = standing.sentences()
+    sentences = standing.sentences()
     if is_brief and log["replicas"] != 1:
-        said = (*said, BRIEF_REMARK)
+        sentences = (*sentences, BRIEF_REMARK)
     hanging = holder if cause is Cause.HANGING else None
     return LsoExplanation(
         partition=partition,
@@ -154,7 +160,7 @@ def lso_of(
         cause=str(cause),
         last_stable_offset=stable,
         high_watermark=end,
-        sentences=said,
+        sentences=sentences,
         evidence=tuple(
             sorted(set(_evidence(state, log, holder if end > stable else None, remembered)))
         ),
@@ -186,8 +192,10 @@ def mismatches(
                 continue
             name = ids.get(int(pid))
             entry = None if name is None else state.transactions[name]
-            known = None if name is None or entry is None else _coordinated(name, entry, tp)
-            verdict, reason = OpenTxnStatus.judge(int(pid), producer["epoch"], name, known)
+            coordinated = (
+                None if name is None or entry is None else _as_coordinated(name, entry, tp)
+            )
+            verdict, reason = OpenTxnStatus.judge(int(pid), producer["epoch"], name, coordinated)
             yield Mismatch(
                 partition=tp,
                 producer_id=int(pid),
@@ -200,8 +208,8 @@ def mismatches(
                 state=None if entry is None else entry["state"],
                 coordinator_epoch=None if entry is None else entry["epoch"],
                 is_two_phase=verdict is OpenTxnStatus.ALIVE
-                and known is not None
-                and known.is_two_phase,
+                and coordinated is not None
+                and coordinated.is_two_phase,
                 decided=remembered.decided(
                     _partition(tp),
                     producer_id=int(pid),
@@ -218,11 +226,13 @@ def mismatches(
 
 def places(state: TraceState, open_ones: Iterable[Mismatch]) -> list[str]:
     """Partitions to explain: hanging transactions, other open ones, then users' others."""
-    worst_first = sorted(open_ones, key=lambda one: one.verdict is not OpenTxnStatus.HANGING)
+    worst_first = sorted(
+        open_ones, key=lambda mismatch: mismatch.verdict is not OpenTxnStatus.HANGING
+    )
     opened = [
-        one.partition
-        for one in worst_first
-        if one.verdict is OpenTxnStatus.HANGING or not is_internal(one.partition)
+        mismatch.partition
+        for mismatch in worst_first
+        if mismatch.verdict is OpenTxnStatus.HANGING or not is_internal(mismatch.partition)
     ]
     return list(dict.fromkeys([*opened, *(name for name in state.logs if not is_internal(name))]))
 
@@ -242,9 +252,9 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
     state = state_at(events, run.nodes, level=run.level)
     entry = state.transactions.get(transactional_id)
     if entry is None:
-        known = ", ".join(sorted(state.transactions)) or "none"
+        ids = ", ".join(sorted(state.transactions)) or "none"
         raise BadInputError(
-            f"no coordinator of this trace has {transactional_id!r}; transactional ids: {known}"
+            f"no coordinator of this trace has {transactional_id!r}; transactional ids: {ids}"
         )
     known_events = by_position(events)
     chain = [known_events[entry["i"]]] if entry["i"] in known_events else []
@@ -258,14 +268,17 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
         if whose == transactional_id:
             lines.append(_owed_line(partition, owed))
             evidence.append(owed["i"])
-    for one in mismatches(state, Remembered.of(events)):
-        if one.transactional_id == transactional_id:
-            decided = "" if one.decided is None else f" {one.decided}."
+    for mismatch in mismatches(state, Remembered.of(events)):
+        if mismatch.transactional_id == transactional_id:
+            decided = "" if mismatch.decided is None else f" {mismatch.decided}."
             lines.append(
-                f"On {one.partition} the transaction of epoch {one.epoch} is open since offset"
-                f" {one.first}: {one.verdict}; {one.reason}.{decided}"
+                f"On {mismatch.partition} the transaction of epoch {mismatch.epoch} is open"
+                " since offset"
+                f" {mismatch.first}: {mismatch.verdict}; {mismatch.reason}.{decided}"
             )
-            evidence.append(state.logs[one.partition]["producers"][str(one.producer_id)]["i"])
+            evidence.append(
+                state.logs[mismatch.partition]["producers"][str(mismatch.producer_id)]["i"]
+            )
     return TxnExplanation(
         transactional_id=transactional_id,
         at=events[-1].i,
@@ -278,7 +291,11 @@ def explain_txn(run: Recording, transactional_id: str, *, at: int | None = None)
 def walk(events: dict[int, Event], event: Event) -> list[Event]:
     """Where a value comes from: the event, what caused it, up to the root; copies are skipped."""
     chain = list(causes(events, event))
-    return [one for at, one in enumerate(chain) if at in (0, len(chain) - 1) or one.k not in COPIES]
+    return [
+        event_of_chain
+        for index, event_of_chain in enumerate(chain)
+        if index in (0, len(chain) - 1) or event_of_chain.k not in COPIES
+    ]
 
 
 # Parts
@@ -291,7 +308,7 @@ def _partition(name: str) -> TopicPartition:
     return TopicPartition(topic, int(number))
 
 
-def _coordinated(name: str, entry: Mapping[str, Any], partition: str) -> Coordinated:
+def _as_coordinated(name: str, entry: Mapping[str, Any], partition: str) -> Coordinated:
     return Coordinated(
         transactional_id=name,
         coordinator_id=_broker(entry["node"]),
@@ -309,37 +326,41 @@ def _broker(node: str) -> int:
     return int(parts[1]) if parts[0] == "broker" else -1
 
 
-def _holder(state: TraceState, log: Mapping[str, Any], one: Mismatch) -> Holder:
-    producer = log["producers"][str(one.producer_id)]
+def _holder(state: TraceState, log: Mapping[str, Any], mismatch: Mismatch) -> Holder:
+    producer = log["producers"][str(mismatch.producer_id)]
     return Holder(
-        producer_id=one.producer_id,
-        producer_epoch=one.epoch,
+        producer_id=mismatch.producer_id,
+        producer_epoch=mismatch.epoch,
         quiet_ms=state.now_ms - producer["timestamp"],
-        verdict=one.verdict,
-        reason=one.reason,
-        transactional_id=one.transactional_id,
-        coordinator_id=None if one.coordinator is None else _broker(one.coordinator),
-        is_two_phase=one.is_two_phase,
-        decided=one.decided,
+        verdict=mismatch.verdict,
+        reason=mismatch.reason,
+        transactional_id=mismatch.transactional_id,
+        coordinator_id=None if mismatch.coordinator is None else _broker(mismatch.coordinator),
+        is_two_phase=mismatch.is_two_phase,
+        decided=mismatch.decided,
     )
 
 
 def _evidence(
-    state: TraceState, log: Mapping[str, Any], one: Mismatch | None, remembered: Remembered
+    state: TraceState, log: Mapping[str, Any], mismatch: Mismatch | None, remembered: Remembered
 ) -> Iterator[int]:
-    if one is None:
+    if mismatch is None:
         return
-    opened = log["producers"][str(one.producer_id)]["i"]
+    opened = log["producers"][str(mismatch.producer_id)]["i"]
     yield from (opened,) if opened >= 0 else ()
-    if one.transactional_id is not None:
-        yield state.transactions[one.transactional_id]["i"]
+    if mismatch.transactional_id is not None:
+        yield state.transactions[mismatch.transactional_id]["i"]
         for key, owed in state.owed.items():
-            if owed_by(key) == (one.transactional_id, one.partition):
+            if owed_by(key) == (mismatch.transactional_id, mismatch.partition):
                 yield owed["i"]
-    if one.verdict is OpenTxnStatus.HANGING:
+    if mismatch.verdict is OpenTxnStatus.HANGING:
         return  # whatever is held now, no marker of this one is on its way
-    held = remembered.held(one.transactional_id, one.producer_id, one.partition)
-    yield from (at for at, rule in held if state.faults.get(rule, _NO_FAULT)["held"])
+    held_crossings = remembered.held(
+        mismatch.transactional_id, mismatch.producer_id, mismatch.partition
+    )
+    yield from (
+        position for position, rule in held_crossings if state.faults.get(rule, _NO_FAULT)["held"]
+    )
 
 
 def _state_line(transactional_id: str, entry: Mapping[str, Any]) -> str:

@@ -57,10 +57,10 @@ class Remembered(msgspec.Struct, kw_only=True):
     @classmethod
     def of(cls, events: Iterable[Event]) -> Remembered:
         """What these events leave."""
-        found = cls()
+        remembered = cls()
         for event in events:
-            found.follow(event)
-        return found
+            remembered.follow(event)
+        return remembered
 
     def follow(self, event: Event) -> None:
         """One more event, in order."""
@@ -85,14 +85,14 @@ class Remembered(msgspec.Struct, kw_only=True):
             is_commit=bool(data["committed"]),
             timestamp_ms=event.i,
         )
-        whose = _place(data["tp"]), data["pid"]
+        whose = _partition_of(data["tp"]), data["pid"]
         self.markers.setdefault(whose, []).append(marker)
 
     def _move(self, event: Event, data: Mapping[str, Any]) -> None:
         if data["state"] in GONE:
             self.ended.pop(id_of(event.tx), None)
         elif data["state"].startswith(_PREPARED):
-            noted = _noted(event.i, data)
+            noted = _decision_of(event.i, data)
             self.decisions.setdefault(noted.producer_id, []).append(noted)
             self.order.append((event.i, noted.producer_id))
         elif data["state"] != _ONGOING:
@@ -103,32 +103,37 @@ class Remembered(msgspec.Struct, kw_only=True):
     ) -> Iterator[tuple[int, str]]:
         """Held crossings of the id's newest transaction: positions and rules."""
         since = -1 if transactional_id is None else self.ended.get(transactional_id, -1)
-        for at, strike in self.strikes.items():
-            if at > since and any(
-                _is_of(one, transactional_id, producer_id, partition) for one in strike.about
+        for position, strike in self.strikes.items():
+            if position > since and any(
+                _concerns(message, transactional_id, producer_id, partition)
+                for message in strike.about
             ):
-                yield at, strike.rule
+                yield position, strike.rule
 
-    def forget(self, before: int) -> None:
+    def forget(self, position: int) -> None:
         """Forget what events before a position have told, as a reader does who can't have them."""
-        cut = bisect_left(self.order, (before,))
+        cut = bisect_left(self.order, (position,))
         for _, producer_id in self.order[:cut]:
             of_producer = self.decisions[producer_id]
             del of_producer[0]
             if not of_producer:
                 del self.decisions[producer_id]
         del self.order[:cut]
-        self.strikes = {at: one for at, one in self.strikes.items() if at >= before}
-        self.forgotten_before = before
-        kept = (
-            (whose, [marker for marker in written if marker.timestamp_ms >= before])
+        self.strikes = {
+            strike_position: strike
+            for strike_position, strike in self.strikes.items()
+            if strike_position >= position
+        }
+        self.forgotten_before = position
+        later_markers = (
+            (whose, [marker for marker in written if marker.timestamp_ms >= position])
             for whose, written in self.markers.items()
         )
-        self.markers = {whose: written for whose, written in kept if written}
+        self.markers = {whose: written for whose, written in later_markers if written}
 
     def decided(
         self,
-        place: TopicPartition,
+        partition: TopicPartition,
         *,
         producer_id: int,
         producer_epoch: int,
@@ -140,7 +145,7 @@ class Remembered(msgspec.Struct, kw_only=True):
         """What was decided about a transaction that hangs, as a living cluster would tell it.
 
         Args:
-            place: Which partition has it open.
+            partition: Which partition has it open.
             producer_id: As its leader tells.
             producer_epoch: As its leader tells.
             first_offset: Where it begins.
@@ -150,11 +155,11 @@ class Remembered(msgspec.Struct, kw_only=True):
         """
         log = self.decisions.get(producer_id, ())
         # The trace has one order for both sides: positions take the part of times.
-        due = DueDecisions.on(place, producer_id, producer_epoch, log, skew_ms=0)
+        due = DueDecisions.on(partition, producer_id, producer_epoch, log, skew_ms=0)
         markers = PartitionMarkers(
             markers=tuple(
                 marker
-                for marker in self.markers.get((place, producer_id), ())
+                for marker in self.markers.get((partition, producer_id), ())
                 if marker.offset < first_offset
             ),
             whole_since_ms=self.forgotten_before,
@@ -166,7 +171,7 @@ class Remembered(msgspec.Struct, kw_only=True):
         return Decided.by_newest(producer_id, producer_epoch, last_timestamp_ms, newest)
 
 
-def _is_of(
+def _concerns(
     about: Mapping[str, Any], transactional_id: str | None, producer_id: int, partition: str
 ) -> bool:
     """Whether a message is of a transaction. Where it names the transactional id, all of the
@@ -177,12 +182,12 @@ def _is_of(
     return bool(about.get("pid") == producer_id and partition in about["partitions"])
 
 
-def _noted(position: int, data: Mapping[str, Any]) -> Noted:
+def _decision_of(position: int, data: Mapping[str, Any]) -> Noted:
     return Noted(
         state=data["state"],
         producer_id=data["pid"],
         producer_epoch=data["epoch"],
-        partitions=frozenset(map(_place, data["partitions"])),
+        partitions=frozenset(map(_partition_of, data["partitions"])),
         is_v2=data.get("version", 0) >= _V2,
         timestamp_ms=position,
         start_timestamp_ms=position,
@@ -199,6 +204,6 @@ def _newest(entry: Mapping[str, Any]) -> Newest:
     )
 
 
-def _place(name: str) -> TopicPartition:
+def _partition_of(name: str) -> TopicPartition:
     topic, _, number = name.rpartition("-")
     return TopicPartition(topic, int(number))

@@ -42,7 +42,7 @@ def moments(
     begin = len(run.events) - ANSWERS_MAX // max(1, len(named))
     state = TraceState(level=run.level)
     remembered = Remembered()
-    last: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
+    last_standing: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]] | None = None
     for index, event in enumerate(run.events):
         if index % TOLD_EVERY == 0 and index:
             tell(index, len(run.events))
@@ -58,15 +58,17 @@ def moments(
             ),
             open_ones,
         )
-        if last is None or _without_position(standing) != _without_position(last):
+        if last_standing is None or _without_position(standing) != _without_position(last_standing):
             yield Moment(at=event.i, partitions=standing[0], open=standing[1])
-            last = standing
+            last_standing = standing
 
 
 def _without_position(
     standing: tuple[tuple[LsoExplanation, ...], tuple[Mismatch, ...]],
 ) -> tuple[object, ...]:
-    return tuple(msgspec.structs.replace(one, at=0) for one in standing[0]), standing[1]
+    return tuple(
+        msgspec.structs.replace(explanation, at=0) for explanation in standing[0]
+    ), standing[1]
 
 
 def _partition(data: object) -> str | None:

@@ -21,8 +21,8 @@ _TEXTS: Final = frozenset({"text", "found", "expected", "subject"})
 
 def redacted(run: Recording) -> Recording:
     """The same run; what its clients wrote and read is replaced by ``(left out)``."""
-    known = {one for event in run.events for one in _values(event.d) if one}
-    longest_first = tuple(sorted(known, key=len, reverse=True))
+    texts = {text for event in run.events for text in _values(event.d) if text}
+    longest_first = tuple(sorted(texts, key=len, reverse=True))
     events = (
         msgspec.structs.replace(event, d=_payload(event.d, longest_first)) for event in run.events
     )
@@ -32,46 +32,46 @@ def redacted(run: Recording) -> Recording:
 def _values(data: object) -> Iterator[str]:
     """Keys and values of records in a payload."""
     if isinstance(data, Mapping):
-        for name, one in data.items():
+        for name, part in data.items():
             if name in _FIELDS:
-                yield from _texts(one)
+                yield from _texts(part)
             else:
-                yield from _values(one)
+                yield from _values(part)
     elif isinstance(data, list | tuple):
-        for one in data:
-            yield from _values(one)
+        for part in data:
+            yield from _values(part)
 
 
-def _texts(one: object) -> Iterator[str]:
-    if isinstance(one, str):
-        yield one
-    elif isinstance(one, Mapping):
-        for part in one.values():
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
             yield from _texts(part)
-    elif isinstance(one, list | tuple):
-        for part in one:
+    elif isinstance(value, list | tuple):
+        for part in value:
             yield from _texts(part)
 
 
-def _payload(data: object, known: tuple[str, ...]) -> object:
+def _payload(data: object, texts: tuple[str, ...]) -> object:
     if isinstance(data, Mapping):
-        return {name: _field(name, one, known) for name, one in data.items()}
+        return {name: _field(name, part, texts) for name, part in data.items()}
     if isinstance(data, list | tuple):
-        return [_payload(one, known) for one in data]
+        return [_payload(part, texts) for part in data]
     return data
 
 
-def _field(name: str, one: Any, known: tuple[str, ...]) -> object:
+def _field(name: str, field_value: Any, texts: tuple[str, ...]) -> object:
     if name in _FIELDS:
-        return _hidden(one)
-    if name in _TEXTS and isinstance(one, str):
-        for value in known:
-            one = one.replace(value, LEFT_OUT)
-        return one
-    return _payload(one, known)
+        return _hide(field_value)
+    if name in _TEXTS and isinstance(field_value, str):
+        for text in texts:
+            field_value = field_value.replace(text, LEFT_OUT)
+        return field_value
+    return _payload(field_value, texts)
 
 
-def _hidden(one: object) -> object:
-    if isinstance(one, list | tuple):
-        return [_hidden(part) for part in one]
-    return LEFT_OUT if one else one
+def _hide(value: object) -> object:
+    if isinstance(value, list | tuple):
+        return [_hide(part) for part in value]
+    return LEFT_OUT if value else value

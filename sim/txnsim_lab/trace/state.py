@@ -85,14 +85,14 @@ class TraceState(msgspec.Struct, kw_only=True):
 def state_at(
     events: Iterable[Event],
     nodes: Sequence[str],
-    last: int | None = None,
+    last_position: int | None = None,
     *,
     level: str = TraceLevel.FULL,
 ) -> TraceState:
     """The state after an event."""
     state = TraceState(level=level)
     for event in events:
-        if last is not None and event.i > last:
+        if last_position is not None and event.i > last_position:
             break
         state.follow(event, nodes)
     return state
@@ -115,13 +115,13 @@ def _up(state: TraceState, _event: Event, node: str, data: Data) -> None:
 def _down(state: TraceState, _event: Event, node: str, data: Data) -> None:
     if data.get("role") == "broker":
         state.brokers[node] = "down"
-        for name in [name for name, one in state.shares.items() if one["node"] == node]:
+        for name in [name for name, share in state.shares.items() if share["node"] == node]:
             del state.shares[name]
-        for name in [name for name, one in state.streams.items() if _is_at(one, node)]:
+        for name in [name for name, member in state.streams.items() if _is_on_broker(member, node)]:
             del state.streams[name]
 
 
-def _is_at(member: Mapping[str, Any], broker: str) -> bool:
+def _is_on_broker(member: Mapping[str, Any], broker: str) -> bool:
     return str(member["node"]).startswith(f"{broker}/")
 
 
@@ -144,7 +144,9 @@ def _log(leader: int, data: Data) -> dict[str, Any]:
         "end": data.get("end", 0),
         "hw": data.get("hw", 0),
         "lso": data.get("lso", 0),
-        "producers": {str(one["pid"]): _producer(one) for one in data.get("producers", ())},
+        "producers": {
+            str(producer["pid"]): _producer(producer) for producer in data.get("producers", ())
+        },
     }
 
 
@@ -168,7 +170,7 @@ def _log_of(state: TraceState, node: str, data: Data) -> dict[str, Any] | None:
     return log if log is not None and node.startswith(f"broker/{log['leader']}/") else None
 
 
-def _appended(state: TraceState, _event: Event, node: str, data: Data) -> None:
+def _on_append(state: TraceState, _event: Event, node: str, data: Data) -> None:
     log = _log_of(state, node, data)
     if log is None:
         return
@@ -179,7 +181,7 @@ def _appended(state: TraceState, _event: Event, node: str, data: Data) -> None:
         producer["timestamp"] = state.now_ms
 
 
-def _marked(state: TraceState, _event: Event, node: str, data: Data) -> None:
+def _on_marker_written(state: TraceState, _event: Event, node: str, data: Data) -> None:
     log = _log_of(state, node, data)
     if log is None:
         return
@@ -197,7 +199,7 @@ def _producer_of(log: dict[str, Any], data: Data) -> dict[str, Any]:
     return producer
 
 
-def _opened(state: TraceState, event: Event, node: str, data: Data) -> None:
+def _on_open(state: TraceState, event: Event, node: str, data: Data) -> None:
     log = _log_of(state, node, data)
     if log is None:
         return
@@ -208,7 +210,7 @@ def _opened(state: TraceState, event: Event, node: str, data: Data) -> None:
     producer["coordinator_epoch"] = data.get("coordinator_epoch", UNKNOWN)
 
 
-def _forgotten(state: TraceState, _event: Event, node: str, data: Data) -> None:
+def _on_producer_forgotten(state: TraceState, _event: Event, node: str, data: Data) -> None:
     log = _log_of(state, node, data)
     if log is not None:
         log["producers"].pop(str(data["pid"]), None)
@@ -239,13 +241,13 @@ def _bound(name: str) -> Callable[[TraceState, Event, str, Data], None]:
 # Coordinators
 
 
-def _decided(state: TraceState, event: Event, _node: str, data: Data) -> None:
+def _on_decision(state: TraceState, event: Event, _node: str, data: Data) -> None:
     entry = state.transactions.get(id_of(event.tx))
     if entry is not None and "pending" in data:
         entry["pending"] = data["pending"]
 
 
-def _moved(state: TraceState, event: Event, node: str, data: Data) -> None:
+def _on_move(state: TraceState, event: Event, node: str, data: Data) -> None:
     transactional_id = id_of(event.tx)
     if data["state"] in GONE:
         state.transactions.pop(transactional_id, None)
@@ -255,7 +257,7 @@ def _moved(state: TraceState, event: Event, node: str, data: Data) -> None:
     entry.pop("level", None)
 
 
-def _prepared(state: TraceState, event: Event, _node: str, data: Data) -> None:
+def _on_prepare(state: TraceState, event: Event, _node: str, data: Data) -> None:
     entry = state.transactions.get(id_of(event.tx))
     if entry is not None:
         entry["pending"] = data["pending"]
@@ -268,7 +270,7 @@ def _append_refused(state: TraceState, event: Event, _node: str, data: Data) -> 
         entry["pending"] = None
 
 
-def _loaded(state: TraceState, _event: Event, node: str, _data: Data) -> None:
+def _on_load(state: TraceState, _event: Event, node: str, _data: Data) -> None:
     """The entries of this part of the transaction log are those of the new coordinator."""
     part = node.rpartition("/")[2]
     for entry in state.transactions.values():
@@ -278,7 +280,7 @@ def _loaded(state: TraceState, _event: Event, node: str, _data: Data) -> None:
             entry["last_epoch"] = NO_PRODUCER_EPOCH  # no field of the log has it
 
 
-def _unloaded(state: TraceState, _event: Event, node: str, _data: Data) -> None:
+def _on_unload(state: TraceState, _event: Event, node: str, _data: Data) -> None:
     for entry in state.transactions.values():
         if entry["node"] == node:
             entry["node"] = f"/{node.rpartition('/')[2]}"
@@ -296,7 +298,9 @@ def owed_by(key: str) -> tuple[str, str]:
 def _marker(state: TraceState, event: Event, _node: str, data: Data) -> None:
     how = event.k.removeprefix("marker.")
     if "tp" not in data:  # the coordinator has moved: none of them is owed here any more
-        for owed in [one for one in state.owed if one.rpartition(" ")[0] == event.tx]:
+        for owed in [
+            owed_key for owed_key in state.owed if owed_key.rpartition(" ")[0] == event.tx
+        ]:
             del state.owed[owed]
         return
     key = f"{event.tx} {data['tp']}"
@@ -330,14 +334,14 @@ def _share_loaded(state: TraceState, event: Event, node: str, data: Data) -> Non
 
 
 def _share_moved(state: TraceState, event: Event, node: str, data: Data) -> None:
-    before = state.shares.get(_share(data))
-    if before is not None and before["node"] == node:  # else another broker leads it now
+    old_share = state.shares.get(_share(data))
+    if old_share is not None and old_share["node"] == node:  # else another broker leads it now
         state.shares[_share(data)] = _share_of(data, node, event.i)
 
 
 def _share_unloaded(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    before = state.shares.get(_share(data))
-    if before is not None and before["node"] == node:
+    old_share = state.shares.get(_share(data))
+    if old_share is not None and old_share["node"] == node:
         del state.shares[_share(data)]
 
 
@@ -358,8 +362,8 @@ def _member_left(state: TraceState, _event: Event, _node: str, data: Data) -> No
 
 
 def _streams_unloaded(state: TraceState, _event: Event, node: str, data: Data) -> None:
-    for name, one in tuple(state.streams.items()):
-        if (one["group"], one["node"]) == (data["group"], node):
+    for name, member in tuple(state.streams.items()):
+        if (member["group"], member["node"]) == (data["group"], node):
             del state.streams[name]
 
 
@@ -370,7 +374,7 @@ def _member(data: Data) -> str:
 _FAULT: Final = ("point", "action", "matched", "struck", "held")
 
 
-def _armed(state: TraceState, _event: Event, _node: str, data: Data) -> None:
+def _on_arm(state: TraceState, _event: Event, _node: str, data: Data) -> None:
     state.faults[data["rule"]] = {"matched": 0, "struck": 0, "held": 0} | {
         name: data[name] for name in _FAULT if name in data
     }
@@ -382,7 +386,7 @@ def _struck(state: TraceState, _event: Event, _node: str, data: Data) -> None:
         fault.update({name: data[name] for name in _FAULT if name in data})
 
 
-def _released(state: TraceState, event: Event, node: str, data: Data) -> None:
+def _on_release(state: TraceState, event: Event, node: str, data: Data) -> None:
     if data.get("disarmed"):
         state.faults.pop(data["rule"], None)
     else:
@@ -394,8 +398,14 @@ def _released(state: TraceState, event: Event, node: str, data: Data) -> None:
 
 def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
     if data["part"] == 0:
-        for one in (state.logs, state.transactions, state.owed, state.faults, state.brokers):
-            one.clear()
+        for transaction in (
+            state.logs,
+            state.transactions,
+            state.owed,
+            state.faults,
+            state.brokers,
+        ):
+            transaction.clear()
         state.offsets.clear()
         state.shares.clear()
         state.streams.clear()
@@ -406,9 +416,9 @@ def _snapshot(state: TraceState, event: Event, _node: str, data: Data) -> None:
         state.level = data["trace"]
     for log in data["partitions"]:
         state.logs[log["tp"]] = _log(log["leader"], log)
-    for one in data["transactions"]:
-        entry = {**one["d"], "node": one["node"], "i": event.i}
-        state.transactions[id_of(one["tx"])] = entry
+    for transaction in data["transactions"]:
+        entry = {**transaction["d"], "node": transaction["node"], "i": event.i}
+        state.transactions[id_of(transaction["tx"])] = entry
     for position in data.get("positions", ()):
         if "pid" in position:  # a transaction has added it
             state.offsets[f"{position['group']} {position['tp']}"] = position["offset"]
@@ -423,20 +433,20 @@ _ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
     "node.up": _up,
     "node.down": _down,
     "node.role": _role,
-    "log.append": _appended,
-    "marker.written": _marked,
-    "pid.open": _opened,
-    "pid.expire": _forgotten,
+    "log.append": _on_append,
+    "marker.written": _on_marker_written,
+    "pid.open": _on_open,
+    "pid.expire": _on_producer_forgotten,
     "log.hw": _bound("hw"),
     "log.lso": _bound("lso"),
     "log.start": _began_later,
     "log.truncate": _bound("end"),
-    "txn.decide": _decided,
-    "txn.prepare": _prepared,
+    "txn.decide": _on_decision,
+    "txn.prepare": _on_prepare,
     "txn.append": _append_refused,
-    "txn.complete": _moved,
-    "txn.load": _loaded,
-    "txn.unload": _unloaded,
+    "txn.complete": _on_move,
+    "txn.load": _on_load,
+    "txn.unload": _on_unload,
     "marker.owed": _marker,
     "marker.sent": _marker,
     "marker.acked": _marker,
@@ -454,9 +464,9 @@ _ASSIGN: Final[Mapping[str, Callable[[TraceState, Event, str, Data], None]]] = {
     "streams.member": _member_moved,
     "streams.left": _member_left,
     "streams.unload": _streams_unloaded,
-    "fault.arm": _armed,
+    "fault.arm": _on_arm,
     "fault.hit": _struck,
-    "fault.release": _released,
+    "fault.release": _on_release,
     "snapshot": _snapshot,
 }
 """Kind -> what it assigns; the other kinds change nothing."""

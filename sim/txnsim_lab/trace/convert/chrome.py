@@ -49,14 +49,14 @@ def _process(node: str) -> str:
 
 
 def _names(run: Recording) -> Iterator[Row]:
-    places = _placed(run)
+    places = _places_of(run)
     for name, pid in places.processes.items():
         yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
     for (pid, name), tid in places.threads.items():
         yield {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": name}}
 
 
-def _placed(run: Recording) -> _Places:
+def _places_of(run: Recording) -> _Places:
     places = _Places(run.nodes)
     for event in run.events:
         if event.k == "txn.complete":
@@ -69,7 +69,7 @@ def _thread_of(event: Event) -> str:
 
 
 def _messages(run: Recording) -> Iterator[Row]:
-    places = _placed(run)
+    places = _places_of(run)
     events = by_position(run.events)
     for event in run.events:
         pid, tid = places.nodes[event.n]
@@ -94,7 +94,7 @@ def _name(event: Event) -> str:
 
 
 def _states(run: Recording) -> Iterator[Row]:
-    places = _placed(run)
+    places = _places_of(run)
     since: dict[str, tuple[Event, str]] = {}
     end = run.events[-1].t if run.events else 0
     for event in run.events:
@@ -118,7 +118,7 @@ def _slice(run: Recording, places: _Places, begun: Event, state: str, *, until: 
 
 
 def _counters(run: Recording) -> Iterator[Row]:
-    places = _placed(run)
+    places = _places_of(run)
     for event in run.events:
         if event.k in BOUNDS and isinstance(event.d, Mapping):
             pid, _ = places.nodes[event.n]

@@ -33,24 +33,25 @@ def convert(run: Recording) -> str:
             event.k == "msg.recv" and cause is not None and not _is_new(cause)
         ):
             continue
-        here = nodes[event.n]
-        if cause is not None and nodes[cause.n] != here:
+        node_name = nodes[event.n]
+        if cause is not None and nodes[cause.n] != node_name:
             arrow = "--x" if event.k == "msg.drop" else "->>"
-            steps.append((nodes[cause.n], arrow, here, _text(event)))
+            steps.append((nodes[cause.n], arrow, node_name, _text(event)))
         elif event.k in NOTED:
-            steps.append((here, _text(event)))
-    kept = steps[-ARROWS_MAX:]
+            steps.append((node_name, _text(event)))
+    last_steps = steps[-ARROWS_MAX:]
     lines = ["sequenceDiagram"]
     names = dict.fromkeys(
-        name for step in kept for name in ((step[0], step[2]) if len(step) == 4 else step[:1])
+        name for step in last_steps for name in ((step[0], step[2]) if len(step) == 4 else step[:1])
     )
     ids = {name: f"n{number}" for number, name in enumerate(names)}
-    lines += [f"    participant {ids[name]} as {_escaped(name)}" for name in names]
-    if len(steps) > len(kept) and kept:
+    lines += [f"    participant {ids[name]} as {_escape(name)}" for name in names]
+    if len(steps) > len(last_steps) and last_steps:
         lines.append(
-            f"    Note over {ids[kept[0][0]]}: {len(steps) - len(kept)} earlier steps are left out"
+            f"    Note over {ids[last_steps[0][0]]}: {len(steps) - len(last_steps)} earlier"
+            " steps are left out"
         )
-    for step in kept:
+    for step in last_steps:
         if len(step) == 4:
             lines.append(f"    {ids[step[0]]}{step[1]}{ids[step[2]]}: {step[3]}")
         else:
@@ -68,9 +69,9 @@ def _text(event: Event) -> str:
         str(data[name]) for name in ("api", "state", "tp", "error", "rule", "to") if data.get(name)
     ]
     words = " ".join([event.k, *facts, event.tx])
-    return _escaped(f"{words} ({event.t // 1000} ms, no. {event.i})")
+    return _escape(f"{words} ({event.t // 1000} ms, no. {event.i})")
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Mermaid ends a line at ``;``, reads ``#`` as an entity and ``end`` as a keyword."""
     return re.sub(r"\bend\b", "End", _SPECIAL.sub(" ", text)).strip()

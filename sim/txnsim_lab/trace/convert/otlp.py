@@ -43,9 +43,9 @@ def convert(run: Recording) -> str:
             "resourceSpans": [
                 {
                     "resource": {"attributes": [_attribute("service.name", name)]},
-                    "scopeSpans": [{"scope": scope, "spans": some}],
+                    "scopeSpans": [{"scope": scope, "spans": node_spans}],
                 }
-                for name, some in spans.items()
+                for name, node_spans in spans.items()
             ]
         }
     ).decode()
@@ -75,20 +75,20 @@ def _transactions(run: Recording) -> Iterator[tuple[str, Row]]:
 def _transaction(
     run: Recording, name: str, moves: list[Event], events: list[Event], end: int
 ) -> Iterator[tuple[str, Row]]:
-    first = moves[0]
-    node = run.nodes[first.n]
-    whole = _span(run, f"transaction {name}", first, end, kind=INTERNAL, trace=first)
+    first_move = moves[0]
+    node = run.nodes[first_move.n]
+    whole = _span(run, f"transaction {name}", first_move, end, kind=INTERNAL, trace=first_move)
     whole["attributes"].append(_attribute("messaging.kafka.transactional_id", name))
     whole["events"] = [
         {"timeUnixNano": _nanos(run, event.t), "name": event.k, "attributes": _attributes(event)}
         for event in events
     ]
     yield node, whole
-    for at, move in enumerate(moves):
-        until = moves[at + 1].t if at + 1 < len(moves) else end
+    for index, move in enumerate(moves):
+        until = moves[index + 1].t if index + 1 < len(moves) else end
         assert isinstance(move.d, Mapping), "only moves with a payload are kept"
         state = _span(
-            run, str(move.d["state"]), move, until, kind=INTERNAL, trace=first, suffix="state"
+            run, str(move.d["state"]), move, until, kind=INTERNAL, trace=first_move, suffix="state"
         )
         state["parentSpanId"] = whole["spanId"]
         yield node, state
@@ -102,14 +102,14 @@ def _exchanges(run: Recording) -> Iterator[tuple[str, Row]]:
         begun = events.get(event.p[-1]) if event.p else None
         if begun is None:
             continue
-        asked = begun.d if isinstance(begun.d, Mapping) else {}
+        request = begun.d if isinstance(begun.d, Mapping) else {}
         root = begun
         while root.p and root.p[0] in events:
             root = events[root.p[0]]
         if event.k == "client.result" and begun.k == "client.call":
-            span = _span(run, str(asked.get("call")), begun, event.t, kind=CLIENT, trace=root)
+            span = _span(run, str(request.get("call")), begun, event.t, kind=CLIENT, trace=root)
         elif event.k == "msg.send" and data.get("response") and begun.k == "msg.recv":
-            span = _span(run, str(asked.get("api")), begun, event.t, kind=SERVER, trace=root)
+            span = _span(run, str(request.get("api")), begun, event.t, kind=SERVER, trace=root)
         else:
             continue
         if data.get("error"):
@@ -133,11 +133,11 @@ def _span(
 
 def _attributes(event: Event) -> list[Row]:
     data = event.d if isinstance(event.d, Mapping) else {}
-    found = [_attribute("txnsim.event", event.i)]
+    attributes = [_attribute("txnsim.event", event.i)]
     for name, value in data.items():
         plain = value if isinstance(value, (str, int)) else msgspec.json.encode(value).decode()
-        found.append(_attribute(f"txnsim.{name}", plain))
-    return found
+        attributes.append(_attribute(f"txnsim.{name}", plain))
+    return attributes
 
 
 def _attribute(name: str, value: str | int) -> Row:
