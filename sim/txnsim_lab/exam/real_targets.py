@@ -125,7 +125,7 @@ class RealTargets:
         try:
             if cluster.brokers is not None:
                 await cluster.brokers.mend()
-            async with real_target(target, left=left.extend):
+            async with real_target(target, on_leftovers=left.extend):
                 for name, partitions in TOPICS.items():
                     await create_topic(target, prefix + name, partitions=partitions)
                 yield Opened(target=target, faults=faults, since=since)

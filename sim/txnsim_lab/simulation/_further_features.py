@@ -73,10 +73,7 @@ def with_further_features(plan: Plan, *, older: Sequence[str]) -> Plan:
     if "long-lived-ids" in features:
         tracks = tuple(_long_lived(dice, track, tracks) for track in tracks)
     if "move-groups" in features and plan.groups:
-        tracks = (
-            *tracks,
-            Track(CLUSTER, tuple(_group_coordinator_moves(dice, world.brokers, plan.groups))),
-        )
+        tracks = (*tracks, Track(CLUSTER, tuple(_group_moves(dice, world.brokers, plan.groups))))
     else:
         features -= {"move-groups"}
     if "rolling-upgrade" in features and older:
@@ -213,7 +210,7 @@ def _actors(tracks: Iterable[Track]) -> Iterator[Body]:
     return (track.actor for track in tracks if track.actor is not None)
 
 
-def _group_coordinator_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
+def _group_moves(dice: Dice, brokers: int, groups: Sequence[str]) -> Iterator[Act]:
     """The coordinators of groups move from broker to broker."""
     for unit in range(1, dice.weighted(defaults.DISTURBANCES) + 1):
         partition = f"__consumer_offsets@{dice.one_of(groups)}"

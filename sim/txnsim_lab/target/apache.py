@@ -89,7 +89,9 @@ class ApacheBrokers:
     @property
     def peers(self) -> tuple[Endpoint, ...]:
         """Addresses at which brokers reach each other, around the proxy."""
-        return tuple(Endpoint(one.node_id, HOST, one.peer_port) for one in self._brokers.values())
+        return tuple(
+            Endpoint(node.node_id, HOST, node.peer_port) for node in self._brokers.values()
+        )
 
     async def start(self, listeners: Mapping[int, int]) -> None:
         """Format storage and start every process; they may need some seconds until they answer.
@@ -109,7 +111,7 @@ class ApacheBrokers:
             if failure is not None:
                 raise failure
         for node in nodes:
-            await self._spawn(node)
+            await self._start_process(node)
 
     async def kill(self, number: int) -> None:
         """End a broker at once, as ``kill -9`` does."""
@@ -125,20 +127,20 @@ class ApacheBrokers:
 
     async def start_again(self, number: int) -> None:
         """Start a broker that was ended, with its disk and at its ports."""
-        await self._spawn(self._brokers[number])
+        await self._start_process(self._brokers[number])
 
-    def segments(self, number: int, place: TopicPartition) -> list[int]:
+    def segments(self, number: int, partition: TopicPartition) -> list[int]:
         """The base offset of each segment of a replica, in order."""
-        logs = (self._data(number) / str(place)).glob("*.log")
+        logs = (self._data(number) / str(partition)).glob("*.log")
         return sorted(int(path.stem) for path in logs)
 
-    def cleaned_until(self, number: int, place: TopicPartition) -> int:
+    def cleaned_until(self, number: int, partition: TopicPartition) -> int:
         """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
         checkpoint = self._data(number) / FileName.CLEANER_OFFSETS
         if not checkpoint.exists():
             return -1
         offsets = decode_offsets(checkpoint.read_text("utf-8"), place=str(checkpoint))
-        return offsets.get(place, -1)
+        return offsets.get(partition, -1)
 
     async def mend(self) -> None:
         """Start every broker that a story has left dead."""
@@ -174,7 +176,7 @@ class ApacheBrokers:
             raise ConfigError(f"there is no broker {number} that runs")
         return node.process
 
-    async def _spawn(self, node: _Node) -> None:
+    async def _start_process(self, node: _Node) -> None:
         memory = "-Xmx256m" if node is self._controller else "-Xmx512m"
         with (node.home / "broker.log").open("ab") as log:
             node.process = await asyncio.create_subprocess_exec(

@@ -84,100 +84,113 @@ class Cleaner:
         config = f" --command-config {CONFIG_OF_OPERATOR}" if secured else ""
         self._where = f"--bootstrap-server {bootstrap}{config}"
 
-    async def clean(self, made: Belongings) -> list[Left]:
+    async def clean(self, belongings: Belongings) -> list[Left]:
         """End open transactions, delete topics and groups, and abort what hangs in partitions that
         stay: those of topics that may not be deleted, and of ``__consumer_offsets``.
 
         Returns:
             What is left.
         """
-        left: list[Left] = []
+        leftovers: list[Left] = []
         try:
             await self._cluster.refresh(deadline=self._cluster.deadline(TIMEOUT_MS))
         except ClientError as error:
-            return list(self._all(made, why=f"the cluster does not answer: {error}"))
-        described = await self._end_transactions(made.transactional_ids, left)
-        kept = await self._delete_topics(made.topics, left)
-        await self._delete_groups(made.groups, left)
-        await self._abort_hanging(made, kept, described, left)
-        return left
+            return list(self._all_left(belongings, why=f"the cluster does not answer: {error}"))
+        described = await self._end_transactions(belongings.transactional_ids, leftovers)
+        kept_topics = await self._delete_topics(belongings.topics, leftovers)
+        await self._delete_groups(belongings.groups, leftovers)
+        await self._abort_hanging(belongings, kept_topics, described, leftovers)
+        return leftovers
 
-    def _all(self, made: Belongings, *, why: str) -> Iterator[Left]:
-        for name in sorted(made.transactional_ids):
+    def _all_left(self, belongings: Belongings, *, why: str) -> Iterator[Left]:
+        for name in sorted(belongings.transactional_ids):
             yield Left(kind="transaction", name=name, why=why, command=self._describe(name))
-        for name in made.topics:
+        for name in belongings.topics:
             yield Left(kind="topic", name=name, why=why, command=self._delete_topic(name))
-        for name in sorted(made.groups):
+        for name in sorted(belongings.groups):
             yield Left(kind="group", name=name, why=why, command=self._delete_group(name))
 
     # Transactions
 
-    async def _end_transactions(self, known: Collection[str], left: list[Left]) -> Described:
+    async def _end_transactions(
+        self, known_ids: Collection[str], leftovers: list[Left]
+    ) -> Described:
         """Fence each producer that has one open; its coordinator aborts it."""
-        names = sorted({*known, *await self._listed()})
+        names = sorted({*known_ids, *await self._ids_of_prefix()})
         described = await self._admin.describe_transactions(names)
-        first = dict(described)
-        waiting = [name for name, one in described.items() if _is_open(one)]
+        first_descriptions = dict(described)
+        open_ids = [name for name, description in described.items() if _is_open(description)]
         refused: dict[str, ClientError] = {}
-        if waiting:
-            fenced = await self._admin.fence_producers(waiting, timeout_ms=TIMEOUT_MS)
+        if open_ids:
+            fenced = await self._admin.fence_producers(open_ids, timeout_ms=TIMEOUT_MS)
             refused = {
                 name: outcome
                 for name, outcome in fenced.items()
                 if isinstance(outcome, ClientError) and not _is_retriable(outcome)
             }
         deadline = Deadline(self._clock, TIMEOUT_MS)
-        while waiting:
-            described |= await self._admin.describe_transactions(waiting)
-            waiting = [name for name in waiting if _is_open(described[name])]
+        while open_ids:
+            described |= await self._admin.describe_transactions(open_ids)
+            open_ids = [name for name in open_ids if _is_open(described[name])]
             # What may not be ended is not waited for: that would be its whole timeout.
-            if deadline.passed or refused.keys() >= set(waiting):
+            if deadline.passed or refused.keys() >= set(open_ids):
                 break
             await pause(self._clock, POLL_MS)
-        left += self._open_still(first, described, refused)
+        leftovers += self._still_open(first_descriptions, described, refused)
         return described
 
-    def _open_still(
-        self, first: Described, described: Described, refused: Mapping[str, ClientError]
+    def _still_open(
+        self,
+        first_descriptions: Described,
+        described: Described,
+        refused: Mapping[str, ClientError],
     ) -> Iterator[Left]:
-        for name, now in described.items():
-            if isinstance(now, ClientError):
-                if now.error == _E.transactional_id_not_found:
+        for name, latest in described.items():
+            if isinstance(latest, ClientError):
+                if latest.error == _E.transactional_id_not_found:
                     continue  # the story did not come so far
-                why = f"whether it is open can't be seen: {_because(now, _UNSEEN)}"
-                was = first[name]
+                why = f"whether it is open can't be seen: {_because(latest, _UNSEEN)}"
+                was = first_descriptions[name]
                 if not isinstance(was, ClientError) and not _is_open(was):
                     continue
                 yield Left(kind="transaction", name=name, why=why, command=self._describe(name))
-            elif _is_open(now):
+            elif _is_open(latest):
                 if name in refused:
-                    why = f"{now.state}, and may not be ended: {_because(refused[name], _RIGHTS)}"
+                    why = (
+                        f"{latest.state}, and may not be ended: {_because(refused[name], _RIGHTS)}"
+                    )
                 else:
-                    why = f"still {now.state} {TIMEOUT_MS // 1000} s after its producer was fenced"
+                    why = (
+                        f"still {latest.state} {TIMEOUT_MS // 1000} s after its producer was fenced"
+                    )
                 command = self._describe(name)
-                if now.state == ONGOING:
-                    why += f"; its coordinator aborts it {now.timeout_ms // 1000} s after it began"
+                if latest.state == ONGOING:
+                    why += (
+                        f"; its coordinator aborts it {latest.timeout_ms // 1000} s after it began"
+                    )
                     command = self._terminate(name)
                 yield Left(kind="transaction", name=name, why=why, command=command)
 
-    async def _listed(self) -> set[str]:
+    async def _ids_of_prefix(self) -> set[str]:
         """Ids of the story that its file does not name: those that a program chose. A broker that
         can't list is passed over, as the others are asked for by name.
         """
-        found: set[str] = set()
+        ids: set[str] = set()
         try:
             by_broker = await self._admin.list_transactions()
         except ClientError:
-            return found
+            return ids
         for listed in by_broker.values():
             if not isinstance(listed, ClientError):
-                names = (one.transactional_id for one in listed)
-                found.update(name for name in names if name.startswith(self._prefix))
-        return found
+                names = (listing.transactional_id for listing in listed)
+                ids.update(name for name in names if name.startswith(self._prefix))
+        return ids
 
     # Topics and groups
 
-    async def _delete_topics(self, topics: Mapping[str, int], left: list[Left]) -> dict[str, int]:
+    async def _delete_topics(
+        self, topics: Mapping[str, int], leftovers: list[Left]
+    ) -> dict[str, int]:
         """Delete them; those that stay."""
         if not topics:
             return {}
@@ -186,18 +199,18 @@ class Cleaner:
             outcomes = await self._admin.delete_topics(tuple(topics))
         except ClientError as error:
             outcomes = dict.fromkeys(topics, error)
-        kept: dict[str, int] = {}
+        kept_topics: dict[str, int] = {}
         for name, refused in outcomes.items():
             if refused is None or refused.error == _E.unknown_topic_or_partition:
                 continue
-            kept[name] = topics[name]
+            kept_topics[name] = topics[name]
             why, command = _because(refused, _RIGHTS), self._delete_topic(name)
-            left.append(Left(kind="topic", name=name, why=why, command=command))
-        gone = set(topics) - set(kept)
-        await self._admin.wait_without_topics(gone, timeout_ms=TIMEOUT_MS)
-        return kept
+            leftovers.append(Left(kind="topic", name=name, why=why, command=command))
+        deleted = set(topics) - set(kept_topics)
+        await self._admin.wait_without_topics(deleted, timeout_ms=TIMEOUT_MS)
+        return kept_topics
 
-    async def _delete_groups(self, groups: Collection[str], left: list[Left]) -> None:
+    async def _delete_groups(self, groups: Collection[str], leftovers: list[Left]) -> None:
         for group in sorted(groups):
             try:
                 error = await self._admin.delete_group(group)
@@ -211,60 +224,72 @@ class Cleaner:
             except ClientError as failure:
                 why = f"whether it is there can't be seen: {_because(failure, _UNSEEN)}"
             command = self._delete_group(group)
-            left.append(Left(kind="group", name=group, why=why, command=command))
+            leftovers.append(Left(kind="group", name=group, why=why, command=command))
 
     # What hangs
 
     async def _abort_hanging(
-        self, made: Belongings, kept: Mapping[str, int], described: Described, left: list[Left]
+        self,
+        belongings: Belongings,
+        kept_topics: Mapping[str, int],
+        described: Described,
+        leftovers: list[Left],
     ) -> None:
         """Abort hanging transactions, which no coordinator ends; deleted topics take
         theirs along.
         """
-        states = [one for one in described.values() if not isinstance(one, ClientError)]
-        open_ids = {one.producer_id for one in states if _is_open(one)}
-        ours = {one.producer_id for one in states} - open_ids
+        states = [
+            description
+            for description in described.values()
+            if not isinstance(description, ClientError)
+        ]
+        open_ids = {description.producer_id for description in states if _is_open(description)}
+        ours = {description.producer_id for description in states} - open_ids
         positions = {
-            TopicPartition(CONSUMER_OFFSETS_TOPIC, partition_for(group, made.position_partitions))
-            for group in made.groups
+            TopicPartition(
+                CONSUMER_OFFSETS_TOPIC, partition_for(group, belongings.position_partitions)
+            )
+            for group in belongings.groups
             if ours
         }
         own = {
-            TopicPartition(name, index) for name, count in kept.items() for index in range(count)
+            TopicPartition(name, index)
+            for name, count in kept_topics.items()
+            for index in range(count)
         }
         places = sorted(positions | own)
-        for place, found in (await self._admin.describe_producers(places)).items():
-            if isinstance(found, ClientError):
-                if place in positions:  # of a topic that stays it is said already
-                    why = f"whether one is there can't be seen: {_because(found, _UNSEEN)}"
-                    left.append(self._hanging(place, why, self._find(place)))
+        for partition, producers in (await self._admin.describe_producers(places)).items():
+            if isinstance(producers, ClientError):
+                if partition in positions:  # of a topic that stays it is said already
+                    why = f"whether one is there can't be seen: {_because(producers, _UNSEEN)}"
+                    leftovers.append(self._hanging(partition, why, self._find(partition)))
                 continue
-            for producer in found:
+            for producer in producers:
                 # In a topic of the story's everything is its own, also of an id that is used up.
-                known = producer.producer_id in ours or (
-                    place in own and producer.producer_id not in open_ids
+                is_ours = producer.producer_id in ours or (
+                    partition in own and producer.producer_id not in open_ids
                 )
-                if known and producer.txn_start_offset is not None:
-                    await self._abort(place, producer, left)
+                if is_ours and producer.txn_start_offset is not None:
+                    await self._abort(partition, producer, leftovers)
 
     async def _abort(
-        self, place: TopicPartition, producer: ProducerState, left: list[Left]
+        self, partition: TopicPartition, producer: ProducerState, leftovers: list[Left]
     ) -> None:
         try:
-            await self._admin.abort_transaction(AbortSpec.of(place, producer))
+            await self._admin.abort_transaction(AbortSpec.of(partition, producer))
         except ClientError as error:
             since = producer.txn_start_offset
             why = f"open since offset {since}, may not be aborted: {_because(error, _RIGHTS)}"
             command = (
-                f"kafka-transactions.sh {self._where} abort --topic {place.topic} "
-                f"--partition {place.partition} --start-offset {since}"
+                f"kafka-transactions.sh {self._where} abort --topic {partition.topic} "
+                f"--partition {partition.partition} --start-offset {since}"
             )
-            left.append(self._hanging(place, why, command))
+            leftovers.append(self._hanging(partition, why, command))
 
     # Words
 
-    def _hanging(self, place: TopicPartition, why: str, command: str) -> Left:
-        return Left(kind="hanging transaction", name=str(place), why=why, command=command)
+    def _hanging(self, partition: TopicPartition, why: str, command: str) -> Left:
+        return Left(kind="hanging transaction", name=str(partition), why=why, command=command)
 
     def _delete_topic(self, name: str) -> str:
         return f"kafka-topics.sh {self._where} --delete --topic {name}"
@@ -281,15 +306,15 @@ class Cleaner:
             f"--transactionalId {name}"
         )
 
-    def _find(self, place: TopicPartition) -> str:
+    def _find(self, partition: TopicPartition) -> str:
         return (
-            f"kafka-transactions.sh {self._where} find-hanging --topic {place.topic} "
-            f"--partition {place.partition}"
+            f"kafka-transactions.sh {self._where} find-hanging --topic {partition.topic} "
+            f"--partition {partition.partition}"
         )
 
 
-def _is_open(one: TransactionDescription | ClientError) -> bool:
-    return not isinstance(one, ClientError) and one.state not in SETTLED
+def _is_open(description: TransactionDescription | ClientError) -> bool:
+    return not isinstance(description, ClientError) and description.state not in SETTLED
 
 
 def _is_retriable(error: ClientError) -> bool:

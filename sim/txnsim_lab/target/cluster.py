@@ -145,13 +145,13 @@ class Target(Protocol):
         """The partition on which a transactional id lives."""
         ...
 
-    async def move_leader(self, place: TopicPartition, to: int) -> None:
+    async def move_leader(self, partition: TopicPartition, to: int) -> None:
         """Let a broker lead a partition, and wait until clients see it."""
 
-    async def reload_coordinator(self, place: TopicPartition) -> None:
+    async def reload_coordinator(self, partition: TopicPartition) -> None:
         """Let a coordinator lose its partition and have it back, in a higher epoch."""
 
-    async def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
+    async def reassign(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         """Give a partition to other replicas."""
 
     # Brokers
@@ -176,13 +176,13 @@ class Target(Protocol):
 
     # Logs
 
-    async def roll(self, place: TopicPartition) -> None:
+    async def roll(self, partition: TopicPartition) -> None:
         """End the segment of a partition on every replica, with the next record at the latest."""
 
-    async def clean(self, place: TopicPartition) -> None:
+    async def clean(self, partition: TopicPartition) -> None:
         """Have the cleaner run."""
 
-    async def delete_old(self, place: TopicPartition) -> None:
+    async def delete_old(self, partition: TopicPartition) -> None:
         """Have retention run."""
 
     # Time
@@ -204,7 +204,7 @@ class Target(Protocol):
         """Lines with the known causes of a transaction that does not finish."""
         ...
 
-    def is_hidden(self, place: TopicPartition) -> bool:
+    def is_hidden(self, partition: TopicPartition) -> bool:
         """Whether a partition belongs to others who use the same cluster."""
         ...
 

@@ -30,12 +30,12 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     has_strict_markers: bool
 
     def __str__(self) -> str:
-        said = f"transaction.version {self.transaction_version}"
+        text = f"transaction.version {self.transaction_version}"
         if len(self.verification) > 1:
-            said += ", verification at some of its brokers"
+            text += ", verification at some of its brokers"
         elif self.verification:
-            said += " with verification" if True in self.verification else " without verification"
-        return f"{said}, strict markers (KIP-1228)" if self.has_strict_markers else said
+            text += " with verification" if True in self.verification else " without verification"
+        return f"{text}, strict markers (KIP-1228)" if self.has_strict_markers else text
 
 
 async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
@@ -50,8 +50,8 @@ async def generation_of(bootstrap: str, settings: ClientSettings) -> Generation:
         markers: list[int] = []
         for broker in (await cluster.refresh()).brokers:
             connection = await cluster.connection(broker.broker_id)
-            known = connection.versions.get(Api.WRITE_TXN_MARKERS)
-            markers.append(-1 if known is None else known.highest)
+            versions = connection.versions.get(Api.WRITE_TXN_MARKERS)
+            markers.append(-1 if versions is None else versions.highest)
             verification |= await _verification_of(cluster, broker.broker_id)
     return Generation(
         transaction_version=features.level("transaction.version"),

@@ -71,12 +71,12 @@ def version_of(name: str) -> str:
     Raises:
         ConfigError: It names none, or one that can't be started this way.
     """
-    found = _RELEASE_RE.fullmatch(name)
-    if found is None:
+    match = _RELEASE_RE.fullmatch(name)
+    if match is None:
         raise ConfigError(
             f"{name}: expected a release of Apache Kafka such as apache-{REFERENCE.patch_release}"
         )
-    version = found[1]
+    version = match[1]
     if Release.line_of(version) < OLDEST:
         raise ConfigError(
             f"{name}: too old: brokers are started on Java 17 and without ZooKeeper, which can be "
@@ -113,10 +113,10 @@ def java() -> str:
     Raises:
         ConfigError: There is none.
     """
-    found = shutil.which("java")
-    if found is None:
+    path = shutil.which("java")
+    if path is None:
         raise ConfigError("java: not found; Apache Kafka needs a JDK 17 or newer on the PATH")
-    return found
+    return path
 
 
 def _copy(version: str, libs: Path) -> None:
@@ -130,13 +130,13 @@ def _copy(version: str, libs: Path) -> None:
         pom = Path(directory) / "pom.xml"
         pom.write_text(_POM.replace("VERSION", version), encoding="utf-8")
         goal = ("dependency:copy-dependencies", f"-DoutputDirectory={partial}")
-        done = subprocess.run(
+        outcome = subprocess.run(
             (maven, "-q", "-B", "-f", str(pom), *goal),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.returncode != 0:
-            said = (done.stdout + done.stderr).strip().splitlines()[:12]
-            raise ConfigError("\n".join([f"Maven can't fetch Apache Kafka {version}:", *said]))
+        if outcome.returncode != 0:
+            output = (outcome.stdout + outcome.stderr).strip().splitlines()[:12]
+            raise ConfigError("\n".join([f"Maven can't fetch Apache Kafka {version}:", *output]))

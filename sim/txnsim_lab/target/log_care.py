@@ -34,10 +34,10 @@ LATEST: Final = -1
 class Disks(Protocol):
     """What can be read from the disks of brokers."""
 
-    def segments(self, number: int, place: TopicPartition) -> Sequence[int]:
+    def segments(self, number: int, partition: TopicPartition) -> Sequence[int]:
         """The base offset of each segment of a replica, in order."""
 
-    def cleaned_until(self, number: int, place: TopicPartition) -> int:
+    def cleaned_until(self, number: int, partition: TopicPartition) -> int:
         """Offset that a broker's cleaner has reached in a replica; -1 if it never ran."""
 
 
@@ -52,38 +52,40 @@ async def configure(admin: Admin, topic: str, name: str, value: str | None) -> N
         raise TargetError(f"{topic}: {name}: {refused}")
 
 
-async def roll(admin: Admin, clock: Clock, place: TopicPartition) -> None:
+async def roll(admin: Admin, clock: Clock, partition: TopicPartition) -> None:
     """See to it that each record from now on begins a segment: a broker ends one no earlier.
 
     Raises:
         TargetError: A broker does not hear of it.
     """
-    brokers = await _in_sync(admin, place)
+    brokers = await _in_sync(admin, partition)
     # A broker takes one change after the other: when it shows the second, it acts by the first.
     for name in ("segment.ms", "segment.jitter.ms"):
-        await configure(admin, place.topic, name, "1")
+        await configure(admin, partition.topic, name, "1")
 
         async def is_known(name: str = name) -> bool:
-            known = [await admin.config_at(one, name, topic=place.topic) for one in brokers]
-            return all(one == "1" for one in known)
+            values = [
+                await admin.config_at(broker, name, topic=partition.topic) for broker in brokers
+            ]
+            return all(value == "1" for value in values)
 
         if not await until(clock, is_known, RETENTION_MAX_MS):
-            raise TargetError(f"brokers do not know {name}=1 of {place.topic}")
+            raise TargetError(f"brokers do not know {name}=1 of {partition.topic}")
 
 
-async def clean(admin: Admin, clock: Clock, disks: Disks, place: TopicPartition) -> None:
+async def clean(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartition) -> None:
     """Wait until the cleaner of each replica stops making progress."""
-    brokers = await _in_sync(admin, place)
-    stable = await admin.offset_of(place, LATEST, IsolationLevel.READ_COMMITTED)
+    brokers = await _in_sync(admin, partition)
+    stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     reached: list[int] = []
     idle = Deadline(clock, CLEANER_IDLE_MS)
     while not idle.passed:
-        before = reached
-        reached = [disks.cleaned_until(number, place) for number in brokers]
-        ends = [_end_of_cleaning(disks.segments(number, place), stable) for number in brokers]
-        if all(one >= end for one, end in zip(reached, ends, strict=True)):
+        reached_before = reached
+        reached = [disks.cleaned_until(number, partition) for number in brokers]
+        ends = [_end_of_cleaning(disks.segments(number, partition), stable) for number in brokers]
+        if all(offset >= end for offset, end in zip(reached, ends, strict=True)):
             return
-        if reached != before:
+        if reached != reached_before:
             idle = Deadline(clock, CLEANER_IDLE_MS)
         await pause(clock, POLL_MS)
 
@@ -93,20 +95,20 @@ def _end_of_cleaning(segments: Sequence[int], stable: int) -> int:
     return max(base for base in segments if base <= stable)
 
 
-async def delete_old(admin: Admin, clock: Clock, disks: Disks, place: TopicPartition) -> None:
+async def delete_old(admin: Admin, clock: Clock, disks: Disks, partition: TopicPartition) -> None:
     """Wait until retention has left each replica one segment, or should have had a turn."""
-    brokers = await _in_sync(admin, place)
+    brokers = await _in_sync(admin, partition)
 
     async def is_short() -> bool:
-        return all(len(disks.segments(number, place)) == 1 for number in brokers)
+        return all(len(disks.segments(number, partition)) == 1 for number in brokers)
 
     await until(clock, is_short, RETENTION_MAX_MS)
 
 
-async def _in_sync(admin: Admin, place: TopicPartition) -> Sequence[int]:
-    led: Any = (await admin.cluster.refresh((place.topic,))).leader(place)
+async def _in_sync(admin: Admin, partition: TopicPartition) -> Sequence[int]:
+    led: Any = (await admin.cluster.refresh((partition.topic,))).leader(partition)
     if led is None:
-        raise TargetError(f"{place} has no leader")
+        raise TargetError(f"{partition} has no leader")
     return tuple(led.isr)
 
 

@@ -105,13 +105,13 @@ class RealTarget:
     @property
     def security(self) -> ClientSecurity:
         """The login of ``--command-config``: TLS is between the proxy and the brokers."""
-        there = self._proxy.options.settings.security
+        security = self._proxy.options.settings.security
         in_clear = (
             SecurityProtocol.SASL_PLAINTEXT
-            if there.protocol.has_sasl
+            if security.protocol.has_sasl
             else SecurityProtocol.PLAINTEXT
         )
-        return msgspec.structs.replace(there, protocol=in_clear)
+        return msgspec.structs.replace(security, protocol=in_clear)
 
     @property
     def brokers(self) -> int:
@@ -153,7 +153,9 @@ class RealTarget:
     async def _until_whole(self, name: str) -> None:
         async def is_whole() -> bool:
             (topic,) = (await self._cluster.refresh((name,))).topics
-            return topic.led and all(set(one.isr) == set(one.replicas) for one in topic.partitions)
+            return topic.led and all(
+                set(partition.isr) == set(partition.replicas) for partition in topic.partitions
+            )
 
         await self._until(is_whole, f"all replicas of {name} are in sync")
 
@@ -174,7 +176,7 @@ class RealTarget:
         assignments = tuple(
             tuple(self._id(number) for number in replicas) for _, replicas in topic.assignments
         )
-        wanted = Wanted(
+        request = Wanted(
             name=name,
             assignments=assignments,
             configs=tuple((key, value or "") for key, value in topic.configs.items()),
@@ -182,7 +184,7 @@ class RealTarget:
         # From now on it may be there, also where no answer comes.
         self._topics[name] = len(assignments)
         try:
-            outcome = (await self._admin.create_topics([wanted]))[name]
+            outcome = (await self._admin.create_topics([request]))[name]
             if isinstance(outcome, ClientError):
                 if outcome.error is not None and not outcome.error.retriable:
                     del self._topics[name]
@@ -233,17 +235,21 @@ class RealTarget:
         """Nothing beside what was waited for: only the simulator can look inside."""
         return [f"{transactional_id} is not in that state on the real cluster"]
 
-    def is_hidden(self, place: TopicPartition) -> bool:
-        return place.topic not in self._topics
+    def is_hidden(self, partition: TopicPartition) -> bool:
+        return partition.topic not in self._topics
 
     # Transactions
 
-    async def _listed(self) -> list[TransactionListing]:
-        found: list[TransactionListing] = []
+    async def _listings_of_prefix(self) -> list[TransactionListing]:
+        listings: list[TransactionListing] = []
         for listed in (await self._admin.list_transactions()).values():
             if not isinstance(listed, ClientError):
-                found += [one for one in listed if one.transactional_id.startswith(self.prefix)]
-        return found
+                listings += [
+                    listing
+                    for listing in listed
+                    if listing.transactional_id.startswith(self.prefix)
+                ]
+        return listings
 
     async def _wait_for_timeouts(self, ms: int) -> None:
         """Wait until no transaction is ongoing that times out within ``ms``, or until its
@@ -252,13 +258,17 @@ class RealTarget:
         clock = self.environment.clock
         deadline: Deadline | None = None
         while True:
-            names = [one.transactional_id for one in await self._listed() if one.state == ONGOING]
+            names = [
+                listing.transactional_id
+                for listing in await self._listings_of_prefix()
+                if listing.state == ONGOING
+            ]
             described = (await self._admin.describe_transactions(names)).values()
             due = [
-                one.timeout_ms
-                for one in described
-                if not isinstance(one, ClientError) and one.state == ONGOING
-                if one.timeout_ms <= ms
+                description.timeout_ms
+                for description in described
+                if not isinstance(description, ClientError) and description.state == ONGOING
+                if description.timeout_ms <= ms
             ]
             if not due:
                 return
@@ -282,61 +292,62 @@ class RealTarget:
         index = partition_for(TransactionalId(transactional_id), count)
         return TopicPartition(TRANSACTION_STATE_TOPIC, index)
 
-    async def _led(self, place: TopicPartition) -> Any:
+    async def _led(self, partition: TopicPartition) -> Any:
         """The partition as metadata shows it; None while it has no leader."""
-        return (await self._cluster.refresh((place.topic,))).leader(place)
+        return (await self._cluster.refresh((partition.topic,))).leader(partition)
 
-    async def move_leader(self, place: TopicPartition, to: int) -> None:
-        self._need_ours(place, "move-leader")
-        await self._move_leader(place, self._id(to))
+    async def move_leader(self, partition: TopicPartition, to: int) -> None:
+        self._need_ours(partition, "move-leader")
+        await self._move_leader(partition, self._id(to))
 
-    async def reload_coordinator(self, place: TopicPartition) -> None:
-        self._need_ours(place, "reload-coordinator")
-        led = await self._led(place)
+    async def reload_coordinator(self, partition: TopicPartition) -> None:
+        self._need_ours(partition, "reload-coordinator")
+        led = await self._led(partition)
         if led is None:
-            raise TargetError(f"{place} has no leader")
+            raise TargetError(f"{partition} has no leader")
         away = next(broker for broker in led.isr if broker != led.leader_id)
-        await self._move_leader(place, away)
-        await self._move_leader(place, led.leader_id)
+        await self._move_leader(partition, away)
+        await self._move_leader(partition, led.leader_id)
 
-    def _need_ours(self, place: TopicPartition, act: str) -> None:
-        if place.topic in INTERNAL_TOPICS:
+    def _need_ours(self, partition: TopicPartition, act: str) -> None:
+        if partition.topic in INTERNAL_TOPICS:
             need(self.can, Ability.WHOLE_CLUSTER, act)
 
-    async def _move_leader(self, place: TopicPartition, to: int) -> None:
-        led = await self._led(place)
+    async def _move_leader(self, partition: TopicPartition, to: int) -> None:
+        led = await self._led(partition)
         if led is not None and led.leader_id == to:
             return
         if led is None or to not in led.replicas:
-            raise TargetError(f"broker {to} has no replica of {place}")
-        others = tuple(one for one in led.replicas if one != to)
-        await self._reassign(place, (to, *others))
+            raise TargetError(f"broker {to} has no replica of {partition}")
+        other_replicas = tuple(replica for replica in led.replicas if replica != to)
+        await self._reassign(partition, (to, *other_replicas))
 
         async def is_leader() -> bool:
-            await self._admin.elect_preferred_leader(place)
-            led = await self._led(place)
+            await self._admin.elect_preferred_leader(partition)
+            led = await self._led(partition)
             return led is not None and led.leader_id == to
 
-        await self._until(is_leader, f"broker {to} leads {place}")
-        if not await self._admin.wait_for_leader(place, to, timeout_ms=FOLLOWED_MAX_MS):
+        await self._until(is_leader, f"broker {to} leads {partition}")
+        if not await self._admin.wait_for_leader(partition, to, timeout_ms=FOLLOWED_MAX_MS):
             raise TargetError(
-                f"waited {FOLLOWED_MAX_MS} ms in vain until brokers know that {to} leads {place}"
+                f"waited {FOLLOWED_MAX_MS} ms in vain until brokers know that {to} leads"
+                f" {partition}"
             )
 
-    async def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
-        self._need_ours(place, "reassign")
-        await self._reassign(place, tuple(map(self._id, replicas)))
+    async def reassign(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
+        self._need_ours(partition, "reassign")
+        await self._reassign(partition, tuple(map(self._id, replicas)))
 
-    async def _reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
-        error = await self._admin.alter_partition_reassignment(place, replicas)
+    async def _reassign(self, partition: TopicPartition, replicas: tuple[int, ...]) -> None:
+        error = await self._admin.alter_partition_reassignment(partition, replicas)
         if error != ErrorCode.none:
-            raise TargetError(f"{place} is not given to {replicas}: {code_name(error)}")
+            raise TargetError(f"{partition} is not given to {replicas}: {code_name(error)}")
 
         async def is_so() -> bool:
-            led = await self._led(place)
+            led = await self._led(partition)
             return led is not None and set(led.replicas) == set(replicas)
 
-        await self._until(is_so, f"the replicas of {place} are {replicas}")
+        await self._until(is_so, f"the replicas of {partition} are {replicas}")
 
     # Brokers
 
@@ -360,8 +371,8 @@ class RealTarget:
 
         async def is_there() -> bool:
             await self._cluster.refresh()
-            known = {broker.broker_id for broker in self._cluster.view.brokers}
-            return broker in known
+            broker_ids = {broker.broker_id for broker in self._cluster.view.brokers}
+            return broker in broker_ids
 
         await self._until(is_there, f"broker {broker} is there again")
 
@@ -383,17 +394,17 @@ class RealTarget:
 
     # Logs
 
-    async def roll(self, place: TopicPartition) -> None:
+    async def roll(self, partition: TopicPartition) -> None:
         self._ours(Ability.LOGS, "roll")
-        await log_care.roll(self._admin, self.environment.clock, place)
+        await log_care.roll(self._admin, self.environment.clock, partition)
 
-    async def clean(self, place: TopicPartition) -> None:
+    async def clean(self, partition: TopicPartition) -> None:
         disks = self._ours(Ability.LOGS, "clean")
-        await log_care.clean(self._admin, self.environment.clock, disks, place)
+        await log_care.clean(self._admin, self.environment.clock, disks, partition)
 
-    async def delete_old(self, place: TopicPartition) -> None:
+    async def delete_old(self, partition: TopicPartition) -> None:
         disks = self._ours(Ability.LOGS, "delete-old")
-        await log_care.delete_old(self._admin, self.environment.clock, disks, place)
+        await log_care.delete_old(self._admin, self.environment.clock, disks, partition)
 
     # Cleaning up
 
@@ -416,11 +427,11 @@ class RealTarget:
             secured=settings.security.protocol is not SecurityProtocol.PLAINTEXT,
         )
         try:
-            return await cleaner.clean(self._made())
+            return await cleaner.clean(self._belongings())
         finally:
             await self._cluster.close()
 
-    def _made(self) -> Belongings:
+    def _belongings(self) -> Belongings:
         return Belongings(
             topics=self._topics,
             groups=self._groups,
@@ -431,7 +442,7 @@ class RealTarget:
 
 @contextlib.asynccontextmanager
 async def real_target(
-    target: RealTarget, *, left: Callable[[list[Left]], object]
+    target: RealTarget, *, on_leftovers: Callable[[list[Left]], object]
 ) -> AsyncIterator[RealTarget]:
     """Prepare the target of one story or situation, and clean it afterwards, also where that was
     broken off; the clock of those who look is set back.
@@ -446,5 +457,5 @@ async def real_target(
         yield target
     finally:
         target.injector.disarm_all()
-        left(await target.clear())
+        on_leftovers(await target.clear())
         clock.shift(-clock.advanced_ms)

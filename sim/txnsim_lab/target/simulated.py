@@ -73,15 +73,17 @@ class SimulatedTarget:
         count = len(topic.assignments)
         with input_event(self.environment, "create-topic", topic=topic.name, partitions=count):
             created = self.cluster.metadata.create_topic(topic)
-        _refused(topic.name, created)
+        _raise_if_refused(topic.name, created)
         self._say(f"topic {topic.name} is created with {count} partitions")
 
     async def grow_topic(self, name: str, count: int, leaders: tuple[int, ...]) -> None:
         metadata = self.cluster.metadata
-        there = metadata.image.topics.get(name)
-        replicas = 1 if there is None else len(there.partitions[0].replicas)
-        given = tuple(replicas_from(one, replicas, brokers=self.brokers) for one in leaders)
-        _refused(name, self.cluster.grow_topic(name, count, given or None))
+        topic = metadata.image.topics.get(name)
+        replicas = 1 if topic is None else len(topic.partitions[0].replicas)
+        assignments = tuple(
+            replicas_from(leader, replicas, brokers=self.brokers) for leader in leaders
+        )
+        _raise_if_refused(name, self.cluster.grow_topic(name, count, assignments or None))
         self._say(f"topic {name} has {count} partitions now")
 
     async def delete_topic(self, name: str) -> None:
@@ -105,37 +107,43 @@ class SimulatedTarget:
         index = partition_for(TransactionalId(transactional_id), len(topic.partitions))
         return TopicPartition(TRANSACTION_STATE_TOPIC, index)
 
-    async def move_leader(self, place: TopicPartition, to: int) -> None:
-        partition = self.cluster.metadata.image.partition(place)
+    async def move_leader(self, topic_partition: TopicPartition, to: int) -> None:
+        partition = self.cluster.metadata.image.partition(topic_partition)
         if partition is not None and partition.leader == to:
             return
-        self.cluster.move_leader(place, BrokerId(to))
-        self._say(f"broker {to} is made the leader of {place}")
+        self.cluster.move_leader(topic_partition, BrokerId(to))
+        self._say(f"broker {to} is made the leader of {topic_partition}")
 
         async def is_seen() -> bool:
-            found = (await (await self.admin()).cluster.refresh((place.topic,))).leader(place)
-            return found is not None and found.leader_id == to
+            view = (await (await self.admin()).cluster.refresh((topic_partition.topic,))).leader(
+                topic_partition
+            )
+            return view is not None and view.leader_id == to
 
-        await until(self.environment.clock, is_seen, f"broker {to} leads {place}")
+        await until(self.environment.clock, is_seen, f"broker {to} leads {topic_partition}")
 
-    async def reload_coordinator(self, place: TopicPartition) -> None:
-        partition = self.cluster.metadata.image.partition(place)
+    async def reload_coordinator(self, topic_partition: TopicPartition) -> None:
+        partition = self.cluster.metadata.image.partition(topic_partition)
         assert partition is not None
         home = partition.leader
-        await self.move_leader(place, next(one for one in partition.isr if one != home))
-        await self.move_leader(place, home)
+        await self.move_leader(
+            topic_partition, next(replica for replica in partition.isr if replica != home)
+        )
+        await self.move_leader(topic_partition, home)
 
-    async def reassign(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
+    async def reassign(self, topic_partition: TopicPartition, replicas: tuple[int, ...]) -> None:
         admin = await self.admin()
-        error = await admin.alter_partition_reassignment(place, replicas)
+        error = await admin.alter_partition_reassignment(topic_partition, replicas)
         if error != ErrorCode.none:
-            raise TargetError(f"{place} is not given to {replicas}: {code_name(error)}")
+            raise TargetError(f"{topic_partition} is not given to {replicas}: {code_name(error)}")
 
         async def is_so() -> bool:
-            partition = self.cluster.metadata.image.partition(place)
+            partition = self.cluster.metadata.image.partition(topic_partition)
             return partition is not None and tuple(partition.replicas) == replicas
 
-        await until(self.environment.clock, is_so, f"the replicas of {place} are {replicas}")
+        await until(
+            self.environment.clock, is_so, f"the replicas of {topic_partition} are {replicas}"
+        )
 
     # Brokers
 
@@ -173,25 +181,25 @@ class SimulatedTarget:
 
     # Logs
 
-    async def roll(self, place: TopicPartition) -> None:
-        with self._care("roll", place) as brokers:
-            for one in brokers:
-                one.log_maintenance.roll_now(place)
+    async def roll(self, topic_partition: TopicPartition) -> None:
+        with self._care("roll", topic_partition) as brokers:
+            for broker in brokers:
+                broker.log_maintenance.roll_now(topic_partition)
 
-    async def clean(self, place: TopicPartition) -> None:
-        with self._care("clean", place) as brokers:
-            for one in brokers:
-                one.log_maintenance.clean_now(place)
+    async def clean(self, topic_partition: TopicPartition) -> None:
+        with self._care("clean", topic_partition) as brokers:
+            for broker in brokers:
+                broker.log_maintenance.clean_now(topic_partition)
 
-    async def delete_old(self, place: TopicPartition) -> None:
-        with self._care("delete-old", place) as brokers:
-            for one in brokers:
-                one.log_maintenance.delete_old_now(place)
+    async def delete_old(self, topic_partition: TopicPartition) -> None:
+        with self._care("delete-old", topic_partition) as brokers:
+            for broker in brokers:
+                broker.log_maintenance.delete_old_now(topic_partition)
 
     @contextmanager
-    def _care(self, do: str, place: TopicPartition) -> Iterator[Iterable[Broker]]:
+    def _care(self, do: str, topic_partition: TopicPartition) -> Iterator[Iterable[Broker]]:
         """What every broker does from time to time for its own replica, now."""
-        with input_event(self.environment, do, tp=str(place)):
+        with input_event(self.environment, do, tp=str(topic_partition)):
             yield self.cluster.brokers.values()
 
     # Time
@@ -212,12 +220,12 @@ class SimulatedTarget:
         """Its coordinator's state, and whom it waits for."""
         return list(unfinished(self.cluster, transactional_id))
 
-    def is_hidden(self, place: TopicPartition) -> bool:
+    def is_hidden(self, topic_partition: TopicPartition) -> bool:
         """Never: nobody else uses the cluster."""
-        del place
+        del topic_partition
         return False
 
 
-def _refused(name: str, outcome: object) -> None:
+def _raise_if_refused(name: str, outcome: object) -> None:
     if isinstance(outcome, Rejection):
         raise TargetError(f"topic {name}: {outcome.error.name.upper()}: {outcome.reason}")

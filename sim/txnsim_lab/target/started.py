@@ -66,7 +66,7 @@ async def apache_cluster(
     try:
         # Brokers advertise the listeners of the proxy, so these are there before the brokers.
         await proxy.peers.learn(brokers.peers)
-        await brokers.start({one.node_id: one.port for one in proxy.peers})
+        await brokers.start({listener.node_id: listener.port for listener in proxy.peers})
         starting = environment.tasks.spawn(proxy.start(), name="the proxy in front of brokers")
         while not starting.done():
             if ended := brokers.exited():

@@ -123,7 +123,9 @@ def told(
             told.left = lines
 
         casts = casts_of(scenario_run, Casting(player="own"))
-        told.result = await run_on(scenario_run, there.env, casts, real_target(target, left=left))
+        told.result = await run_on(
+            scenario_run, there.env, casts, real_target(target, on_leftovers=left)
+        )
         if not looks:
             return
         env = there.env
@@ -423,7 +425,7 @@ def test_a_leader_has_moved_when_every_broker_knows() -> None:
     async def main(there: ProxiedCluster) -> set[int]:
         scenario = adapted(small([REAL_INIT]), PREFIX)
         target = target_of(scenario, there.env, there.proxy, prefix=PREFIX, processes=None)
-        async with real_target(target, left=list[list[Left]]().append):
+        async with real_target(target, on_leftovers=list[list[Left]]().append):
             await target.create_topic(
                 NewTopic(name=place.topic, assignments=((0, tuple(map(BrokerId, (1, 2, 3)))),))
             )

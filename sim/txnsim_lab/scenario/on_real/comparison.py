@@ -297,7 +297,9 @@ async def _cell_of_one_try(
     its_own = msgspec.structs.replace(scenario_run, scenario=scenario)
     casts = casts_of(its_own, brokers.casting)
     try:
-        real = await run_on(its_own, environment, casts, real_target(target, left=leftovers.extend))
+        real = await run_on(
+            its_own, environment, casts, real_target(target, on_leftovers=leftovers.extend)
+        )
     except ConfigError as error:
         return Cell(scenario_run=scenario_run, on=on, why_not=str(error), left=tuple(leftovers))
     began_ms = min((sentence.at_ms for sentence in real.story), default=0)
