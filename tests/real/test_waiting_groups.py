@@ -24,7 +24,7 @@ from txnsim.runtime.rng import SeededRng
 from txnsim.runtime.wall_clock import wall_ms
 from txnsim_spark.forensics.find_hanging import Search
 from txnsim_spark.log_database import LogDatabase
-from txnsim_spark.questions.waiting_groups import waiting
+from txnsim_spark.questions.waiting_groups import find_waiting_groups
 
 pytestmark = pytest.mark.real
 
@@ -97,7 +97,7 @@ def played() -> Played:
                 living[name], begun_ms[name], told_lost[name] = _play(raw, seed)
         kafka.stop_one(1)
         search = Search(paths=(kafka.homes[0] / "data",), now_ms=wall_ms(), never_spark=True)
-        found = waiting(search, new_session=no_session, progress=lambda _: None)
+        found = find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
         losses = LogDatabase(search.paths).rows(LOSSES)
     offline: dict[str, set[Waits]] = {name: set() for name in living}
     since: dict[str, set[int | None]] = {name: set() for name in living}

@@ -104,12 +104,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _export(spark: SparkSession, args: argparse.Namespace) -> int:
     from txnsim_spark.traces.schemas import TABLES
-    from txnsim_spark.traces.tables import asked, export_traces, register_views
+    from txnsim_spark.traces.tables import export_traces, register_views, spark_queries
 
     TERMINAL.progress("reading")
     export_traces(spark, args.trace, args.to)
     register_views(spark, args.to)
-    summary = _summary(asked(spark))
+    summary = _summary(spark_queries(spark))
     TERMINAL.tell(
         args,
         {"directory": args.to, "tables": list(TABLES), **summary},
@@ -143,27 +143,27 @@ def _views(args: argparse.Namespace) -> Iterator[Ask]:
     """
     from txnsim_spark.traces.tables import (
         TraceError,
-        asked,
-        embedded,
+        embedded_queries,
         is_export,
         register_views,
+        spark_queries,
         traces_as_views,
     )
 
     exports = [trace for trace in args.trace if is_export(_entries(Path(trace)))]
     if exports and len(args.trace) > 1:
         raise TraceError(f"{exports[0]} is an export: it can only be analysed alone")
-    here = None if args.master else embedded(args.trace, are_exported=bool(exports))
+    here = None if args.master else embedded_queries(args.trace, are_exported=bool(exports))
     if here is not None:
         yield here
         return
     with session(args.master) as spark:
         if exports:
             register_views(spark, exports[0])
-            yield asked(spark)
+            yield spark_queries(spark)
         else:
             with traces_as_views(spark, args.trace, args.work):
-                yield asked(spark)
+                yield spark_queries(spark)
 
 
 def _entries(path: Path) -> list[str]:

@@ -68,25 +68,25 @@ class PositionFolder:
         if header.is_transactional:
             target = self._pending.setdefault(header.producer_id, {})
         for record in iter_records(stored.data):
-            found = None if record.key is None else decode_record(record.key, record.value)
-            match found:
+            group_record = None if record.key is None else decode_record(record.key, record.value)
+            match group_record:
                 case OffsetCommitted():
-                    target[found.group_id, found.topic_partition] = Position(
-                        offset=found.position,
-                        committed_at_ms=found.commit_timestamp_ms,
+                    target[group_record.group_id, group_record.topic_partition] = Position(
+                        offset=group_record.position,
+                        committed_at_ms=group_record.commit_timestamp_ms,
                         record_offset=record.offset,
                     )
                 case OffsetDeleted():
-                    place = found.group_id, found.topic_partition
-                    for known in (self.positions, *self._pending.values()):
-                        known.pop(place, None)
+                    group_and_partition = group_record.group_id, group_record.topic_partition
+                    for positions in (self.positions, *self._pending.values()):
+                        positions.pop(group_and_partition, None)
 
     def _end(self, producer_id: int, *, committed: bool) -> None:
         sent = self._pending.pop(producer_id, {})
-        for place, position in sent.items() if committed else ():
-            known = self.positions.get(place)
-            if known is None or known.record_offset < position.record_offset:
-                self.positions[place] = position
+        for group_and_partition, position in sent.items() if committed else ():
+            newest = self.positions.get(group_and_partition)
+            if newest is None or newest.record_offset < position.record_offset:
+                self.positions[group_and_partition] = position
 
 
 def positions_in(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
@@ -96,7 +96,7 @@ def positions_in(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
         paths: Log directories, folders of them, or replicas' folders.
         on_problem: Called with what can't be read.
     """
-    found: dict[Place, Position] = {}
+    by_place: dict[Place, Position] = {}
     partitions = []
     for state in leading_states(paths, CONSUMER_OFFSETS_TOPIC, on_problem):
         folder = PositionFolder()
@@ -105,9 +105,9 @@ def positions_in(paths: Iterable[Path], on_problem: OnProblem) -> Positions:
                 folder.take(stored)
             except (CorruptBatchError, CorruptLogRecordError, MissingExtraError) as error:
                 on_problem(f"{state.replica.path}, offset {stored.header.base_offset}: {error}")
-        found.update(folder.positions)
+        by_place.update(folder.positions)
         partitions.append(state.replica.partition)
-    return Positions(by_place=found, partitions=tuple(partitions))
+    return Positions(by_place=by_place, partitions=tuple(partitions))
 
 
 def _batches(state: ReplicaState, on_problem: OnProblem) -> Iterator[StoredBatch]:
@@ -135,5 +135,5 @@ def leading_states(
     for problem in (*reading.problems, *reading.undecided(topic)):
         on_problem(problem)
     for _, states in sorted(by_partition.items()):
-        first = leading([state.ends for state in states])
-        yield next(state for state in states if state.ends is first)
+        leader_ends = leading([state.ends for state in states])
+        yield next(state for state in states if state.ends is leader_ends)

@@ -59,16 +59,20 @@ class WaitingGroups(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
 
 
-def waiting(search: Search, *, new_session: NewSession, progress: Progress) -> WaitingGroups:
+def find_waiting_groups(
+    search: Search, *, new_session: NewSession, progress: Progress
+) -> WaitingGroups:
     """Look who waits."""
     report = find_hanging(search, new_session=new_session, progress=progress)
     problems: dict[str, None] = {}
     progress("reading __consumer_offsets")
     positions = positions_in(search.paths, problems.setdefault)
-    return waiting_by(report, positions, problems)
+    return join_waiting_groups(report, positions, problems)
 
 
-def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = ()) -> WaitingGroups:
+def join_waiting_groups(
+    report: Report, positions: Positions, problems: Iterable[str] = ()
+) -> WaitingGroups:
     """Who waits, by what was read.
 
     Args:
@@ -77,21 +81,23 @@ def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = (
         problems: With the positions.
     """
     blocked = {
-        TopicPartition(one.topic, one.partition): one for one in report.partitions if one.lag > 0
+        TopicPartition(counts.topic, counts.partition): counts
+        for counts in report.partitions
+        if counts.lag > 0
     }
     blockers = _blockers(report, blocked.values())
     waiters = []
-    for (group, place), position in positions.by_place.items():
-        figures = blocked.get(place)
+    for (group, partition), position in positions.by_place.items():
+        figures = blocked.get(partition)
         if figures is None or position.offset >= figures.high_watermark:
             continue
-        finding = blockers[place]
+        finding = blockers[partition]
         stable = figures.last_stable_offset
         waiters.append(
             Waiter(
                 group=group,
-                topic=place.topic,
-                partition=place.partition,
+                topic=partition.topic,
+                partition=partition.partition,
                 committed_offset=position.offset,
                 committed_at_ms=position.committed_at_ms,
                 last_stable_offset=stable,
@@ -109,12 +115,18 @@ def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = (
                 else report.as_of_ms - finding.start_timestamp_ms,
             )
         )
-    read = {(one.topic, one.partition) for one in waiters}
+    read = {(waiter.topic, waiter.partition) for waiter in waiters}
     return WaitingGroups(
         as_of_ms=report.as_of_ms,
-        waiters=tuple(sorted(waiters, key=lambda one: (one.group, one.topic, one.partition))),
+        waiters=tuple(
+            sorted(waiters, key=lambda waiter: (waiter.group, waiter.topic, waiter.partition))
+        ),
         unread=tuple(
-            sorted(place for place in blocked if (place.topic, place.partition) not in read)
+            sorted(
+                partition
+                for partition in blocked
+                if (partition.topic, partition.partition) not in read
+            )
         ),
         offsets_partitions=positions.partitions,
         problems=tuple(sorted({*report.source.problems, *problems})),
@@ -123,9 +135,11 @@ def waiting_by(report: Report, positions: Positions, problems: Iterable[str] = (
 
 def _blockers(report: Report, blocked: Iterable[PartitionFigures]) -> dict[TopicPartition, Finding]:
     """Of each partition the transaction that holds readers back: its oldest one."""
-    found: dict[TopicPartition, Finding] = {}
-    counted = {(one.topic, one.partition, one.producer_id): one for one in blocked}
+    blockers: dict[TopicPartition, Finding] = {}
+    counted = {
+        (figures.topic, figures.partition, figures.producer_id): figures for figures in blocked
+    }
     for finding in report.findings:
         if (finding.topic, finding.partition, finding.producer_id) in counted:
-            found[finding.topic_partition] = finding
-    return found
+            blockers[finding.topic_partition] = finding
+    return blockers

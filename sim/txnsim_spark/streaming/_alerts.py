@@ -95,20 +95,24 @@ def step(
         program: How ``txnsim txns`` is called for this cluster.
     """
     events: list[Alert] = []
-    remaining: dict[str, Alert] = {one.id: one for one in standing}
+    remaining: dict[str, Alert] = {alert.id: alert for alert in standing}
     for row in rows:
         if row.error is not None or row.lag is None:
             continue
-        now = {one.id: one for one in _hanging(row, at_ms=at_ms, program=program)}
-        where = (row.topic, row.partition)
-        for old in [one for one in standing if (one.topic, one.partition) == where]:
-            seen = now.pop(old.id, None)
-            if seen is not None:
-                remaining[old.id] = msgspec.structs.replace(seen, since_ms=old.since_ms)
+        raised_now = {alert.id: alert for alert in _hanging(row, at_ms=at_ms, program=program)}
+        partition = (row.topic, row.partition)
+        for standing_alert in [
+            alert for alert in standing if (alert.topic, alert.partition) == partition
+        ]:
+            still_raised = raised_now.pop(standing_alert.id, None)
+            if still_raised is not None:
+                remaining[standing_alert.id] = msgspec.structs.replace(
+                    still_raised, since_ms=standing_alert.since_ms
+                )
             else:
-                events.append(_ended(remaining.pop(old.id), row, at_ms))
-        remaining |= now
-        events += now.values()
+                events.append(_end_alert(remaining.pop(standing_alert.id), row, at_ms))
+        remaining |= raised_now
+        events += raised_now.values()
     return Step(events=tuple(events), standing=tuple(remaining.values()))
 
 
@@ -120,37 +124,37 @@ def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
     assert row.high_watermark is not None, "the same"
     assert row.lag is not None, "both are known"
     where = TopicPartition(row.topic, row.partition)
-    for held in row.held_by:
-        command = held.verdict.repair_command(where, program=program)
+    for holder in row.held_by:
+        command = holder.verdict.repair_command(where, program=program)
         if command is None:
             continue
         yield Alert(
             event=AlertEvent.RAISED,
-            id=f"{row.topic}-{row.partition}@{held.start_offset}"
-            f"/{held.producer_id}:{held.producer_epoch}",
+            id=f"{row.topic}-{row.partition}@{holder.start_offset}"
+            f"/{holder.producer_id}:{holder.producer_epoch}",
             at_ms=at_ms,
             since_ms=at_ms,
             topic=row.topic,
             partition=row.partition,
-            producer_id=held.producer_id,
-            producer_epoch=held.producer_epoch,
-            transactional_id=held.transactional_id,
-            start_offset=held.start_offset,
-            last_timestamp_ms=held.last_timestamp_ms,
+            producer_id=holder.producer_id,
+            producer_epoch=holder.producer_epoch,
+            transactional_id=holder.transactional_id,
+            start_offset=holder.start_offset,
+            last_timestamp_ms=holder.last_timestamp_ms,
             last_stable_offset=row.last_stable_offset,
             high_watermark=row.high_watermark,
             lag=row.lag,
-            reason=held.reason,
+            reason=holder.reason,
             command=command,
         )
 
 
-def _ended(old: Alert, row: PartitionLag, at_ms: int) -> Alert:
+def _end_alert(alert: Alert, row: PartitionLag, at_ms: int) -> Alert:
     assert row.last_stable_offset is not None, "a partition that was asked"
     assert row.high_watermark is not None, "the same"
     assert row.lag is not None, "both are known"
     return msgspec.structs.replace(
-        old,
+        alert,
         event=AlertEvent.ENDED,
         at_ms=at_ms,
         last_stable_offset=row.last_stable_offset,

@@ -43,8 +43,8 @@ class Checkpoint:
         would refuse the checkpoint because of it (SPARK-53103).
         """
         for name in ("offsets", "commits"):
-            found = self._folder.names(name)
-            if found and not any(one.isdigit() for one in found):
+            file_names = self._folder.names(name)
+            if file_names and not any(file_name.isdigit() for file_name in file_names):
                 self._folder.remove(name)
 
     def newest(self) -> Offsets | None:
@@ -98,7 +98,8 @@ class Folder:
         if not self._files.exists(self._path(path)):
             return []
         return sorted(
-            str(one.getPath().getName()) for one in self._files.listStatus(self._path(path))
+            str(file_status.getPath().getName())
+            for file_status in self._files.listStatus(self._path(path))
         )
 
     def read(self, path: str) -> bytes | None:

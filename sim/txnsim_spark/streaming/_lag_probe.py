@@ -111,14 +111,18 @@ async def probe(
     latest = dict.fromkeys(partitions, LATEST)
     stable = await admin.list_offsets(latest, isolation=IsolationLevel.READ_COMMITTED)
     high = await admin.list_offsets(latest)
-    rows = {one: _row(one, stable[one], high[one]) for one in partitions}
-    lagging = [one for one, row in rows.items() if row.lag]
+    rows = {
+        partition: _row(partition, stable[partition], high[partition]) for partition in partitions
+    }
+    lagging = [partition for partition, row in rows.items() if row.lag]
     if lagging:
-        rows |= await _judged(admin, lagging, rows, now_ms=now_ms, older_than_ms=older_than_ms)
-    return tuple(sorted((*rows.values(), *unled), key=_place))
+        rows |= await _judge_lagging(
+            admin, lagging, rows, now_ms=now_ms, older_than_ms=older_than_ms
+        )
+    return tuple(sorted((*rows.values(), *unled), key=_sort_key))
 
 
-def _place(row: PartitionLag) -> tuple[str, int]:
+def _sort_key(row: PartitionLag) -> tuple[str, int]:
     return row.topic or "", -1 if row.partition is None else row.partition
 
 
@@ -135,12 +139,12 @@ def _partitions(
             continue
         if topic.error:
             rows.append(PartitionLag(topic=topic.name, error=code_name(topic.error)))
-        for one in topic.partitions:
-            if one.leader_id >= 0:
-                partitions.append(TopicPartition(topic.name, one.partition))
+        for partition in topic.partitions:
+            if partition.leader_id >= 0:
+                partitions.append(TopicPartition(topic.name, partition.partition))
             else:
                 rows.append(
-                    PartitionLag(topic=topic.name, partition=one.partition, error="no leader")
+                    PartitionLag(topic=topic.name, partition=partition.partition, error="no leader")
                 )
     return partitions, rows
 
@@ -161,7 +165,7 @@ def _row(
     )
 
 
-async def _judged(
+async def _judge_lagging(
     admin: Admin,
     lagging: Sequence[TopicPartition],
     rows: Mapping[TopicPartition, PartitionLag],
@@ -171,20 +175,20 @@ async def _judged(
 ) -> dict[TopicPartition, PartitionLag]:
     """Rows of lagging partitions with the transaction that holds each, or an error."""
     try:
-        found = await survey(admin, now_ms=now_ms, partitions=lagging, older_than_ms=older_than_ms)
+        result = await survey(admin, now_ms=now_ms, partitions=lagging, older_than_ms=older_than_ms)
     except ClientError as failure:
         unread = dict.fromkeys(lagging, failure)
         findings: tuple[JudgedTransaction, ...] = ()
     else:
-        unread, findings = dict(found.unread), found.findings
+        unread, findings = dict(result.unread), result.findings
     held_by: dict[TopicPartition, list[HeldBy]] = {}
-    for one in findings:
-        held_by.setdefault(one.transaction.partition, []).append(HeldBy.of(one))
+    for finding in findings:
+        held_by.setdefault(finding.transaction.partition, []).append(HeldBy.of(finding))
     return {
-        one: msgspec.structs.replace(
-            rows[one],
-            held_by=tuple(sorted(held_by.get(one, ()), key=lambda held: held.start_offset)),
-            error=str(unread[one]) if one in unread else None,
+        partition: msgspec.structs.replace(
+            rows[partition],
+            held_by=tuple(sorted(held_by.get(partition, ()), key=lambda held: held.start_offset)),
+            error=str(unread[partition]) if partition in unread else None,
         )
-        for one in lagging
+        for partition in lagging
     }

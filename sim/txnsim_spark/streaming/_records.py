@@ -93,19 +93,19 @@ class RecordsQuery:
         """Where a checkpoint that has not begun begins: behind what the sink holds already."""
         reached = self._checkpoint.newest()
         if reached is None:
-            held = _ends(self._sink.rows())
-            if not held:
+            sink_ends = _ends(self._sink.rows())
+            if not sink_ends:
                 return self._options.starting
-            known = asyncio.run(_partitions(LagOptions.of(self._options.lag_options)))
-            return json.dumps(behind(held, known))
+            partitions = asyncio.run(_partitions(LagOptions.of(self._options.lag_options)))
+            return json.dumps(starting_offsets(sink_ends, partitions))
         query_id = self._checkpoint.query_id()
         if self._checkpoint.has_committed() and not (query_id and self._sink.knows(query_id)):
             raise SinkError(
                 f"{self._sink.url}: holds nothing of this checkpoint, which has written batches;"
                 " give it its sink back, or begin anew without it"
             )
-        others = _ends(self._sink.rows(but=query_id))
-        if ahead := sorted(are_ahead(others, reached)):
+        ends_of_others = _ends(self._sink.rows(but=query_id))
+        if ahead := sorted(are_ahead(ends_of_others, reached)):
             raise SinkError(
                 f"{self._sink.url}: another checkpoint has gone on, at {', '.join(ahead)}; remove"
                 " this checkpoint to go on from there"
@@ -115,23 +115,23 @@ class RecordsQuery:
 
 def _ends(rows: DataFrame | None) -> Offsets:
     """End of each partition: the offset behind its last record."""
-    found: dict[str, dict[str, int]] = {}
+    ends_by_topic: dict[str, dict[str, int]] = {}
     if rows is None:
-        return found
+        return ends_by_topic
     for row in rows.groupBy("topic", "partition").agg(F.max("offset").alias("last")).collect():
-        found.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
-    return found
+        ends_by_topic.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
+    return ends_by_topic
 
 
-def are_ahead(held: Offsets, reached: Offsets) -> Iterator[str]:
+def are_ahead(offsets: Offsets, reached: Offsets) -> Iterator[str]:
     """Partitions with records behind the offsets reached."""
-    for topic, ends in held.items():
+    for topic, ends in offsets.items():
         for partition, end in ends.items():
             if end > reached.get(topic, {}).get(partition, 0):
                 yield f"{topic}-{partition}"
 
 
-def behind(offsets: Offsets, partitions: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+def starting_offsets(offsets: Offsets, partitions: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """Starting offsets as the connector wants them: of every partition that there is.
 
     Args:
@@ -139,7 +139,9 @@ def behind(offsets: Offsets, partitions: Mapping[str, tuple[int, ...]]) -> dict[
         partitions: What there is: those that the sink does not know are read from their start.
     """
     return {
-        topic: {str(one): offsets.get(topic, {}).get(str(one), EARLIEST) for one in numbers}
+        topic: {
+            str(number): offsets.get(topic, {}).get(str(number), EARLIEST) for number in numbers
+        }
         for topic, numbers in partitions.items()
     }
 
@@ -150,4 +152,4 @@ async def _partitions(options: LagOptions) -> dict[str, tuple[int, ...]]:
     for topic in topics:
         if topic.error:
             raise ClientError(f"topic {topic.name!r}: {code_name(topic.error)}")
-    return {one.name: tuple(part.partition for part in one.partitions) for one in topics}
+    return {topic.name: tuple(part.partition for part in topic.partitions) for topic in topics}

@@ -74,13 +74,16 @@ class TableSink:
 
     def rows(self, *, but: str | None = None) -> DataFrame | None:
         """All rows with ``query`` and ``batch``, without query ``but``; None for an empty sink."""
-        found = self._folder.names("")
+        folder_names = self._folder.names("")
         if self._format is SinkFormat.DELTA:
-            if _DELTA_LOG not in found:
+            if _DELTA_LOG not in folder_names:
                 return None
             rows = self._spark.read.format("delta").load(self.url)
         else:
-            if not any(one.startswith("query=") and one != f"query={but}" for one in found):
+            if not any(
+                folder_name.startswith("query=") and folder_name != f"query={but}"
+                for folder_name in folder_names
+            ):
                 return None
             columns = f"{self._columns}, query string, batch bigint"
             rows = self._spark.read.schema(columns).parquet(self.url)
@@ -97,9 +100,15 @@ class TableSink:
         """Remove what a writer that died has left behind; no writer may be at work."""
         for name in self._folder.names(""):
             if name.startswith("query="):
-                batches = [one.partition("=")[2] for one in self._folder.names(name)]
-                last = max((one for one in batches if one.isdigit()), key=int, default=None)
-                if last is not None and not self._is_done(batch := f"{name}/batch={last}"):
+                batches = [batch_name.partition("=")[2] for batch_name in self._folder.names(name)]
+                last_batch = max(
+                    (batch_name for batch_name in batches if batch_name.isdigit()),
+                    key=int,
+                    default=None,
+                )
+                if last_batch is not None and not self._is_done(
+                    batch := f"{name}/batch={last_batch}"
+                ):
                     self._folder.remove(batch)
 
     def write(self, rows: DataFrame, batch: int, *, query_id: str) -> int | None:
@@ -115,10 +124,10 @@ class TableSink:
         """
         if self._format is SinkFormat.DELTA:
             return self._append(rows, batch, query_id)
-        place = f"query={query_id}/batch={batch}"
-        if self._is_done(place):
+        batch_folder = f"query={query_id}/batch={batch}"
+        if self._is_done(batch_folder):
             return None
-        whole = f"{self.url}/{place}"
+        whole = f"{self.url}/{batch_folder}"
         rows.write.mode("overwrite").option(_MARKED, "true").parquet(whole)
         return self._spark.read.schema(self._columns).parquet(whole).count()
 
@@ -136,5 +145,5 @@ class TableSink:
             return 0
         return rows.where((F.col("query") == query_id) & (F.col("batch") == batch)).count()
 
-    def _is_done(self, place: str) -> bool:
-        return DONE in self._folder.names(place)
+    def _is_done(self, batch_folder: str) -> bool:
+        return DONE in self._folder.names(batch_folder)

@@ -49,28 +49,30 @@ class AlertsQuery:
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """The stream of probes; standing alerts are first restored from the sink."""
-        kept = self._sink.rows()
-        if kept is not None:
-            self.standing = _standing(kept.where(F.col("topic").isin([*self._options.topics])))
+        stored_alerts = self._sink.rows()
+        if stored_alerts is not None:
+            self.standing = _standing(
+                stored_alerts.where(F.col("topic").isin([*self._options.topics]))
+            )
         spark.dataSource.register(LagDataSource)
         return spark.readStream.format(FORMAT).options(**self._options.lag_options).load()
 
     def take(self, rows: DataFrame, batch: int) -> None:
         """Process a probe; only rows that may cause an alert leave the workers."""
-        wanted = (
+        may_alert = (
             (F.size("held_by") > 0)
             | F.col("error").isNotNull()
             | F.concat_ws("-", "topic", "partition").isin(
-                [f"{one.topic}-{one.partition}" for one in self.standing]
+                [f"{alert.topic}-{alert.partition}" for alert in self.standing]
             )
         )
-        found = list(rows.where(wanted).toLocalIterator())
-        lags = [lag_of(row) for row in found]
+        lag_rows = list(rows.where(may_alert).toLocalIterator())
+        lags = [lag_of(row) for row in lag_rows]
         self._tell_not_asked(lags)
-        at_ms = found[0]["probed_at_ms"] if found else 0
-        done = step(self.standing, lags, at_ms=at_ms, program=self._options.program)
-        if not done.events or self._keep(done.events, rows.sparkSession, batch):
-            self.standing = done.standing
+        at_ms = lag_rows[0]["probed_at_ms"] if lag_rows else 0
+        alert_step = step(self.standing, lags, at_ms=at_ms, program=self._options.program)
+        if not alert_step.events or self._keep(alert_step.events, rows.sparkSession, batch):
+            self.standing = alert_step.standing
 
     def _keep(self, events: tuple[Alert, ...], spark: SparkSession, batch: int) -> bool:
         """Tell what is new, then write it. False: this batch was written before a crash, with
@@ -83,19 +85,19 @@ class AlertsQuery:
             self._send(events, spark, self._options.alerts_topic)
         query_id = self._checkpoint.query_id()
         assert query_id is not None, "Spark writes it down before the first batch"
-        told = [tuple(msgspec.to_builtins(one).values()) for one in events]
-        rows = spark.createDataFrame(told, ALERT_TABLE.ddl).coalesce(1)
+        alert_rows = [tuple(msgspec.to_builtins(alert).values()) for alert in events]
+        rows = spark.createDataFrame(alert_rows, ALERT_TABLE.ddl).coalesce(1)
         return self._sink.write(rows, batch, query_id=query_id) is not None
 
     def _send(self, alerts: Iterable[Alert], spark: SparkSession, topic: str) -> None:
         """Write alerts to a topic, keyed by alert id: compaction keeps the state of each."""
-        rows = [(one.id, msgspec.json.encode(one).decode()) for one in alerts]
+        rows = [(alert.id, msgspec.json.encode(alert).decode()) for alert in alerts]
         writer = spark.createDataFrame(rows, "key string, value string").write.format("kafka")
         writer.options(**self._options.kafka_options, topic=topic).save()
 
     def _tell_not_asked(self, lags: Iterable[PartitionLag]) -> None:
         """Report each failing partition once, until its error is over."""
-        failing = frozenset((_place(one), one.error) for one in lags if one.error is not None)
+        failing = frozenset((_place_text(lag), lag.error) for lag in lags if lag.error is not None)
         for where, error in sorted(failing - self._not_asked):
             self._on_event(NotAsked(where=where, error=error))
         self._not_asked = failing
@@ -106,11 +108,11 @@ def _standing(rows: DataFrame) -> tuple[Alert, ...]:
     columns = [column.name for column in ALERT_TABLE.columns]
     newest = rows.groupBy("id").agg(F.max_by(F.struct(*columns), "at_ms").alias("alert"))
     raised = newest.where(F.col("alert.event") == AlertEvent.RAISED)
-    found = (row["alert"].asDict() for row in raised.orderBy("id").toLocalIterator())
-    return tuple(msgspec.convert(one, Alert) for one in found)
+    alerts = (row["alert"].asDict() for row in raised.orderBy("id").toLocalIterator())
+    return tuple(msgspec.convert(alert, Alert) for alert in alerts)
 
 
-def _place(row: PartitionLag) -> str:
+def _place_text(row: PartitionLag) -> str:
     match row.topic, row.partition:
         case None, _:
             return "the cluster"

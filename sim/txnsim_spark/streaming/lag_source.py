@@ -117,9 +117,9 @@ async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
 
 
 def _as_tuple(probed_at_ms: int, row: PartitionLag) -> tuple[Any, ...]:
-    told = {**msgspec.to_builtins(row), _AT: probed_at_ms, "lag": row.lag}
-    told["held_by"] = [tuple(held.values()) for held in told["held_by"]]
-    return tuple(told[name] for name in LAG.names)
+    values = {**msgspec.to_builtins(row), _AT: probed_at_ms, "lag": row.lag}
+    values["held_by"] = [tuple(holder.values()) for holder in values["held_by"]]
+    return tuple(values[name] for name in LAG.names)
 
 
 def lag_of(row: Any) -> PartitionLag:

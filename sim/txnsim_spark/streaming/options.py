@@ -92,20 +92,20 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BadInputError: Something is missing, unknown or wrong.
         """
-        given = {name.lower(): value for name, value in options.items()}
+        lowercased = {name.lower(): value for name, value in options.items()}
         client = {
-            name.removeprefix(CLIENT_PREFIX): given.pop(name)
-            for name in sorted(given)
+            name.removeprefix(CLIENT_PREFIX): lowercased.pop(name)
+            for name in sorted(lowercased)
             if name.startswith(CLIENT_PREFIX)
         }
-        known = {name.lower(): name for name in _OWN}
-        for name in given:
-            if name not in known:
+        own_names = {name.lower(): name for name in _OWN}
+        for name in lowercased:
+            if name not in own_names:
                 raise BadInputError(
                     f"{FORMAT}: option {name!r} is not known; there are"
                     f" {', '.join(_OWN)} and {CLIENT_PREFIX}*"
                 )
-        topics = tuple(filter(None, map(str.strip, given.get("subscribe", "").split(","))))
+        topics = tuple(filter(None, map(str.strip, lowercased.get("subscribe", "").split(","))))
         read = settings_of_options(client, defaults=DEFAULTS, what=f"{FORMAT}: kafka.")
         if read.bootstrap is None:
             raise BadInputError(f"{FORMAT}: option kafka.bootstrap.servers is missing")
@@ -113,13 +113,13 @@ class LagOptions(msgspec.Struct, frozen=True, kw_only=True):
             bootstrap=read.bootstrap,
             settings=read.settings,
             topics=topics or None,
-            older_than_ms=_number(given, "olderThanMs", MAX_TRANSACTION_TIMEOUT_MS),
-            interval_ms=_number(given, "intervalMs", LAG_INTERVAL_MS),
+            older_than_ms=_number(lowercased, "olderThanMs", MAX_TRANSACTION_TIMEOUT_MS),
+            interval_ms=_number(lowercased, "intervalMs", LAG_INTERVAL_MS),
         )
 
 
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
-    text = given.get(name.lower())
+def _number(lowercased: Mapping[str, str], name: str, default: int) -> int:
+    text = lowercased.get(name.lower())
     if text is None:
         return default
     if not (text.isascii() and text.isdigit()):

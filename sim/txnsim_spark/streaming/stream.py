@@ -125,7 +125,7 @@ class Stream:
                 stop.wait(POLL_S)
             self.stop()
             for name, failure in self._failures():
-                raise _failed(name, failure)
+                raise _query_failure(name, failure)
         except (Py4JError, OSError) as failure:
             # A signal to all processes of a group ends the JVM beside us: then all is stopped, and
             # the batch that ran is repeated next time.
@@ -140,7 +140,7 @@ class Stream:
         repeated next time.
         """
         for query in self._running.values():
-            _rest(query)
+            _wait_for_batch_end(query)
             query.stop()
 
     def _start(self, name: str) -> None:
@@ -160,18 +160,18 @@ class Stream:
 
     def _goes_on(self) -> bool:
         """Whether a query runs. One whose planning process came too late is started again."""
-        running = any(one.isActive for one in self._running.values())
+        running = any(query.isActive for query in self._running.values())
         for name, failure in self._failures():
             if TOO_SLOW not in failure or self._starts[name] == STARTS:
-                raise _failed(name, failure)
+                raise _query_failure(name, failure)
             self._start(name)
             running = True
         return running
 
     def _failures(self) -> list[tuple[str, str]]:
         """Queries that have failed, and what Spark says of each."""
-        told = [(name, query.exception()) for name, query in self._running.items()]
-        return [(name, str(failure)) for name, failure in told if failure is not None]
+        exceptions = [(name, query.exception()) for name, query in self._running.items()]
+        return [(name, str(failure)) for name, failure in exceptions if failure is not None]
 
     # Queries
 
@@ -189,8 +189,8 @@ class Stream:
         progress = None if records is None else records.lastProgress
         if progress is None:
             return None
-        behind = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
-        return None if behind is None else int(float(behind))
+        offsets_behind = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
+        return None if offsets_behind is None else int(float(offsets_behind))
 
 
 def sink_at(spark: SparkSession, options: StreamOptions, name: str, columns: str) -> TableSink:
@@ -205,11 +205,11 @@ def end_session(spark: SparkSession) -> None:
         spark.stop()
 
 
-def _failed(name: str, failure: str) -> StreamError:
+def _query_failure(name: str, failure: str) -> StreamError:
     return StreamError(f"the query of {name} has failed: {failure}")
 
 
-def _rest(query: StreamingQuery) -> None:
+def _wait_for_batch_end(query: StreamingQuery) -> None:
     """Wait until no batch runs, for a while."""
     waited = threading.Event()  # it is never set
     for _ in range(STOP_POLLS):

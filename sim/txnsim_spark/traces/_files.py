@@ -33,9 +33,9 @@ def run_names(files: Sequence[str]) -> dict[str, str]:
     paths = {file: path_of(file) for file in dict.fromkeys(files)}
     shared = _shared_directory(list(paths.values()))
     names = {file: _without_suffix(path[len(shared) :]) for file, path in paths.items()}
-    taken = list(names.values())
+    given_names = list(names.values())
     return {
-        file: name if taken.count(name) == 1 else paths[file][len(shared) :]
+        file: name if given_names.count(name) == 1 else paths[file][len(shared) :]
         for file, name in names.items()
     }
 
@@ -59,10 +59,10 @@ def _shared_directory(paths: Sequence[str]) -> str:
 
 
 def _without_suffix(name: str) -> str:
-    found = True
-    while found:
-        found = False
+    has_suffix = True
+    while has_suffix:
+        has_suffix = False
         for suffix in SUFFIXES:
             if name.endswith(suffix) and name != suffix:
-                name, found = name.removesuffix(suffix), True
+                name, has_suffix = name.removesuffix(suffix), True
     return name

@@ -30,10 +30,10 @@ def small_files(paths: Sequence[str]) -> tuple[Path, ...] | None:
     """
     if find_spec("duckdb") is None:
         return None
-    places = [unquote(one).removeprefix("file://") for one in paths]
-    if any(re.match(r"[a-zA-Z][\w+.-]*:/", one) for one in places):
+    local_paths = [unquote(uri).removeprefix("file://") for uri in paths]
+    if any(re.match(r"[a-zA-Z][\w+.-]*:/", local_path) for local_path in local_paths):
         return None
-    files = tuple(file for place in places for file in _files_at(Path(place)))
+    files = tuple(file for local_path in local_paths for file in _files_at(Path(local_path)))
     is_plain = all(file.suffix != ".zst" for file in files)
     is_small = sum(file.stat().st_size for file in files) <= BYTES_MAX
     return files if is_plain and is_small else None
@@ -48,7 +48,7 @@ def register_export(database: Embedded, directory: Path) -> None:
         else:  # Spark writes no file where there is no row
             columns = (f"NULL AS `{column}`" for column in table.names)
             source = f"(SELECT {', '.join(columns)} WHERE false)"
-        database.create(view_of(name), _shaped(name, source))
+        database.create(view_of(name), _select_in_schema(name, source))
 
 
 def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
@@ -57,13 +57,18 @@ def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
 
     runs = run_names([str(file) for file in files])
     lines = [
-        {"run": run, "file": file, "value": line, "misfit": None if _fits(line) else line}
+        {
+            "run": run,
+            "file": file,
+            "value": line,
+            "misfit": None if _has_declared_types(line) else line,
+        }
         for file, run in runs.items()
         for line in _lines_of(Path(file))
     ]
     named = pa.table({"run": list(runs.values()), "file": list(runs)})
     database.register(view_of("files"), named)
-    text = pa.schema((one, pa.string()) for one in _LINE)
+    text = pa.schema((column, pa.string()) for column in _LINE)
     database.register("trace_text", pa.Table.from_pylist(lines, text))
     keys = structure(LINE_DDL.removesuffix(", misfit string"))
     database.create(
@@ -73,15 +78,17 @@ def register_traces(database: Embedded, files: Sequence[Path]) -> str | None:
         ") AS line FROM trace_text",
         is_kept=True,
     )
-    others = database.rows(OTHERS)
-    if others:
-        return str(others[0]["file"])
+    foreign_files = database.rows(OTHERS)
+    if foreign_files:
+        return str(foreign_files[0]["file"])
     for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
-        database.create(view_of(name), _shaped(name, f"({for_duckdb(query)})"), is_kept=True)
+        database.create(
+            view_of(name), _select_in_schema(name, f"({for_duckdb(query)})"), is_kept=True
+        )
     return None
 
 
-def _shaped(name: str, source: str) -> str:
+def _select_in_schema(name: str, source: str) -> str:
     """The columns that the schema promises, in its order and types."""
     columns = ", ".join(
         f"CAST(`{column.name}` AS {type_of(column.type)}) AS `{column.name}`"
@@ -90,7 +97,7 @@ def _shaped(name: str, source: str) -> str:
     return f"SELECT {columns} FROM {source}"
 
 
-def _fits(line: str) -> bool:
+def _has_declared_types(line: str) -> bool:
     """Whether a line is JSON whose values have the types that are declared."""
     try:
         _decoder().decode(line)
@@ -106,17 +113,21 @@ def _decoder() -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(msgspec.defstruct("Line", fields))
 
 
-def _files_at(place: Path) -> Iterator[Path]:
-    if place.is_dir():
-        yield from (one for one in sorted(place.iterdir()) if _is_shown(one))
-    elif place.exists() or _PATTERN.isdisjoint(str(place)):
-        yield from (place,) if place.is_file() else ()
+def _files_at(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from (file for file in sorted(path.iterdir()) if _is_shown(file))
+    elif path.exists() or _PATTERN.isdisjoint(str(path)):
+        yield from (path,) if path.is_file() else ()
     else:
-        yield from (one for one in sorted(Path(place.anchor).glob(_below(place))) if one.is_file())
+        yield from (
+            file
+            for file in sorted(Path(path.anchor).glob(_path_below_anchor(path)))
+            if file.is_file()
+        )
 
 
-def _below(place: Path) -> str:
-    return str(place.relative_to(place.anchor)) if place.anchor else str(place)
+def _path_below_anchor(path: Path) -> str:
+    return str(path.relative_to(path.anchor)) if path.anchor else str(path)
 
 
 def _is_shown(file: Path) -> bool:

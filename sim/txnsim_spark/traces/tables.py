@@ -64,8 +64,8 @@ def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> 
     _refuse_others(spark)
     for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
         path = f"{directory.rstrip('/')}/{name}"
-        frame = _shaped(name, spark.sql(query)).write.mode("overwrite").partitionBy("run")
-        with _told_if_full(path):
+        frame = _select_in_schema(name, spark.sql(query)).write.mode("overwrite").partitionBy("run")
+        with _disk_full_as_os_error(path):
             frame.option("partitionOverwriteMode", "dynamic").parquet(path)
         # What follows is made of what was written: nothing is computed twice.
         written = _read(spark, name, directory)
@@ -101,13 +101,13 @@ def traces_as_views(
     Raises:
         TraceError: Nothing is there, or it is no trace.
     """
-    with TemporaryDirectory(prefix="txnsim-trace-", dir=directory) as place:
-        export_traces(spark, paths, place)
-        register_views(spark, place)
+    with TemporaryDirectory(prefix="txnsim-trace-", dir=directory) as folder:
+        export_traces(spark, paths, folder)
+        register_views(spark, folder)
         yield
 
 
-def asked(spark: SparkSession) -> Ask:
+def spark_queries(spark: SparkSession) -> Ask:
     """A session's way to answer queries, row by row."""
 
     def ask(query: str, **values: int) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def asked(spark: SparkSession) -> Ask:
     return ask
 
 
-def embedded(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
+def embedded_queries(paths: Sequence[str], *, are_exported: bool) -> Ask | None:
     """What answers the same queries without Spark, over the same views; None where there is much,
     it lies elsewhere, or DuckDB is not installed.
 
@@ -171,7 +171,7 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
     # Not createDataFrame: that would start a Python worker, and nothing else here needs one.
     names = spark.sql(
         "SELECT inline(from_json(:names, 'array<struct<of_uri string, file string, run string>>'))",
-        args={"names": json.dumps([dict(zip(_NAMES, one, strict=True)) for one in named])},
+        args={"names": json.dumps([dict(zip(_NAMES, row, strict=True)) for row in named])},
     )
     names.createOrReplaceTempView(view_of("files"))
     (
@@ -188,29 +188,31 @@ def _register_lines(spark: SparkSession, paths: Sequence[str]) -> list[str]:
 
 def _refuse_known(spark: SparkSession, runs: Sequence[str], directory: str) -> None:
     try:
-        known = _read(spark, "runs", directory)
+        exported_runs = _read(spark, "runs", directory)
     except TraceError:
         return  # nothing was exported there
-    found = known.where(known.run.isin(*runs)).select("run").first()
-    if found is not None:
-        raise TraceError(f"{directory}: run {found.run} is there already; name another directory")
+    exported_run = exported_runs.where(exported_runs.run.isin(*runs)).select("run").first()
+    if exported_run is not None:
+        raise TraceError(
+            f"{directory}: run {exported_run.run} is there already; name another directory"
+        )
 
 
 def _refuse_others(spark: SparkSession) -> None:
-    found = spark.sql(OTHERS).first()
-    if found is not None:
-        raise TraceError(f"{found.file}: {EXPECTED}")
+    foreign_file = spark.sql(OTHERS).first()
+    if foreign_file is not None:
+        raise TraceError(f"{foreign_file.file}: {EXPECTED}")
 
 
 @contextmanager
-def _told_if_full(place: str) -> Iterator[None]:
+def _disk_full_as_os_error(folder: str) -> Iterator[None]:
     """Have Spark write somewhere; an OSError says that a disk is full."""
     try:
         yield
     except Exception as error:
         if "No space left on device" not in str(error):
             raise
-        where = f"{place}, or a temporary file of Spark's (spark.local.dir)"
+        where = f"{folder}, or a temporary file of Spark's (spark.local.dir)"
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), where) from error
 
 
@@ -220,16 +222,16 @@ def _read(spark: SparkSession, name: str, directory: str) -> DataFrame:
     path, table = f"{directory.rstrip('/')}/{name}", TABLES[name]
     try:
         # Spark puts what a table is partitioned by last.
-        found = spark.read.schema(table.ddl).parquet(path).select(*table.names)
-        _ = found.schema  # Spark Connect looks for the path only now
+        rows = spark.read.schema(table.ddl).parquet(path).select(*table.names)
+        _ = rows.schema  # Spark Connect looks for the path only now
     except AnalysisException as error:
         raise TraceError(
             f"{path}: {_reason(error)}; expected what `trace export` has written"
         ) from error
-    return found
+    return rows
 
 
-def _shaped(name: str, frame: DataFrame) -> DataFrame:
+def _select_in_schema(name: str, frame: DataFrame) -> DataFrame:
     """The columns that the schema promises, in its order and types."""
     from pyspark.sql import functions as fn
 

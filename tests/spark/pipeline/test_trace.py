@@ -26,10 +26,10 @@ from txnsim_spark.traces.schemas import TABLES, view_of
 from txnsim_spark.traces.tables import (
     Ask,
     TraceError,
-    asked,
-    embedded,
+    embedded_queries,
     export_traces,
     register_views,
+    spark_queries,
     traces_as_views,
 )
 
@@ -255,7 +255,7 @@ def rows_of(ask: Ask, query: str) -> list[str]:
 
 
 def test_both_engines_make_the_same_tables_and_analyses(views: SparkSession, traces: Path) -> None:
-    here, there = embedded([str(traces)], are_exported=False), asked(views)
+    here, there = embedded_queries([str(traces)], are_exported=False), spark_queries(views)
     assert here is not None
     for name in TABLES:
         query = f"SELECT * FROM {view_of(name)}"
@@ -270,8 +270,8 @@ def test_both_engines_make_the_same_tables_and_analyses(views: SparkSession, tra
 def test_both_engines_read_an_export_and_odd_traces_alike(
     exported: Exported, odd: Path, spark: SparkSession
 ) -> None:
-    of_traces = embedded([str(odd)], are_exported=False)
-    of_export = embedded([str(exported.directory)], are_exported=True)
+    of_traces = embedded_queries([str(odd)], are_exported=False)
+    of_export = embedded_queries([str(exported.directory)], are_exported=True)
     assert of_traces is not None
     assert of_export is not None
     for name in TABLES:

@@ -10,14 +10,14 @@ from tests.support.no_spark import no_session
 from tests.support.position_logs import HERE, at, offsets_log, sent
 from txnsim.types import TopicPartition
 from txnsim_spark.forensics.find_hanging import Search
-from txnsim_spark.questions.waiting_groups import WaitingGroups, waiting
+from txnsim_spark.questions.waiting_groups import WaitingGroups, find_waiting_groups
 
 HOUR = 3_600_000
 
 
 def looked(log_dir: Path) -> WaitingGroups:
     search = Search(paths=(log_dir,), as_of_ms=NOW + HOUR)
-    return waiting(search, new_session=no_session, progress=lambda _: None)
+    return find_waiting_groups(search, new_session=no_session, progress=lambda _: None)
 
 
 def broker(tmp_path: Path) -> BrokerDir:

@@ -13,7 +13,7 @@ from txnsim.cli.main import main
 from txnsim_spark.traces import _small_traces
 from txnsim_spark.traces._small_traces import small_files
 from txnsim_spark.traces.analyses import ANALYSES, LATE_AFTER_MS
-from txnsim_spark.traces.tables import TraceError, embedded
+from txnsim_spark.traces.tables import TraceError, embedded_queries
 
 pytest.importorskip("duckdb", reason="the extra spark is not installed")
 
@@ -42,7 +42,7 @@ def test_files_folders_and_patterns_are_found(odd: Path, monkeypatch: pytest.Mon
 
 
 def test_traces_become_tables(odd: Path) -> None:
-    ask = embedded([str(odd)], are_exported=False)
+    ask = embedded_queries([str(odd)], are_exported=False)
     assert ask is not None
     kinds = ask("SELECT run, outcome, count(*) AS many FROM trace_transactions GROUP BY ALL")
     assert sorted((one["run"], one["outcome"]) for one in kinds) == [
@@ -65,7 +65,7 @@ def test_traces_become_tables(odd: Path) -> None:
 )
 def test_a_line_that_is_none_is_told(tmp_path: Path, line: str, reason: str) -> None:
     (tmp_path / "x.jsonl").write_text(odd_lives() + line + "\n")
-    ask = embedded([str(tmp_path)], are_exported=False)
+    ask = embedded_queries([str(tmp_path)], are_exported=False)
     assert ask is not None
     (found,) = ask("SELECT reason, text FROM trace_unreadable")
     assert found["reason"].startswith(reason)
@@ -75,11 +75,11 @@ def test_a_line_that_is_none_is_told(tmp_path: Path, line: str, reason: str) -> 
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing of a trace\n")
     with pytest.raises(TraceError, match=r"notes\.txt: no trace"):
-        embedded([str(tmp_path)], are_exported=False)
+        embedded_queries([str(tmp_path)], are_exported=False)
 
 
 def test_ids_that_stand_out_come_behind_their_groups(odd: Path) -> None:
-    ask = embedded([str(odd)], are_exported=False)
+    ask = embedded_queries([str(odd)], are_exported=False)
     assert ask is not None
     rows = ask(ANALYSES["time_to_decide"].worst(1), late_after_ms=LATE_AFTER_MS)
     assert [row["grouped_by"] for row in rows] == ["all", "transaction_version", "transactional_id"]

@@ -51,9 +51,9 @@ def _status(found: WaitingGroups) -> int:
 
 
 def _read(args: argparse.Namespace) -> WaitingGroups:
-    from txnsim_spark.questions.waiting_groups import waiting
+    from txnsim_spark.questions.waiting_groups import find_waiting_groups
 
-    return find(args.master, waiting, search_of(args))
+    return find(args.master, find_waiting_groups, search_of(args))
 
 
 def _print(found: WaitingGroups) -> None:
