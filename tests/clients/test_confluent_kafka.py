@@ -31,6 +31,7 @@ from tests.clients.checklist import ProducerChecks, TransactionChecks
 from tests.clients.conftest import Server
 from tests.clients.drivers.base import PATIENCE_S, Record
 from tests.clients.drivers.confluent_kafka import Driver
+from tests.support.txnsim_server import TxnsimServer
 from txnsim.runtime.virtual.net import HOST
 from txnsim.testing._virtual import run_virtual
 from txnsim.testing.cluster import AsyncSimulatedKafka
@@ -288,3 +289,29 @@ def _configure(server: Server, group_id: str, name: str, value: str) -> None:
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
     (done,) = admin.incremental_alter_configs([resource]).values()
     done.result(PATIENCE_S)
+
+
+def test_a_cluster_made_anew_knows_no_producer_of_before() -> None:
+    """docs/troubleshooting.md, INVALID_PRODUCER_ID_MAPPING: the library says that an abort mends
+    it, and it does.
+    """
+    with TxnsimServer(brokers=1, arguments=("--topic", "orders")) as server:
+        bootstrap = server.bootstrap
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "shop"})
+        producer.init_transactions(PATIENCE_S)
+        producer.begin_transaction()
+        producer.produce("orders", b"before")
+        producer.commit_transaction(PATIENCE_S)
+    port = bootstrap.rpartition(":")[2]
+    with TxnsimServer(brokers=1, arguments=("--topic", "orders", "--port", port)):
+        producer.begin_transaction()
+        producer.produce("orders", b"lost")
+        with pytest.raises(KafkaException) as raised:
+            producer.commit_transaction(PATIENCE_S)
+        error = raised.value.args[0]
+        assert error.code() == KafkaError.INVALID_PRODUCER_ID_MAPPING
+        assert (error.txn_requires_abort(), error.fatal()) == (True, False)
+        producer.abort_transaction(PATIENCE_S)
+        producer.begin_transaction()
+        producer.produce("orders", b"after")
+        producer.commit_transaction(PATIENCE_S)
