@@ -34,7 +34,7 @@ help:
 run: $(VENV)/installed-run
 	@exec $(VENV)/bin/txnsim serve --ui $(ARGS)
 
-site: $(VENV)/installed-dev
+site: $(VENV)/installed-docs
 	@exec $(VENV)/bin/python -m tests.docs_site public $(ARGS)
 
 handouts: $(VENV)/installed-docs

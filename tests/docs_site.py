@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from tests.docs import ROOT
 from tests.support.page_readers import KINDS
 from txnsim_lab.http.site import build as simulator
 from txnsim_lab.scenario.catalog import find
 
+ROOT: Final = Path(__file__).parents[1]
+"""Not that of `tests.docs`, which needs what the generated pages need."""
 FOLDERS: Final = (
     "*.md", "docs/**/*.md", "helpers/*.md", "helpers/*/*.md", "tests/*.md", "tests/*/*.md",
     "benchmarks/*.md",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -77,3 +79,22 @@ def test_every_page_for_users_is_in_the_menu() -> None:
     there = {one.as_posix() for one in docs_site.pages() if one.parts[0] in ("docs", "helpers")}
     assert there == menu
     assert all((ROOT / one).exists() for one in menu)
+
+
+def test_make_site_installs_what_it_imports_and_no_more() -> None:
+    """The group docs, whose packages are named here, and txnsim's own extras."""
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert re.search(r"^site: \$\(VENV\)/installed-docs$", makefile, re.MULTILINE)
+    blocked = ("pyspark", "pytest", "confluent_kafka", "aiokafka", "hypothesis", "httpx")
+    program = (
+        "import sys, importlib.abc\n"
+        "class Absent(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.split('.')[0] in {blocked}: raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import tests.docs_site\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

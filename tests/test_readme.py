@@ -299,17 +299,24 @@ def test_the_readme_compares_by_figures_that_were_measured() -> None:
         int(cell.replace(",", "")) / 1000 for cell in rows["process start to first commit, ms"][:2]
     ]
     memory = rows["idle memory, MB"]
-    theirs, ours = (
-        f"{starts[0]:.1f} s and in {memory[0]} MB",
-        f"{starts[1]:.2f} s and {memory[1]} MB",
-    )
-    assert f"after {theirs}; here {ours}" in text
+    assert f"need {starts[0]:.1f} s until their first commit and {memory[0]} MB of memory" in text
+    assert f"txnsim {starts[1]:.2f} s and {memory[1]} MB" in text
     passed, differ = (int(cell) for cell in rows["kfake"][3:5])
     own, none = (int(cell) for cell in rows["txnsim"][3:5])
-    assert (
-        f"it gives {passed} of {passed + differ} to the letter, txnsim {own} of {own + none}."
-        in text
-    )
+    assert none == 0
+    assert f"txnsim answers all {own} of" in text
+    assert f"{passed + differ} cases apply to kfake; it answers {passed} so." in text
+
+
+def test_a_reader_with_an_error_is_sent_to_explain() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| have an error and want to know why \| (.+) \|$", text, re.MULTILINE)
+    assert row.startswith("`txnsim explain ")
+
+
+def test_the_readme_says_what_a_marker_is_where_it_first_names_it() -> None:
+    first, _ = (ROOT / "README.md").read_text("utf-8").split("![The stage", 1)
+    assert "A marker is the record that ends a transaction" in " ".join(first.split())
 
 
 def test_files_that_are_named_exist() -> None:

@@ -212,6 +212,8 @@ AS_PEOPLE_HAVE_THEM: Final = {
     " out (_TIMED_OUT)": TIMED_OUT,
     "%3|TXNERR| Failed to flush all outstanding messages within the API timeout: 3 message(s)"
     " remaining": TIMED_OUT,
+    "19:43:48.188553228 [Error ] [TXNERR] [thrd:main]: Current transaction failed: Transactional"
+    " operation timed out (_TIMED_OUT)": TIMED_OUT,
     "Failed to acquire transactional PID from broker TxnCoordinator/1: Broker: Coordinator load in"
     " progress: retrying": "COORDINATOR_LOAD_IN_PROGRESS",
     "org.apache.kafka.common.errors.TimeoutException: Timeout expired after 60000ms while awaiting"

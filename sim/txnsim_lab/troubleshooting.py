@@ -34,10 +34,11 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _BEFORE_NAME: Final = re.compile(r"^(rd_kafka_resp_err_+|kafkajs|err)")
 _BEHIND_NAME: Final = re.compile(r"(_?(exception|error))+$")
 _NUMBER: Final = re.compile(
-    r"(?:\b(?:error[ _]?code|errorcode|code|val|errno|error)\b\W{0,3}|^\s*)"
-    r"(-?\d+)(?=\W*$|[\s,;:\])}])",
+    r"\b(?:error[ _]?code|errorcode|code|val|errno|error)\b\W{0,3}(-?\d+)(?=\W*$|[\s,;:\])}])"
+    r"|^\W*?(-?\d+)\W*$",
     re.IGNORECASE,
 )
+"""Behind a word, or alone: a line of a log begins with its time."""
 _NAME_CHARS_MIN: Final = 8
 """Of a name within a line: shorter ones are words of any language."""
 _PART_CHARS_MIN: Final = 10
@@ -235,7 +236,7 @@ def _keys(line: str) -> tuple[set[str], str | None]:
     keys = {whole} | {name_key(word) for word in names if len(word) >= _NAME_CHARS_MIN}
     error = next((known[key] for key in sorted(keys) if key in known), None)
     if error is None and (number := _NUMBER.search(line)) is not None:
-        code = next((code for code in ErrorCode if code.value == int(number[1])), None)
+        code = next((code for code in ErrorCode if code.value == int(number[1] or number[2])), None)
         if code is not None and code is not ErrorCode.none:
             return {*keys, name_key(code.name)}, code.name.upper()
     return keys, error

@@ -178,7 +178,13 @@ def test_a_title_means_its_section_alone() -> None:
     assert titles("INVALID_TXN_STATE at an abort") == [STATE]
 
 
-@pytest.mark.parametrize("text", ["fenced", "0", "code 0", "99999", "state", "no such words"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("fenced", "0", "code 0", "99999", "state", "no such words"),
+        *("90:43:48.188 no such words", "90 no such words"),
+    ],
+)
 def test_a_word_of_any_text_means_none(text: str) -> None:
     assert titles(text) == []
 
