@@ -212,6 +212,9 @@ AS_PEOPLE_HAVE_THEM: Final = {
     " out (_TIMED_OUT)": TIMED_OUT,
     "%3|TXNERR| Failed to flush all outstanding messages within the API timeout: 3 message(s)"
     " remaining": TIMED_OUT,
+    "Unable to commit recovered transaction (x) because it's in an invalid state. Most likely the"
+    " transaction has been aborted for some reason.": ABORTED,
+    "Unable to commit recovered transaction (x) because its producer is already fenced.": FENCED,
     "19:43:48.188553228 [Error ] [TXNERR] [thrd:main]: Current transaction failed: Transactional"
     " operation timed out (_TIMED_OUT)": TIMED_OUT,
     "Failed to acquire transactional PID from broker TxnCoordinator/1: Broker: Coordinator load in"

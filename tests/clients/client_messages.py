@@ -113,6 +113,7 @@ RELEASES: Final[Mapping[str, Release]] = {
     "Kafka Streams": Release("org.apache.kafka:kafka-streams", "4.4.0", _from_maven),
     "Kafka Connect": Release("org.apache.kafka:connect-runtime", "4.4.0", _from_maven),
     "Flink": Release("org.apache.flink:flink-connector-kafka", "5.0.0-2.2", _from_maven),
+    "Flink 1.17": Release("org.apache.flink:flink-connector-kafka", "3.0.0-1.17", _from_maven),
     "Flink 1.20": Release("org.apache.flink:flink-streaming-java", "1.20.0", _from_maven),
     "Spring": Release("org.springframework.kafka:spring-kafka", "4.1.1", _from_maven),
     "librdkafka": Release(
