@@ -272,7 +272,7 @@ def walked(
             continue  # it goes with what is cut off before it
         section = segment.section or _whole(segment)
         try:
-            found = examiner.examined(
+            found = examiner.examine(
                 Path(segment.path),
                 until=segment.size,
                 base_offset=section.first_offset,

@@ -21,7 +21,7 @@ from txnsim.errors import BadInputError
 from txnsim.files import write_whole
 from txnsim.wire.batch import read_batch_header
 from txnsim_spark.forensics.replica_state import Known, ReplicaState
-from txnsim_spark.scan.log_seek import header_at, last_place_of
+from txnsim_spark.scan.log_seek import header_at, last_batch_position
 from txnsim_spark.stores.mirror import with_store_names
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Memory:
             return
         last = next(one for one in reversed(state.unread) if one.base_offset in read.kept)
         try:
-            position, header = last_place_of(last)
+            position, header = last_batch_position(last)
         except OSError:  # gone meanwhile
             return
         if header:

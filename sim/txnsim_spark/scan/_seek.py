@@ -47,8 +47,8 @@ def first_to_reach(table: Ints, offsets: Sequence[int]) -> Ints:
     """For each offset the first batch that reaches it; unreachable offsets are omitted."""
     reach = np.maximum.accumulate(table[kernel.LAST_OFFSET])
     rows = np.unique(np.searchsorted(reach, np.array(offsets, dtype=np.int64)))
-    found: Ints = rows[rows < len(reach)]
-    return found
+    reaching_rows: Ints = rows[rows < len(reach)]
+    return reaching_rows
 
 
 def controls_behind(table: Ints, offset: int) -> Ints:

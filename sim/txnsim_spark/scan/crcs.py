@@ -38,23 +38,25 @@ def crcs_are_right(path: Path, table: Ints) -> Truths:
     """For each row of a table of batches (``walk.batch_rows``), whether its CRC is right."""
     valid = np.empty(table.shape[1], dtype=np.bool_)
     with pieces_of(path) as file:
-        for first, last in runs_of(table):
-            if last - first == 1 and table[kernel.SIZE, first] > PIECE_BYTES:
-                valid[first] = large_crc_of(file, table[:, first]) == table[kernel.CRC, first]
+        for first_row, end_row in runs_of(table):
+            if end_row - first_row == 1 and table[kernel.SIZE, first_row] > PIECE_BYTES:
+                valid[first_row] = (
+                    large_crc_of(file, table[:, first_row]) == table[kernel.CRC, first_row]
+                )
             else:
-                valid[first:last] = _run_is_valid(file, table[:, first:last])
+                valid[first_row:end_row] = _run_is_valid(file, table[:, first_row:end_row])
     return valid
 
 
 def runs_of(table: Ints, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
     """(first, last + 1) of rows within ``bytes_max``; a larger row stands alone."""
     positions, ends = table[kernel.POSITION], table[kernel.POSITION] + table[kernel.SIZE]
-    first = 0
-    while first < table.shape[1]:
-        last = int(np.searchsorted(ends, positions[first] + bytes_max, side="right"))
-        last = max(last, first + 1)
-        yield first, last
-        first = last
+    first_row = 0
+    while first_row < table.shape[1]:
+        end_row = int(np.searchsorted(ends, positions[first_row] + bytes_max, side="right"))
+        end_row = max(end_row, first_row + 1)
+        yield first_row, end_row
+        first_row = end_row
 
 
 def _run_is_valid(file: PieceReader, run: Ints) -> Truths:
@@ -75,23 +77,29 @@ def crcs_in(piece: Bytes, start: int, run: Ints) -> Truths:
     sizes = run[kernel.SIZE] - BatchHeader.CRC_START
     stated = run[kernel.CRC]
     valid = np.zeros(run.shape[1], dtype=np.bool_)
-    there = int(np.searchsorted(starts + sizes, len(piece), side="right"))  # the file may shrink
+    whole_count = int(
+        np.searchsorted(starts + sizes, len(piece), side="right")
+    )  # the file may shrink
     if int(sizes.mean()) < SMALL_BATCH_BYTES:
-        kernel_crc.check_crcs(piece, starts[:there], sizes[:there], stated[:there], valid)
+        kernel_crc.check_crcs(
+            piece, starts[:whole_count], sizes[:whole_count], stated[:whole_count], valid
+        )
         return valid
     view = memoryview(piece.data)
-    for number in range(there):
-        at = int(starts[number])
-        valid[number] = crc32c.crc32c(view[at : at + int(sizes[number])]) == stated[number]
+    for number in range(whole_count):
+        crc_start = int(starts[number])
+        valid[number] = (
+            crc32c.crc32c(view[crc_start : crc_start + int(sizes[number])]) == stated[number]
+        )
     return valid
 
 
 def large_crc_of(file: PieceReader, row: Ints) -> int:
     """The CRC of a batch that is larger than a piece; a piece that was read before is gone."""
-    at = int(row[kernel.POSITION]) + BatchHeader.CRC_START
+    position = int(row[kernel.POSITION]) + BatchHeader.CRC_START
     end = int(row[kernel.POSITION] + row[kernel.SIZE])
     crc = 0
-    while at < end and len(piece := file.read(at)):
-        crc = crc32c.crc32c(memoryview(piece.data)[: end - at], crc)
-        at += len(piece)
+    while position < end and len(piece := file.read(position)):
+        crc = crc32c.crc32c(memoryview(piece.data)[: end - position], crc)
+        position += len(piece)
     return crc

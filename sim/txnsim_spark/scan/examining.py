@@ -81,7 +81,7 @@ class Examiner:
         self._is_folded = False
         """The fragments of what is sound are all in ``_folding``."""
 
-    def examined(self, path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
+    def examine(self, path: Path, *, until: int, base_offset: int, start: int = 0) -> Examined:
         """Go through a segment up to the first damage.
 
         Args:
@@ -93,18 +93,18 @@ class Examiner:
         self._path, self._start, self._until = path, start, until
         self._folding.restart()
         self._is_folded, self._wrong = True, None
-        found = _Found(base_offset, start)
+        findings = _Found(base_offset, start)
         with pieces_of(path, len(self._buffer), until=until, buffer=self._buffer) as file:
-            torn = self._go_through(file, found)
+            torn = self._go_through(file, findings)
         ends = until if self._wrong is None else self._wrong.position
         return Examined(
             damage=self._wrong or torn,
-            damaged_offset=found.awaited_at(ends),
-            gaps=tuple(found.gaps),
-            odd_controls=tuple(found.odd_controls),
+            damaged_offset=findings.next_offset_at(ends),
+            gaps=tuple(findings.gaps),
+            odd_controls=tuple(findings.odd_controls),
             is_torn=torn is not None,
-            lowest_offset=found.lowest,
-            highest_offset=found.highest,
+            lowest_offset=findings.lowest,
+            highest_offset=findings.highest,
         )
 
     def fragments(self, *, is_cut: bool) -> Iterator[Ints]:
@@ -129,41 +129,43 @@ class Examiner:
         elif self._folding.count:
             yield self._folding.take()
 
-    def _go_through(self, file: PieceReader, found: _Found) -> Damage | None:
+    def _go_through(self, file: PieceReader, findings: _Found) -> Damage | None:
         """Scan up to a wrong CRC or a missing batch; return the damage there, if any."""
         position, why = self._start, kernel.AT_END
         while position < file.size:
-            at, why = self._look_at(file, position, found)
+            size_seen, why = self._look_at(file, position, findings)
             if self._wrong is not None:
                 return None
-            position += at
+            position += size_seen
             # A short message is less than a header of format 2.
-            is_odd = why in MAY_BE_OLD or not at
+            is_odd = why in MAY_BE_OLD or not size_seen
             if is_odd and (old := old_at(file, position)) is not None:
-                found.old.append(old)
+                findings.old.append(old)
                 position = old.end
-            elif why != kernel.AT_END or not at:
+            elif why != kernel.AT_END or not size_seen:
                 break
         torn: list[Damage] = []
         tell_damage(file, position, why, torn.append)
         return torn[0] if torn else None
 
-    def _look_at(self, file: PieceReader, position: int, found: _Found) -> tuple[int, int]:
+    def _look_at(self, file: PieceReader, position: int, findings: _Found) -> tuple[int, int]:
         """Scan a piece up to a wrong CRC; return the next position in it, and why it ended."""
         piece = file.read(position)
-        at, why = 0, kernel.FULL
+        piece_offset, why = 0, kernel.FULL
         while why == kernel.FULL and self._wrong is None:
-            begin, file_end = at, file.size - position
-            count, at, why = kernel.scan_batches(
+            begin, file_end = piece_offset, file.size - position
+            count, piece_offset, why = kernel.scan_batches(
                 piece, begin, len(piece), file_end, position, self._rows, 0
             )
             table = self._rows[:, :count]
-            if at > len(piece) and table[kernel.POSITION, -1] > position:
-                at = int(table[kernel.POSITION, -1]) - position  # it begins the next piece
+            if piece_offset > len(piece) and table[kernel.POSITION, -1] > position:
+                piece_offset = (
+                    int(table[kernel.POSITION, -1]) - position
+                )  # it begins the next piece
                 table = table[:, :-1]
             if not table.shape[1]:
                 continue
-            if at > len(piece):  # larger than a piece
+            if piece_offset > len(piece):  # larger than a piece
                 valid = np.array([large_crc_of(file, table[:, 0]) == table[kernel.CRC, 0]])
                 piece = file.read(position)
             else:
@@ -173,14 +175,14 @@ class Examiner:
                 self._wrong = wrong_crc_in(table, number, self._until)
                 table = table[:, :number]
             if table.shape[1]:
-                found.take(table)
-                self._fold(piece[: found.position - position], begin, file_end, position)
-        return at, why
+                findings.take(table)
+                self._fold(piece[: findings.position - position], begin, file_end, position)
+        return piece_offset, why
 
-    def _fold(self, sound: Bytes, at: int, file_end: int, position: int) -> None:
+    def _fold(self, sound: Bytes, piece_offset: int, file_end: int, position: int) -> None:
         why = kernel.FULL
-        while self._is_folded and why == kernel.FULL and at < len(sound):
-            _, at, why = self._folding.fold(sound, at, file_end, position)
+        while self._is_folded and why == kernel.FULL and piece_offset < len(sound):
+            _, piece_offset, why = self._folding.fold(sound, piece_offset, file_end, position)
             if why == kernel.FULL and self._folding.is_full:
                 # So many producers are not kept: they are walked over once more, table by table.
                 self._folding.restart()
@@ -202,7 +204,7 @@ class _Found:
         self.highest: int | None = None
 
     def take(self, table: Ints) -> None:
-        behind_old = {one.end: one.next_offset for one in self.old}
+        behind_old = {messages.end: messages.next_offset for messages in self.old}
         self.gaps += _gaps(table, self._offset, self.position, behind_old)
         self.gaps = sorted(self.gaps)[-GAPS_MAX:]
         self.odd_controls += _odd_controls(table)[: ODD_CONTROLS_MAX - len(self.odd_controls)]
@@ -212,13 +214,15 @@ class _Found:
         self.highest = high if self.highest is None else max(high, self.highest)
         self._offset = int(table[kernel.LAST_OFFSET, -1]) + 1
         self.position = int(table[kernel.POSITION, -1] + table[kernel.SIZE, -1])
-        self.old = [one for one in self.old if one.end > self.position]
+        self.old = [messages for messages in self.old if messages.end > self.position]
 
-    def awaited_at(self, until: int) -> int:
+    def next_offset_at(self, until: int) -> int:
         """The offset that is awaited at the end of what is sound: behind the last batch, or behind
         the messages of old formats that follow it.
         """
-        following = [one for one in self.old if self.position <= one.position < until]
+        following = [
+            messages for messages in self.old if self.position <= messages.position < until
+        ]
         return following[-1].next_offset if following else self._offset
 
 
@@ -226,8 +230,8 @@ def _odd_controls(table: Ints) -> list[tuple[int, int]]:
     """(position, type) of control records that a producer's markers can't be."""
     is_odd = (table[kernel.PRODUCER_ID] >= 0) & (table[kernel.CONTROL_TYPE] > COMMIT)
     return [
-        (int(table[kernel.POSITION, at]), int(table[kernel.CONTROL_TYPE, at]))
-        for at in np.flatnonzero(is_odd)
+        (int(table[kernel.POSITION, row]), int(table[kernel.CONTROL_TYPE, row]))
+        for row in np.flatnonzero(is_odd)
     ]
 
 
@@ -248,7 +252,7 @@ def _gaps(
         yield int(awaited[number]), int(bases[number])
 
 
-def _behind(segment: SegmentFile) -> Damage:
+def _cut_before(segment: SegmentFile) -> Damage:
     reason = "an earlier segment is cut"
     offset = segment.base_offset
     return Damage(position=0, size=segment.size, kind="behind", reason=reason, offset=offset)
@@ -264,7 +268,7 @@ def cut_short(
         if is_cut and segment.is_looked_through:
             cut = segment.cut
         elif is_cut and segment.is_recovered:
-            cut = _behind(segment) if segment.replica == ended else _cut_of(segment)
+            cut = _cut_before(segment) if segment.replica == ended else _cut_of(segment)
         if cut is None:
             yield segment, None
             continue
@@ -272,28 +276,28 @@ def cut_short(
         yield msgspec.structs.replace(segment, size=cut.position), cut
 
 
-def looked_through(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
+def examine_recovered(segments: Sequence[SegmentFile]) -> list[SegmentFile]:
     """The segments of a replica; of those that a starting broker goes through it is known from now
     on what it cuts. All cores of this machine look for it, so that tasks need not wait for others.
     """
-    sought = [one for one in segments if one.is_recovered]
+    sought = [segment for segment in segments if segment.is_recovered]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # what is compiled lets other threads run
         cuts = dict(zip(sought, pool.map(_cut_of, sought), strict=True))
     ended = False
-    found: list[SegmentFile] = []
+    examined_segments: list[SegmentFile] = []
     for segment in segments:
         if segment.is_recovered:
-            cut = _behind(segment) if ended else cuts[segment]
+            cut = _cut_before(segment) if ended else cuts[segment]
             ended = cut is not None
             segment = msgspec.structs.replace(segment, is_looked_through=True, cut=cut)
-        found.append(segment)
-    return found
+        examined_segments.append(segment)
+    return examined_segments
 
 
 def _cut_of(segment: SegmentFile) -> Damage | None:
     """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
     try:
-        found = Examiner().examined(
+        examination = Examiner().examine(
             Path(segment.path),
             until=segment.size,
             base_offset=segment.base_offset,
@@ -301,6 +305,6 @@ def _cut_of(segment: SegmentFile) -> Damage | None:
         )
     except OSError:
         return None
-    if found.damage is None:
+    if examination.damage is None:
         return None
-    return msgspec.structs.replace(found.damage, offset=found.damaged_offset)
+    return msgspec.structs.replace(examination.damage, offset=examination.damaged_offset)

@@ -31,7 +31,7 @@ _MAGIC: Final = BatchHeader.MAGIC
 _CONTROL: Final = BatchHeader.CONTROL
 
 
-def compiled(function: Callable[P, R]) -> Callable[P, R]:
+def compile_function(function: Callable[P, R]) -> Callable[P, R]:
     """The function as machine code, with its signature: by numba, without the interpreter's lock.
 
     numba compiles a function at its first call in a process (some seconds) and keeps the machine
@@ -42,11 +42,11 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     calls. After a change of this module alone, empty the cache (CONTRIBUTING.md).
     """
     try:
-        made: Any = njit(cache=True, nogil=True)(function)
-        made._cache = _Kept(made._cache)
+        machine_code: Any = njit(cache=True, nogil=True)(function)
+        machine_code._cache = _Kept(machine_code._cache)
     except RuntimeError:  # "no locator available": nowhere to keep it
-        made = njit(nogil=True)(function)
-    return cast("Callable[P, R]", made)
+        machine_code = njit(nogil=True)(function)
+    return cast("Callable[P, R]", machine_code)
 
 
 class _Kept:
@@ -102,37 +102,37 @@ CUT_OFF: Final = 4
 NO_CONTROL: Final = -1
 
 
-@compiled
-def be16(buffer: Any, at: int) -> int:
-    value = (np.int64(buffer[at]) << 8) | np.int64(buffer[at + 1])
+@compile_function
+def be16(buffer: Any, position: int) -> int:
+    value = (np.int64(buffer[position]) << 8) | np.int64(buffer[position + 1])
     return int(value - 0x10000 if value >= 0x8000 else value)
 
 
-@compiled
-def be32(buffer: Any, at: int) -> int:
+@compile_function
+def be32(buffer: Any, position: int) -> int:
     value = (
-        (np.int64(buffer[at]) << 24)
-        | (np.int64(buffer[at + 1]) << 16)
-        | (np.int64(buffer[at + 2]) << 8)
-        | np.int64(buffer[at + 3])
+        (np.int64(buffer[position]) << 24)
+        | (np.int64(buffer[position + 1]) << 16)
+        | (np.int64(buffer[position + 2]) << 8)
+        | np.int64(buffer[position + 3])
     )
     return int(value - 0x100000000 if value >= 0x80000000 else value)
 
 
-@compiled
-def be64(buffer: Any, at: int) -> int:
-    return (be32(buffer, at) << 32) | (be32(buffer, at + 4) & 0xFFFFFFFF)
+@compile_function
+def be64(buffer: Any, position: int) -> int:
+    return (be32(buffer, position) << 32) | (be32(buffer, position + 4) & 0xFFFFFFFF)
 
 
-@compiled
-def skip_varint(buffer: Any, at: int, end: int) -> int:
-    """Position behind the varint at ``at``, at most ``end``."""
-    while at < end and buffer[at] >= 0x80:
-        at += 1
-    return min(at + 1, end)
+@compile_function
+def skip_varint(buffer: Any, position: int, end: int) -> int:
+    """Position behind the varint at ``position``, at most ``end``."""
+    while position < end and buffer[position] >= 0x80:
+        position += 1
+    return min(position + 1, end)
 
 
-@compiled
+@compile_function
 def control_of(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """(type, coordinator epoch) of the control record of the batch at ``position``; (-1, -1) where
     it can't be read, (type, -1) of another kind than a marker.
@@ -140,44 +140,44 @@ def control_of(buffer: Any, position: int, end: int) -> tuple[int, int]:
     A record is length, attributes, timestamp delta, offset delta, key length, key (int16 version,
     int16 type), value length, value (int16 version, int32 coordinator epoch).
     """
-    at = skip_varint(buffer, position + _SIZE, end) + 1
-    at = skip_varint(buffer, at, end)
-    at = skip_varint(buffer, at, end)
-    at = skip_varint(buffer, at, end)
-    if at + 4 > end:
+    cursor = skip_varint(buffer, position + _SIZE, end) + 1
+    cursor = skip_varint(buffer, cursor, end)
+    cursor = skip_varint(buffer, cursor, end)
+    cursor = skip_varint(buffer, cursor, end)
+    if cursor + 4 > end:
         return -1, -1
-    kind = be16(buffer, at + 2)
-    at = skip_varint(buffer, at + 4, end)
-    if kind < 0 or kind > 1 or at + 6 > end:
+    kind = be16(buffer, cursor + 2)
+    cursor = skip_varint(buffer, cursor + 4, end)
+    if kind < 0 or kind > 1 or cursor + 6 > end:
         return kind, -1
-    return kind, be32(buffer, at + 2)
+    return kind, be32(buffer, cursor + 2)
 
 
-@compiled
-def batch_at(buffer: Any, at: int, end: int, file_end: int) -> tuple[int, int]:
-    """(size, AT_END) of the batch at ``at``; (0, why) where there is none, or not enough of it.
+@compile_function
+def batch_at(buffer: Any, position: int, end: int, file_end: int) -> tuple[int, int]:
+    """(size, AT_END) of the batch at ``position``; (0, why) where none is whole.
 
     Args:
         buffer: Bytes of a segment, as an array of uint8.
-        at: Where a batch begins.
+        position: Where a batch begins.
         end: Where the bytes end.
         file_end: Where the file ends, counted from the buffer's beginning.
     """
-    if at + _SIZE > end:
+    if position + _SIZE > end:
         return 0, AT_END
-    size = be32(buffer, at + 8) + _OVERHEAD
+    size = be32(buffer, position + 8) + _OVERHEAD
     if size < _SIZE or size > _BYTES_MAX:
         return 0, BAD_LENGTH
-    if buffer[at + 16] != _MAGIC:
+    if buffer[position + 16] != _MAGIC:
         return 0, BAD_FORMAT
-    if at + size > file_end:
+    if position + size > file_end:
         return 0, CUT_OFF
-    if buffer[at + 22] & _CONTROL and at + min(size, CONTROL_BYTES) > end:
+    if buffer[position + 22] & _CONTROL and position + min(size, CONTROL_BYTES) > end:
         return 0, AT_END
     return size, AT_END
 
 
-@compiled
+@compile_function
 def scan_batches(
     buffer: Any, start: int, end: int, file_end: int, file_position: int, rows: Any, count: int
 ) -> tuple[int, int, int]:
@@ -196,35 +196,35 @@ def scan_batches(
         How many rows are filled now, where the next batch begins (behind ``end``, if the last one
         goes on there), and why the walk stopped.
     """
-    at = start
+    position = start
     room = rows.shape[1]
     while True:
-        size, why = batch_at(buffer, at, end, file_end)
+        size, why = batch_at(buffer, position, end, file_end)
         if size == 0:
-            return count, at, why
+            return count, position, why
         if count == room:
-            return count, at, FULL
-        base = be64(buffer, at)
-        attributes = be16(buffer, at + 21)
-        records = be32(buffer, at + 57)
-        rows[POSITION, count] = file_position + at
+            return count, position, FULL
+        base = be64(buffer, position)
+        attributes = be16(buffer, position + 21)
+        records = be32(buffer, position + 57)
+        rows[POSITION, count] = file_position + position
         rows[SIZE, count] = size
         rows[BASE_OFFSET, count] = base
-        rows[LAST_OFFSET, count] = base + be32(buffer, at + 23)
-        rows[LEADER_EPOCH, count] = be32(buffer, at + 12)
-        rows[CRC, count] = be32(buffer, at + 17) & 0xFFFFFFFF
+        rows[LAST_OFFSET, count] = base + be32(buffer, position + 23)
+        rows[LEADER_EPOCH, count] = be32(buffer, position + 12)
+        rows[CRC, count] = be32(buffer, position + 17) & 0xFFFFFFFF
         rows[ATTRIBUTES, count] = attributes
-        rows[BASE_TIMESTAMP, count] = be64(buffer, at + 27)
-        rows[MAX_TIMESTAMP, count] = be64(buffer, at + 35)
-        rows[PRODUCER_ID, count] = be64(buffer, at + 43)
-        rows[PRODUCER_EPOCH, count] = be16(buffer, at + 51)
-        rows[BASE_SEQUENCE, count] = be32(buffer, at + 53)
+        rows[BASE_TIMESTAMP, count] = be64(buffer, position + 27)
+        rows[MAX_TIMESTAMP, count] = be64(buffer, position + 35)
+        rows[PRODUCER_ID, count] = be64(buffer, position + 43)
+        rows[PRODUCER_EPOCH, count] = be16(buffer, position + 51)
+        rows[BASE_SEQUENCE, count] = be32(buffer, position + 53)
         rows[RECORDS, count] = records
         rows[CONTROL_TYPE, count] = NO_CONTROL
         rows[COORDINATOR_EPOCH, count] = -1
         if attributes & _CONTROL and records > 0:
-            kind, epoch = control_of(buffer, at, min(at + size, end))
+            kind, epoch = control_of(buffer, position, min(position + size, end))
             rows[CONTROL_TYPE, count] = kind
             rows[COORDINATOR_EPOCH, count] = epoch
         count += 1
-        at += size
+        position += size

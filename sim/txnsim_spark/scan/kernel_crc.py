@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-from txnsim_spark.scan.kernel import compiled
+from txnsim_spark.scan.kernel import compile_function
 from txnsim_spark.scan.pieces import Ints
 
 _FEATURES: Final[str] = cpu_target.target_context.codegen().magic_tuple()[2]
@@ -42,12 +42,12 @@ def _step(name: str, crc: Any, piece: Any) -> Any:
     """
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        so_far, buffer, at = args
+        so_far, buffer, position = args
         data = context.make_array(signature.args[1])(context, builder, buffer).data
-        place = builder.bitcast(builder.gep(data, [at]), piece.as_pointer())
+        address = builder.bitcast(builder.gep(data, [position]), piece.as_pointer())
         kind = ir.FunctionType(crc, [crc, piece])
         return builder.call(
-            _function(builder.module, kind, name), [so_far, builder.load(place, align=1)]
+            _function(builder.module, kind, name), [so_far, builder.load(address, align=1)]
         )
 
     return lower
@@ -83,8 +83,8 @@ def _tables() -> np.ndarray[Any, np.dtype[np.uint32]]:
             crc = (crc >> 1) ^ (POLYNOMIAL if crc & 1 else 0)
         tables[0, byte] = crc
     for lane in range(1, LANES):
-        before = tables[lane - 1]
-        tables[lane] = (before >> np.uint32(8)) ^ tables[0][before & np.uint32(0xFF)]
+        lane_before = tables[lane - 1]
+        tables[lane] = (lane_before >> np.uint32(8)) ^ tables[0][lane_before & np.uint32(0xFF)]
     return tables
 
 
@@ -101,39 +101,41 @@ def check_crcs(buffer: Any, starts: Ints, sizes: Ints, stated: Ints, valid: Any)
         check_by_tables(buffer, starts, sizes, stated, TABLES, valid)
 
 
-@compiled
+@compile_function
 def check_by_instruction(buffer: Any, starts: Ints, sizes: Ints, stated: Ints, valid: Any) -> None:
     """``check_crcs`` where the processor has the instruction."""
     for number in range(len(starts)):
-        at = starts[number]
-        end = at + sizes[number]
+        position = starts[number]
+        end = position + sizes[number]
         wide = np.uint64(0xFFFFFFFF)
-        while at + 8 <= end:
-            wide = with_eight_bytes(wide, buffer, at)
-            at += 8
+        while position + 8 <= end:
+            wide = with_eight_bytes(wide, buffer, position)
+            position += 8
         crc = np.uint32(wide)
-        while at < end:
-            crc = with_one_byte(crc, buffer, at)
-            at += 1
+        while position < end:
+            crc = with_one_byte(crc, buffer, position)
+            position += 1
         valid[number] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated[number])
 
 
-@compiled
+@compile_function
 def check_by_tables(
     buffer: Any, starts: Ints, sizes: Ints, stated: Ints, tables: Any, valid: Any
 ) -> None:
     """``check_crcs`` on any processor; ``tables`` are ``TABLES``."""
     for number in range(len(starts)):
-        at = starts[number]
-        end = at + sizes[number]
+        position = starts[number]
+        end = position + sizes[number]
         crc = np.uint32(0xFFFFFFFF)
-        while at + 8 <= end:
-            before, crc = crc, np.uint32(0)
+        while position + 8 <= end:
+            crc_before, crc = crc, np.uint32(0)
             for lane in range(4):
-                first = buffer[at + lane] ^ np.uint8(before >> np.uint32(8 * lane))
-                crc ^= tables[7 - lane, first] ^ tables[3 - lane, buffer[at + 4 + lane]]
-            at += 8
-        while at < end:
-            crc = tables[0, (crc ^ np.uint32(buffer[at])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
-            at += 1
+                index = buffer[position + lane] ^ np.uint8(crc_before >> np.uint32(8 * lane))
+                crc ^= tables[7 - lane, index] ^ tables[3 - lane, buffer[position + 4 + lane]]
+            position += 8
+        while position < end:
+            crc = tables[0, (crc ^ np.uint32(buffer[position])) & np.uint32(0xFF)] ^ (
+                crc >> np.uint32(8)
+            )
+            position += 1
         valid[number] = (crc ^ np.uint32(0xFFFFFFFF)) == np.uint32(stated[number])

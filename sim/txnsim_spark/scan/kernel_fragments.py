@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from txnsim.wire.batch import BatchHeader
-from txnsim_spark.scan.kernel import FULL, batch_at, be16, be32, be64, compiled, control_of
+from txnsim_spark.scan.kernel import FULL, batch_at, be16, be32, be64, compile_function, control_of
 
 # numba knows no attributes of classes.
 _CONTROL: Final = BatchHeader.CONTROL
@@ -99,7 +99,7 @@ _HASH_SHIFT: Final = np.uint64(20)
 _COMMIT: Final = 1
 
 
-@compiled
+@compile_function
 def scan_fragments(
     buffer: Any,
     start: int,
@@ -109,7 +109,7 @@ def scan_fragments(
     fragments: Any,
     count: int,
     endings: Any,
-    place: Any,
+    file_state: Any,
 ) -> tuple[int, int, int, int]:
     """Fold the batches that begin in ``buffer[start:end]`` into fragments.
 
@@ -122,37 +122,43 @@ def scan_fragments(
         fragments: int64, rows of ``FRAGMENT_COLUMNS``; at most half as many as slots.
         count: How many of them are taken.
         endings: int64, ``ENDING_COLUMNS`` by as many endings as there is room for.
-        place: int64, ``FILE_POSITION`` and ``REACH``, which is kept up.
+        file_state: int64, ``FILE_POSITION`` and ``REACH``, which is kept up.
 
     Returns:
         Fragments taken, endings met, where the next batch begins (behind ``end``, if the last one
         goes on there), and why the walk stopped.
     """
     ended = 0
-    at = start
+    batch_start = start
     room, endings_room = fragments.shape[0], endings.shape[1]
     row = 0  # of the batch before: producers write several in a row
     while True:
-        size, why = batch_at(buffer, at, end, file_end)
+        size, why = batch_at(buffer, batch_start, end, file_end)
         if size == 0:
-            return count, ended, at, why
+            return count, ended, batch_start, why
         if ended == endings_room:
-            return count, ended, at, FULL
-        producer = be64(buffer, at + 43)
+            return count, ended, batch_start, FULL
+        producer = be64(buffer, batch_start + 43)
         if row >= count or fragments[row, PRODUCER] != producer:
             row = _row_of(slots, fragments, count, producer, room)
             if row < 0:
-                return count, ended, at, FULL
+                return count, ended, batch_start, FULL
             if row == count:
-                _begin(fragments[row], producer, be64(buffer, at))
+                _begin(fragments[row], producer, be64(buffer, batch_start))
                 count += 1
-        position = place[FILE_POSITION] + at if be64(buffer, at) > place[REACH] else -1
-        ended = _fold(buffer, at, size, end, fragments[row], endings, ended, position)
-        place[REACH] = max(place[REACH], be64(buffer, at) + be32(buffer, at + 23))
-        at += size
+        position = (
+            file_state[FILE_POSITION] + batch_start
+            if be64(buffer, batch_start) > file_state[REACH]
+            else -1
+        )
+        ended = _fold(buffer, batch_start, size, end, fragments[row], endings, ended, position)
+        file_state[REACH] = max(
+            file_state[REACH], be64(buffer, batch_start) + be32(buffer, batch_start + 23)
+        )
+        batch_start += size
 
 
-@compiled
+@compile_function
 def _row_of(slots: Any, fragments: Any, count: int, producer: int, room: int) -> int:
     """The number of the producer's fragment; ``count``, entered into the table, where it is new; -1
     where there is no room for a new one.
@@ -169,14 +175,14 @@ def _row_of(slots: Any, fragments: Any, count: int, producer: int, room: int) ->
     return count
 
 
-@compiled
+@compile_function
 def enter_all(slots: Any, fragments: Any, count: int) -> None:
     """Enter the first ``count`` fragments into an empty table."""
     for row in range(count):
         _row_of(slots, fragments, row, fragments[row, PRODUCER], count)
 
 
-@compiled
+@compile_function
 def _begin(fragment: Any, producer: int, offset: int) -> None:
     fragment[:] = -1
     fragment[PRODUCER] = producer
@@ -187,10 +193,10 @@ def _begin(fragment: Any, producer: int, offset: int) -> None:
         fragment[column] = 0
 
 
-@compiled
+@compile_function
 def _fold(
     buffer: Any,
-    at: int,
+    batch_start: int,
     size: int,
     end: int,
     fragment: Any,
@@ -199,35 +205,35 @@ def _fold(
     position: int,
 ) -> int:
     """One batch of a producer; how many endings are reported by now."""
-    base = be64(buffer, at)
-    attributes = be16(buffer, at + 21)
-    epoch = be16(buffer, at + 51)
-    timestamp = be64(buffer, at + 35)
-    records = be32(buffer, at + 57)
+    base = be64(buffer, batch_start)
+    attributes = be16(buffer, batch_start + 21)
+    epoch = be16(buffer, batch_start + 51)
+    timestamp = be64(buffer, batch_start + 35)
+    records = be32(buffer, batch_start + 57)
     if epoch < fragment[LAST_EPOCH]:
         fragment[EPOCHS_BACK] += 1
-    fragment[LAST_OFFSET] = base + be32(buffer, at + 23)
+    fragment[LAST_OFFSET] = base + be32(buffer, batch_start + 23)
     fragment[LAST_TIMESTAMP] = max(fragment[LAST_TIMESTAMP], timestamp)
     fragment[BYTES] += size
     if not attributes & _CONTROL:
-        _data(buffer, at, fragment, base, epoch, timestamp, records, attributes, position)
+        _data(buffer, batch_start, fragment, base, epoch, timestamp, records, attributes, position)
         return ended
     if fragment[LAST_EPOCH] >= 0 and epoch != fragment[LAST_EPOCH]:
         fragment[LAST_SEQUENCE] = EPOCH_BEGUN
     fragment[LAST_EPOCH] = epoch
     if records <= 0:
         return ended  # emptied by the cleaner: it ends nothing
-    kind, coordinator_epoch = control_of(buffer, at, min(at + size, end))
+    kind, coordinator_epoch = control_of(buffer, batch_start, min(batch_start + size, end))
     if kind < 0 or kind > 1:
         return ended
     _end(fragment, endings, ended, base, epoch, kind, coordinator_epoch, timestamp)
     return ended + 1
 
 
-@compiled
+@compile_function
 def _data(
     buffer: Any,
-    at: int,
+    batch_start: int,
     fragment: Any,
     base: int,
     epoch: int,
@@ -236,22 +242,24 @@ def _data(
     attributes: int,
     position: int,
 ) -> None:
-    sequence = be32(buffer, at + 53)
+    sequence = be32(buffer, batch_start + 53)
     if fragment[BATCHES] == 0:
         fragment[FIRST_EPOCH] = epoch
         fragment[FIRST_SEQUENCE] = sequence
     if sequence >= 0:
         if epoch == fragment[LAST_EPOCH]:
-            last = fragment[LAST_SEQUENCE]
-            if last == EPOCH_BEGUN:
-                last = -1
-            elif last == -1:
-                last = sequence - 1  # written before this piece: whatever comes goes on there
-            if sequence != (last + 1) % SEQUENCE_SPAN:
+            last_sequence = fragment[LAST_SEQUENCE]
+            if last_sequence == EPOCH_BEGUN:
+                last_sequence = -1
+            elif last_sequence == -1:
+                last_sequence = (
+                    sequence - 1
+                )  # written before this piece: whatever comes goes on there
+            if sequence != (last_sequence + 1) % SEQUENCE_SPAN:
                 fragment[SEQUENCE_GAPS] += 1
         elif fragment[LAST_EPOCH] >= 0 and sequence != 0:
             fragment[SEQUENCE_GAPS] += 1
-        fragment[LAST_SEQUENCE] = (sequence + be32(buffer, at + 23)) % SEQUENCE_SPAN
+        fragment[LAST_SEQUENCE] = (sequence + be32(buffer, batch_start + 23)) % SEQUENCE_SPAN
     fragment[LAST_EPOCH] = epoch
     fragment[BATCHES] += 1
     fragment[RECORDS] += records
@@ -267,7 +275,7 @@ def _data(
         fragment[OPEN_RECORDS] += records
 
 
-@compiled
+@compile_function
 def _end(
     fragment: Any,
     endings: Any,

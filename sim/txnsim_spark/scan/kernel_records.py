@@ -12,7 +12,7 @@ import numpy as np
 
 from txnsim.wire.batch import Record
 from txnsim.wire.records import VARINT_BYTES_MAX, VARLONG_BYTES_MAX
-from txnsim_spark.scan.kernel import compiled
+from txnsim_spark.scan.kernel import compile_function
 from txnsim_spark.scan.pieces import Ints
 
 RECORD_MIN: Final = Record.BYTES_MIN
@@ -48,42 +48,42 @@ def room_for(count: int) -> Ints:
     return np.empty((count, RECORD_COLUMNS), dtype=np.int64, order="F")
 
 
-@compiled
-def varint(buffer: Any, at: int, end: int) -> tuple[int, int]:
-    """(value, where it ends) of the zigzag varint at ``at``; it ends behind ``end`` where it is not
-    whole.
+@compile_function
+def varint(buffer: Any, position: int, end: int) -> tuple[int, int]:
+    """(value, where it ends) of the zigzag varint at ``position``; one that is not whole ends
+    behind ``end``.
     """
-    if at < end and buffer[at] < 0x80:  # most are short
-        first = np.int64(buffer[at])
-        return int((first >> 1) ^ -(first & 1)), at + 1
+    if position < end and buffer[position] < 0x80:  # most are short
+        first_byte = np.int64(buffer[position])
+        return int((first_byte >> 1) ^ -(first_byte & 1)), position + 1
     value = np.uint64(0)
     shift = np.uint64(0)
-    while at < end:
-        byte = np.uint64(buffer[at])
-        at += 1
+    while position < end:
+        byte = np.uint64(buffer[position])
+        position += 1
         value |= (byte & np.uint64(0x7F)) << shift
         if byte < np.uint64(0x80):
             half = np.int64(value >> np.uint64(1))
-            return int(-half - 1 if value & np.uint64(1) else half), at
+            return int(-half - 1 if value & np.uint64(1) else half), position
         shift += np.uint64(7)
         if shift > np.uint64(63):
             break
     return 0, end + 1
 
 
-@compiled
-def _short(buffer: Any, at: int, end: int) -> tuple[int, int]:
+@compile_function
+def _short(buffer: Any, position: int, end: int) -> tuple[int, int]:
     """A varint of at most five bytes, and where it ends; ``_BAD`` where it is none."""
-    value, behind = varint(buffer, at, end)
-    if behind > end or behind - at > VARINT_BYTES_MAX:
+    value, end_position = varint(buffer, position, end)
+    if end_position > end or end_position - position > VARINT_BYTES_MAX:
         return 0, _BAD
-    return value, behind
+    return value, end_position
 
 
-@compiled
-def _piece(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
+@compile_function
+def _piece(buffer: Any, position: int, end: int) -> tuple[int, int, int]:
     """(where bytes begin, their size, where they end)."""
-    size, begin = _short(buffer, at, end)
+    size, begin = _short(buffer, position, end)
     if begin == _BAD:
         return 0, 0, _BAD
     if size < 0:
@@ -93,47 +93,47 @@ def _piece(buffer: Any, at: int, end: int) -> tuple[int, int, int]:
     return begin, size, begin + size
 
 
-@compiled
-def _record(buffer: Any, at: int, end: int, rows: Any, row: int) -> int:
+@compile_function
+def _record(buffer: Any, position: int, end: int, rows: Any, row: int) -> int:
     """Fill a row of a table with the record at a place: where it ends, or ``_BAD``."""
-    size, at = _short(buffer, at, end)
-    if at == _BAD or size < 0 or size > end - at:
+    size, position = _short(buffer, position, end)
+    if position == _BAD or size < 0 or size > end - position:
         return _BAD
-    stop = at + size
-    time_delta, behind = varint(buffer, at + 1, end)
-    if behind > end or behind - at - 1 > VARLONG_BYTES_MAX:
+    stop = position + size
+    time_delta, end_position = varint(buffer, position + 1, end)
+    if end_position > end or end_position - position - 1 > VARLONG_BYTES_MAX:
         return _BAD
     rows[row, TIME_DELTA] = time_delta
-    rows[row, OFFSET_DELTA], at = _short(buffer, behind, end)
-    if at == _BAD:
+    rows[row, OFFSET_DELTA], position = _short(buffer, end_position, end)
+    if position == _BAD:
         return _BAD
-    rows[row, KEY_AT], rows[row, KEY_SIZE], at = _piece(buffer, at, end)
-    if at == _BAD:
+    rows[row, KEY_AT], rows[row, KEY_SIZE], position = _piece(buffer, position, end)
+    if position == _BAD:
         return _BAD
-    rows[row, VALUE_AT], rows[row, VALUE_SIZE], at = _piece(buffer, at, end)
-    if at == _BAD:
+    rows[row, VALUE_AT], rows[row, VALUE_SIZE], position = _piece(buffer, position, end)
+    if position == _BAD:
         return _BAD
-    count, at = _short(buffer, at, end)
-    if at == _BAD or count < 0 or count > stop - at:
+    count, position = _short(buffer, position, end)
+    if position == _BAD or count < 0 or count > stop - position:
         return _BAD
-    rows[row, HEADERS_AT], rows[row, HEADERS] = at, count
+    rows[row, HEADERS_AT], rows[row, HEADERS] = position, count
     for _ in range(count):
-        _, size, at = _piece(buffer, at, end)
-        if at == _BAD or size < 0:
+        _, size, position = _piece(buffer, position, end)
+        if position == _BAD or size < 0:
             return _BAD
-        _, _, at = _piece(buffer, at, end)
-        if at == _BAD:
+        _, _, position = _piece(buffer, position, end)
+        if position == _BAD:
             return _BAD
-    return stop if at == stop else _BAD
+    return stop if position == stop else _BAD
 
 
-@compiled
+@compile_function
 def record_rows(
     buffer: Any,
     starts: Any,
     ends: Any,
     counts: Any,
-    place: Any,
+    resume_at: Any,
     rows: Any,
     bytes_max: int,
 ) -> int:
@@ -144,7 +144,7 @@ def record_rows(
         starts: Where those of each batch begin.
         ends: Where they end.
         counts: How many each batch has.
-        place: Number of a batch, of a record in it, and where that is; what is next afterwards.
+        resume_at: Number of a batch, of a record in it, and where that is; what is next afterwards.
         rows: Of ``room_for``.
         bytes_max: No more rows are filled when keys and values have so many bytes.
 
@@ -152,34 +152,34 @@ def record_rows(
         How many rows are filled; 0 at the end.
     """
     filled = 0
-    held = 0
-    batch, number, at = place[0], place[1], place[2]
+    filled_bytes = 0
+    batch, number, position = resume_at[0], resume_at[1], resume_at[2]
     while batch < len(starts):
         end = ends[batch]
         if number == 0:
-            at = starts[batch]
+            position = starts[batch]
         if end > len(buffer) or counts[batch] * RECORD_MIN > end - starts[batch]:
             number = counts[batch]
         while number < counts[batch]:
-            if filled == rows.shape[0] or held >= bytes_max:
-                place[0], place[1], place[2] = batch, number, at
+            if filled == rows.shape[0] or filled_bytes >= bytes_max:
+                resume_at[0], resume_at[1], resume_at[2] = batch, number, position
                 return filled
-            begin = at
-            at = _record(buffer, begin, end, rows, filled)
-            if at == _BAD:
+            begin = position
+            position = _record(buffer, begin, end, rows, filled)
+            if position == _BAD:
                 break
             rows[filled, BATCH] = batch
-            rows[filled, AT], rows[filled, SIZE] = begin, at - begin
-            held += max(rows[filled, KEY_SIZE], 0) + max(rows[filled, VALUE_SIZE], 0)
+            rows[filled, AT], rows[filled, SIZE] = begin, position - begin
+            filled_bytes += max(rows[filled, KEY_SIZE], 0) + max(rows[filled, VALUE_SIZE], 0)
             filled += 1
             number += 1
         batch += 1
         number = 0
-    place[0], place[1], place[2] = batch, 0, 0
+    resume_at[0], resume_at[1], resume_at[2] = batch, 0, 0
     return filled
 
 
-@compiled
+@compile_function
 def header_rows(buffer: Any, records: Any, rows: Any) -> None:
     """Fill ``rows`` with the headers of records.
 
@@ -190,10 +190,12 @@ def header_rows(buffer: Any, records: Any, rows: Any) -> None:
     """
     filled = 0
     for number in range(len(records)):
-        at = records[number, HEADERS_AT]
+        position = records[number, HEADERS_AT]
         for _ in range(records[number, HEADERS]):
-            rows[filled, NAME_AT], rows[filled, NAME_SIZE], at = _piece(buffer, at, len(buffer))
-            rows[filled, CONTENT_AT], rows[filled, CONTENT_SIZE], at = _piece(
-                buffer, at, len(buffer)
+            rows[filled, NAME_AT], rows[filled, NAME_SIZE], position = _piece(
+                buffer, position, len(buffer)
+            )
+            rows[filled, CONTENT_AT], rows[filled, CONTENT_SIZE], position = _piece(
+                buffer, position, len(buffer)
             )
             filled += 1

@@ -102,8 +102,8 @@ def topic_id_of(folder: Path, on_problem: OnProblem = untold) -> str | None:
     if named is not None and named.topic_id is not None:
         return named.topic_id
     file = folder / names.FileName.PARTITION_METADATA
-    found = read_small(file, decode_partition_metadata, on_problem)
-    return None if found is None else uuid_text(found)
+    topic_id = read_small(file, decode_partition_metadata, on_problem)
+    return None if topic_id is None else uuid_text(topic_id)
 
 
 def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] | None:

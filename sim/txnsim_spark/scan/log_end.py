@@ -46,13 +46,13 @@ def is_log_end(segment: SegmentFile, damage: Damage) -> bool:
 
 def _ends_in_zeros(segment: SegmentFile, position: int) -> bool:
     with pieces_of(Path(segment.path)) as file:
-        at = position
-        while at < file.size:
-            piece = file.read(at)
+        piece_start = position
+        while piece_start < file.size:
+            piece = file.read(piece_start)
             if piece.any():
                 # A running broker may have appended a batch there since the walk stopped.
                 return _has_batch(file, position)
-            at += len(piece)
+            piece_start += len(piece)
     return True
 
 

@@ -76,15 +76,17 @@ def tail_of(segment: SegmentFile) -> Tail:
     with open_file(segment.path) as file:
         position = position_before(segment, None)
         window = Window(file, _WINDOW_BYTES)
-        for at, header in _walk(window, segment, position, _ends_and_unsound):
-            is_sound = _is_sound(window, at, header)
-            if end == segment.base_offset and at:  # what lies before the index entry is not read
+        for batch_position, header in _walk(window, segment, position, _ends_and_unsound):
+            is_sound = _is_sound(window, batch_position, header)
+            if (
+                end == segment.base_offset and batch_position
+            ):  # what lies before the index entry is not read
                 end = header.base_offset
             if not is_sound and not problem:
-                problem = f"{segment.path}, byte {at}: {header.wrong_crc}"
+                problem = f"{segment.path}, byte {batch_position}: {header.wrong_crc}"
             if not is_sound and segment.is_recovered:
                 return Tail(end_offset=end, problem=problem)
-            end, position = header.last_offset + 1, at + header.size
+            end, position = header.last_offset + 1, batch_position + header.size
         if position < segment.size:
             end, position, why = _past_old(file, segment, position, end)
             if why and not problem:
@@ -102,13 +104,13 @@ def _past_old(
         return end, position, TornTail.reason_at(front, segment.size - position)
     old: list[int] = []
     torn: list[TornTail] = []
-    found = read_log_file(
+    batches = read_log_file(
         Path(segment.path), on_torn=torn.append, check_crc=False, on_old=old.append
     )
-    last = -1
-    for stored in found:
-        last = max(last, stored.header.last_offset)
-    end = max([end, last + 1, *(one + 1 for one in old[-1:])])
+    last_offset = -1
+    for stored in batches:
+        last_offset = max(last_offset, stored.header.last_offset)
+    end = max([end, last_offset + 1, *(old_offset + 1 for old_offset in old[-1:])])
     if torn:
         return end, torn[0].position, torn[0].reason
     return end, segment.size, ""
@@ -116,12 +118,12 @@ def _past_old(
 
 def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
     """The last whole and sound batch of a segment."""
-    last = None
+    last_header = None
     for window, position, header in _batches(segment, None, _ends_and_unsound):
         if not _is_sound(window, position, header):
             break
-        last = header
-    return last
+        last_header = header
+    return last_header
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -134,41 +136,43 @@ class Seen(msgspec.Struct, frozen=True):
 
 def batches_at(segment: SegmentFile, offsets: Iterable[int]) -> dict[int, Seen]:
     """Offset -> batch that holds the offset; missing offsets are omitted."""
-    found: dict[int, Seen] = {}
+    by_offset: dict[int, Seen] = {}
     starts: dict[int, list[int]] = {}
     for offset in sorted(offsets):
         starts.setdefault(position_before(segment, offset), []).append(offset)
     if not starts:
-        return found
+        return by_offset
     with open_file(segment.path) as file:
         window = Window(file, _WINDOW_BYTES)
-        for start, asked in starts.items():
-            left = asked[::-1]
+        for start, wanted_offsets in starts.items():
+            offsets_left = wanted_offsets[::-1]
 
-            def reaching(_path: Path, table: Ints, left: list[int] = left) -> Ints:
+            def reaching(_path: Path, table: Ints, left: list[int] = offsets_left) -> Ints:
                 from txnsim_spark.scan._seek import first_to_reach
 
                 return first_to_reach(table, left)
 
             for position, header in _walk(window, segment, start, reaching):
-                while left and header.last_offset >= left[-1]:
-                    offset = left.pop()
+                while offsets_left and header.last_offset >= offsets_left[-1]:
+                    offset = offsets_left.pop()
                     if header.base_offset <= offset:
-                        found[offset] = Seen(header, _is_sound(window, position, header))
-                if not left:
+                        by_offset[offset] = Seen(header, _is_sound(window, position, header))
+                if not offsets_left:
                     break
-    return found
+    return by_offset
 
 
-def last_place_of(segment: SegmentFile) -> tuple[int, bytes]:
+def last_batch_position(segment: SegmentFile) -> tuple[int, bytes]:
     """(position, header) of the last whole batch of a segment; -1 without any."""
     with open_file(segment.path) as file:
         window = Window(file, _WINDOW_BYTES)
-        found = -1
+        last_position = -1
         start = position_before(segment, None)
         for position, _ in _walk(window, segment, start, _ends_and_unsound):
-            found = position
-        return found, b"" if found < 0 else bytes(window.bytes_at(found, BatchHeader.SIZE))
+            last_position = position
+        return last_position, b"" if last_position < 0 else bytes(
+            window.bytes_at(last_position, BatchHeader.SIZE)
+        )
 
 
 def header_at(segment: SegmentFile, position: int) -> bytes:
@@ -256,14 +260,16 @@ def greatest_timestamp_of(segment: SegmentFile) -> int | None:
             if not size or size % _TIME_ENTRY.size:
                 return None
             file.seek(0)
-            first, _ = _TIME_ENTRY.unpack(file.read(_TIME_ENTRY.size))
+            first_timestamp, _ = _TIME_ENTRY.unpack(file.read(_TIME_ENTRY.size))
             file.seek(size - _TIME_ENTRY.size)
             greatest, relative = _TIME_ENTRY.unpack(file.read(_TIME_ENTRY.size))
     except (OSError, StructError):  # gone, or cut since its size was asked: nothing is known
         return None
-    behind = segment.next_base_offset
-    is_within = relative >= 0 and (behind is None or segment.base_offset + relative < behind)
-    return int(greatest) if is_within and 0 < first <= greatest else None
+    next_base_offset = segment.next_base_offset
+    is_within = relative >= 0 and (
+        next_base_offset is None or segment.base_offset + relative < next_base_offset
+    )
+    return int(greatest) if is_within and 0 < first_timestamp <= greatest else None
 
 
 def open_file(path: str) -> BinaryIO:
@@ -312,19 +318,22 @@ def _walk(
     if size - position > INTERPRETED_BYTES_MAX and has_libraries(*LIBRARIES):
         from txnsim_spark.scan._seek import positions_of
 
-        for at in positions_of(segment, position, chosen):
-            yield at, read_batch_header(window.bytes_at(at, BatchHeader.SIZE))
+        for batch_position in positions_of(segment, position, chosen):
+            yield (
+                batch_position,
+                read_batch_header(window.bytes_at(batch_position, BatchHeader.SIZE)),
+            )
         return
     while position + BatchHeader.SIZE <= size:
         try:
             header = read_batch_header(window.bytes_at(position, BatchHeader.SIZE))
         except CorruptBatchError:
             return
-        behind = position + header.size
-        if behind > size:
+        end_position = position + header.size
+        if end_position > size:
             return
         yield position, header
-        position = behind
+        position = end_position
 
 
 def position_before(segment: SegmentFile, offset: int | None) -> int:

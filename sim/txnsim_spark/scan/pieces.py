@@ -105,7 +105,7 @@ def pieces_of(
     """Open a file for reading, up to where ``until`` says, into a buffer of ``piece_bytes`` if one
     is given, as by a caller that reads many files.
     """
-    file = _opened(path, until)
+    file = _open_segment(path, until)
     try:
         yield PieceReader(file, piece_bytes, until, buffer)
     except ShorterFileError as error:
@@ -115,7 +115,7 @@ def pieces_of(
         file.close()
 
 
-def _opened(path: Path, until: int | None) -> RangeFile:
+def _open_segment(path: Path, until: int | None) -> RangeFile:
     """A segment's file, or what a running broker has made of it since the read was planned: it
     renames what retention or the cleaner gives up, and deletes it after ``file.delete.delay.ms``
     (LocalLog.deleteSegmentFiles).
@@ -123,12 +123,12 @@ def _opened(path: Path, until: int | None) -> RangeFile:
     try:
         file = RegularFile(path).ranges(is_sequential=True)
     except FileNotFoundError:
-        renamed = _renamed(path)
+        renamed = _open_renamed(path)
         if renamed is None:
             raise
         return renamed
     if until is not None and file.size < until:
-        renamed = _renamed(path)
+        renamed = _open_renamed(path)
         if renamed is not None and renamed.size >= until:
             file.close()
             return renamed
@@ -137,7 +137,7 @@ def _opened(path: Path, until: int | None) -> RangeFile:
     return file
 
 
-def _renamed(path: Path) -> RangeFile | None:
+def _open_renamed(path: Path) -> RangeFile | None:
     try:
         return RegularFile(path.with_name(f"{path.name}{DELETED}")).ranges(is_sequential=True)
     except OSError:

@@ -55,15 +55,15 @@ def in_sections(segments: Sequence[SegmentFile], section_bytes: int) -> list[Seg
     cuts = [
         cuts_of(segment, section_bytes) if segment.section is None else () for segment in segments
     ]
-    recovered = [number for number, one in enumerate(segments) if one.is_recovered]
+    recovered = [number for number, segment in enumerate(segments) if segment.is_recovered]
     # Damage in one of these ends those behind it, so none is read as a whole beside sections.
     are_apart = sum(segments[number].size for number in recovered) > section_bytes or any(
         cuts[number] for number in recovered
     )
     shared: list[SegmentFile] = []
-    for segment, found in zip(segments, cuts, strict=True):
-        if found or (segment.section is None and segment.is_recovered and are_apart):
-            shared += sections_at(segment, found)
+    for segment, segment_cuts in zip(segments, cuts, strict=True):
+        if segment_cuts or (segment.section is None and segment.is_recovered and are_apart):
+            shared += sections_at(segment, segment_cuts)
         else:
             shared.append(segment)
     return shared
@@ -77,14 +77,14 @@ def sections_at(segment: SegmentFile, cuts: Sequence[Cut]) -> Iterator[SegmentFi
         cuts: In order.
     """
     starts = [Cut(position=0, offset=segment.base_offset), *cuts]
-    for cut, behind in zip(starts, [*cuts, None], strict=True):
+    for cut, next_cut in zip(starts, [*cuts, None], strict=True):
         section = Section(
             start=cut.position,
             first_offset=cut.offset,
-            next_offset=segment.next_base_offset if behind is None else behind.offset,
-            has_followers=behind is not None,
+            next_offset=segment.next_base_offset if next_cut is None else next_cut.offset,
+            has_followers=next_cut is not None,
         )
-        end = segment.size if behind is None else behind.position
+        end = segment.size if next_cut is None else next_cut.position
         yield msgspec.structs.replace(segment, size=end, section=section)
 
 
@@ -104,17 +104,17 @@ def cuts_of(segment: SegmentFile, section_bytes: int) -> tuple[Cut, ...]:
 
 def _cuts(file: BinaryIO, segment: SegmentFile, count: int) -> Iterator[Cut]:
     index = SparseIndex(segment)
-    last = Cut(position=0, offset=segment.base_offset)
+    last_cut = Cut(position=0, offset=segment.base_offset)
     most = segment.next_base_offset
     for number in range(1, count):
-        at = bisect_left(index, segment.size * number // count, key=itemgetter(1))
-        for cut in _there(file, segment, index, range(at, at + _TRIES)):
+        entry_number = bisect_left(index, segment.size * number // count, key=itemgetter(1))
+        for cut in _sound_entries(file, segment, index, range(entry_number, entry_number + _TRIES)):
             if (
-                cut.position > last.position
-                and cut.offset > last.offset
+                cut.position > last_cut.position
+                and cut.offset > last_cut.offset
                 and (most is None or cut.offset < most)
             ):
-                last = cut
+                last_cut = cut
                 yield cut
                 break
 
@@ -123,21 +123,21 @@ def cut_behind(segment: SegmentFile, offset: int, position: int) -> Cut | None:
     """The last cut behind ``offset`` up to ``position``, else the next one; None if neither."""
 
     def near(index: SparseIndex) -> Iterator[int]:
-        at = bisect_right(index, position, key=itemgetter(1))
-        yield from reversed(range(max(0, at - _TRIES), at))
-        yield from range(at, at + _TRIES)
+        entry_number = bisect_right(index, position, key=itemgetter(1))
+        yield from reversed(range(max(0, entry_number - _TRIES), entry_number))
+        yield from range(entry_number, entry_number + _TRIES)
 
-    return next((cut for cut in _indexed(segment, near) if cut.offset > offset), None)
+    return next((cut for cut in _sound_cuts(segment, near) if cut.offset > offset), None)
 
 
 def has_batch_past(segment: SegmentFile, position: int) -> bool:
     """Whether the index knows of a sound batch that begins behind a position."""
 
     def there(index: SparseIndex) -> Iterable[int]:
-        at = bisect_right(index, position, key=itemgetter(1))
-        return range(at, at + _TRIES)
+        entry_number = bisect_right(index, position, key=itemgetter(1))
+        return range(entry_number, entry_number + _TRIES)
 
-    return any(cut.position > position for cut in _indexed(segment, there))
+    return any(cut.position > position for cut in _sound_cuts(segment, there))
 
 
 def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
@@ -146,32 +146,32 @@ def cut_at(segment: SegmentFile, offset: int) -> Cut | None:
     def there(index: SparseIndex) -> list[int]:
         return [bisect_left(index, offset - segment.base_offset, key=itemgetter(0))]
 
-    return next((cut for cut in _indexed(segment, there) if cut.offset == offset), None)
+    return next((cut for cut in _sound_cuts(segment, there) if cut.offset == offset), None)
 
 
 def cut_after(segment: SegmentFile, offset: int) -> Cut | None:
     """The first cut behind an offset, as near as the index tells; None without any."""
 
     def there(index: SparseIndex) -> Iterable[int]:
-        at = bisect_right(index, offset - segment.base_offset, key=itemgetter(0))
-        return range(at, at + _TRIES)
+        entry_number = bisect_right(index, offset - segment.base_offset, key=itemgetter(0))
+        return range(entry_number, entry_number + _TRIES)
 
-    return next((cut for cut in _indexed(segment, there) if cut.offset > offset), None)
+    return next((cut for cut in _sound_cuts(segment, there) if cut.offset > offset), None)
 
 
-def _indexed(
+def _sound_cuts(
     segment: SegmentFile, chosen: Callable[[SparseIndex], Iterable[int]]
 ) -> tuple[Cut, ...]:
     """The chosen ones of the index's entries at which a sound batch begins."""
     index = SparseIndex(segment)
     try:
         with open_file(segment.path) as file:
-            return tuple(_there(file, segment, index, chosen(index)))
+            return tuple(_sound_entries(file, segment, index, chosen(index)))
     except OSError:  # told by who reads the segment
         return ()
 
 
-def _there(
+def _sound_entries(
     file: BinaryIO, segment: SegmentFile, index: SparseIndex, numbers: Iterable[int]
 ) -> Iterator[Cut]:
     """The entries of these numbers, as far as there are any, at which a sound batch begins that has
@@ -189,16 +189,18 @@ def _there(
             yield Cut(position=position, offset=header.base_offset)
 
 
-def stands_alone(segment: SegmentFile, section: Section, found: Examined) -> bool:
+def stands_alone(segment: SegmentFile, section: Section, examination: Examined) -> bool:
     """Whether a section's result equals that of reading the whole segment."""
-    if found.damage is not None and not segment.is_recovered:
+    if examination.damage is not None and not segment.is_recovered:
         return False
-    if found.is_torn and section.has_followers:  # the cut may lie within a batch
+    if examination.is_torn and section.has_followers:  # the cut may lie within a batch
         return False
-    if found.odd_controls and section.has_followers:
+    if examination.odd_controls and section.has_followers:
         return False
-    if found.lowest_offset is None or found.highest_offset is None:
+    if examination.lowest_offset is None or examination.highest_offset is None:
         return True
     # Fragments are put together in order of offset, which is that of the log within these bounds.
-    is_behind = section.next_offset is not None and found.highest_offset >= section.next_offset
-    return found.lowest_offset >= section.first_offset and not is_behind
+    is_behind = (
+        section.next_offset is not None and examination.highest_offset >= section.next_offset
+    )
+    return examination.lowest_offset >= section.first_offset and not is_behind

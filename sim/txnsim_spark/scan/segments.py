@@ -129,12 +129,12 @@ def replicas_in(
     """The replicas under some paths, each once, by log directory, topic and partition; what has the
     name of a replica's folder and can't be looked into is told.
     """
-    found: dict[str, Replica] = {}
+    by_path: dict[str, Replica] = {}
     for path in paths:
         for replica in _replicas_under(path, on_problem):
             if not topics or replica.topic in topics:
-                found.setdefault(replica.path, replica)
-    return tuple(found.values())
+                by_path.setdefault(replica.path, replica)
+    return tuple(by_path.values())
 
 
 def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
@@ -151,7 +151,10 @@ def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iter
         directory: What its log directory says; read where it is not given.
     """
     directory = directory or LogDirectory.at(Path(replica.log_dir))
-    files = [(one.base_offset, one.log) for one in replica_files(Path(replica.path)).segments]
+    files = [
+        (files_of_segment.base_offset, files_of_segment.log)
+        for files_of_segment in replica_files(Path(replica.path)).segments
+    ]
     if not files:
         return
     next_ones = [*(base_offset for base_offset, _ in files[1:]), None]
@@ -189,9 +192,9 @@ def one_cluster(log_dirs: Iterable[Path]) -> None:
     Raises:
         BadInputError: They are of two clusters; the message names a directory of each.
     """
-    found = ((str(log_dir), meta_of(log_dir)) for log_dir in log_dirs)
+    log_dir_metas = ((str(log_dir), meta_of(log_dir)) for log_dir in log_dirs)
     refuse_two_clusters(
-        (log_dir, "" if meta is None else meta.cluster_id) for log_dir, meta in found
+        (log_dir, "" if meta is None else meta.cluster_id) for log_dir, meta in log_dir_metas
     )
 
 
@@ -201,15 +204,15 @@ def refuse_two_clusters(owned: Iterable[tuple[str, str]]) -> None:
     Raises:
         BadInputError: They are of two clusters.
     """
-    seen: dict[str, str] = {}
-    for place, cluster_id in owned:
+    log_dir_by_cluster: dict[str, str] = {}
+    for log_dir, cluster_id in owned:
         if cluster_id:
-            seen.setdefault(cluster_id, place)
-    if len(seen) > 1:
-        (one, place), (other, elsewhere), *_ = seen.items()
+            log_dir_by_cluster.setdefault(cluster_id, log_dir)
+    if len(log_dir_by_cluster) > 1:
+        (cluster, log_dir), (other_cluster, other_place), *_ = log_dir_by_cluster.items()
         raise BadInputError(
-            f"{place} is of cluster {one}, {elsewhere} of cluster {other}: replicas of two clusters"
-            " can't be compared, name the directories of one"
+            f"{log_dir} is of cluster {cluster}, {other_place} of cluster {other_cluster}:"
+            " replicas of two clusters can't be compared, name the directories of one"
         )
 
 
@@ -217,11 +220,13 @@ def by_topic_id(
     replicas: Sequence[T], topic_id_of: Callable[[T], str | None]
 ) -> tuple[tuple[T, ...], ...]:
     """Replicas grouped by topic id; those without an id join the group if there is only one."""
-    ids = {topic_id_of(one) for one in replicas}
+    ids = {topic_id_of(replica) for replica in replicas}
     if len(ids - {None}) <= 1:
         return (tuple(replicas),)
-    ordered = sorted(ids, key=lambda one: one or "")
-    return tuple(tuple(one for one in replicas if topic_id_of(one) == its) for its in ordered)
+    ordered = sorted(ids, key=lambda topic_id: topic_id or "")
+    return tuple(
+        tuple(replica for replica in replicas if topic_id_of(replica) == its) for its in ordered
+    )
 
 
 # Finding
@@ -234,15 +239,15 @@ def _log_dirs_under(path: Path) -> tuple[Path, ...]:
         return (path.parent,)
     if _is_log_dir(path):
         return (path,)
-    found = tuple(
+    log_dirs = tuple(
         sorted(below for below in path.iterdir() if below.is_dir() and _is_log_dir(below))
     )
-    if not found:
+    if not log_dirs:
         raise BadInputError(
             f"{path} holds no log directory, and is none: expected "
             f"{names.FileName.META_PROPERTIES} or folders named TOPIC-PARTITION with segments"
         )
-    return found
+    return log_dirs
 
 
 def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
@@ -253,8 +258,8 @@ def _replicas_under(path: Path, on_problem: OnProblem) -> Iterator[Replica]:
         return
     for log_dir in log_dirs:
         broker = broker_of(log_dir)
-        for found in _folders_in(log_dir, on_problem):
-            yield _replica(log_dir, broker, found.topic_partition, found.path)
+        for directory in _folders_in(log_dir, on_problem):
+            yield _replica(log_dir, broker, directory.topic_partition, directory.path)
 
 
 def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirectory, ...]:
@@ -271,9 +276,9 @@ def _folders_in(log_dir: Path, on_problem: OnProblem) -> tuple[PartitionDirector
         if why:
             on_problem(f"{path}: {why}; passed by")
     return tuple(
-        one
-        for one in PartitionDirectory.all_in(log_dir, with_tiered=True)
-        if not _why_no_folder(one.path)
+        directory
+        for directory in PartitionDirectory.all_in(log_dir, with_tiered=True)
+        if not _why_no_folder(directory.path)
     )
 
 
@@ -321,6 +326,6 @@ def _is_log_dir(path: Path) -> bool:
 def _has_files_of_kafka(folder: Path) -> bool:
     """Whether a folder that is named as a replica's is one; ``notes-2`` may be anything."""
     try:
-        return any(names.PartitionDirectory.has_files_named(one.name) for one in folder.iterdir())
+        return any(names.PartitionDirectory.has_files_named(path.name) for path in folder.iterdir())
     except OSError:
         return True  # told where it is read

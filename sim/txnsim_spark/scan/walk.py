@@ -85,23 +85,23 @@ def batch_rows(
         rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
         while position < file.size:
             piece = file.read(position)
-            at = 0
+            piece_offset = 0
             while True:
-                count, at, why = kernel.scan_batches(
-                    piece, at, len(piece), file.size - position, position, rows, count
+                count, piece_offset, why = kernel.scan_batches(
+                    piece, piece_offset, len(piece), file.size - position, position, rows, count
                 )
                 if why != kernel.FULL:
                     break
                 yield rows
                 rows, count = np.empty_like(rows), 0
-            position += at
+            position += piece_offset
             # A short message is less than a header of format 2.
-            is_odd = why in MAY_BE_OLD or not at
+            is_odd = why in MAY_BE_OLD or not piece_offset
             if is_odd and (old := old_at(file, position)) is not None:
                 if on_old is not None:
                     on_old(old)
                 position = old.end
-            elif why != kernel.AT_END or not at:
+            elif why != kernel.AT_END or not piece_offset:
                 break
         if count:
             yield rows[:, :count]
@@ -120,7 +120,7 @@ def fragment_rows(
     each is the caller's. Arguments as of ``batch_rows``.
     """
     folding = Folding(bounds)
-    for _ in _folded(path, folding, on_damage, until, bounds, start=start):
+    for _ in _fold_segment(path, folding, on_damage, until, bounds, start=start):
         if folding.is_full:
             yield folding.take()
     if folding.count:
@@ -135,7 +135,7 @@ def ending_rows(
     only by its end, as one that began in an earlier segment.
     """
     folding = Folding(bounds)
-    for endings in _folded(path, folding, on_damage, until, bounds):
+    for endings in _fold_segment(path, folding, on_damage, until, bounds):
         if endings.shape[1]:
             yield endings.copy()
         if folding.is_full:
@@ -152,16 +152,16 @@ def damage_of(
     """Where a segment stops making sense; None where its last batch ends with it. Messages of
     format 0 and 1 are passed over and told, too.
     """
-    found: list[Damage] = []
+    damages: list[Damage] = []
     passed_over = None if on_old is None else lambda run: on_old(old_damage(run))
     for _ in batch_rows(
-        path, on_damage=found.append, until=until, bounds=bounds, on_old=passed_over
+        path, on_damage=damages.append, until=until, bounds=bounds, on_old=passed_over
     ):
         pass
-    return found[0] if found else None
+    return damages[0] if damages else None
 
 
-def _folded(
+def _fold_segment(
     path: Path,
     folding: Folding,
     on_damage: OnDamage,
@@ -177,19 +177,21 @@ def _folded(
         why = kernel.AT_END
         while position < file.size:
             piece = file.read(position)
-            at = 0
+            piece_offset = 0
             while True:
-                endings, at, why = folding.fold(piece, at, file.size - position, position)
+                endings, piece_offset, why = folding.fold(
+                    piece, piece_offset, file.size - position, position
+                )
                 if endings.shape[1] or folding.is_full:
                     yield endings
                 if why != kernel.FULL:
                     break
-            position += at
+            position += piece_offset
             # A short message is less than a header of format 2.
-            is_odd = why in MAY_BE_OLD or not at
+            is_odd = why in MAY_BE_OLD or not piece_offset
             if is_odd and (old := old_at(file, position)) is not None:
                 position = old.end
-            elif why != kernel.AT_END or not at:
+            elif why != kernel.AT_END or not piece_offset:
                 break
         tell_damage(file, position, why, on_damage)
 
@@ -248,9 +250,9 @@ class Folding:
 
     def take(self) -> Ints:
         """The fragments; others are begun."""
-        taken = self._fragments[: self.count]
+        fragments = self._fragments[: self.count]
         self._begin(len(self._fragments))
-        return taken
+        return fragments
 
     def fold(self, piece: Bytes, start: int, file_end: int, position: int) -> tuple[Ints, int, int]:
         """Go on in a piece that begins at a position of the segment; the endings met (good until
@@ -259,7 +261,7 @@ class Folding:
         if self.count == len(self._fragments):
             self._grow()
         self._place[fk.FILE_POSITION] = position
-        self.count, ended, at, why = fk.scan_fragments(
+        self.count, ended, piece_offset, why = fk.scan_fragments(
             piece,
             start,
             len(piece),
@@ -270,7 +272,7 @@ class Folding:
             self._endings,
             self._place,
         )
-        return self._endings[:, :ended], at, why
+        return self._endings[:, :ended], piece_offset, why
 
     def _grow(self) -> None:
         fragments, count = self._fragments, self.count
@@ -292,7 +294,14 @@ _REASONS: Final = {
 
 def tell_damage(file: PieceReader, position: int, why: int, on_damage: OnDamage) -> None:
     """Tell why a walk stopped at a position, unless the file ends there."""
-    left = file.size - position
-    if left > 0:
+    bytes_left = file.size - position
+    if bytes_left > 0:
         kind, reason = _REASONS[why]
-        on_damage(Damage(position=position, size=left, kind=kind, reason=f"{left} bytes, {reason}"))
+        on_damage(
+            Damage(
+                position=position,
+                size=bytes_left,
+                kind=kind,
+                reason=f"{bytes_left} bytes, {reason}",
+            )
+        )

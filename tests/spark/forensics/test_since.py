@@ -17,7 +17,7 @@ from txnsim.errors import BadInputError
 from txnsim.storage import names
 from txnsim_spark.forensics.find_hanging import Search, find_hanging
 from txnsim_spark.forensics.findings import Report
-from txnsim_spark.scan.log_seek import last_place_of
+from txnsim_spark.scan.log_seek import last_batch_position
 from txnsim_spark.scan.segments import SegmentFile, replicas_in, segments_of
 
 
@@ -128,7 +128,7 @@ def test_a_log_that_was_cut_back_is_read_again(growing: GrowingDir, job: Job) ->
 def test_a_new_leader_s_batches_are_read(growing: GrowingDir, job: Job) -> None:
     last = segments(growing)[-1]
     data = bytearray(last.read_bytes())
-    position, _ = last_place_of(segment_of(last))
+    position, _ = last_batch_position(segment_of(last))
     data[position + 12 : position + 16] = (5).to_bytes(4)  # its leader's epoch, in no CRC
     last.write_bytes(data)
     assert job.run()[0] == size_of(*segments(growing))

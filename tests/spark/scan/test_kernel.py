@@ -20,7 +20,7 @@ from tests.support.fragment_model import Act, act, segment_of
 from txnsim.wire.batch import BatchHeader
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
-from txnsim_spark.scan.kernel import compiled
+from txnsim_spark.scan.kernel import compile_function
 from txnsim_spark.scan.kernel_crc import HAS_INSTRUCTION, TABLES, check_by_tables, check_crcs
 
 # Where the compiled walk over headers stops; what it reads is in test_walk.
@@ -31,7 +31,7 @@ def thrice(value: int) -> int:
 
 
 def test_a_compiled_function_answers_as_the_function_does() -> None:
-    assert compiled(thrice)(14) == thrice(14)
+    assert compile_function(thrice)(14) == thrice(14)
 
 
 def test_without_a_place_for_machine_code_a_function_is_compiled_all_the_same(
@@ -43,7 +43,7 @@ def test_without_a_place_for_machine_code_a_function_is_compiled_all_the_same(
         return numba.njit(**options)
 
     monkeypatch.setattr("txnsim_spark.scan.kernel.njit", njit)
-    made = compiled(thrice)
+    made = compile_function(thrice)
     assert isinstance(made, numba.core.dispatcher.Dispatcher)
     assert made(14) == thrice(14)
 
@@ -58,7 +58,7 @@ def test_without_room_for_machine_code_a_function_answers_all_the_same(
         asked.append(signature)
         raise OSError(28, "No space left on device")
 
-    made: Any = compiled(thrice)
+    made: Any = compile_function(thrice)
     monkeypatch.setattr(made._cache._cache, "load_overload", lambda *_: None)
     monkeypatch.setattr(made._cache._cache, "save_overload", full)
     assert made(14) == thrice(14)

@@ -28,7 +28,7 @@ from txnsim.wire.batch import BatchHeader, iter_batches, read_control_record
 from txnsim_spark.scan import kernel
 from txnsim_spark.scan import kernel_fragments as fk
 from txnsim_spark.scan.crcs import crcs_are_right, runs_of
-from txnsim_spark.scan.examining import Examiner, cut_short, looked_through
+from txnsim_spark.scan.examining import Examiner, cut_short, examine_recovered
 from txnsim_spark.scan.pieces import PIECE_BYTES, PIECE_BYTES_MIN, Ints
 from txnsim_spark.scan.segments import Damage, SegmentFile, replicas_in, segments_of
 from txnsim_spark.scan.walk import Bounds, batch_rows, damage_of, ending_rows, fragment_rows
@@ -347,7 +347,7 @@ def test_a_sound_segment_whatever_the_bounds(history: list[Act], bounds: Bounds)
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
         for _ in range(2):  # the second time in memory that was used
-            found = examiner.examined(path, until=len(data), base_offset=0)
+            found = examiner.examine(path, until=len(data), base_offset=0)
             assert found.damage is None
             assert rows_of(list(examiner.fragments(is_cut=True))) == fragments_of(data)
 
@@ -366,7 +366,7 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
 
     def check(path: Path) -> None:
         examiner = Examiner(bounds)
-        found = examiner.examined(path, until=len(data), base_offset=0)
+        found = examiner.examine(path, until=len(data), base_offset=0)
         wrong = [
             int(position)
             for table in batch_rows(path)
@@ -379,7 +379,7 @@ def test_a_wrong_crc_is_where_separate_walks_find_it(
         for until, is_cut in ((sound, True), (len(data), False)):
             walked = list(fragment_rows(path, until=until))
             assert rows_of(list(examiner.fragments(is_cut=is_cut))) == rows_of(walked)
-            examiner.examined(path, until=len(data), base_offset=0)
+            examiner.examine(path, until=len(data), base_offset=0)
 
     on_file(bytes(data), check)
 
@@ -393,7 +393,7 @@ def test_a_batch_larger_than_a_piece(tmp_path: Path, is_sound: bool) -> None:
     if not is_sound:
         overwrite(path, int(table[kernel.POSITION, 1]) + 4_000, b"!")
     examiner = Examiner(Bounds(piece_bytes=PIECE_BYTES_MIN))
-    found = examiner.examined(path, until=size, base_offset=0)
+    found = examiner.examine(path, until=size, base_offset=0)
     assert (found.damage is None) == is_sound
     assert found.damaged_offset == (3 if is_sound else 1)
     opened = np.concatenate([*examiner.fragments(is_cut=True)])[:, fk.OPEN_OFFSET]
@@ -404,7 +404,7 @@ def test_more_producers_than_are_kept_are_walked_over_again(tmp_path: Path) -> N
     count = 10
     path = segment(tmp_path, [batch(0, transactional=True, pid=pid) for pid in range(count)])
     examiner = Examiner(Bounds(producers=4))
-    assert examiner.examined(path, until=path.stat().st_size, base_offset=0).damage is None
+    assert examiner.examine(path, until=path.stat().st_size, base_offset=0).damage is None
     tables = list(examiner.fragments(is_cut=False))
     assert [len(table) for table in tables] == [4, 4, 2]
     assert [row[fk.PRODUCER] for row in rows_of(tables)] == list(range(count))
@@ -415,7 +415,7 @@ def test_a_section_begins_where_it_is_told(tmp_path: Path) -> None:
     size = path.stat().st_size
     cut(path, size - 1)
     examiner = Examiner()
-    found = examiner.examined(path, until=size - 1, base_offset=1, start=size // 3)
+    found = examiner.examine(path, until=size - 1, base_offset=1, start=size // 3)
     assert found.is_torn
     assert (found.lowest_offset, found.highest_offset, found.damaged_offset) == (1, 1, 2)
     assert found.gaps == ()
@@ -434,7 +434,7 @@ def kept(path: Path, *, is_cut: bool = True) -> list[tuple[int, Damage | None]]:
     """(bytes left, what goes) of each segment; the same, whoever has looked for it and when."""
     segments = found(path)
     cut = [(one.size, damage) for one, damage in cut_short(segments, is_cut=is_cut)]
-    known = cut_short(looked_through(segments), is_cut=is_cut)
+    known = cut_short(examine_recovered(segments), is_cut=is_cut)
     assert [(one.size, damage) for one, damage in known] == cut
     return cut
 
