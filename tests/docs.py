@@ -566,6 +566,13 @@ spark.sql(analyses.LATE_TRANSACTIONS, args={{"late_after_ms": 60_000}}).show()
 ```"""
 
 
+JSON_OUTPUT: Final = """\
+With `--json`, standard output has one JSON document and nothing else. `stream`, `trace brief` and
+`txns … --watch` print lines of JSON instead. A command that fails after it began, without a result,
+prints `{"error": "why"}`. Where a command is refused before it began, standard output is empty and
+the status is 2. Why is said on standard error, too."""
+
+
 def cli_page() -> str | None:
     """The help of every command, as the program prints it."""
     if _optional("txnsim.cli.main") is None:
@@ -574,7 +581,7 @@ def cli_page() -> str | None:
         f"## {' '.join(['txnsim', *words])}\n\n```\n{text.rstrip()}\n```"
         for words, text in _help_pages(())
     ]
-    return _page("sim/txnsim/cli/", "Command line", *sections)
+    return _page("sim/txnsim/cli/", "Command line", JSON_OUTPUT, *sections)
 
 
 def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -192,8 +192,10 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
     from txnsim.errors import BadInputError, MissingExtraError, TxnsimError
 
     gc.enable()
+    TERMINAL.begin()
     try:
         status: int = module.run(args)
+        _print_failure(args, status)
         # Written here, where a reader that went away (`| head`) is still no bug.
         sys.stdout.flush()
     except (BadInputError, MissingExtraError) as error:
@@ -201,11 +203,14 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
         return MISUSE_STATUS
     except TxnsimError as error:
         TERMINAL.complain(str(error))
+        _print_failure(args, 1)
         return 1
     except KeyboardInterrupt:
         from txnsim.cli.progress import stop_sentence
 
-        TERMINAL.warn(stop_sentence())
+        sentence = stop_sentence()
+        TERMINAL.fail(sentence.removeprefix("txnsim: "), shown=sentence)
+        _print_failure(args, INTERRUPTED_STATUS)
         return INTERRUPTED_STATUS
     except BrokenPipeError:
         # What Python would still flush at its end goes nowhere instead of failing again.
@@ -217,6 +222,15 @@ def _run(module: ModuleType, args: argparse.Namespace) -> int:
         _complain_of_space(error)
         return 1
     return status
+
+
+def _print_failure(args: argparse.Namespace, status: int) -> None:
+    """With ``--json``, print ``{"error": …}`` for a command that began and has no result."""
+    if status in (0, MISUSE_STATUS) or TERMINAL.has_result or not getattr(args, "json", False):
+        return
+    if TERMINAL.failure is not None:
+        TERMINAL.json_line({"error": TERMINAL.failure})
+    sys.stdout.flush()
 
 
 def _complain_of_space(error: OSError) -> None:

@@ -33,8 +33,16 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     status: int = 0
     """Exit status of the command."""
 
-    def print(self, *, as_json: bool) -> None:
-        """Print it; a command without a table prints nothing, as Kafka's."""
+    def print(self, *, as_json: bool, as_line: bool = False) -> None:
+        """Print it; a command without a table prints nothing, as Kafka's.
+
+        Args:
+            as_json: For programs.
+            as_line: As one line where it is JSON: more of them follow.
+        """
+        if as_json and as_line:
+            TERMINAL.json_line(self.values)
+            return
         if as_json:
             TERMINAL.json(self.values)
             return
@@ -97,6 +105,14 @@ class Terminal:
 
     def __init__(self) -> None:
         self._renaming: list[Callable[[str], str]] = []
+        self.has_result = False
+        """Whether something was printed to standard output since ``begin``."""
+        self.failure: str | None = None
+        """The last complaint since ``begin``, in words."""
+
+    def begin(self) -> None:
+        """Forget what a command before in this process has printed."""
+        self.has_result, self.failure = False, None
 
     @contextmanager
     def renamed(self, rename: Callable[[str], str]) -> Iterator[None]:
@@ -143,12 +159,18 @@ class Terminal:
 
     def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table."""
+        self.has_result = True
         shown = [[self._shown(cell) for cell in row] for row in rows]
         sys.stdout.write(Table.formatted(headers, shown))
 
     def json(self, value: object) -> None:
         """Print a value as JSON."""
+        self.has_result = True
         sys.stdout.write(self._shown(format_json(value)))
+
+    def json_line(self, value: object) -> None:
+        """Print a value as one line of JSON at once."""
+        self.data(msgspec.json.encode(value).decode())
 
     def line(self, text: str = "") -> None:
         """Print a line at once: a reader at the other end of a pipe sees it."""
@@ -160,6 +182,7 @@ class Terminal:
 
     def data(self, text: str) -> None:
         """Print what programs read, exactly as it is, and the end of a line."""
+        self.has_result = True
         print(f"{self._shown(text)}\n", end="", flush=True)
 
     # Everything else
@@ -168,7 +191,18 @@ class Terminal:
         """Print an error in the one form that all of them have: what was wrong with the command's
         arguments, what is missing on this machine, what is wrong with a file.
         """
-        self.warn(f"txnsim: {self.told(error)}")
+        text = self.told(error)
+        self.fail(text, shown=f"txnsim: {text}")
+
+    def fail(self, text: str, *, shown: str | None = None) -> None:
+        """Print why a command failed, and keep it for ``{"error": …}``.
+
+        Args:
+            text: Why.
+            shown: What is printed where that is not the text alone.
+        """
+        self.failure = text
+        self.warn(text if shown is None else shown)
 
     @staticmethod
     def told(error: Exception | str) -> str:

@@ -61,8 +61,11 @@ def run(args: argparse.Namespace) -> int:
     from txnsim_lab.conformance.run import needs, run_conformance
 
     if args.needs:
-        for name, value in sorted(needs().items()):
-            TERMINAL.line(f"{name}={value}")
+        TERMINAL.tell(
+            args,
+            dict(sorted(needs().items())),
+            lambda settings: [f"{name}={value}" for name, value in settings.items()],
+        )
         return 0
     progress: Progress | None = None
     differing = 0

@@ -241,6 +241,6 @@ class Teller:
 
     def _print(self, value: object, sentence: str) -> None:
         if self._as_json:
-            TERMINAL.data(msgspec.json.encode(value).decode())
+            TERMINAL.json_line(value)
         else:
             TERMINAL.line(sentence)

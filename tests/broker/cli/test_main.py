@@ -55,7 +55,7 @@ def command(outcome: Any) -> ModuleType:
         (ConfigError("field x is wrong"), 2, "txnsim: field x is wrong\n"),
         (MissingExtraError("txnsim[http] is missing"), 2, "txnsim: txnsim[http] is missing\n"),
         (TxnsimError("no answer"), 1, "txnsim: no answer\n"),
-        (KeyboardInterrupt(), INTERRUPTED_STATUS, ""),
+        (KeyboardInterrupt(), INTERRUPTED_STATUS, "txnsim: stopped\n"),
     ],
 )
 def test_a_command_gives_the_status_and_its_failures_are_one_line(

@@ -118,7 +118,7 @@ def _add_watch(parser: argparse.ArgumentParser) -> None:
         "--watch",
         type=float,
         metavar="SECONDS",
-        help="do it again and again, so many seconds apart, until Ctrl-C",
+        help="do it again and again, so many seconds apart, until Ctrl-C; with --json a line each",
     )
 
 
@@ -288,7 +288,7 @@ def complain(failure: CommandFailure | ClientError, command: str) -> None:
     """Print why a command failed, and what may be done about it."""
     match failure:
         case CommandFailure():
-            TERMINAL.warn(failure.text)
+            TERMINAL.fail(failure.text)
             cause = failure.cause
         case ClientError():
             TERMINAL.complain(failure)
@@ -332,7 +332,7 @@ async def _watch(
             except (CommandFailure, ClientError) as failure:
                 complain(failure, args.txns_command)
             else:
-                output.print(as_json=args.json)
+                output.print(as_json=args.json, as_line=True)
             await asyncio.sleep(pause_s)
 
 

@@ -50,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " Exit status: 0 the lesson was played to its end, 1 it was left, 2 a misuse."
     )
     parser.add_argument("id", nargs="?", help="as L1; a list of all unless given")
-    parser.add_argument("--json", action="store_true", help="the list as JSON")
+    parser.add_argument(
+        "--json", action="store_true", help="the list, or what was handed in, as JSON"
+    )
     parser.add_argument(
         "--sheet", action="store_true", help="print the lesson as a sheet of paper, in Markdown"
     )
@@ -73,7 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it; returns the exit status."""
+    """Do it; returns the exit status.
+
+    Raises:
+        ConfigError: There is no such lesson, or ``--json`` is given with one.
+    """
     from txnsim_lab.scenario.teaching.lessons import lesson, lessons
 
     if args.handed_in:
@@ -83,6 +89,8 @@ def run(args: argparse.Namespace) -> int:
         rows = [{"id": one.id, "minutes": str(one.minutes), "title": one.title} for one in known]
         TERMINAL.tell(args, rows, COLUMNS)
         return 0
+    if args.json:
+        raise ConfigError("--json is for the list of lessons, and for --handed-in")
     from txnsim.cli.event_log import set_up_logs  # structlog: slow to import
 
     set_up_logs(level="critical")  # brokers are broken on purpose: their errors are the story's

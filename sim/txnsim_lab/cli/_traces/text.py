@@ -93,7 +93,7 @@ def _brief(found: Recording, args: argparse.Namespace) -> None:
     nodes = found.nodes
     for event in found.events:
         if args.json:
-            TERMINAL.json({"node": nodes[event.n], "event": event})
+            TERMINAL.json_line({"node": nodes[event.n], "event": event})
         else:
             TERMINAL.line(line(event, nodes))
 

@@ -21,7 +21,7 @@ from txnsim.cli.control_token import token_from
 from txnsim.cli.output import TERMINAL
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
-from txnsim.files import whole, working_in
+from txnsim.files import problem_of, whole, working_in
 
 if TYPE_CHECKING:
     from txnsim.storage.replica_install import InstalledReplica, Target
@@ -223,5 +223,7 @@ def _told(error: Exception) -> str:
         case HTTPError():
             return f"{error.url}: {error.read().decode(errors='replace') or error.reason}"
         case URLError():
-            return f"no control port answers ({error.reason}); start one with `serve --http`"
+            reason = error.reason
+            problem = problem_of(reason) if isinstance(reason, Exception) else reason
+            return f"no control port answers ({problem}); start one with `serve --http`"
     return TERMINAL.told(error)

@@ -517,6 +517,25 @@ def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Cap
     assert out.startswith("Topic")
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_a_watch_prints_a_line_of_json_each_time(broker: FakeBroker, capsys: Captured) -> None:
+    rounds = 0
+
+    def find(asked: Asked) -> Any:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 4:
+            raise_signal(SIGINT)
+        return producers()(asked)
+
+    broker.handlers[Api.DESCRIBE_PRODUCERS] = find
+    words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01", "--json")
+    assert run(broker, *words) == INTERRUPTED_STATUS
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) >= 2
+    assert all(isinstance(json.loads(line), list | dict) for line in lines)
+
+
 def test_a_variable_says_where_for_all_commands(
     broker: FakeBroker, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

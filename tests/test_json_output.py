@@ -1,0 +1,276 @@
+"""With ``--json`` standard output has one JSON document, or lines of JSON, and nothing else.
+
+The table has every command with ``--json``, by the parsers: with input that it answers, and with
+input that it can't judge, refuses, or fails on. What needs a cluster is asked of nobody here, and
+answered in the test beside its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from tests.support.alone import ROOT
+from txnsim.cli.commands import commands
+from txnsim.cli.main import INTERRUPTED_STATUS, main, parser_of
+from txnsim.cli.output import TERMINAL
+from txnsim.cli.parsing import MISUSE_STATUS
+
+NOBODY: Final = "127.0.0.1:1"
+CONTROL: Final = ("--http", f"http://{NOBODY}")
+BROKER: Final = ("--bootstrap-server", NOBODY)
+LINES: Final = ("trace brief",)
+"""Commands that print lines of JSON; `txns … --watch` is tested in tests/broker/cli/txns, `stream`
+in tests/spark/streaming.
+"""
+ANSWERED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "campaign run": (("--seeds", "1..2", "--out", "{out}", "--jobs", "1", "--no-shrink"),),
+    "check": (("{history}",), ("{history}", "{history}")),
+    "check-hypothesis": (("{words}",), ("{missing}",)),
+    "conformance": (("--needs",),),
+    "diff": (("{trace}", "{trace}"), ("{trace}", "{other trace}")),
+    "exam list": ((), ("--core",)),
+    "explain error": (("INVALID_TXN_STATE",), ("no such thing at all",)),
+    "explain lso": (("payments-0", "{trace}"),),
+    "explain txn": (("app", "{trace}"),),
+    "lesson": ((),),
+    "logs describe": (("{log dir}",),),
+    "logs dumped": (("{words}",),),
+    "logs find-hanging": (("{log dir}",),),
+    "logs sql": (("select 1 as a", "{log dir}"), ("select 1 as a where false", "{log dir}")),
+    "logs timeline": (("nobody", "{log dir}"),),
+    "logs verify": (("{log dir}",),),
+    "logs waiting": (("{log dir}",),),
+    "scenario check": (("z01",), ("z01", "{words}.yaml")),
+    "scenario list": ((),),
+    "scenario run": (("z01", "--mode", "TV2", "--armed"),),
+    "scenario show": (("z01",),),
+    "simulate": (
+        ("--seed", "1", "--no-shrink", "--out", "{out}"),
+        ("--seed", "1", "--against", "4.0", "--out", "{out}"),
+    ),
+    "trace analyse": (("{trace}",),),
+    "trace brief": (("{trace}",),),
+}
+"""What a command answers in a document or lines, whatever its status."""
+REFUSED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "campaign run": (("--seeds", "none", "--out", "{out}"),),
+    "check": (("{words}",), ("{history}", "{missing}")),
+    "check-hypothesis": (("z01", "--seeds", "0"),),
+    "conformance": ((), (NOBODY,), (NOBODY, "--only", "none")),
+    "diff": (("{trace}", "{words}"),),
+    "exam compare": (("{missing}", "{missing}"),),
+    "exam list": (("--only", "none"),),
+    "exam readers serve": (("--expected", "{missing}/file"),),
+    "exam run": (("--driver", "{missing}"),),
+    "explain lso": (("nothing-0", "{trace}"),),
+    "explain txn": (("nobody", "{trace}"),),
+    "faults arm": (("--file", "{missing}"),),
+    "lesson": (("L1",), ("L1", "--sheet"), ("--handed-in", "{words}")),
+    "logs describe": (("{missing}",),),
+    "logs find-hanging": (("{missing}",),),
+    "logs sql": (("no query", "{log dir}"),),
+    "logs timeline": (("nobody", "{missing}"),),
+    "logs verify": (("{missing}",),),
+    "logs waiting": (("{missing}",),),
+    "logs write": (("{out}", "--url", "none"), ("{out}", "--url", f"http://{NOBODY}")),
+    "practise": (("upgrade",), ("--from", "4.3"), ("upgrade", "--from", "9.9")),
+    "scenario check": ((),),
+    "scenario matrix": (("--mode", "none"),),
+    "scenario run": (("none",), ("z01", "--mode", "none")),
+    "scenario show": (("none",),),
+    "serve": (("--as-version", "none"),),
+    "proxy": (("--upstream", "none"),),
+    "simulate": (("--seeds", "none"),),
+    "site build": (("{out}", "--from", "{missing}"),),
+    "stream": (("--topic", "t"),),
+    "trace analyse": (("{words}",), ("{trace}", "--only", "none")),
+    "trace brief": (("{words}",),),
+    "trace export": (("{trace}",),),
+}
+"""What a command refuses with status 2 before it has begun: standard output is empty."""
+FAILS: Final[dict[str, tuple[str, ...]]] = {
+    "brokers heal": ("1", *CONTROL),
+    "brokers isolate": ("1", *CONTROL),
+    "brokers kill": ("1", *CONTROL),
+    "brokers list": CONTROL,
+    "brokers start": ("1", *CONTROL),
+    "brokers stop": ("1", *CONTROL),
+    "clock advance": ("1s", *CONTROL),
+    "clock set": ("--ahead", "1s", *CONTROL),
+    "clock show": CONTROL,
+    "faults arm": ("rule", "--point", "client.request", "--do", "drop", *CONTROL),
+    "faults disarm": ("--all", *CONTROL),
+    "faults list": CONTROL,
+    "faults release": ("rule", *CONTROL),
+    "faults verify": CONTROL,
+    "faults wait": ("rule", *CONTROL),
+    "groups delete": ("shop", *BROKER),
+    "groups describe": ("shop", *BROKER),
+    "groups list": BROKER,
+    "groups offsets delete": ("shop", "--topic", "t", *BROKER),
+    "groups offsets reset": ("shop", "--topic", "t", "--to-latest", *BROKER),
+    "topics create": ("t", *CONTROL),
+    "topics delete": ("t", *CONTROL),
+    "topics describe": ("t", *CONTROL),
+    "topics list": CONTROL,
+    "topics move-leader": ("t-0", "1", *CONTROL),
+    "txns abort": ("--topic", "t", "--partition", "0", "--start-offset", "0", *BROKER),
+    "txns describe": ("--transactional-id", "x", *BROKER),
+    "txns describe-producers": ("--topic", "t", "--partition", "0", *BROKER),
+    "txns find-hanging": ("--all", *BROKER),
+    "txns forceTerminateTransaction": ("--transactionalId", "x", *BROKER),
+    "txns list": BROKER,
+    "txns repair": BROKER,
+    "txns why": ("t", "0", *BROKER),
+}
+"""What fails after it has begun: it prints ``{"error": …}``. With a cluster these are tested in
+tests/broker/cli/control, tests/broker/cli/test_groups.py and tests/broker/cli/txns.
+"""
+
+
+def json_commands() -> set[str]:
+    """Every command with ``--json`` that has no commands of its own, by the parsers."""
+    return {
+        " ".join(path)
+        for command in commands()
+        for path, parser in leaves(parser_of(command), ())
+        if "--json" in parser._option_string_actions
+    }
+
+
+def leaves(
+    parser: argparse.ArgumentParser, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
+    inner = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    for action in inner:
+        for name, branch in action.choices.items():
+            yield from leaves(branch, (*path, name))
+    if not inner:
+        yield path, parser
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Small real input by name."""
+    folder = tmp_path_factory.mktemp("inputs")
+    told = folder / "told"
+    words = ("z01", "--mode", "TV2", "--trace", str(told), "--history", str(told), "--quiet")
+    assert main(["scenario", "run", *words]) == 0
+    (folder / "words").write_text("no JSON\n")
+    (folder / "logs" / "orders-0").mkdir(parents=True)
+    (folder / "logs" / "orders-0" / f"{0:020}.log").write_bytes(b"")
+    (history,) = told.glob("*.armed.history.jsonl")
+    (trace,) = (one for one in told.glob("*.armed.jsonl") if one != history)
+    (other,) = (one for one in told.glob("*.disarmed.jsonl") if "history" not in one.name)
+    return {
+        "history": str(history),
+        "trace": str(trace),
+        "other trace": str(other),
+        "words": str(folder / "words"),
+        "missing": str(folder / "missing"),
+        "log dir": str(folder / "logs"),
+    }
+
+
+def cases(table: dict[str, tuple[tuple[str, ...], ...]]) -> list[tuple[str, tuple[str, ...]]]:
+    return [(command, words) for command, several in table.items() for words in several]
+
+
+def run(command: str, words: tuple[str, ...], inputs: dict[str, str], tmp_path: Path) -> int:
+    places = {**inputs, "out": str(tmp_path / "out")}
+    filled = []
+    for word in words:
+        name, _, ending = word.removeprefix("{").partition("}")
+        filled.append(f"{places[name]}{ending}" if word.startswith("{") else word)
+    return main([*command.split(), *filled, "--json"])
+
+
+def read_output(command: str, text: str) -> Any:
+    """Standard output as JSON."""
+    return list(map(json.loads, text.splitlines())) if command in LINES else json.loads(text)
+
+
+def test_the_tables_have_every_command_with_json() -> None:
+    assert json_commands() == {*ANSWERED, *REFUSED, *FAILS}
+
+
+@pytest.mark.parametrize(("command", "words"), cases(ANSWERED))
+def test_an_answer_is_json_and_nothing_else(
+    command: str,
+    words: tuple[str, ...],
+    inputs: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    capsys.readouterr()
+    run(command, words, inputs, tmp_path)
+    printed = capsys.readouterr()
+    assert printed.out, printed.err
+    read_output(command, printed.out)
+
+
+@pytest.mark.parametrize(("command", "words"), cases(REFUSED))
+def test_what_is_refused_prints_nothing(
+    command: str,
+    words: tuple[str, ...],
+    inputs: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    capsys.readouterr()
+    assert run(command, words, inputs, tmp_path) == MISUSE_STATUS
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.strip()
+    assert "[Errno" not in printed.err
+
+
+@pytest.mark.parametrize("command", FAILS)
+def test_what_fails_prints_why_as_json(
+    command: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status = run(command, FAILS[command], {}, tmp_path)
+    printed = capsys.readouterr()
+    assert status not in (0, MISUSE_STATUS), printed.err
+    (name, why), *others = json.loads(printed.out).items()
+    assert (name, others) == ("error", [])
+    assert why in printed.err
+
+
+def test_ctrl_c_without_a_result_says_so_as_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("txnsim_lab.cli._scenario.command._run_all", interrupted)
+    assert main(["scenario", "run", "z01", "--json"]) == INTERRUPTED_STATUS
+    assert "stopped" in json.loads(capsys.readouterr().out)["error"]
+
+
+def test_a_failure_behind_a_result_adds_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(args: argparse.Namespace) -> int:
+        TERMINAL.tell(args, {"cells": 1}, lambda _: ["one cell"])
+        TERMINAL.complain("the rest failed")
+        return 1
+
+    monkeypatch.setattr("txnsim_lab.cli._scenario.command.run", failing)
+    assert main(["scenario", "list", "--json"]) == 1
+    assert msgspec.json.decode(capsys.readouterr().out) == {"cells": 1}
+
+
+def test_the_page_of_commands_states_the_rule() -> None:
+    assert "standard output has one JSON document" in (ROOT / "docs/cli.md").read_text()
