@@ -14,7 +14,7 @@ import pytest
 from tests.support.alone import ROOT
 from txnsim.cli.commands import commands
 from txnsim.cli.main import main, parser_of
-from txnsim.cli.parsing import new_file
+from txnsim.cli.parsing import new_file, new_folder, new_folder_or_address
 from txnsim.files import TO_DO, problem_of
 from txnsim_lab.scenario import catalog
 
@@ -28,6 +28,35 @@ WORDS_OF_LIBRARIES: Final = {
 }
 
 
+STRERROR: Final = {
+    "sim/txnsim/cli/_serve_load.py": "a file inside a folder that people named: no advice fits",
+    "sim/txnsim/cli/main.py": "a full disk",
+    "sim/txnsim/cli/output.py": "any error, with the advice for a full disk",
+    "sim/txnsim/cli/serve.py": "a port, with advice of its own",
+    "sim/txnsim/client/connection.py": "why a connection could not be had",
+    "sim/txnsim/files.py": "the shared place",
+    "sim/txnsim/runtime/real.py": "raised again as OSError",
+    "sim/txnsim/storage/regular_file.py": "damage of a disk that is loaded",
+    "sim/txnsim_spark/describe.py": "passed by, and said in a list",
+    "sim/txnsim_spark/empty_reads.py": "a row of errors",
+    "sim/txnsim_spark/file_faults.py": "a row of errors, or an error of its own class",
+    "sim/txnsim_spark/forensics/_coordinator_log.py": "passed by, and said in a list",
+    "sim/txnsim_spark/forensics/_read_compiled.py": "passed by, and said in a list",
+    "sim/txnsim_spark/forensics/find_hanging.py": "passed by, and said in a list",
+    "sim/txnsim_spark/forensics/replica_state.py": "passed by, and said in a list",
+    "sim/txnsim_spark/planning.py": "passed by, and said in a list",
+    "sim/txnsim_spark/questions/_positions.py": "passed by, and said in a list",
+    "sim/txnsim_spark/scan/log_dirs.py": "passed by, and said in a list",
+    "sim/txnsim_spark/scan/segments.py": "passed by, and said in a list",
+    "sim/txnsim_spark/soundness/verify.py": "a part that was not read",
+    "sim/txnsim_spark/soundness/violations.py": "a violation",
+    "sim/txnsim_spark/stores/_native.py": "raised as OSError",
+    "sim/txnsim_spark/tables/_errors.py": "a row of errors",
+    "sim/txnsim_spark/traces/tables.py": "raised as OSError",
+}
+"""Modules that name the words of an error of the system, and why ``problem_of`` is not theirs."""
+
+
 def options_of(
     parser: argparse.ArgumentParser, path: tuple[str, ...]
 ) -> Iterator[tuple[str, argparse.Action]]:
@@ -37,6 +66,68 @@ def options_of(
                 yield from options_of(branch, (*path, name))
         elif action.option_strings:
             yield f"{' '.join(path)} {action.option_strings[-1]}", action
+
+
+FOLDERS_WRITTEN: Final = re.compile(
+    r"\b(?:write|where|the table's folder|a folder for each|must not be there)\b"
+)
+
+
+def test_every_folder_that_a_command_writes_is_looked_at_before_its_work() -> None:
+    late = []
+    looked_at = 0
+    for command in commands():
+        for name, action in arguments_of(parser_of(command), ()):
+            if action.metavar == "DIR" and FOLDERS_WRITTEN.search(str(action.help or "")):
+                is_early = action.type in (new_folder, new_folder_or_address)
+                looked_at += is_early
+                if not is_early:
+                    late.append(name)
+    assert late == []
+    assert looked_at == 15
+
+
+def arguments_of(
+    parser: argparse.ArgumentParser, path: tuple[str, ...]
+) -> Iterator[tuple[str, argparse.Action]]:
+    """Options and arguments, also of commands below."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, branch in action.choices.items():
+                yield from arguments_of(branch, (*path, name))
+        else:
+            yield " ".join((*path, *action.option_strings[-1:])), action
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("simulate", "--seed", "1", "--out"),
+        ("campaign", "run", "--seeds", "1..2", "--out"),
+        ("exam", "run", "--driver", "none", "--misses"),
+        ("exam", "readers", "write"),
+        ("scenario", "run", "z01", "--trace"),
+        ("scenario", "run", "z01", "--history"),
+        ("trace", "export", "none", "--to"),
+        ("trace", "analyse", "none", "--work"),
+        ("stream", "--topic", "t", "--checkpoint", "c", "--sink"),
+        ("stream", "--topic", "t", "--sink", "s", "--checkpoint"),
+        ("site", "build"),
+        ("logs", "write"),
+        ("serve", "--security-dir"),
+    ],
+)
+def test_a_file_in_the_place_of_a_folder_is_named_before_anything_is_done(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for place in (file, file / "below"):
+        assert main([*words, str(place)]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert f"{file} is a file; name a folder" in printed.err
+    assert file.read_text() == "mine"
 
 
 def test_every_file_that_a_command_writes_is_looked_at_before_its_work() -> None:
@@ -133,6 +224,34 @@ def test_an_error_of_the_system_is_told_without_its_number() -> None:
         assert "Errno" not in text
     assert problem_of(UnicodeDecodeError("utf-8", b"\xff", 0, 1, "start")).startswith("byte 0")
     assert problem_of(ValueError("words")) == "words"
+
+
+def test_errors_of_the_system_get_their_advice_in_one_place() -> None:
+    used = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "sim").glob("**/*.py")
+        if "strerror" in path.read_text()
+    }
+    assert used == {*STRERROR}
+
+
+def test_a_file_that_is_not_there_is_named_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = str(tmp_path / "gone.yaml")
+    for words in (
+        ("check", gone),
+        ("diff", gone, gone),
+        ("scenario", "run", gone),
+        ("serve", "--config", gone),
+        ("txns", "--bootstrap-server", "a:1", "--command-config", gone, "list"),
+        ("faults", "arm", "--file", gone),
+        ("exam", "run", "--driver", "true", "--known", gone),
+    ):
+        assert main(words) == 2
+        error = capsys.readouterr().err
+        assert f"{gone}: " in error
+        assert "No such file or directory; check how it is spelt" in error
 
 
 def test_no_command_prints_an_error_of_the_system_with_its_number() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import ConfigError
-from txnsim.files import FOR_ALL, FOR_ITS_OWNER, write_whole
+from txnsim.files import FOR_ALL, FOR_ITS_OWNER, problem_of, write_whole
 
 _BYTES_MAX: Final = 1_000_000
 """A larger file is none of ours."""
@@ -70,7 +70,7 @@ def _remove(path: Path, *, only_of: int | None) -> None:
         if facts is not None and only_of in (None, facts["pid"]):
             target.unlink()
     except OSError as error:
-        raise ConfigError(f"--ready-file {path}: {error.strerror}") from error
+        raise ConfigError(f"--ready-file {path}: {problem_of(error)}") from error
 
 
 def _facts(target: Path) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from txnsim.config.client_settings import read_client_settings
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
-from txnsim.files import read_given
+from txnsim.files import problem_of, read_given
 from txnsim.variables import BOOTSTRAP
 
 
@@ -73,5 +73,5 @@ def property_entries(path: Path) -> dict[str, Property]:
     try:
         data = read_given(path)
     except OSError as error:
-        raise ConfigError(f"--command-config {path}: {error.strerror}") from error
+        raise ConfigError(f"--command-config {path}: {problem_of(error)}") from error
     return {entry.name: entry for entry in parse_properties(data, file=str(path))}

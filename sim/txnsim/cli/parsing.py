@@ -83,6 +83,39 @@ def new_file(text: str) -> Path:
     return path
 
 
+def new_folder(text: str) -> Path:
+    """A folder that a command writes into at its end, made if need be: refused before its work
+    where it can't be.
+
+    Raises:
+        argparse.ArgumentTypeError: A file has this name or that of a folder above, or the folder
+            may not be written.
+    """
+    from pathlib import Path  # not for every command
+
+    path = Path(text)
+    nearest = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not nearest.is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: {nearest} is a file; name a folder")
+    if not os.access(nearest, os.W_OK):
+        raise argparse.ArgumentTypeError(
+            f"{text}: {nearest} may not be written; name another place"
+        )
+    return path
+
+
+def new_folder_or_address(text: str) -> str:
+    """As ``new_folder``; the address of another store, such as ``s3a://…``, is left as it is.
+
+    Raises:
+        argparse.ArgumentTypeError: As of ``new_folder``.
+    """
+    scheme, colon, _ = text.partition(":")
+    if not (colon and "/" not in scheme):
+        new_folder(text)
+    return text
+
+
 class CommandParser(argparse.ArgumentParser):
     """An ``ArgumentParser`` whose errors name what was probably meant."""
 

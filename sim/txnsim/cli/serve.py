@@ -31,7 +31,7 @@ from txnsim.cli.garbage_collection import (
     rare_garbage_collection,
 )
 from txnsim.cli.output import TERMINAL
-from txnsim.cli.parsing import CommandParser
+from txnsim.cli.parsing import CommandParser, new_folder
 from txnsim.cli.serving.long_running import LongRunning
 from txnsim.errors import ConfigError
 from txnsim.extensions import OnDemand
@@ -209,7 +209,7 @@ def _add_security_arguments(parser: argparse._ArgumentGroup) -> None:
     )
     parser.add_argument(
         "--security-dir",
-        type=Path,
+        type=new_folder,
         metavar="DIR",
         help="where --security keeps certificates and client settings (default: a temporary "
         "directory)",

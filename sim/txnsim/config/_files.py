@@ -31,7 +31,7 @@ from txnsim.config.complaints import in_words, place_of
 from txnsim.config.presets import PRESET, preset_named
 from txnsim.config.properties import Property, parse_properties
 from txnsim.errors import ConfigError
-from txnsim.files import read_given
+from txnsim.files import problem_of, read_given
 from txnsim.metadata.config_keys import whole_number
 from txnsim.releases import REFERENCE
 from txnsim.security.options import NO_SECURITY, SecurityOptions
@@ -188,7 +188,7 @@ def load(path: Path) -> Configuration:
     try:
         data = read_given(path)
     except OSError as error:
-        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+        raise ConfigError(f"{path}: can't be read: {problem_of(error)}") from None
     match path.suffix.lower():
         case ".yaml" | ".yml":
             return _from_yaml(data, path=path)

@@ -16,7 +16,7 @@ import msgspec
 from txnsim.config.lookup import Lookup, WrongValueError
 from txnsim.config.properties import Property
 from txnsim.errors import MissingExtraError
-from txnsim.files import read_given
+from txnsim.files import problem_of, read_given
 
 _KEYSTORE: Final = "ssl.keystore."
 _TRUSTSTORE: Final = "ssl.truststore."
@@ -157,7 +157,7 @@ def _bytes(entry: Property) -> bytes:
     try:
         return read_given(Path(path))
     except OSError as error:
-        raise WrongValueError(entry, f"{path}: can't be read: {error.strerror}") from None
+        raise WrongValueError(entry, f"{path}: can't be read: {problem_of(error)}") from None
 
 
 def _text(entry: Property) -> str:

@@ -22,6 +22,7 @@ import msgspec
 
 from txnsim.config import bound_everywhere
 from txnsim.errors import ConfigError
+from txnsim.files import problem_of
 from txnsim.text import unknown
 from txnsim.variables import OFF, OPTIONS, is_given, words_of
 
@@ -185,7 +186,7 @@ def _config(start: Start) -> list[str]:
         try:
             before = Path(start.config).read_text("latin-1").rstrip("\n") + "\n"
         except OSError as error:
-            raise ConfigError(f"TXNSIM_CONFIG={start.config}: {error.strerror}") from None
+            raise ConfigError(f"TXNSIM_CONFIG={start.config}: {problem_of(error)}") from None
     file = Path(tempfile.mkdtemp(prefix="txnsim-")) / "server.properties"
     file.write_text(before + start.properties, "latin-1")
     return ["--config", str(file)]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from txnsim.errors import BadInputError
-from txnsim.files import lines_of
+from txnsim.files import lines_of, problem_of
 from txnsim.runtime.trace import SCHEMA_VERSION, Event
 
 SCHEMAS: Final = (1, SCHEMA_VERSION)
@@ -77,7 +77,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             with path.open("rb") as file:
                 return cls.of(str(path), lines_of(file))
         except OSError as error:
-            raise BadInputError(f"{path}: {error.strerror}") from None
+            raise BadInputError(f"{path}: {problem_of(error)}") from None
 
     @classmethod
     def of(cls, name: str, lines: Iterable[bytes]) -> Recording:

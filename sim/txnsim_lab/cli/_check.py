@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL
-from txnsim.files import read_given
+from txnsim.files import problem_of, read_given
 
 if TYPE_CHECKING:
     from txnsim_lab.check.history import History
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
                 raise HistoryError("no observation in it: nothing was judged")
             judged.append((name, history, judge(history)))
         except OSError as error:
-            raise ConfigError(f"{name}: {error.strerror}") from None
+            raise ConfigError(f"{name}: {problem_of(error)}") from None
         except HistoryError as error:
             raise ConfigError(f"{name}: {error}") from None
     TERMINAL.tell(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL
-from txnsim.cli.parsing import new_file
+from txnsim.cli.parsing import new_file, new_folder
 from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
-from txnsim.files import write_all, write_whole
+from txnsim.files import problem_of, write_all, write_whole
 from txnsim_lab.cli import _exam_compare as exam_compare
 from txnsim_lab.cli import _exam_readers as exam_readers
 
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--report", type=new_file, metavar="FILE", help="write a page of it: FILE.html"
     )
-    run.add_argument("--misses", type=Path, metavar="DIR",
+    run.add_argument("--misses", type=new_folder, metavar="DIR",
                      help="a folder for each miss that --known has not: text, story, versions,"
                      " page")  # fmt: skip
     run.add_argument("--driver-source", type=Path, action="append", default=[], metavar="FILE",
@@ -177,7 +177,7 @@ def _known(path: Path | None) -> frozenset[str]:
     try:
         return frozenset() if path is None else known_misses(path.read_text().splitlines())
     except OSError as error:
-        raise ConfigError(f"--known {path}: {error.strerror}") from None
+        raise ConfigError(f"--known {path}: {problem_of(error)}") from None
 
 
 def _show(run: ExamRun, known: frozenset[str], args: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from txnsim.cli.output import TERMINAL
-from txnsim.cli.parsing import new_file
+from txnsim.cli.parsing import new_file, new_folder
 from txnsim.errors import ConfigError
 from txnsim.files import problem_of, write_all, write_whole
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     LongRunning.add_script_arguments(serve)
     write = parts.add_parser("write", description="Write the brokers' log directories.")
-    write.add_argument("directory", type=Path, metavar="DIR", help="must not be there")
+    write.add_argument("directory", type=new_folder, metavar="DIR", help="must not be there")
     check = parts.add_parser(
         "check", description="Hold what a reader says against what is expected."
     )

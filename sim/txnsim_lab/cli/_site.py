@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from txnsim.cli.output import TERMINAL, Columns
+from txnsim.cli.parsing import new_folder
 
 COLUMNS: Final[Columns[dict[str, str]]] = {
     "File": lambda one: one["file"],
@@ -19,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``site`` takes."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     build = actions.add_parser("build", help="write the site's files into a folder")
-    build.add_argument("folder", type=Path, metavar="DIR", help="where; same names are replaced")
+    build.add_argument(
+        "folder", type=new_folder, metavar="DIR", help="where; same names are replaced"
+    )
     build.add_argument(
         "--from",
         dest="given",

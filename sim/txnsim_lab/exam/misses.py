@@ -13,6 +13,7 @@ import msgspec
 
 from txnsim import VERSION
 from txnsim.errors import ConfigError
+from txnsim.files import problem_of
 from txnsim.trace.reading import Recording
 from txnsim_lab.exam.results import PAGE, ExamRun, Result, shown
 from txnsim_lab.http.page.one_file import one_file
@@ -93,7 +94,7 @@ def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]
         try:
             found[path.name] = path.read_bytes()
         except OSError as error:
-            raise ConfigError(f"--driver-source {path}: {error.strerror}") from None
+            raise ConfigError(f"--driver-source {path}: {problem_of(error)}") from None
     return found
 
 

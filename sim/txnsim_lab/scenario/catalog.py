@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import txnsim_lab
 from txnsim.errors import ConfigError
-from txnsim.files import read_given
+from txnsim.files import problem_of, read_given
 from txnsim.text import unknown
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def load(path: Path) -> Scenario:
     try:
         text = read_given(path).decode()
     except OSError as error:
-        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+        raise ConfigError(f"{path}: can't be read: {problem_of(error)}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
     return read(str(path), text)

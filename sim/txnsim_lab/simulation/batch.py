@@ -18,7 +18,7 @@ import msgspec
 
 from txnsim import TXNSIM
 from txnsim.errors import ConfigError
-from txnsim.files import append, write_whole
+from txnsim.files import append, problem_of, write_whole
 from txnsim.runtime.process_pool import interrupts_kept_back, process_pool
 from txnsim.runtime.wall_clock import cpu_ms
 from txnsim_lab.simulation._causes import causes_of
@@ -271,7 +271,7 @@ class RowFile:
         try:
             head, *lines = path.read_bytes().split(b"\n") if path.exists() else (b"",)
         except OSError as error:
-            raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+            raise ConfigError(f"{path}: can't be read: {problem_of(error)}") from None
         if head not in (b"", self._head):
             raise ConfigError(f"{path}: has rows of other runs: {head.decode(errors='replace')}")
         self._whole = self._head + b"\n"

@@ -17,7 +17,7 @@ import msgspec
 
 from txnsim.cli.client_properties import client_of
 from txnsim.cli.output import TERMINAL
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.parsing import MISUSE_STATUS, new_folder_or_address
 from txnsim.errors import ConfigError, TxnsimError
 from txnsim.files import append
 from txnsim.txn.open_txn_verdict import program_at
@@ -57,7 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--topic", action="append", required=True, help="what is read; may be repeated"
     )
     parser.add_argument(
-        "--sink", required=True, metavar="DIR", help="where DIR/records and DIR/alerts are written"
+        "--sink",
+        type=new_folder_or_address,
+        required=True,
+        metavar="DIR",
+        help="where DIR/records and DIR/alerts are written",
     )
     parser.add_argument(
         "--sink-format",
@@ -67,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--checkpoint",
+        type=new_folder_or_address,
         required=True,
         metavar="DIR",
         help="where the stream remembers how far it is",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL, Table
-from txnsim.cli.parsing import MISUSE_STATUS, CommandParser
+from txnsim.cli.parsing import MISUSE_STATUS, CommandParser, new_folder_or_address
 from txnsim_spark.cli.logs.spark import add_master, session
 
 if TYPE_CHECKING:
@@ -44,7 +44,13 @@ def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
     export.add_argument(
         "trace", nargs="+", metavar="FILE", help="a trace, a directory of traces, or a pattern"
     )
-    export.add_argument("--to", required=True, metavar="DIR", help="where to; made if need be")
+    export.add_argument(
+        "--to",
+        type=new_folder_or_address,
+        required=True,
+        metavar="DIR",
+        help="where to; made if need be",
+    )
     analyse = actions.add_parser(
         "analyse",
         help="time to decide, marker delay, LSO lag, late transactions, verification, epoch bumps",
@@ -71,6 +77,7 @@ def add_arguments(actions: argparse._SubParsersAction[CommandParser]) -> None:
     )
     analyse.add_argument(
         "--work",
+        type=new_folder_or_address,
         metavar="DIR",
         help="where tables of traces are kept meanwhile, a place that all workers of Spark see"
         " (default: this machine's temporary directory)",

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from txnsim.errors import BadInputError
+from txnsim.files import problem_of
 
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:/")
 _PATTERN: Final = re.compile(r"[*?\[\]{}]")
@@ -48,7 +49,7 @@ def refuse_outage(error: OSError) -> None:
         BadInputError: It was such an error; the message has it.
     """
     if error.errno == errno.EIO and is_elsewhere(str(error.filename)):
-        raise BadInputError(f"{error.filename}: {error.strerror}") from error
+        raise BadInputError(f"{error.filename}: {problem_of(error)}") from error
 
 
 def is_pattern(text: str) -> bool:

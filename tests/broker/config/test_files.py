@@ -337,7 +337,8 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         " YAML, is in it"
     ]
     assert problems(tmp_path / "absent.yaml") == [
-        "absent.yaml: can't be read: No such file or directory"
+        "absent.yaml: can't be read: No such file or directory; check how it is spelt, and the"
+        " folder that you are in"
     ]
 
 

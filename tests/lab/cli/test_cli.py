@@ -124,7 +124,10 @@ def test_a_file_that_is_not_there_is_told(
 ) -> None:
     path = tmp_path / "nowhere.jsonl"
     assert main(["check", str(path)]) == 2
-    assert capsys.readouterr().err == f"txnsim: {path}: No such file or directory\n"
+    assert capsys.readouterr().err == (
+        f"txnsim: {path}: No such file or directory; check how it is spelt, and the folder that you"
+        " are in\n"
+    )
 
 
 # ``txnsim proxy`` as a process: it says where it is, and ends in order; what can't be is named.

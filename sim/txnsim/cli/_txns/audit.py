@@ -16,7 +16,7 @@ import msgspec
 
 from txnsim.cli.output import TERMINAL
 from txnsim.errors import ConfigError
-from txnsim.files import append
+from txnsim.files import append, problem_of
 
 AUDIT_FILE: Final = Path("txnsim-repairs.jsonl")
 
@@ -47,7 +47,7 @@ class Audit:
             if self._file is not None:
                 _wait_for(self._file, path)
         except OSError as failure:
-            raise ConfigError(f"{path}: {failure.strerror}; nothing was done") from None
+            raise ConfigError(f"{path}: {problem_of(failure)}; nothing was done") from None
 
     def __enter__(self) -> Self:
         return self

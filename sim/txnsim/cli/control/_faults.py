@@ -14,7 +14,7 @@ from txnsim.cli.control.port import ControlPort, Json, port_of
 from txnsim.cli.control.port import add_arguments as add_port
 from txnsim.cli.output import TERMINAL, Columns, Table
 from txnsim.errors import ConfigError
-from txnsim.files import GIVEN_BYTES_MAX, read_given
+from txnsim.files import GIVEN_BYTES_MAX, problem_of, read_given
 
 PATIENCE_MORE_SECONDS: Final = 10
 WAIT_MS: Final = 30_000
@@ -157,7 +157,7 @@ def _read(file: str) -> Any:
         given = sys.stdin.read(GIVEN_BYTES_MAX) if file == STDIN else read_given(Path(file))
         return json.loads(given)
     except OSError as error:
-        raise ConfigError(f"--file {file}: {error.strerror}") from None
+        raise ConfigError(f"--file {file}: {problem_of(error)}") from None
     except ValueError as error:
         raise ConfigError(
             f"--file {file}: no JSON: {error}; expected a rule or a list of rules, as in "

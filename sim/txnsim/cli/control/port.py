@@ -21,7 +21,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 from txnsim.cli.control_token import VARIABLE as TOKEN_VARIABLE
 from txnsim.cli.control_token import token_from
 from txnsim.errors import ConfigError, TxnsimError
-from txnsim.files import read_given
+from txnsim.files import problem_of, read_given
 
 HTTP_VARIABLE: Final = "TXNSIM_HTTP"
 READY_FILE_VARIABLE: Final = "TXNSIM_READY_FILE"
@@ -119,7 +119,7 @@ class ControlPort:
         return ControlPortError(reason)
 
     def _absent(self, reason: object) -> ControlPortError:
-        detail = getattr(reason, "strerror", None) or reason
+        detail = problem_of(reason) if isinstance(reason, Exception) else reason
         return ControlPortError(
             f"no control port answers at {self.url} ({detail}): start one with `txnsim serve "
             f"--http`, or say where it is with --http, {HTTP_VARIABLE} or --ready-file"
@@ -205,7 +205,7 @@ def _ready(file: Path) -> dict[str, Any]:
             "once it is up"
         ) from None
     except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from None
+        raise ConfigError(f"{file}: {problem_of(error)}") from None
     except ValueError:
         facts = None
     if not isinstance(facts, dict) or "bootstrap" not in facts:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import TERMINAL, Columns
-from txnsim.cli.parsing import MISUSE_STATUS, new_file
+from txnsim.cli.parsing import MISUSE_STATUS, new_file, new_folder
 from txnsim.cli.progress import Progress
 from txnsim.errors import ConfigError
-from txnsim.files import write_whole
+from txnsim.files import problem_of, write_whole
 from txnsim.text import unknown
 from txnsim_lab.cli._scenario import on_real_brokers
 from txnsim_lab.cli._scenario.matrix import matrix_of
@@ -105,10 +105,12 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="each with the seeds 1 to N; the first that differs is shown",
     )
-    parser.add_argument("--trace", type=Path, metavar="DIR", help="write each run's trace there")
+    parser.add_argument(
+        "--trace", type=new_folder, metavar="DIR", help="write each run's trace there"
+    )
     parser.add_argument(
         "--history",
-        type=Path,
+        type=new_folder,
         metavar="DIR",
         help="write there what the clients saw in each run, which is what is judged",
     )
@@ -396,7 +398,7 @@ def _make(directory: Path | None) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"{directory}: {error.strerror}") from None
+        raise ConfigError(f"{directory}: {problem_of(error)}") from None
 
 
 def _write(directory: Path | None, result: RunResult, suffix: str, content: bytes) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from txnsim.cli.output import TERMINAL
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.parsing import MISUSE_STATUS, new_folder
 from txnsim.cli.progress import Progress
 from txnsim.errors import BadInputError, ConfigError, MissingExtraError
 from txnsim.extensions import offered, require_libraries
@@ -43,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " 2 a misuse, or nothing was exercised."
     )
     run.add_argument("--seeds", required=True, metavar="A..B", help="from A to before B")
-    run.add_argument("--out", type=Path, required=True, metavar="DIR", help="the table's folder")
+    run.add_argument(
+        "--out", type=new_folder, required=True, metavar="DIR", help="the table's folder"
+    )
     engines = {one.NAME: one for one in offered("campaign_engine")}
     run.add_argument(
         "--engine", choices=(LOCAL, *engines), default=LOCAL, help="where (default local)"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from txnsim.cli.output import TERMINAL
-from txnsim.cli.parsing import new_file
+from txnsim.cli.parsing import new_file, new_folder
 from txnsim.cli.progress import Progress, stop_sentence
 from txnsim.errors import ConfigError
 from txnsim.runtime.wall_clock import wall_ms
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=int, metavar="N", help="processes (as many as processors)")
     add_wanted(parser)
     written = parser.add_argument_group("what is written")
-    written.add_argument("--out", type=Path, default=Path("simulated"), metavar="DIR",
+    written.add_argument("--out", type=new_folder, default=Path("simulated"), metavar="DIR",
                          help="where traces, histories and stories of findings go")  # fmt: skip
     written.add_argument("--rows", type=new_file, metavar="FILE",
                          help="keep a row of each seed there; go on where it ends")  # fmt: skip

@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 
 from txnsim.cli.control_token import token_from
 from txnsim.cli.output import TERMINAL
-from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.cli.parsing import MISUSE_STATUS, new_folder
 from txnsim.errors import BadInputError, ConfigError
 from txnsim.files import problem_of, whole, working_in
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``logs write`` takes."""
     parser.add_argument(
         "directory",
-        type=Path,
+        type=new_folder,
         nargs="?",
         metavar="DIR",
         help="where to; made if need be",
