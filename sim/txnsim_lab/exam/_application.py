@@ -390,25 +390,25 @@ class Application(DriverSession):
             name: The reader.
             partition: In which partition.
         """
-        found: list[str] = []
+        values: list[str] = []
         for is_last in (*[False] * POLLS_MAX, True):
             stands = self.positions.get(partition, -1) if self.tells_positions else to
-            if len(found) >= count and stands >= to and not is_last:
+            if len(values) >= count and stands >= to and not is_last:
                 continue
-            found += await self.poll_once(name)
-        return found
+            values += await self.poll_once(name)
+        return values
 
     async def poll_once(self, name: str = "c") -> list[str]:
         """What one poll brings."""
         answer = await self.must("poll", consumer=name, timeout_ms=POLL_MS)
         self.tells_positions = answer.positions is not None
-        self.positions = {int(index): at for index, at in (answer.positions or {}).items()}
+        self.positions = {int(index): offset for index, offset in (answer.positions or {}).items()}
         return [value for _, _, value in answer.records]
 
     async def ends(self, name: str = "c") -> dict[int, int]:
         """The end offsets as the library tells them."""
         answer = await self.must("end-offsets", consumer=name)
-        return {int(index): at for index, at in answer.ends.items()}
+        return {int(index): offset for index, offset in answer.ends.items()}
 
     def position(self, partition: int) -> int | None:
         """Where the reader stood after its last poll.
@@ -426,13 +426,13 @@ class Application(DriverSession):
         """A producer of our own, on a simulated cluster."""
         cluster = await self.kafka.rebuilt.client("neighbour")
         self.kafka.rebuilt.guests.append(cluster.close)
-        made = Neighbour(
+        neighbour = Neighbour(
             cluster=cluster,
             wait_for_state=self.kafka.transactions.wait_for_state,
             transactional_id="neighbour",
         )
-        await made.init()
-        return made
+        await neighbour.init()
+        return neighbour
 
     async def arm(self, *, must_strike: bool = True, **rule: Any) -> AsyncFault:
         """A fault on the driver's own requests, unless the rule is of another kind.
@@ -477,8 +477,8 @@ class Application(DriverSession):
         admin, name = await self.target.admin(), self.name(ID)
         deadline = admin.cluster.deadline(TIMED_OUT_MS)
         while True:
-            found = (await admin.describe_transactions([name]))[name]
-            state = str(found) if isinstance(found, ClientError) else found.state
+            description = (await admin.describe_transactions([name]))[name]
+            state = str(description) if isinstance(description, ClientError) else description.state
             if state == "CompleteAbort":
                 return
             if state not in UNDER_WAY or deadline.passed:
@@ -494,12 +494,12 @@ class Application(DriverSession):
         admin, name = await self.target.admin(), self.name(ID)
         deadline = admin.cluster.deadline(OVER_MS)
         while True:
-            found = (await admin.describe_transactions([name]))[name]
-            if isinstance(found, ClientError) or found.state in OVER:
+            description = (await admin.describe_transactions([name]))[name]
+            if isinstance(description, ClientError) or description.state in OVER:
                 return
             if deadline.passed:
                 raise MissError(
-                    f"told as ended, but {found.state}: readers wait until it times out"
+                    f"told as ended, but {description.state}: readers wait until it times out"
                 )
             await asyncio.sleep(PAUSE_S)
 
@@ -533,11 +533,11 @@ class Application(DriverSession):
         index = partition_for(self.name(group), len(topic.partitions))
         return TopicPartition(CONSUMER_OFFSETS_TOPIC, index)
 
-    async def move_leader_of(self, place: TopicPartition, *, to: int | None = None) -> None:
+    async def move_leader_of(self, partition: TopicPartition, *, to: int | None = None) -> None:
         """Hand a partition to another replica.
 
         Args:
-            place: The partition.
+            partition: The partition.
             to: The id of the broker; any other in sync unless given.
 
         Raises:
@@ -547,13 +547,21 @@ class Application(DriverSession):
         admin = await self.target.admin()
         been: list[int] = []
         for move in range(1 if to is not None else self.moves):
-            led = await admin.describe_partition(place)
-            others = [one for one in led.isr if one != led.leader_id and to in (one, None)]
-            if not others:
-                raise NotAskedError(f"no other replica of {place} is in sync")
+            led = await admin.describe_partition(partition)
+            candidates = [
+                replica for replica in led.isr if replica != led.leader_id and to in (replica, None)
+            ]
+            if not candidates:
+                raise NotAskedError(f"no other replica of {partition} is in sync")
             been.append(led.leader_id)
-            wanted = others if move == 1 else [one for one in others if one not in been]
-            await self.target.move_leader(place, self.target.number_of((wanted or others)[0]))
+            preferred = (
+                candidates
+                if move == 1
+                else [replica for replica in candidates if replica not in been]
+            )
+            await self.target.move_leader(
+                partition, self.target.number_of((preferred or candidates)[0])
+            )
 
     async def kill(self, broker_id: int) -> None:
         """End a broker at once; it stays dead until the situation is over.
@@ -596,9 +604,9 @@ class Application(DriverSession):
         ):
             await self.move_leader_of(home)
         broker = await admin.leader_of(home)
-        place = TopicPartition(self.name(self.topic), partition)
-        if await admin.leader_of(place) != broker:
-            await self.move_leader_of(place, to=broker)
+        led_partition = TopicPartition(self.name(self.topic), partition)
+        if await admin.leader_of(led_partition) != broker:
+            await self.move_leader_of(led_partition, to=broker)
 
     async def kill_group_coordinator(self, group: str) -> None:
         """The broker of a group's coordinator dies and stays dead."""
@@ -741,15 +749,15 @@ class Neighbour(msgspec.Struct, kw_only=True):
 
     async def _produce(self, to: TopicPartition, values: Sequence[str], compression: int) -> None:
         producer_id, epoch = self._identity
-        first = self._sequences.get(to, 0)
-        self._sequences[to] = first + len(values)
+        first_sequence = self._sequences.get(to, 0)
+        self._sequences[to] = first_sequence + len(values)
         now_ms = self.cluster.clock.now_ms()
         batch = build_batch(
-            [Record(timestamp_ms=now_ms, key=None, value=one.encode()) for one in values],
+            [Record(timestamp_ms=now_ms, key=None, value=value.encode()) for value in values],
             timestamp_ms=now_ms,
             producer_id=producer_id,
             producer_epoch=epoch,
-            base_sequence=first,
+            base_sequence=first_sequence,
             transactional=True,
             compression=compression,
         )

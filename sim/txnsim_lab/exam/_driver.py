@@ -129,17 +129,17 @@ class Driver:
             self._commands.write(line)
             await self._commands.drain()
             async with asyncio.timeout(HANGS_S):
-                told = await self._answers.readline()
+                line_read = await self._answers.readline()
         except TimeoutError:
             raise NoAnswerError(f"{do} gave no answer in {HANGS_S:g} s: it hangs") from None
         except ConnectionError:
-            told = b""
+            line_read = b""
         except ValueError as error:
             raise NoAnswerError(f"{do}: {error}") from None
-        if not told:
+        if not line_read:
             raise NoAnswerError(f"{do}: the driver's process has ended{self._last_words()}")
         try:
-            answer = msgspec.json.decode(told, type=Answer)
+            answer = msgspec.json.decode(line_read, type=Answer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise NoAnswerError(
                 f"{do}: the driver wrote no answer of the contract: {error}"

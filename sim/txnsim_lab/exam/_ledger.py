@@ -54,16 +54,16 @@ class Ledger(msgspec.Struct):
             committed: The values that a ``read_committed`` reader gets.
             positions: Group to its committed position; -1 where there is none.
         """
-        seen = Counter(committed)
-        for value, count in seen.items():
+        counts = Counter(committed)
+        for value, count in counts.items():
             if count > 1:
                 yield f"{short(value)} is in the log {count} times"
             if not any(value in entry.values for entry in self.entries):
                 yield f"{short(value)} is in the log, and was never sent"
         for entry in self.entries:
-            yield from self._of_records(entry, [value for value in entry.values if seen[value]])
+            yield from self._of_records(entry, [value for value in entry.values if counts[value]])
         for group, position in positions.items():
-            yield from self._of_positions(group, position, seen)
+            yield from self._of_positions(group, position, counts)
 
     def _of_records(self, entry: Entry, readable: list[str]) -> Iterator[str]:
         missing = [value for value in entry.values if value not in readable]
@@ -71,24 +71,24 @@ class Ledger(msgspec.Struct):
             case Told.COMMITTED if missing:
                 yield f'the library says "committed", but readers do not get {listed(missing)}'
             case Told.ABORTED if readable:
-                said = 'the library says "aborted" or was never asked to commit'
-                yield f"{said}, but readers get {listed(readable)}"
+                claim = 'the library says "aborted" or was never asked to commit'
+                yield f"{claim}, but readers get {listed(readable)}"
             case Told.UNKNOWN if missing and readable:
-                said = "half of a transaction is committed"
-                yield f"{said}: {listed(readable)} without {listed(missing)}"
+                claim = "half of a transaction is committed"
+                yield f"{claim}: {listed(readable)} without {listed(missing)}"
             case _:
                 pass
 
-    def _of_positions(self, group: str, position: int, seen: Counter[str]) -> Iterator[str]:
+    def _of_positions(self, group: str, position: int, counts: Counter[str]) -> Iterator[str]:
         """A transaction counts as committed where its records are readable, whatever was told."""
         expected = -1
         for entry in self.entries:
-            whole = entry.values and all(seen[value] for value in entry.values)
+            whole = entry.values and all(counts[value] for value in entry.values)
             if entry.group == group and (whole or entry.told is Told.COMMITTED):
                 expected = entry.position
         if position != expected:
-            said = f"the position of group {group} is {position}"
-            yield f"{said}; by its transactions it has to be {expected}"
+            claim = f"the position of group {group} is {position}"
+            yield f"{claim}; by its transactions it has to be {expected}"
 
 
 def short(value: str) -> str:

@@ -29,7 +29,7 @@ class DriverSession:
         """All that was done, in order: commands with their answers, and faults."""
         self.between: Between | None = None
         """Comes before each command, with its number from 1 on."""
-        self._asked = 0
+        self._command_text = 0
 
     async def do(self, verb: str, **arguments: Any) -> Answer:
         """One command; an error is an answer.
@@ -38,13 +38,13 @@ class DriverSession:
             MissError: It fails, and no error is told.
             NotAskedError: The driver has no such command.
         """
-        self._asked += 1
+        self._command_text += 1
         if self.between is not None:
-            await self.between(self._asked)
-        step, asked = len(self.steps), _asked(verb, arguments)
-        self.steps.append(f"{asked}: no answer")
+            await self.between(self._command_text)
+        step, command = len(self.steps), _command_text(verb, arguments)
+        self.steps.append(f"{command}: no answer")
         answer = await self._driver.ask(verb, **arguments)
-        self.steps[step] = f"{asked}: {_answered(answer)}"
+        self.steps[step] = f"{command}: {_answer_text(answer)}"
         if answer.error is not None and not answer.ok:
             if answer.error.name == UNSUPPORTED:
                 raise NotAskedError(f"the driver has no command {verb}")
@@ -65,25 +65,25 @@ class DriverSession:
 
     # What it should have told
 
-    def expect(self, found: object, wanted: object, what: str) -> None:
+    def expect(self, actual: object, expected: object, what: str) -> None:
         """Hold one against the other.
 
         Raises:
             MissError: They differ.
         """
-        if found != wanted:
-            raise MissError(f"{what}: {found}; expected: {wanted}")
+        if actual != expected:
+            raise MissError(f"{what}: {actual}; expected: {expected}")
 
-    def expect_told(self, entry: Entry, wanted: Told) -> None:
+    def expect_told(self, entry: Entry, expected: Told) -> None:
         """Hold what the library has told of a transaction's end against what it has to tell.
 
         Raises:
             MissError: They differ.
         """
-        if entry.told is not wanted:
-            of = f" with {listed(entry.values)}" if entry.values else ""
-            said = f'the library says "{entry.told}" of the transaction{of}'
-            raise MissError(f'{said}, and "{wanted}" was expected{self.after_errors}')
+        if entry.told is not expected:
+            of_values = f" with {listed(entry.values)}" if entry.values else ""
+            claim = f'the library says "{entry.told}" of the transaction{of_values}'
+            raise MissError(f'{claim}, and "{expected}" was expected{self.after_errors}')
 
     def expect_done(self, answer: Answer, what: str) -> None:
         """Hold a call to its success.
@@ -114,39 +114,43 @@ class DriverSession:
 
 
 def without_repeats(steps: Iterable[str]) -> Iterator[str]:
-    for step, same in groupby(steps):
-        count = len(list(same))
+    for step, repeats in groupby(steps):
+        count = len(list(repeats))
         yield step if count == 1 else f"{step} ({count} times)"
 
 
-def _asked(verb: str, arguments: Mapping[str, Any]) -> str:
-    told = (f"{name}={_shown(each)}" for name, each in arguments.items() if name not in UNTOLD)
-    return " ".join((verb, *told))
+def _command_text(verb: str, arguments: Mapping[str, Any]) -> str:
+    words = (
+        f"{name}={_argument_text(value)}" for name, value in arguments.items() if name not in UNTOLD
+    )
+    return " ".join((verb, *words))
 
 
-def _shown(value: Any) -> str:
+def _argument_text(value: Any) -> str:
     match value:
         case bool():
             return str(value).lower()
         case list():
-            return ",".join(":".join(map(str, each)) for each in value)
+            return ",".join(":".join(map(str, row)) for row in value)
         case _:
             return short(str(value))
 
 
-def _answered(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     if answer.error is not None:
         return _words(answer.error)
-    told = [f"offset {answer.offset}"] if answer.offset >= 0 else []
+    words = [f"offset {answer.offset}"] if answer.offset >= 0 else []
     if answer.records:
-        told.append(f"records {listed([value for _, _, value in answer.records])}")
+        words.append(f"records {listed([value for _, _, value in answer.records])}")
     for name, places in (
         *(("positions", answer.positions), ("ends", answer.ends)),
         ("failed", answer.failed),
     ):
         if places:
-            told.append(f"{name} {', '.join(f'{index}:{at}' for index, at in places.items())}")
-    return ", ".join(("done", *told))
+            words.append(
+                f"{name} {', '.join(f'{index}:{offset}' for index, offset in places.items())}"
+            )
+    return ", ".join(("done", *words))
 
 
 def _words(error: LibraryError) -> str:

@@ -125,20 +125,20 @@ class Sharers:
         Returns:
             Whether the library reports no failure.
         """
-        held, failed = self._held[name], set[int]()
+        records, failed = self._held[name], set[int]()
         if how != "renew":
             self._held[name] = []
         answer = await self._app.do("acknowledge", consumer=name, how=how)
         if answer.error is None:
             answer = await self._app.do("share-commit", consumer=name, patience_ms=PATIENCE_MS)
             failed = {int(partition) for partition in answer.failed}
-        told = [value for partition, value in held if partition not in failed]
+        values = [value for partition, value in records if partition not in failed]
         if answer.error is not None:
             return False
         if how == "accept":
-            self.done.update(told)
+            self.done.update(values)
         elif how == "reject":
-            self.rejected.update(told)
+            self.rejected.update(values)
         return not failed
 
     async def must_say(self, how: How, name: str = "m") -> None:

@@ -109,43 +109,47 @@ async def compare(
         ConfigError: A driver can't be started, or does not speak the contract.
     """
     pair = _Pair(sides, targets)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     try:
         names = await pair.begin()
-        asked = [
-            (one, level)
-            for one in by_hints(situations, bounds.hints)
+        questions = [
+            (situation, level)
+            for situation in by_hints(situations, bounds.hints)
             for level in bounds.levels
-            if level in one.levels
+            if level in situation.levels
         ]
-        for one, level in asked:
-            difference = await pair.played(one, level)
-            tell(f"{one.name}@{level}", difference)
-            found += [difference] if difference else []
-        near = [(one, at) for one, at in asked if any(_is_of(one, at, each) for each in found)]
+        for situation, level in questions:
+            difference = await pair.played(situation, level)
+            tell(f"{situation.name}@{level}", difference)
+            differences += [difference] if difference else []
+        near = [
+            (situation, asked_level)
+            for situation, asked_level in questions
+            if any(_concerns(situation, asked_level, difference) for difference in differences)
+        ]
         drawn = 0
         end_ms = clock.monotonic_us() // 1_000 + round(bounds.minutes * 60_000)
-        for variant, level, words in variants(near or asked, bounds.seed):
+        for variant, level, words in variants(near or questions, bounds.seed):
             if clock.monotonic_us() // 1_000 >= end_ms:
                 break
             difference = await pair.played(variant, level, drawn=words)
             drawn += 1
             tell(f"{variant.name}@{level} {words}", difference)
-            found += [difference] if difference else []
+            differences += [difference] if difference else []
     finally:
         await pair.end()
     return Comparison(
         one=names[0],
         other=names[1],
-        situations=len(asked),
+        situations=len(questions),
         variants=drawn,
         seed=bounds.seed,
-        differences=tuple(found),
+        differences=tuple(differences),
     )
 
 
-def _is_of(one: Situation, level: int, difference: Difference) -> bool:
-    return (one.name, level) == (difference.situation, difference.level)
+def _concerns(situation: Situation, level: int, difference: Difference) -> bool:
+    return (situation.name, level) == (difference.situation, difference.level)
 
 
 class _Pair:
@@ -158,7 +162,7 @@ class _Pair:
     async def begin(self) -> list[str]:
         """Library and version of both."""
         who = [await exam.begin() for exam in self._exams]
-        names = [f"{one.library} {one.version}" for one in who]
+        names = [f"{answer.library} {answer.version}" for answer in who]
         levels = [side.level for side in self._sides]
         return [
             name if level is None else f"{name} at transaction.version {level}"
@@ -169,35 +173,37 @@ class _Pair:
         for exam in self._exams:
             await exam.end()
 
-    async def played(self, one: Situation, level: int, *, drawn: str = "") -> Difference | None:
-        first = await self._once(one, level)
-        if not part(*first):
+    async def played(
+        self, situation: Situation, level: int, *, drawn: str = ""
+    ) -> Difference | None:
+        results = await self._play_both(situation, level)
+        if not part(*results):
             return None
         times = 1
         for _ in range(TIMES - 1):
-            times += part(*await self._once(one, level))
+            times += part(*await self._play_both(situation, level))
         return Difference(
-            situation=one.name,
+            situation=situation.name,
             level=level,
-            asks=one.asks,
-            about=one.about,
-            one=first[0],
-            other=first[1],
+            asks=situation.asks,
+            about=situation.about,
+            one=results[0],
+            other=results[1],
             times=times,
             drawn=drawn,
         )
 
-    async def _once(self, one: Situation, level: int) -> tuple[Result, Result]:
+    async def _play_both(self, situation: Situation, level: int) -> tuple[Result, Result]:
         results = [
-            await exam.play(one, level if side.level is None else side.level)
+            await exam.play(situation, level if side.level is None else side.level)
             for exam, side in zip(self._exams, self._sides, strict=True)
         ]
         return results[0], results[1]
 
 
-def part(one: Result, other: Result) -> bool:
+def part(ours: Result, theirs: Result) -> bool:
     """Whether two results differ in what a user would see."""
-    return (one.outcome, one.choices) != (other.outcome, other.choices)
+    return (ours.outcome, ours.choices) != (theirs.outcome, theirs.choices)
 
 
 # Hints
@@ -205,11 +211,13 @@ def part(one: Result, other: Result) -> bool:
 
 def by_hints(situations: Sequence[Situation], hints: Iterable[str]) -> list[Situation]:
     """Situations by how many words they share with hints: most first, and stable."""
-    wanted = _words(" ".join(hints))
+    hint_words = _words(" ".join(hints))
 
-    def score(one: Situation) -> int:
-        said = _words(f"{one.name} {one.asks} {one.yardstick} {' '.join(one.about)}")
-        return len(wanted & said)
+    def score(situation: Situation) -> int:
+        words = _words(
+            f"{situation.name} {situation.asks} {situation.yardstick} {' '.join(situation.about)}"
+        )
+        return len(hint_words & words)
 
     return sorted(situations, key=score, reverse=True)
 
@@ -234,7 +242,7 @@ def variants(
             (1 + draw.randrange(COMMANDS_MAX), draw.choice(names))
             for _ in range(1 + draw.randrange(ACTS_MAX))
         )
-        words = ", ".join(f"{name} before command {at}" for at, name in acts)
+        words = ", ".join(f"{name} before command {number}" for number, name in acts)
         yield msgspec.structs.replace(situation, play=varied(situation.play, acts)), level, words
 
 
@@ -242,12 +250,12 @@ def varied(play: Play, acts: Sequence[tuple[int, str]]) -> Play:
     """A situation with acts before its commands of these numbers."""
 
     async def changed(app: Application) -> None:
-        left = list(acts)
+        remaining = list(acts)
 
         async def between(number: int) -> None:
-            while left and left[0][0] <= number:
+            while remaining and remaining[0][0] <= number:
                 try:
-                    await ACTS[left.pop(0)[1]](app)
+                    await ACTS[remaining.pop(0)[1]](app)
                 except (NotAskedError, TargetError) as reason:
                     app.steps.append(f"not done: {reason}")
 

@@ -77,7 +77,7 @@ class TopicWriter:
     @contextlib.asynccontextmanager
     async def producers(self, *names: str) -> AsyncIterator[list[Producer]]:
         """Producers with ids of their own; a transaction of theirs may stay open."""
-        made = [
+        producers = [
             Producer(
                 self.cluster,
                 transactional_id=f"{self.place.topic}-{name}",
@@ -86,19 +86,19 @@ class TopicWriter:
             for name in names
         ]
         try:
-            for one in made:
-                await one.init_transactions()
-            yield made
+            for producer in producers:
+                await producer.init_transactions()
+            yield producers
         finally:
-            for one in made:
-                await one.close()
+            for producer in producers:
+                await producer.close()
 
     async def put(self, producer: Producer, *values: str, key: str = "") -> None:
         """Records, each in a batch of its own and acknowledged."""
         for value in values:
-            given = value.encode()
+            content = value.encode()
             name = key.encode() if key else None
-            await producer.send(self.place.topic, self.place.partition, given, key=name)
+            await producer.send(self.place.topic, self.place.partition, content, key=name)
 
     async def transact(
         self, producer: Producer, *values: str, end: str = "commit", key: str = ""
@@ -240,10 +240,10 @@ async def compacted(writer: TopicWriter) -> None:
     """
     async with (
         writer.producers("p", "q", "r") as (p, q, r),
-        Producer(writer.cluster) as first,
+        Producer(writer.cluster) as idempotent,
         Producer(writer.cluster) as plain,
     ):
-        await writer.put(first, "lost", key="1")
+        await writer.put(idempotent, "lost", key="1")
         await writer.transact(p, "a", key="1")
         await writer.transact(q, "lost", key="2", end="abort")
         await writer.transact(r, "b", key="1")
@@ -261,7 +261,9 @@ async def large(writer: TopicWriter) -> None:
     """24 committed records of 100 kB in three transactions, and 8 aborted ones among them."""
     async with writer.producers("p", "q") as (p, q):
         for start in (0, 8, 16):
-            await writer.transact(p, *(one * (LARGE // 2) for one in _NUMBERS[start : start + 8]))
+            await writer.transact(
+                p, *(letter * (LARGE // 2) for letter in _NUMBERS[start : start + 8])
+            )
             if start < 16:
                 lost = ("xx" * (LARGE // 2) for _ in range(4 if start else 5))
                 await writer.transact(q, *lost, end="abort")

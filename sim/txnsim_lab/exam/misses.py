@@ -56,22 +56,22 @@ def folders(
     Raises:
         ConfigError: A recording is too long for a page.
     """
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     sources = sources or {}
     for miss in run.misses(known):
         own = miss.folder
-        again = f"{command} --only {miss.situation} --transaction-version {miss.level}"
-        text = "\n".join(_report(run, miss, again, sorted(sources)))
-        found[f"{own}/{TEXT}"] = text.encode() + b"\n"
-        found[f"{own}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"
-        found[f"{own}/versions.json"] = msgspec.json.format(
+        repeat_command = f"{command} --only {miss.situation} --transaction-version {miss.level}"
+        text = "\n".join(_report(run, miss, repeat_command, sorted(sources)))
+        files[f"{own}/{TEXT}"] = text.encode() + b"\n"
+        files[f"{own}/story.txt"] = "\n".join(map(_one_line, miss.story)).encode() + b"\n"
+        files[f"{own}/versions.json"] = msgspec.json.format(
             msgspec.json.encode(_versions(run, miss)), indent=1
         )
-        found |= {f"{own}/{DRIVER}/{name}": data for name, data in sources.items()}
+        files |= {f"{own}/{DRIVER}/{name}": data for name, data in sources.items()}
         if miss.recording:
-            made = Recording.of(miss.id, miss.recording.splitlines())
-            found[f"{own}/{PAGE}"] = one_file([(miss.id, made)]).encode()
-    return found
+            recording = Recording.of(miss.id, miss.recording.splitlines())
+            files[f"{own}/{PAGE}"] = one_file([(miss.id, recording)]).encode()
+    return files
 
 
 def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]:
@@ -84,18 +84,18 @@ def driver_sources(command: str, named: Sequence[Path] = ()) -> dict[str, bytes]
     Raises:
         ConfigError: One of the others can't be read.
     """
-    found: dict[str, bytes] = {}
+    sources: dict[str, bytes] = {}
     for path in map(Path, shlex.split(command)):
         if path.is_file() and path.stat().st_size <= SOURCE_BYTES_MAX:
             data = path.read_bytes()
             if b"\0" not in data:  # an interpreter is no file of the driver's own
-                found[path.name] = data
+                sources[path.name] = data
     for path in named:
         try:
-            found[path.name] = path.read_bytes()
+            sources[path.name] = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"--driver-source {path}: {problem_of(error)}") from None
-    return found
+    return sources
 
 
 def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
@@ -112,7 +112,7 @@ def _versions(run: ExamRun, miss: Result) -> dict[str, object]:
     }
 
 
-def _report(run: ExamRun, miss: Result, again: str, sources: list[str]) -> Iterator[str]:
+def _report(run: ExamRun, miss: Result, repeat_command: str, sources: list[str]) -> Iterator[str]:
     library = _plain(f"{run.library} {run.version}")
     yield f"# {library}: {miss.situation}, at transaction.version {miss.level}\n\n{miss.asks}\n"
     yield f"## What was done\n\n{_OBEYS}\n"
@@ -120,25 +120,25 @@ def _report(run: ExamRun, miss: Result, again: str, sources: list[str]) -> Itera
     yield from (f"{number}. `{step}`" for number, step in enumerate(steps, 1))
     yield f"\n## What was expected\n\n{miss.yardstick.replace('``', '`')}\n\n{_LAWS}\n"
     yield "## What was seen\n"
-    yield from _listed(miss.because)
+    yield from _bullets(miss.because)
     if miss.errors:
         yield "\nThe errors of the library:\n"
-        yield from _listed(miss.errors)
+        yield from _bullets(miss.errors)
     if miss.about:
         yield f"\nA known bug looks like this: {', '.join(miss.about)}."
-    yield f"\n## Play it again\n\n    {again}\n"
+    yield f"\n## Play it again\n\n    {repeat_command}\n"
     yield f"This takes txnsim {VERSION}, a simulator of a Kafka cluster, and the driver, a small"
     yield "program between the exam and the library (docs/exam.md in txnsim says more of it)."
     yield f"{_of_driver(sources)}\n"
     yield "## Versions\n"
-    yield from _listed(f"{name}: {value}" for name, value in _versions(run, miss).items())
+    yield from _bullets(f"{name}: {value}" for name, value in _versions(run, miss).items())
     yield "\n## What happened in the cluster\n"
     yield from (f"    {_one_line(line)}" for line in miss.story)
     if miss.recording:
         yield f"\n[{PAGE}]({PAGE}) shows it step by step."
 
 
-def _listed(lines: Iterable[str]) -> Iterator[str]:
+def _bullets(lines: Iterable[str]) -> Iterator[str]:
     return (f"- {_plain(line)}" for line in lines)
 
 
@@ -151,7 +151,7 @@ def _one_line(text: str) -> str:
 def _plain(text: str) -> str:
     """One line with Markdown and HTML characters escaped."""
     words = " ".join(_one_line(text).split())
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", words)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", words)
 
 
 def _of_driver(sources: list[str]) -> str:

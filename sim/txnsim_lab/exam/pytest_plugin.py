@@ -41,20 +41,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(MARKER)
     if marker is None or "driver" not in marker.kwargs:
         raise pytest.UsageError(f"say @pytest.mark.{MARKER}(driver='python my_driver.py')")
-    said = {"core": False, "only": (), "levels": (0, 1, 2), "known": (), **marker.kwargs}
+    options = {"core": False, "only": (), "levels": (0, 1, 2), "known": (), **marker.kwargs}
     try:
-        asked = chosen(SITUATIONS, said["only"], core=said["core"])
+        situations = chosen(SITUATIONS, options["only"], core=options["core"])
     except ConfigError as error:
         raise pytest.UsageError(str(error)) from None
-    rows = [(one, level) for level in said["levels"] for one in asked if level in one.levels]
-    known = pytest.mark.xfail(reason="known", strict=True)
+    rows = [
+        (situation, level)
+        for level in options["levels"]
+        for situation in situations
+        if level in situation.levels
+    ]
+    expected_miss = pytest.mark.xfail(reason="known", strict=True)
     params = [
         pytest.param(
-            (said["driver"], one, level),
-            id=f"{one.name}@{level}",
-            marks=[known] if f"{one.name}@{level}" in said["known"] else [],
+            (options["driver"], situation, level),
+            id=f"{situation.name}@{level}",
+            marks=[expected_miss] if f"{situation.name}@{level}" in options["known"] else [],
         )
-        for one, level in rows
+        for situation, level in rows
     ]
     metafunc.parametrize(MARKER, params, indirect=True)
 
@@ -78,8 +83,8 @@ def txnsim_exam(request: pytest.FixtureRequest) -> Callable[[], None]:
             pytest.skip("; ".join(result.because))
         if result.outcome is Outcome.MISSED:
             expected = f"expected: {result.yardstick}"
-            told = (result.asks, *result.because, expected, "", *result.steps)
-            lines = (*told, "", *result.story)
+            summary = (result.asks, *result.because, expected, "", *result.steps)
+            lines = (*summary, "", *result.story)
             pytest.fail("\n".join(lines), pytrace=False)
 
     return play

@@ -81,7 +81,7 @@ async def library(*, port: int = 0) -> AsyncIterator[AsyncSimulatedKafka]:
 
 async def directories() -> dict[str, bytes]:
     """The log directories of a cluster's brokers with all topics, files by their paths."""
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     async with library() as kafka:
         cut = await written(simulated_target(kafka), cut_short)
         for broker_id in sorted(kafka.cluster.brokers):
@@ -89,29 +89,29 @@ async def directories() -> dict[str, bytes]:
                 content = b"".join(file.parts)
                 if file.path.startswith(f"{cut}-") and file.path.endswith(".log"):
                     content = content[:-CUT_BYTES]
-                found[f"broker-{broker_id}/{file.path}"] = content
-    return found
+                files[f"broker-{broker_id}/{file.path}"] = content
+    return files
 
 
-def misses(wanted: Sequence[Expected], said: Sequence[Said]) -> Iterator[str]:
+def misses(topics: Sequence[Expected], statements: Sequence[Said]) -> Iterator[str]:
     """Wrong answers of a reader, and missing ones."""
-    answers: Mapping[str, Said] = {one.topic: one for one in said}
-    for one in wanted:
-        answer = answers.get(one.topic)
+    answers: Mapping[str, Said] = {statement.topic: statement for statement in statements}
+    for topic in topics:
+        answer = answers.get(topic.topic)
         if answer is None:
-            yield f"{one.topic}: nothing is said of it"
+            yield f"{topic.topic}: nothing is said of it"
             continue
-        if answer.values is not None and (got := shown(answer.values)) != one.values:
-            yield _wrong(one, "values", _listed(got), _listed(one.values))
+        if answer.values is not None and (got := shown(answer.values)) != topic.values:
+            yield _wrong(topic, "values", _value_list(got), _value_list(topic.values))
         for name, field in SIDE.items():
-            found, right = getattr(answer, name), getattr(one, field, 0)
-            if found is not None and found != right:
-                yield _wrong(one, name, found, right)
+            stated, right = getattr(answer, name), getattr(topic, field, 0)
+            if stated is not None and stated != right:
+                yield _wrong(topic, name, stated, right)
 
 
-def _wrong(of: Expected, what: str, found: object, right: object) -> str:
-    return f"{of.topic}: {what} {found}; expected: {right}. {of.about}"
+def _wrong(topic: Expected, what: str, stated: object, right: object) -> str:
+    return f"{topic.topic}: {what} {stated}; expected: {right}. {topic.about}"
 
 
-def _listed(values: Sequence[str]) -> str:
+def _value_list(values: Sequence[str]) -> str:
     return " ".join(values) or "nothing"

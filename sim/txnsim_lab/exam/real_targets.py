@@ -69,7 +69,9 @@ class RealTargets:
         self._closing = contextlib.AsyncExitStack()
         self._left: list[Left] = []
         self._number = 0
-        self._token = "".join(one for one in new_token().lower() if one.isalnum())[:6]
+        self._token = "".join(
+            character for character in new_token().lower() if character.isalnum()
+        )[:6]
         self.is_ours = on.startswith(APACHE)
         self.about = f"Apache Kafka {on.removeprefix(APACHE)}" if self.is_ours else on
         self.levels: tuple[int, ...] = (0, 1, 2) if level is None else (level,)
@@ -93,8 +95,8 @@ class RealTargets:
         if on.startswith(APACHE):
             version_of(on)
             return cls(on, level=None, say=say, settings=settings)
-        found = await generation_of(on, settings)
-        return cls(on, level=found.transaction_version, say=say, settings=settings)
+        generation = await generation_of(on, settings)
+        return cls(on, level=generation.transaction_version, say=say, settings=settings)
 
     @contextlib.asynccontextmanager
     async def open(self, level: int, *, begins_as: str = "") -> AsyncIterator[Opened]:
@@ -115,25 +117,25 @@ class RealTargets:
             prefix=prefix,
             settings=Settings(),
             processes=cluster.brokers,
-            groups=[prefix + one for one in GROUPS],
-            transactional_ids=[prefix + one for one in IDS],
+            groups=[prefix + suffix for suffix in GROUPS],
+            transactional_ids=[prefix + suffix for suffix in IDS],
         )
         loop = ClusterLoop(asyncio.get_running_loop())
         faults = AsyncFaults(_Proxied(loop, cluster.proxy.injector))
         since = len(environment.tracer)
-        left: list[Left] = []
+        leftovers: list[Left] = []
         try:
             if cluster.brokers is not None:
                 await cluster.brokers.mend()
-            async with real_target(target, on_leftovers=left.extend):
+            async with real_target(target, on_leftovers=leftovers.extend):
                 for name, partitions in TOPICS.items():
                     await create_topic(target, prefix + name, partitions=partitions)
                 yield Opened(target=target, faults=faults, since=since)
         except (TargetError, ClientError) as error:  # brokers that did not come back whole
             await self.close()
             raise NotAskedError(f"the cluster: {error}") from None
-        for one in left if not self.is_ours else ():
-            self._say(f"left behind: {one}")
+        for leftover in leftovers if not self.is_ours else ():
+            self._say(f"left behind: {leftover}")
 
     async def close(self) -> None:
         self._cluster = None

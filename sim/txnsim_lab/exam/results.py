@@ -112,7 +112,8 @@ UNDER_WORDS: Final = (Outcome.MISSED, Outcome.PROTOCOL)
 def shown(text: str) -> str:
     """What a driver said, in one line, with escapes for characters that terminals obey."""
     return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
     )
 
 
@@ -125,7 +126,7 @@ def page(run: ExamRun, *, misses: str = "", known: Collection[str] = ()) -> str:
         known: Misses that have no folder, by id.
     """
     title = shown(f"The exam of {run.library} {run.version}")
-    counts = ", ".join(f"{run.count(one)} {one}" for one in Outcome)
+    counts = ", ".join(f"{run.count(outcome)} {outcome}" for outcome in Outcome)
     return "\n".join(
         (
             '<!doctype html><html lang="en"><meta charset="utf-8">',
@@ -150,17 +151,17 @@ def _row(result: Result) -> str:
 
 
 def _stories(run: ExamRun, misses: str, known: Collection[str]) -> Iterator[str]:
-    for result in (one for one in run.results if one.outcome in UNDER_WORDS):
+    for result in (candidate for candidate in run.results if candidate.outcome in UNDER_WORDS):
         yield f'<h2 id="{escape(result.id)}">{escape(result.id)}</h2><p>{escape(result.asks)}</p>'
-        yield f"<ul>{''.join(f'<li>{escape(shown(one))}' for one in result.because)}</ul>"
+        yield f"<ul>{''.join(f'<li>{escape(shown(reason))}' for reason in result.because)}</ul>"
         yield f"<p>What was expected: {escape(result.yardstick)}</p>"
         has_folder = result.outcome is Outcome.MISSED and result.id not in known
         if misses and result.recording and has_folder:
-            place = f"{misses}/{result.folder}/{PAGE}"
-            yield f'<p><a href="{escape(place)}">What happened, step by step</a>'
+            link = f"{misses}/{result.folder}/{PAGE}"
+            yield f'<p><a href="{escape(link)}">What happened, step by step</a>'
         for heading, lines in (
             ("What was done", result.steps),
             ("What happened in the cluster", result.story),
         ):
-            told = chr(10).join(map(shown, lines))
-            yield f"<h3>{heading}</h3><pre>{escape(told)}</pre>"
+            text = chr(10).join(map(shown, lines))
+            yield f"<h3>{heading}</h3><pre>{escape(text)}</pre>"

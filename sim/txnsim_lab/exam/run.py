@@ -52,9 +52,9 @@ async def run_exam(
         who = await exam.begin()
         try:
             for level in (level for level in levels if level in exam.targets.levels):
-                for one in situations:
-                    if level in one.levels:
-                        results.append(await exam.play(one, level))
+                for situation in situations:
+                    if level in situation.levels:
+                        results.append(await exam.play(situation, level))
                         tell(results[-1])
         except stops:
             is_stopped = True
@@ -104,7 +104,7 @@ class Exam:
             await self._driver.end()
         await self.targets.close()
 
-    async def play(self, one: Situation, level: int) -> Result:
+    async def play(self, situation: Situation, level: int) -> Result:
         """Play one situation."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -112,47 +112,49 @@ class Exam:
             self._driver = await Driver.start(self._command)
         result: Result | None = None
         try:
-            async with self.targets.open(level, begins_as=one.begins_as) as opened:
-                result = await self._played(one, level, opened, self._driver)
+            async with self.targets.open(level, begins_as=situation.begins_as) as opened:
+                result = await self._play_situation(situation, level, opened, self._driver)
         except NotAskedError as reason:  # behind the situation it only says what was left there
             if result is None:
-                result = _result(one, level, Outcome.DOES_NOT_APPLY, because=(str(reason),))
+                result = _result(situation, level, Outcome.DOES_NOT_APPLY, because=(str(reason),))
         return msgspec.structs.replace(result, seconds=round(loop.time() - began, 2))
 
-    async def _played(self, one: Situation, level: int, opened: Opened, driver: Driver) -> Result:
+    async def _play_situation(
+        self, situation: Situation, level: int, opened: Opened, driver: Driver
+    ) -> Result:
         app = Application(opened, driver)
         adds = await app.requests("AddPartitionsToTxn")
         sends = await app.requests("Produce")
-        outcome, because = await self._outcome(one, app)
+        outcome, because = await self._outcome(situation, app)
         await opened.faults.disarm_all()
         if level == NEWEST and sends.matched and not adds.matched:
             self.speaks = NEWEST
         is_version_1 = level < NEWEST or adds.matched
-        if outcome is Outcome.MISSED and one.needs_version_2 and is_version_1:
+        if outcome is Outcome.MISSED and situation.needs_version_2 and is_version_1:
             outcome = Outcome.PROTOCOL
         missed = outcome in (Outcome.MISSED, Outcome.PROTOCOL)
         story = opened.story() if missed else []
-        if missed or not await self._tidied(app):
+        if missed or not await self._close_open(app):
             await driver.end()
             self._driver = None
         return _result(
-            one,
+            situation,
             level,
             outcome,
             because=tuple(because),
             errors=tuple(app.errors),
             choices=tuple(app.choices),
-            yardstick=one.yardstick if missed else "",
+            yardstick=situation.yardstick if missed else "",
             steps=tuple(without_repeats(app.steps)) if missed else (),
             story=tuple(story[-STORY_LINES_MAX:]),
             recording=await opened.recording() if missed else b"",
-            about=one.about if missed else (),
+            about=situation.about if missed else (),
         )
 
-    async def _outcome(self, one: Situation, app: Application) -> tuple[Outcome, list[str]]:
+    async def _outcome(self, situation: Situation, app: Application) -> tuple[Outcome, list[str]]:
         try:
-            await one.play(app)
-            because = await app.judge(one.groups)
+            await situation.play(app)
+            because = await app.judge(situation.groups)
         except (NotAskedError, TargetError) as reason:
             return Outcome.DOES_NOT_APPLY, [str(reason)]
         except (MissError, NoAnswerError) as reason:
@@ -168,7 +170,7 @@ class Exam:
             return Outcome.DOES_NOT_APPLY, [f"it never sends {idle[0].api}"]
         return Outcome.PASSED, []
 
-    async def _tidied(self, app: Application) -> bool:
+    async def _close_open(self, app: Application) -> bool:
         """Close what is open, while its cluster still stands; false where that hangs."""
         try:
             for name in app.opened - app.dead:
@@ -178,9 +180,14 @@ class Exam:
         return True
 
 
-def _result(one: Situation, level: int, outcome: Outcome, **more: Any) -> Result:
+def _result(situation: Situation, level: int, outcome: Outcome, **more: Any) -> Result:
     return Result(
-        situation=one.name, kind=one.kind, level=level, asks=one.asks, outcome=outcome, **more
+        situation=situation.name,
+        kind=situation.kind,
+        level=level,
+        asks=situation.asks,
+        outcome=outcome,
+        **more,
     )
 
 
@@ -198,15 +205,19 @@ def chosen(
         ConfigError: A word chooses none.
     """
     for word in only:
-        if not any(_fits(one, word) for one in situations):
-            names = ", ".join(one.name for one in situations)
+        if not any(_matches(situation, word) for situation in situations):
+            names = ", ".join(situation.name for situation in situations)
             raise ConfigError(f"--only {word}: no situation is called so; there are {names}")
-    asked = [one for one in situations if not only or any(_fits(one, word) for word in only)]
+    matching = [
+        situation
+        for situation in situations
+        if not only or any(_matches(situation, word) for word in only)
+    ]
     if not core:
-        return asked
-    newest = ((one, max(one.levels)) for one in asked if one.core)
-    return [msgspec.structs.replace(one, levels=(level,)) for one, level in newest]
+        return matching
+    newest = ((situation, max(situation.levels)) for situation in matching if situation.core)
+    return [msgspec.structs.replace(situation, levels=(level,)) for situation, level in newest]
 
 
-def _fits(one: Situation, word: str) -> bool:
-    return one.name.startswith(word) or one.kind.startswith(word)
+def _matches(situation: Situation, word: str) -> bool:
+    return situation.name.startswith(word) or situation.kind.startswith(word)

@@ -37,5 +37,5 @@ class Sent(RelayedRequest):
 
 def peer_of(client_id: str | None) -> str:
     """Which broker a request between brokers comes from, by its client id."""
-    found = _BROKER.fullmatch(client_id or "")
-    return f"broker/{found[found.lastindex or 0]}" if found else f"client/{client_id or ''}"
+    match = _BROKER.fullmatch(client_id or "")
+    return f"broker/{match[match.lastindex or 0]}" if match else f"client/{client_id or ''}"

@@ -147,33 +147,33 @@ class FrameStream:
             self._head = b""
             end = len(data)
         position = start = 0
-        left, course = self._left, self._course
+        missing, course = self._left, self._course
         while position < end:
-            if left < 0:
+            if missing < 0:
                 position = end
                 break
-            if left == 0:
+            if missing == 0:
                 if end - position < self.head_bytes:
                     break
                 course = self._decide(data, position, end) if decided is None else decided
                 if course is Course.MORE:
                     break
                 if course is Course.RAW:
-                    left, course = -1, Course.PASS
+                    missing, course = -1, Course.PASS
                     continue
-                left = SIZE_BYTES + int.from_bytes(data[position : position + SIZE_BYTES], "big")
+                missing = SIZE_BYTES + int.from_bytes(data[position : position + SIZE_BYTES], "big")
                 if course is not Course.PASS:
                     if position > start:
                         self.write(data[start:position])
                     start = position
-            step = min(left, end - position)
+            step = min(missing, end - position)
             if course is Course.WHOLE:
                 self._pieces.append(data[position : position + step])
             position += step
-            left -= step
+            missing -= step
             if course is not Course.PASS:
                 start = position
-            if left:
+            if missing:
                 break
             if course is Course.WHOLE:
                 pieces, self._pieces = self._pieces, []
@@ -187,17 +187,17 @@ class FrameStream:
                 break
         if position > start:
             self.write(data if position - start == len(data) else data[start:position])
-        self._left, self._course = left, course
+        self._left, self._course = missing, course
         self._is_feeding = False
         if position < end:
             self._keep(data[position:])
 
-    def _keep(self, rest: bytes) -> None:
+    def _keep(self, unread: bytes) -> None:
         if not self._stops:
-            self._head = rest
+            self._head = unread
             return
-        self._backlog.appendleft(rest)
-        self.backlog_bytes += len(rest)
+        self._backlog.appendleft(unread)
+        self.backlog_bytes += len(unread)
         self._grown()
 
 

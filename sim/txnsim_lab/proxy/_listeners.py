@@ -144,10 +144,12 @@ class NodeListener:
         )
 
     def opened(self, relay: Joined, line: str) -> None:
-        at = NO_CAUSE
+        event = NO_CAUSE
         if self.tracer.on:
-            at = self.tracer.emit("conn.open", self.node, parents=(NO_CAUSE,), data={"peer": line})
-        self.relays[relay] = at
+            event = self.tracer.emit(
+                "conn.open", self.node, parents=(NO_CAUSE,), data={"peer": line}
+            )
+        self.relays[relay] = event
 
     def closed(self, relay: Joined, line: str) -> None:
         """A client's side of a connection is gone."""

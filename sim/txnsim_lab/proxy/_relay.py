@@ -94,7 +94,7 @@ class Relay:
         self._answers.write = transport.write
         self._requests.stop()
         self._listener.opened(self, self._line)
-        self._drive(self._open(), self._opened, "connection to a broker")
+        self._drive(self._open(), self._on_open, "connection to a broker")
 
     async def _open(self) -> bool:
         """Connect to the broker; whether requests are to be read then."""
@@ -118,12 +118,12 @@ class Relay:
     def _has_client(self) -> bool:
         return self.client.transport is not None
 
-    def _opened(self, is_open: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
+    def _on_open(self, is_open: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         if isinstance(error, OSError):
             self._listener.is_out_of_reach(error)
             self.client.abort()
         elif error is not None:
-            self._failed(error)
+            self._fail(error)
         elif is_open:
             self._requests.go_on()
 
@@ -171,10 +171,10 @@ class Relay:
 
     def see_to_reading(self) -> None:
         """Pause or resume reading each side by what the other takes and the bytes that wait."""
-        waiting = self._requests.backlog_bytes
-        self.client.read(is_wanted=not self.broker.is_full and waiting < BACKLOG_BYTES)
-        waiting = self._answers.backlog_bytes
-        self.broker.read(is_wanted=not self.client.is_full and waiting < BACKLOG_BYTES)
+        backlog_bytes = self._requests.backlog_bytes
+        self.client.read(is_wanted=not self.broker.is_full and backlog_bytes < BACKLOG_BYTES)
+        backlog_bytes = self._answers.backlog_bytes
+        self.broker.read(is_wanted=not self.client.is_full and backlog_bytes < BACKLOG_BYTES)
 
     # Requests
 
@@ -194,7 +194,7 @@ class Relay:
             if is_answered is None and end - position < size + 4:
                 return Course.MORE
         sent = Sent(key, version, correlation_id)
-        if key == SASL_HANDSHAKE or (self._injector.armed and self._is_watched(key)):
+        if key == SASL_HANDSHAKE or (self._injector.armed and self._watches_api(key)):
             sent.is_answered = is_answered is not False
             self._request = sent
             return Course.WHOLE
@@ -202,7 +202,7 @@ class Relay:
             self._in_flight.append(sent)
         return Course.PASS
 
-    def _is_watched(self, api_key: int) -> bool:
+    def _watches_api(self, api_key: int) -> bool:
         return any(self._injector.asked(point, api_key) for point in self._listener.points)
 
     def _decide_token(self) -> Course:
@@ -229,15 +229,15 @@ class Relay:
         if sent.api_key == SASL_HANDSHAKE and self._can_not_pass(sent, frame):
             return await self._answer_here(sent, refuse_mechanism(frame))
         point, at_answer = self._listener.points
-        asked = self._injector.asked(point, sent.api_key)
-        asked_of_answer = self._injector.asked(at_answer, sent.api_key)
-        if Asked.BODY in (asked, asked_of_answer):
+        interest = self._injector.asked(point, sent.api_key)
+        interest_in_answer = self._injector.asked(at_answer, sent.api_key)
+        if Asked.BODY in (interest, interest_in_answer):
             await self._listener.decode(sent, frame)
-        if not asked:
+        if not interest:
             self._forward(sent, frame)
             await self._until_answered()
             return True
-        crossing = self._described(point, sent)
+        crossing = self._describe_crossing(point, sent)
         verdict = await self._passage().cross(crossing)
         match verdict.outcome:
             case SubmitOutcome.DROP:
@@ -266,7 +266,7 @@ class Relay:
             self._owed += 1
             copy = self._copy(crossing, sent, frame)
             self._drive(copy, self._request_done, "copy of a proxied request")
-        if asked_of_answer:
+        if interest_in_answer:
             await self._until_answered()
         return verdict.outcome is not SubmitOutcome.DROP_ANSWER
 
@@ -280,7 +280,7 @@ class Relay:
     def _request_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         self._owed -= 1
         if error is not None:
-            self._failed(error)
+            self._fail(error)
         elif goes_on:
             self._requests.go_on()
         self._settle()
@@ -355,7 +355,7 @@ class Relay:
             # A rule may wait for the answer all the same; then it is thrown away.
             crosses = sent is not None and self._injector.armed and self._asked_of_answer(sent)
             self._answered = sent if crosses else None
-            return self._collected(size) if crosses else Course.SKIP
+            return self._collect_or_skip(size) if crosses else Course.SKIP
         if sent is None or sent.fate == TOKEN:
             return Course.PASS
         key = sent.api_key
@@ -366,20 +366,20 @@ class Relay:
             or (self._injector.armed and self._asked_of_answer(sent))
         ):
             self._answered = sent
-            return self._collected(size)
+            return self._collect_or_skip(size)
         return Course.PASS
 
-    def _collected(self, size: int) -> Course:
+    def _collect_or_skip(self, size: int) -> Course:
         """Whether an answer is collected whole, or skipped because it is too large."""
         if size <= COLLECTED_BYTES_MAX:
             return Course.WHOLE
-        self._failed(BadInputError(f"an answer of {size:,} bytes is more than is collected"))
+        self._fail(BadInputError(f"an answer of {size:,} bytes is more than is collected"))
         return Course.SKIP
 
     def _asked_of_answer(self, sent: Sent) -> bool:
-        asked = self._injector.asked(self._listener.points[1], sent.api_key)
+        interest = self._injector.asked(self._listener.points[1], sent.api_key)
         # Who is to be known by its request can't be known if that passed before the rule was armed.
-        return asked is Asked.HEADER or (asked is Asked.BODY and sent.request is not None)
+        return interest is Asked.HEADER or (interest is Asked.BODY and sent.request is not None)
 
     def _take_answer(self, pieces: list[bytes]) -> None:
         sent, self._answered = self._answered, None
@@ -405,7 +405,7 @@ class Relay:
         verdict = FaultEffect.PASS
         point = self._listener.points[1]
         if self._injector.armed and self._asked_of_answer(sent):
-            verdict = await self._passage().cross(self._described(point, sent, answer))
+            verdict = await self._passage().cross(self._describe_crossing(point, sent, answer))
         match verdict.outcome:
             case SubmitOutcome.DROP:
                 self._requests.stop()
@@ -450,7 +450,7 @@ class Relay:
 
     def _answer_done(self, goes_on: bool | None, error: BaseException | None) -> None:  # noqa: FBT001 - what ``drive`` calls
         if error is not None:
-            self._failed(error)
+            self._fail(error)
             return
         if not goes_on:
             self._is_deaf = True
@@ -474,7 +474,7 @@ class Relay:
 
     # Parts
 
-    def _described(self, point: FaultPoint, sent: Sent, answer: bytes = b"") -> Crossing:
+    def _describe_crossing(self, point: FaultPoint, sent: Sent, answer: bytes = b"") -> Crossing:
         return sent.crossing(
             point,
             source=self._listener.source_of(self._client_id),
@@ -491,10 +491,10 @@ class Relay:
         if self._is_orphan and not self._owed and not self._in_flight:
             self.broker.close()
 
-    def _drive(self, coroutine: Coroutine[Any, Any, Any], done: Any, name: str) -> None:
-        self._listener.tasks.drive(coroutine, done, name=name)
+    def _drive(self, coroutine: Coroutine[Any, Any, Any], on_done: Any, name: str) -> None:
+        self._listener.tasks.drive(coroutine, on_done, name=name)
 
-    def _failed(self, error: BaseException) -> None:
+    def _fail(self, error: BaseException) -> None:
         """A message that can't be read here, or a bug: the connection can't go on."""
         if isinstance(error, asyncio.CancelledError):
             return
@@ -547,33 +547,35 @@ def client_id_of(data: bytes, position: int, length: int) -> str | None:
 
 def produce_is_answered(data: bytes, position: int, version: int, length: int) -> bool | None:
     """Whether a Produce asks for an answer (``acks`` is not 0); None if bytes are missing."""
-    at = position + HEAD_BYTES + max(length, 0)
+    position_read = position + HEAD_BYTES + max(length, 0)
     try:
         if (
             version >= _PRODUCE_FLEXIBLE_FROM
-            and not data[at]
-            and (size := data[at + 1]) < _TWO_BYTES_FROM
+            and not data[position_read]
+            and (size := data[position_read + 1]) < _TWO_BYTES_FROM
         ):
-            at += 1 + max(size, 1)  # nearly always: no tags, and a short transactional id or none
+            position_read += 1 + max(
+                size, 1
+            )  # nearly always: no tags, and a short transactional id or none
         elif version >= _PRODUCE_FLEXIBLE_FROM:
-            tags, at = read_uvarint(data, at)
+            tags, position_read = read_uvarint(data, position_read)
             for _ in range(tags):
-                _, at = read_uvarint(data, at)
-                size, at = read_uvarint(data, at)
-                at += size
-            size, at = read_uvarint(data, at)
-            at += max(size - 1, 0)
+                _, position_read = read_uvarint(data, position_read)
+                size, position_read = read_uvarint(data, position_read)
+                position_read += size
+            size, position_read = read_uvarint(data, position_read)
+            position_read += max(size - 1, 0)
         elif version >= _TRANSACTIONAL_FROM:
-            if at + 2 > len(data):
+            if position_read + 2 > len(data):
                 return None
-            at += 2 + max(_SHORT(data, at)[0], 0)
+            position_read += 2 + max(_SHORT(data, position_read)[0], 0)
     except IndexError:
         return None
     except ValueError:
         return True  # no Produce that a broker could read: it closes the connection
-    if at + 2 > len(data):
+    if position_read + 2 > len(data):
         return None
-    return bool(_SHORT(data, at)[0])
+    return bool(_SHORT(data, position_read)[0])
 
 
 SASL_HANDSHAKE: Final = 17
@@ -601,7 +603,7 @@ def refuse_mechanism(frame: bytes) -> bytes:
     """The answer to a SaslHandshake that refuses its mechanism and names none instead."""
     request = RelayedRequest.decoded(frame, {})
     assert request is not None
-    asked = RelayedRequest(SASL_HANDSHAKE, request.api_version, request.correlation_id, request)
-    answer = asked.refusal(ErrorCode.unsupported_sasl_mechanism)
+    handshake = RelayedRequest(SASL_HANDSHAKE, request.api_version, request.correlation_id, request)
+    answer = handshake.refusal(ErrorCode.unsupported_sasl_mechanism)
     assert isinstance(answer, bytes)
     return answer

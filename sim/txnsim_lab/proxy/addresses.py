@@ -103,15 +103,15 @@ def ends_with_endpoints(tail: bytes) -> bool:
     end = len(tail)
     if not tail or tail[-1]:
         return False  # an endpoint ends with its own tagged fields, of which there are none
-    at = tail.find(_ONE_FIELD)
-    while at >= 0:
+    field_start = tail.find(_ONE_FIELD)
+    while field_start >= 0:
         try:
-            size, start = read_uvarint(tail, at + len(_ONE_FIELD))
+            size, start = read_uvarint(tail, field_start + len(_ONE_FIELD))
         except (IndexError, ValueError):
             size, start = 0, 0
         if start + size == end:
             return True
-        at = tail.find(_ONE_FIELD, at + 1)
+        field_start = tail.find(_ONE_FIELD, field_start + 1)
     return False
 
 
@@ -166,14 +166,16 @@ def rewritten(
             return changed
     field, id_name = _FIELDS.get(api_key, ("node_endpoints", "node_id"))
     if hasattr(message, field):
-        message = replace(message, **{field: _moved(getattr(message, field), id_name, address_of)})
+        message = replace(
+            message, **{field: _moved_rows(getattr(message, field), id_name, address_of)}
+        )
     else:  # FindCoordinator for one key
         message = _moved_row(message, message.node_id, address_of)
     correlation_id = int.from_bytes(frame[4:8], "big", signed=True)
     return RelayedRequest(api_key, api_version, correlation_id).framed(message)
 
 
-def _moved(rows: Iterable[Any], id_name: str, address_of: AddressOf) -> tuple[Any, ...]:
+def _moved_rows(rows: Iterable[Any], id_name: str, address_of: AddressOf) -> tuple[Any, ...]:
     return tuple(_moved_row(row, getattr(row, id_name), address_of) for row in rows)
 
 
@@ -189,7 +191,7 @@ def _with_other_end(frame: bytes, message: Any, address_of: AddressOf) -> bytes 
     field = _encoded_endpoints(message.node_endpoints)
     if not frame.endswith(field):
         return None
-    moved = _encoded_endpoints(_moved(message.node_endpoints, "node_id", address_of))
+    moved = _encoded_endpoints(_moved_rows(message.node_endpoints, "node_id", address_of))
     changed = frame[4 : -len(field)] + moved
     return len(changed).to_bytes(4, "big") + changed
 
@@ -221,18 +223,18 @@ def bounded(api_version: int, frame: bytes) -> bytes:
     """
     error = int.from_bytes(frame[8:10], "big")
     if api_version < _FLEXIBLE_API_VERSIONS or error == _UNSUPPORTED_VERSION:
-        count, at, step = int.from_bytes(frame[10:14], "big"), 14, _ROW_BYTES
+        count, position, step = int.from_bytes(frame[10:14], "big"), 14, _ROW_BYTES
     else:
-        count, at = read_uvarint(frame, 10)
+        count, position = read_uvarint(frame, 10)
         count, step = count - 1, _ROW_BYTES + 1
     changed: bytearray | None = None
     for _ in range(count):
-        if at + _ROW_BYTES > len(frame):
+        if position + _ROW_BYTES > len(frame):
             break
-        key = int.from_bytes(frame[at : at + 2], "big")
-        highest = int.from_bytes(frame[at + 4 : at + 6], "big")
-        if key in BOUND and highest > (known := versions(key)[-1]):
+        key = int.from_bytes(frame[position : position + 2], "big")
+        highest = int.from_bytes(frame[position + 4 : position + 6], "big")
+        if key in BOUND and highest > (highest_known := versions(key)[-1]):
             changed = bytearray(frame) if changed is None else changed
-            changed[at + 4 : at + 6] = known.to_bytes(2, "big")
-        at += step
+            changed[position + 4 : position + 6] = highest_known.to_bytes(2, "big")
+        position += step
     return frame if changed is None else bytes(changed)

@@ -68,7 +68,7 @@ def peer_from(text: str) -> Endpoint:
         ConfigError: It is not of that form.
     """
     node, equals, address = text.partition("=")
-    found = read_host_and_port(address)
-    if not equals or not node.isdigit() or found is None:
+    host_and_port = read_host_and_port(address)
+    if not equals or not node.isdigit() or host_and_port is None:
         raise ConfigError(f"--peer {text}: expected NODE=HOST:PORT, as in 1=127.0.0.1:9094")
-    return Endpoint(int(node), *found)
+    return Endpoint(int(node), *host_and_port)

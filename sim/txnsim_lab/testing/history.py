@@ -54,11 +54,11 @@ class AsyncHistory(ClusterPart):
             ClientError: A broker did not answer.
         """
         recorder = Recorder(self._rebuilt.environment.clock)
-        place = TopicPartition(topic, partition)
-        await look(await self._rebuilt.outside(), place, recorder, offset=offset)
-        seen = tuple(recorder.history)
-        self._add(*seen)
-        return seen
+        topic_partition = TopicPartition(topic, partition)
+        await look(await self._rebuilt.outside(), topic_partition, recorder, offset=offset)
+        observations = tuple(recorder.history)
+        self._add(*observations)
+        return observations
 
     @in_cluster_loop
     async def observations(self) -> tuple[Seen, ...]:
@@ -81,8 +81,8 @@ class AsyncHistory(ClusterPart):
         for topic, at_ms in self._deletions[self._deletions_seen :]:
             self._history.add(Deleted(at_ms=at_ms, who=TEST, topic=topic, asked_ms=at_ms))
         self._deletions_seen = len(self._deletions)
-        for one in seen:
-            self._history.add(one)
+        for observation in seen:
+            self._history.add(observation)
 
 
 class History:

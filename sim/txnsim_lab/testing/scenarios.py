@@ -56,12 +56,14 @@ def run_scenario(
     """
     _path, scenario = find(name)
     scenario_run = ScenarioRun(scenario=scenario, run=_run_of(scenario, run), take=take)
-    given = inputs_of(msgspec.json.encode(list(inputs)).decode())
+    read_inputs = inputs_of(msgspec.json.encode(list(inputs)).decode())
     if over_tcp or player is not None:
-        if given:
+        if read_inputs:
             raise ConfigError("inputs repeat a run in virtual time, not one over TCP")
         return real.run(run_in_real_time(scenario_run, Casting(player=player)))
-    return run_in_virtual_time(scenario_run, seed=seed, pace=GivenInputs(given) if given else None)
+    return run_in_virtual_time(
+        scenario_run, seed=seed, pace=GivenInputs(read_inputs) if read_inputs else None
+    )
 
 
 def _run_of(scenario: Scenario, run: str | None) -> str:
@@ -69,6 +71,6 @@ def _run_of(scenario: Scenario, run: str | None) -> str:
     if run is None and len(names) == 1:
         return names[0]
     if run not in names:
-        asked = "say which run" if run is None else f"no run {run!r}"
-        raise ConfigError(f"scenario {scenario.name}: {asked}; there are {', '.join(names)}")
+        problem = "say which run" if run is None else f"no run {run!r}"
+        raise ConfigError(f"scenario {scenario.name}: {problem}; there are {', '.join(names)}")
     return run

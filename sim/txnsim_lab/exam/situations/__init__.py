@@ -35,17 +35,17 @@ a library that follows one move may keep something of the broker before.
 MOVES: Final = 3
 
 
-def there_back_and_on(one: Situation) -> Situation:
+def there_back_and_on(base: Situation) -> Situation:
     """The same, with three moves for one."""
 
     async def play(app: Application) -> None:
         app.moves = MOVES
-        await one.play(app)
+        await base.play(app)
 
     return msgspec.structs.replace(
-        one,
-        name=f"{one.name}-there-back-and-on",
-        asks=f"{one.asks} It moves there, back, and on.",
+        base,
+        name=f"{base.name}-there-back-and-on",
+        asks=f"{base.asks} It moves there, back, and on.",
         play=play,
         about=(),
         core=False,
@@ -66,5 +66,5 @@ _ASKED: Final[tuple[Situation, ...]] = (
 )
 SITUATIONS: Final = (
     *_ASKED,
-    *(there_back_and_on(one) for one in _ASKED if one.name in MOVES_ONCE),
+    *(there_back_and_on(base) for base in _ASKED if base.name in MOVES_ONCE),
 )

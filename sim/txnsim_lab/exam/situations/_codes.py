@@ -72,7 +72,7 @@ _ASKS: Final = {
 }
 
 
-def _answered(api: str, error: str, then: Then) -> Play:
+def _answer_with_error(api: str, error: str, then: Then) -> Play:
     """A transaction with records and positions, one request of which is answered with an error."""
     is_repeated = then == "asked again"
     needs_positions = api in OF_POSITIONS
@@ -128,7 +128,7 @@ def _rows() -> list[Situation]:
             levels=levels,
             groups=("g",),
             core=not number,
-        )(_answered(api, error, then))
+        )(_answer_with_error(api, error, then))
         for api, then, levels, errors in _TABLE
         for number, error in enumerate(errors.split())
     ]

@@ -159,11 +159,11 @@ async def abort_without_leader(app: Application) -> None:
     await app.send("lost-1", wait=False)
     await asyncio.sleep(WAITING_S)
     away = {"do": "error", "error": "LEADER_NOT_AVAILABLE"}
-    gone = await app.arm(**_ASKED, api="Metadata", action=away, must_strike=False)
+    leaderless = await app.arm(**_ASKED, api="Metadata", action=away, must_strike=False)
 
     async def comes_back() -> None:
         await asyncio.sleep(LEADERLESS_S)
-        await app.disarm(gone)
+        await app.disarm(leaderless)
 
     async def is_aborted() -> None:
         await app.do("send", producer="p", topic=app.name(INPUT), partition=0, value="lost-2",
@@ -213,7 +213,7 @@ async def commit_late(app: Application) -> None:
     await app.release(late)
     await asyncio.sleep(0.5)
     records = await app.records(settle_ms=0)
-    early = [one for one in records if one.value == b"b-2" and one.fate == "committed"]
+    early = [record for record in records if record.value == b"b-2" and record.fate == "committed"]
     if early:
         raise MissError("the late commit of the first transaction has committed the second one")
     await app.end(following)
@@ -322,7 +322,7 @@ async def coordinator_gone(app: Application) -> None:
     await app.goes_on()
 
 
-def _called_after(first: str, second: str) -> Play:
+def _called_after(first_end: str, second_end: str) -> Play:
     """A call that comes after the end of its transaction."""
 
     async def play(app: Application) -> None:
@@ -330,10 +330,12 @@ def _called_after(first: str, second: str) -> Play:
         for nothing is a choice.
         """
         await app.must_init()
-        await app.must_transact("a-1", "b-2", end=first)
-        answer = await app.do(second, producer="p")
+        await app.must_transact("a-1", "b-2", end=first_end)
+        answer = await app.do(second_end, producer="p")
         if answer.error is None:
-            app.choices.append(f"{second} after {first} is no error; in the Java client it is")
+            app.choices.append(
+                f"{second_end} after {first_end} is no error; in the Java client it is"
+            )
         elif answer.error.fatal:
             await app.close("p")
         await app.goes_on()
@@ -390,11 +392,11 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
         for name, asks, play, rule in _TABLE
     ),
     *(
-        situation(f"{second}-after-{first}", "end unknown",
-                  f"A transaction has ended by {first}, and the application calls {second}.")(
-                      _called_after(first, second))
-        for first in ("commit", "abort")
-        for second in ("commit", "abort")
+        situation(f"{later}-after-{initial}", "end unknown",
+                  f"A transaction has ended by {initial}, and the application calls {later}.")(
+                      _called_after(initial, later))
+        for initial in ("commit", "abort")
+        for later in ("commit", "abort")
     ),
     abort_while_completing,
     abort_without_leader,

@@ -134,10 +134,10 @@ async def one_of_a_pool(app: Application) -> None:
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
     lost = await app.open("lost-1", producer="p")
-    kept = await app.open("a-1", producer="q")
+    kept_entry = await app.open("a-1", producer="q")
     await app.must_init("newer", transactional_id="shop")
-    await app.must_send(kept, "b-2", "q")
-    await app.must_end(kept, "q", "commit")
+    await app.must_send(kept_entry, "b-2", "q")
+    await app.must_end(kept_entry, "q", "commit")
     await app.must_transact("c-1", producer="newer")
     if await app.end(lost, producer="p") is Told.COMMITTED:
         raise MissError("the library told the older producer that it has committed")
@@ -153,13 +153,13 @@ async def administrator_aborts(app: Application) -> None:
     """
     admin = await app.target.admin()
     await app.move_leader_of(await app.target.home_of_id(app.name("gone")))
-    gone = Producer(admin.cluster, transactional_id=app.name("gone"))
-    await gone.init_transactions()
+    dead_producer = Producer(admin.cluster, transactional_id=app.name("gone"))
+    await dead_producer.init_transactions()
     for value in (b"lost-1", b"lost-3"):
-        gone.begin()
-        await gone.send(app.name(TOPIC), 1, value)
+        dead_producer.begin()
+        await dead_producer.send(app.name(TOPIC), 1, value)
         if value == b"lost-1":
-            await gone.abort()
+            await dead_producer.abort()
     app.steps.append("a producer is gone, and its transaction is open in partition 1")
     await app.must("abort-open", bootstrap=app.target.bootstrap, client_id=CLIENT,
                     topic=app.name(TOPIC), partition=1)  # fmt: skip
@@ -198,11 +198,11 @@ async def dies_with_open(app: Application) -> None:
     await app.open("lost-1", producer="old")
     app.steps.append("the process of old is gone: it does nothing more")
     await app.must_init("new")
-    kept = app.ledger.begin()
+    kept_entry = app.ledger.begin()
     await app.must("begin", producer="new")
     await app.gets_free(1)
-    await app.must_send(kept, "kept-1", "new")
-    await app.must_end(kept, "new")
+    await app.must_send(kept_entry, "kept-1", "new")
+    await app.must_end(kept_entry, "new")
     await app.close("old")
 
 
@@ -215,9 +215,9 @@ async def goes_back(app: Application) -> None:
     not apply where a library keeps no state.
     """
     await app.must_init("old")
-    kept = await app.open("a-1", producer="old")
+    kept_entry = await app.open("a-1", producer="old")
     state = (await app.must("commit", producer="old")).state
-    kept.told = Told.COMMITTED
+    kept_entry.told = Told.COMMITTED
     if not state:
         raise NotAskedError("the library keeps no state of its transactions")
     await app.must_transact("b-1", producer="old")

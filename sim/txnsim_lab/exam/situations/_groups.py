@@ -69,7 +69,7 @@ STEPS: Final = ("begin", "record", "positions")
 INPUTS: Final = ("i-1", "i-2", "i-3")
 
 
-def _rebalanced(protocol: str, step: str) -> Play:
+def _rebalance_during(protocol: str, step: str) -> Play:
     """A worker reads, writes, and puts its positions into its transaction, while another member
     joins its group.
     """
@@ -123,7 +123,7 @@ async def _another_joins(app: Application, protocol: str) -> None:
     await together(join(), follow())
 
 
-def _expelled(protocol: str) -> Play:
+def _expel_member(protocol: str) -> Play:
     """A member that its group has given up sends positions."""
 
     async def play(app: Application) -> None:
@@ -161,12 +161,12 @@ def _pending(protocol: str) -> Play:
         entry = await app.open("a-1")
         entry.group, entry.position = "g", 2
         app.expect_done(await app.send_offsets("g", 2), "sending the positions")
-        asked = await app.requests("OffsetFetch")
+        fetches = await app.requests("OffsetFetch")
         await app.subscribe("m", "g", protocol)
         polls = 0
         for _ in range(POLLS_MAX):  # until it has asked, and some more
             app.expect(await app.poll_once("m"), [], "while positions are pending a member gets")
-            polls += asked.matched > 0
+            polls += fetches.matched > 0
             if polls == PENDING_POLLS:
                 break
         await app.must_end(entry, "p", "commit")
@@ -175,19 +175,19 @@ def _pending(protocol: str) -> Play:
     return play
 
 
-def _of(protocol: str) -> Iterator[Situation]:
+def _situations_of(protocol: str) -> Iterator[Situation]:
     group = f"{protocol} protocol"
     for step in STEPS:
         yield situation(
             f"rebalance-after-{step}-{protocol}", "groups", f"Another member joins the group"
             f" ({group}) behind {step}: do the positions go with their transaction?",
             groups=("g",), core=step == "record",
-        )(_rebalanced(protocol, step))  # fmt: skip
+        )(_rebalance_during(protocol, step))  # fmt: skip
     yield situation(
         f"expelled-member-{protocol}", "groups", f"A member whose heartbeats are lost is given up"
         f" by its group ({group}), and puts positions into a transaction: are they refused?",
         groups=("g",), core=True,
-    )(_expelled(protocol))  # fmt: skip
+    )(_expel_member(protocol))  # fmt: skip
     yield situation(
         f"pending-positions-{protocol}", "groups", f"A group's positions ({group}) lie in an open"
         " transaction, and a member asks where it goes on: does it wait for the end?",
@@ -200,5 +200,5 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     coordinator_dies,
     coordinator_moves,
     without_records,
-    *(one for protocol in PROTOCOLS for one in _of(protocol)),
+    *(each_situation for protocol in PROTOCOLS for each_situation in _situations_of(protocol)),
 )

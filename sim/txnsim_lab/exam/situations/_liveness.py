@@ -31,11 +31,11 @@ def _lasts(api: str, action: Any, requests_per_s_max: int) -> Play:
         """
         rule = await app.arm(point="client.request", api=api, action=action)
         loop = asyncio.get_running_loop()
-        asked = await app.requests()
+        requests = await app.requests()
 
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
-            rate = asked.matched / LASTS_S
+            rate = requests.matched / LASTS_S
             await app.disarm(rule)
             return rate
 
@@ -65,17 +65,17 @@ def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
         await app.must_init()
         await app.must_transact("a-1", "b-1")
         rule = await app.arm(point="client.request", api=api, action=action)
-        asked = await app.requests()
-        found, healed = list[str](), asyncio.Event()
+        requests = await app.requests()
+        values, healed = list[str](), asyncio.Event()
 
         async def read() -> None:
             await app.consumer()
             while not healed.is_set():
-                found.extend(await app.poll_once())
+                values.extend(await app.poll_once())
 
         async def heal() -> float:
             await asyncio.sleep(LASTS_S)
-            rate = asked.matched / LASTS_S
+            rate = requests.matched / LASTS_S
             await app.disarm(rule)
             healed.set()
             return rate
@@ -83,7 +83,7 @@ def _reads(api: str, action: Any, requests_per_s_max: int) -> Play:
         _, rate = await together(read(), heal())
         if rate > requests_per_s_max:
             raise MissError(f"{rate:.0f} requests per second while {api} is struck")
-        app.expect(found + await app.poll(2 - len(found)), ["a-1", "b-1"], "the reader gets")
+        app.expect(values + await app.poll(2 - len(values)), ["a-1", "b-1"], "the reader gets")
 
     return play
 
@@ -133,6 +133,6 @@ def _table(
 
 
 SITUATIONS: Final[tuple[Situation, ...]] = (
-    *(one for api, error, levels in _REQUESTS for one in _table(api, error, levels, _lasts)),
-    *(one for api, error in _READS for one in _table(api, error, ALL, _reads)),
+    *(row for api, error, levels in _REQUESTS for row in _table(api, error, levels, _lasts)),
+    *(row for api, error in _READS for row in _table(api, error, ALL, _reads)),
 )

@@ -33,7 +33,7 @@ _REQUESTS: Final = (
 )
 
 
-def _broken(api: str, fault: dict[str, Any]) -> Play:
+def _break_request(api: str, fault: dict[str, Any]) -> Play:
     """A transaction with records and positions, one request of which meets a fault that the
     library has to get over by itself.
     """
@@ -67,7 +67,9 @@ async def lost_in_flight(app: Application) -> None:
     values = ("b-1", "c-1", "d-1", "e-1", "f-1")
     await app.must_transact(*values, wait=False)
     await app.disarm(rule)
-    order = [(one.value or b"").decode() for one in await app.records() if one.partition == 1]
+    order = [
+        (record.value or b"").decode() for record in await app.records() if record.partition == 1
+    ]
     app.expect(order, ["a-1", *values], "the log has")
     await app.goes_on()
 
@@ -225,12 +227,12 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
         situation(
             f"{api}-{name}".lower(), "middle", f"{api} {what}.", levels=levels, groups=("g",),
             core=name == "answer-lost",
-        )(_broken(api, fault))
+        )(_break_request(api, fault))
         for api, levels in _REQUESTS
         for name, what, fault in _FAULTS
     ),
     situation("produce-answered-twice", "middle", "A record arrives twice.", groups=("g",))(
-        _broken("Produce", {"point": "client.request", "action": "duplicate"})),
+        _break_request("Produce", {"point": "client.request", "action": "duplicate"})),
     lost_in_flight,
     leader_moves,
     init_while_aborting,

@@ -22,13 +22,13 @@ async def around_aborted(app: Application) -> None:
     """
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
-    one = await app.open("a-1", producer="p")
-    two = await app.open("lost-1", producer="q")
-    await app.must_send(one, "b-1", "p")
-    await app.must_send(two, "lost-3", "q")
-    await app.must_end(two, "q", "abort")
-    await app.must_send(one, "c-1", "p")
-    await app.must_end(one, "p", "commit")
+    first_entry = await app.open("a-1", producer="p")
+    second_entry = await app.open("lost-1", producer="q")
+    await app.must_send(first_entry, "b-1", "p")
+    await app.must_send(second_entry, "lost-3", "q")
+    await app.must_end(second_entry, "q", "abort")
+    await app.must_send(first_entry, "c-1", "p")
+    await app.must_end(first_entry, "p", "commit")
     await app.must_transact("lost-5", producer="q", end="abort")
     await app.must_transact("d-1", producer="q")
     await app.consumer()
@@ -42,11 +42,11 @@ async def stops_at_open(app: Application) -> None:
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
     await app.must_transact("a-1", producer="p")
-    held = await app.open("b-1", producer="p")
+    open_entry = await app.open("b-1", producer="p")
     await app.must_transact("c-1", producer="q")
     await app.consumer()
     app.expect(await app.poll(1), ["a-1"], "before the open transaction the reader gets")
-    await app.must_end(held, "p", "commit")
+    await app.must_end(open_entry, "p", "commit")
     app.expect(await app.poll(2), ["b-1", "c-1"], "behind it the reader gets")
 
 
@@ -130,13 +130,13 @@ async def across_leader_change(app: Application) -> None:
     """
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
-    held = await app.open("a-1", producer="p")
+    open_entry = await app.open("a-1", producer="p")
     await app.must_transact("b-1", producer="q")
     await app.consumer()
     app.expect(await app.poll(0), [], "before the move the reader gets")
     await app.move_leader(1)
     app.expect(await app.poll(0), [], "behind the move the reader gets")
-    await app.must_end(held, "p", "commit")
+    await app.must_end(open_entry, "p", "commit")
     app.expect(await app.poll(2), ["a-1", "b-1"], "in the end the reader gets")
 
 
@@ -149,9 +149,9 @@ def _second_move(*, isolation: str, and_back: bool) -> Play:
         leader would say that the log ends before the position (KIP-320).
         """
         await app.must_init("p", transactional_id="shop")
-        held = await app.open("a-1", producer="p")
+        open_entry = await app.open("a-1", producer="p")
         await app.move_leader(1)
-        await app.must_end(held, "p", "commit")
+        await app.must_end(open_entry, "p", "commit")
         await app.consumer(isolation=isolation)
         app.expect(await app.poll(1), ["a-1"], "before the second move the reader gets")
         for _ in range(2 if and_back else 1):
@@ -190,13 +190,13 @@ async def end_is_stable(app: Application) -> None:
     await app.must_init("q", transactional_id="till")
     await app.must_transact("a-1", producer="q")
     stable = await app.end_of(1)
-    held = await app.open("b-1", producer="p")
+    open_entry = await app.open("b-1", producer="p")
     await app.must_transact("c-1", producer="q")
     await app.consumer()
     app.expect(await app.poll(1), ["a-1"], "the reader gets")
     app.expect((await app.ends()).get(1), stable, "the end that it is told")
     app.expect(app.position(1), stable, "its position, so that its lag is zero")
-    await app.must_end(held, "p", "commit")
+    await app.must_end(open_entry, "p", "commit")
     app.expect(await app.poll(2), ["b-1", "c-1"], "in the end the reader gets")
 
 
@@ -211,7 +211,7 @@ async def end_across_leader_change(app: Application) -> None:
     await app.must_init("q", transactional_id="till")
     await app.must_transact("a-1", producer="q")
     stable = await app.end_of(1)
-    held = await app.open("b-1", producer="p")
+    open_entry = await app.open("b-1", producer="p")
     await app.consumer()
     app.expect(await app.poll(1), ["a-1"], "the reader gets")
     app.expect((await app.ends()).get(1), stable, "the end before the move")
@@ -228,7 +228,7 @@ async def end_across_leader_change(app: Application) -> None:
 
     ends, _ = await together(app.ends(), know())
     app.expect(ends.get(1), stable, "the end behind the move")
-    await app.must_end(held, "p", "commit")
+    await app.must_end(open_entry, "p", "commit")
     end = await app.end_of(1)
     app.expect((await app.ends()).get(1), end, "the end when the transaction has ended")
 
@@ -245,8 +245,14 @@ async def former_leader(app: Application) -> None:
     app.expect(await app.poll(1), ["a-1"], "the reader gets")
     former = {"do": "error", "error": "NOT_LEADER_OR_FOLLOWER"}
     where: dict[str, Any] = {"topic": "t", "partition": 1}
-    asked = await app.requests("Metadata")
-    await app.arm(point="client.request", api="ListOffsets", until=asked.id, action=former, **where)
+    metadata_requests = await app.requests("Metadata")
+    await app.arm(
+        point="client.request",
+        api="ListOffsets",
+        until=metadata_requests.id,
+        action=former,
+        **where,
+    )
     app.expect((await app.ends()).get(1), await app.end_of(1), "the end that it is told")
 
 
@@ -267,8 +273,8 @@ def _reads(fixture: FixtureTopic, **fault: Any) -> Play:
             await app.arm(point="client.response", **fault)
         await app.consumer(topic=fixture.expected.topic, partitions=1)
         values, stable = fixture.expected.values, fixture.expected.stable
-        found = shown(await app.poll(len(values), to=stable, partition=0))
-        app.expect(found, values, f"the reader of {topic} gets")
+        values_read = shown(await app.poll(len(values), to=stable, partition=0))
+        app.expect(values_read, values, f"the reader of {topic} gets")
         if app.tells_positions:
             app.expect(app.position(0), stable, "its position in the end")
 
@@ -311,8 +317,8 @@ SITUATIONS: Final[tuple[Situation, ...]] = (
     end_is_stable,
     *_MARKER_OF_A_LATER_LEADER,
     *(
-        _fixture(one, core=one.expected.topic in ("overlapping", "compacted"))
-        for one in FIXTURE_TOPICS
+        _fixture(fixture, core=fixture.expected.topic in ("overlapping", "compacted"))
+        for fixture in FIXTURE_TOPICS
     ),
     situation("reads-unsorted-list", "readers", "The list of aborted transactions comes in another"
               " order than that of offsets: are all of them left out?")(

@@ -196,13 +196,13 @@ async def lost_then_refused(app: Application) -> None:
     """
     await app.must_init()
     entry = await app.open("a-1")
-    place: dict[str, Any] = {"topic": "t", "partition": 1, "limit": 1}
-    broken = await app.arm(point="client.request", api="Produce", action="disconnect", **place)
+    target: dict[str, Any] = {"topic": "t", "partition": 1, "limit": 1}
+    broken = await app.arm(point="client.request", api="Produce", action="disconnect", **target)
     late = {"do": "delay", "delay_ms": 400}
-    await app.arm(point="client.request", api="Produce", after=broken.id, action=late, **place)
+    await app.arm(point="client.request", api="Produce", after=broken.id, action=late, **target)
     busy = _error("NOT_ENOUGH_REPLICAS")
     await app.arm(
-        must_strike=False, point="log.append", role="leader", after=broken.id, action=busy, **place
+        must_strike=False, point="log.append", role="leader", after=broken.id, action=busy, **target
     )
     entry.values = ("a-1", "b-1", "c-1", "d-1")
     for value in entry.values[1:]:
@@ -379,14 +379,14 @@ async def moves_before_offsets(app: Application) -> None:
 async def _out_of_reach(app: Application, broker: int) -> list[AsyncFault]:
     """Nothing reaches a broker that lives, on connections that are open either."""
     where: dict[str, Any] = {"broker": broker, "action": "drop", "must_strike": False}
-    return [await app.arm(point=at, **where) for at in ("connection.open", "client.request")]
+    return [await app.arm(point=point, **where) for point in ("connection.open", "client.request")]
 
 
 async def _coordinate(app: Application, broker: int) -> None:
     """Have a broker coordinate the group."""
-    at = await app.kafka.topics.of_group("g")
-    if await app.kafka.leaders.of(at.topic, at.partition) != broker:
-        await app.kafka.leaders.move(at.topic, at.partition, to=broker)
+    home = await app.kafka.topics.of_group("g")
+    if await app.kafka.leaders.of(home.topic, home.partition) != broker:
+        await app.kafka.leaders.move(home.topic, home.partition, to=broker)
 
 
 async def _elsewhere(app: Application) -> int:

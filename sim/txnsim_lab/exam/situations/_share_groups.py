@@ -63,13 +63,13 @@ async def around_aborted(app: Application, sharers: Sharers) -> None:
     """
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
-    one = await app.open("a-1", producer="p")
-    two = await app.open("lost-1", producer="q")
-    await app.must_send(one, "b-1", "p")
-    await app.must_send(two, "lost-3", "q")
-    await app.must_end(two, "q", "abort")
-    await app.must_send(one, "c-1", "p")
-    await app.must_end(one, "p", "commit")
+    first_entry = await app.open("a-1", producer="p")
+    second_entry = await app.open("lost-1", producer="q")
+    await app.must_send(first_entry, "b-1", "p")
+    await app.must_send(second_entry, "lost-3", "q")
+    await app.must_end(second_entry, "q", "abort")
+    await app.must_send(first_entry, "c-1", "p")
+    await app.must_end(first_entry, "p", "commit")
     await app.must_transact("d-2", producer="q")
     await sharers.join()
     await sharers.work(wanted=("a-1", "b-1", "c-1", "d-2"))
@@ -96,12 +96,12 @@ async def stops_at_open(app: Application, sharers: Sharers) -> None:
     await app.must_init("p", transactional_id="shop")
     await app.must_init("q", transactional_id="till")
     await app.must_transact("a-1", producer="p")
-    held = await app.open("b-1", producer="p")
+    open_entry = await app.open("b-1", producer="p")
     await app.must_transact("c-1", producer="q")
     await sharers.join()
     await sharers.work(wanted=("a-1",))
     await sharers.gets_nothing(what="behind the open transaction the member gets")
-    await app.must_end(held, "p", "commit")
+    await app.must_end(open_entry, "p", "commit")
     await sharers.work(wanted=("a-1", "b-1", "c-1"))
 
 
@@ -110,19 +110,19 @@ async def stops_at_open(app: Application, sharers: Sharers) -> None:
 async def behind_hanging(app: Application, sharers: Sharers) -> None:
     """Brokers tell a member nothing of transactions. Polls are empty until the marker is there."""
     neighbour, admin = await app.neighbour(), await app.target.admin()
-    place = TopicPartition(app.name(JOBS), 0)
+    partition = TopicPartition(app.name(JOBS), 0)
     await app.must_init()
     await app.must_transact("a-1")
     app.steps.append("a transaction that no coordinator knows is open in the partition")
-    await neighbour.hang(admin, place, "ghost")
+    await neighbour.hang(admin, partition, "ghost")
     await app.must_transact("b-1")
     await sharers.join()
     await sharers.work(wanted=("a-1",))
     await sharers.gets_nothing(what="behind the hanging transaction the member gets")
     app.steps.append("an operator aborts it")
-    for producer in await admin.producers_of(place):
+    for producer in await admin.producers_of(partition):
         if producer.txn_start_offset is not None:
-            await admin.abort_transaction(AbortSpec.of(place, producer))
+            await admin.abort_transaction(AbortSpec.of(partition, producer))
     await sharers.work(wanted=("a-1", "b-1"))
 
 
@@ -273,7 +273,7 @@ def _answer_lost(api: str) -> _Shared:
     return play
 
 
-def _refused(error: str) -> _Shared:
+def _refuse_session(error: str) -> _Shared:
     async def play(app: Application, sharers: Sharers) -> None:
         """A library opens another session, and tells that the acceptance has failed: the record
         comes again when its lock runs out.
@@ -303,7 +303,7 @@ _SESSIONS: Final = tuple(
         name,
         f"The leader answers {error}: does the member open another session, and go on?",
         configs=SHORT,
-    )(_refused(error))
+    )(_refuse_session(error))
     for name, error in (
         ("share-session-not-found", "SHARE_SESSION_NOT_FOUND"),
         ("share-session-epoch-wrong", "INVALID_SHARE_SESSION_EPOCH"),
@@ -361,9 +361,9 @@ async def two_members(app: Application, sharers: Sharers) -> None:
     await sharers.join("m")
     await sharers.join("n", client_id=OTHER)
     values = [f"a{index}-{1 + index % 2}" for index in range(8)]
-    for first in range(0, 8, 4):
-        await app.must_transact(*values[first : first + 4], end="commit")
-        await app.must_transact(f"lost{first}-1", end="abort")
+    for start in range(0, 8, 4):
+        await app.must_transact(*values[start : start + 4], end="commit")
+        await app.must_transact(f"lost{start}-1", end="abort")
     await sharers.work("m", "n", wanted=values)
 
 

@@ -94,7 +94,7 @@ class Worker:
         if not answer.records:
             return None
         partition = answer.records[0][0]
-        ours = [(at, value) for where, at, value in answer.records if where == partition]
+        ours = [(offset, value) for where, offset, value in answer.records if where == partition]
         assert len(ours) == len(answer.records), "the input is in one partition"
         return Taken(
             values=tuple(value for _, value in ours),
@@ -110,16 +110,16 @@ class Worker:
             MissError: Nothing comes.
         """
         for _ in range(POLLS_MAX):
-            if (taken := await self.poll()) is not None:
-                return taken
+            if (inputs := await self.poll()) is not None:
+                return inputs
         raise MissError(f"nothing more comes to the worker{self._app.after_errors}")
 
-    async def transact(self, *values: str, taken: Taken | None = None) -> Entry:
+    async def transact(self, *values: str, inputs: Taken | None = None) -> Entry:
         """Write records, and commit them with the positions of what was taken."""
-        app, position = self._app, -1 if taken is None else taken.following
-        entry = app.ledger.begin(*values, group=GROUP if taken else "", position=position)
+        app, position = self._app, -1 if inputs is None else inputs.following
+        entry = app.ledger.begin(*values, group=GROUP if inputs else "", position=position)
         answer = await app.fill(values, self.name)
-        if taken is not None and not self._is_tied and answer.error is None:
+        if inputs is not None and not self._is_tied and answer.error is None:
             answer = await app.send_offsets(
                 GROUP, position, producer=self.name, member=self._member
             )
@@ -127,20 +127,24 @@ class Worker:
             await app.give_up(entry, self.name, answer.error)
         else:
             await app.end(entry, producer=self.name)
-        if taken is not None and entry.told is not Told.COMMITTED and not self._is_gone:
-            await self._go_back(taken)
+        if inputs is not None and entry.told is not Told.COMMITTED and not self._is_dead:
+            await self._go_back(inputs)
         return entry
 
     @property
-    def _is_gone(self) -> bool:
+    def _is_dead(self) -> bool:
         return self.name in self._app.dead
 
-    async def _go_back(self, taken: Taken) -> None:
+    async def _go_back(self, inputs: Taken) -> None:
         """Seek back to the first record taken; a library that ties both seeks by itself."""
         if not self._is_tied:
-            topic, at = self._app.name(self._topic), taken.first
+            topic, offset = self._app.name(self._topic), inputs.first
             await self._app.must(
-                "seek", consumer=self._member, topic=topic, partition=taken.partition, offset=at
+                "seek",
+                consumer=self._member,
+                topic=topic,
+                partition=inputs.partition,
+                offset=offset,
             )
 
     async def work(
@@ -158,18 +162,18 @@ class Worker:
         Raises:
             MissError: Not all can be worked on, or one counts twice.
         """
-        done: set[str] = set()
+        finished: set[str] = set()
         for number in range(REPEATS_MAX):
-            if self._is_gone:
+            if self._is_dead:
                 await self.end()
                 await self.start()
-            taken = await self.take()
-            values = [f"{value}.{number}" for value in taken.values]
+            batch = await self.take()
+            values = [f"{value}.{number}" for value in batch.values]
             async with around if around is not None and not number else nullcontext():
-                entry = await self.transact(*values, taken=taken)
+                entry = await self.transact(*values, inputs=batch)
             if entry.told is Told.COMMITTED:
-                done |= set(taken.values)
-            if done >= set(inputs):
+                finished |= set(batch.values)
+            if finished >= set(inputs):
                 break
         counts = Counter(value.rpartition(".")[0] for value in await self._app.committed())
         wrong = {value: counts[value] for value in inputs if counts[value] != 1}
