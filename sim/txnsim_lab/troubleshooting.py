@@ -92,7 +92,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> tuple[str, ...]:
         """Classes and messages of all clients."""
-        return tuple(dict.fromkeys(word for seen in self.seen_as for word in seen.words))
+        return tuple(dict.fromkeys(word for sighting in self.seen_as for word in sighting.words))
 
     @property
     def errors(self) -> frozenset[str]:
@@ -145,12 +145,12 @@ def read_sections(page: str) -> tuple[Section, ...]:
 
 def _section(part: str) -> Section:
     title, _, body = part.partition("\n")
-    text, _, seen = _OLD_ANCHOR.sub("", body).partition(SEEN_AS)
-    listed, _, behind = seen.strip().partition("\n\n")
+    text, _, sightings = _OLD_ANCHOR.sub("", body).partition(SEEN_AS)
+    listed, _, text_behind = sightings.strip().partition("\n\n")
     return Section(
         title=title,
         anchor=_NOT_IN_ANCHOR.sub("", title.lower()).replace(" ", "-"),
-        text="\n\n".join(filter(None, (text.strip(), behind.strip()))),
+        text="\n\n".join(filter(None, (text.strip(), text_behind.strip()))),
         seen_as=tuple(
             SeenAs(
                 clients=tuple(item["clients"].split(", ")),
@@ -181,7 +181,7 @@ def find_sections(text: str, sections: Sequence[Section]) -> Finding:
         sections: Those of the page.
     """
     line = " ".join(text.split())
-    by_title = [one for one in sections if _plain(one.title) == _plain(line)]
+    by_title = [section for section in sections if _plain(section.title) == _plain(line)]
     if by_title:
         return Finding(sections=tuple(by_title))
     bare = " ".join(_PREFIX.sub(" ", line).split())
@@ -189,7 +189,8 @@ def find_sections(text: str, sections: Sequence[Section]) -> Finding:
     if not strengths:
         strengths, error = _strengths(line, sections)
     matching = sorted(
-        (one for one in sections if one.title in strengths), key=lambda one: -strengths[one.title]
+        (section for section in sections if section.title in strengths),
+        key=lambda section: -strengths[section.title],
     )
     nearest = () if matching else _nearest(line, sections)
     return Finding(sections=tuple(matching), nearest=nearest, error=error)
@@ -199,11 +200,13 @@ def _strengths(line: str, sections: Sequence[Section]) -> tuple[dict[str, int], 
     """Title -> how well the section fits a line; and the error that the line names."""
     keys, error = _keys(line)
     hits = [_about(key, sections) for key in sorted(keys)]
-    messages = sorted({message for one in sections for message in one.messages})
+    messages = sorted({message for section in sections for message in section.messages})
     for message in messages:
         if _is_message(message, line):
             strength = min(len(message.replace(PLACEHOLDER, "")), len(line))
-            hits.append({one.title: strength for one in sections if message in one.messages})
+            hits.append(
+                {section.title: strength for section in sections if message in section.messages}
+            )
     # What means one section says more than a class of many causes (TimeoutException) beside it.
     sharp = [hit for hit in hits if len(hit) == 1]
     strengths: dict[str, int] = {}
@@ -217,8 +220,10 @@ def _about(key: str, sections: Sequence[Section]) -> dict[str, int]:
     """Title of each section about an error -> how well it fits; where none is, of those that quote
     the class.
     """
-    about = {one.title: _STRENGTH_OF_ERROR for one in sections if key in one.errors}
-    return about or {one.title: _STRENGTH_OF_CLASS for one in sections if key in one.names}
+    about = {section.title: _STRENGTH_OF_ERROR for section in sections if key in section.errors}
+    return about or {
+        section.title: _STRENGTH_OF_CLASS for section in sections if key in section.names
+    }
 
 
 def name_key(name: str) -> str:
@@ -230,11 +235,11 @@ def name_key(name: str) -> str:
 
 def _keys(line: str) -> tuple[set[str], str | None]:
     """Keys of the names in a line, or of the error whose number it has; and Kafka's name for it."""
-    known = {name_key(code.name): code.name.upper() for code in ErrorCode}
+    code_names = {name_key(code.name): code.name.upper() for code in ErrorCode}
     whole = name_key(line)
     names = (word for word in _NAME.findall(line) if _is_name(word))
     keys = {whole} | {name_key(word) for word in names if len(word) >= _NAME_CHARS_MIN}
-    error = next((known[key] for key in sorted(keys) if key in known), None)
+    error = next((code_names[key] for key in sorted(keys) if key in code_names), None)
     if error is None and (number := _NUMBER.search(line)) is not None:
         code = next((code for code in ErrorCode if code.value == int(number[1] or number[2])), None)
         if code is not None and code is not ErrorCode.none:
@@ -268,15 +273,17 @@ def _plain(text: str) -> str:
 def _nearest(line: str, sections: Sequence[Section]) -> tuple[Section, ...]:
     likeness = {section.title: _likeness(line, section) for section in sections}
     ranked = sorted(sections, key=lambda section: -likeness[section.title])
-    return tuple(one for one in ranked[:NEAREST] if likeness[one.title] >= _LIKENESS_MIN)
+    return tuple(
+        section for section in ranked[:NEAREST] if likeness[section.title] >= _LIKENESS_MIN
+    )
 
 
 def _likeness(line: str, section: Section) -> float:
     key = name_key(line)
     names = (SequenceMatcher(None, key, name).ratio() for name in sorted(section.names))
     words = set(_words((line,)))
-    known = set(_words((section.title, section.text, *section.messages)))
-    shared = len(words & known) / len(words) if words else 0.0
+    known_words = set(_words((section.title, section.text, *section.messages)))
+    shared = len(words & known_words) / len(words) if words else 0.0
     return max((shared, *names))
 
 

@@ -34,7 +34,7 @@ def built_site() -> Path:
         for old in CACHE.glob("site-*"):
             if old.is_dir() and not old.name.startswith("site-parts"):
                 shutil.rmtree(old)
-        building.build(folder, given=_parts())
+        building.build(folder, parts_folder=_parts())
 
     return made_once(target, make, lock=CACHE / "site.lock")
 

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     files = build(
         args.folder,
-        given=args.given,
+        parts_folder=args.given,
         pack_beforehand=args.gzip,
         tell=lambda line: print(line, file=sys.stderr),
     )

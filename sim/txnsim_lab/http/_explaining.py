@@ -84,19 +84,21 @@ class ExplainRoutes(Noun):
         """What the trace says after an event: why each last stable offset stands where it does,
         open transactions with both views, the whole state.
         """
-        at = number_of(request, "at", default=-1, least=0)
-        wanted = request.query_params.get("partition")
+        position = number_of(request, "at", default=-1, least=0)
+        partition = request.query_params.get("partition")
         run = self._run_trace(request)
         tracer = self._tracer
         if run is None and len(tracer) == 0:
             raise RefusedError(
                 409, f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}'
             )
-        asked = None if at < 0 else at
+        asked_position = None if position < 0 else position
         if run is None:
-            reading = self._living.reading(tracer, asked, wanted)
+            reading = self._living.reading(tracer, asked_position, partition)
         else:
-            reading = partial(_explained, iter([run]), asked, wanted, program_at(None))
+            reading = partial(
+                _explain_pieces, iter([run]), asked_position, partition, program_at(None)
+            )
         if self._is_closed:
             raise RefusedError(503, "the control port is closing")
         try:
@@ -122,51 +124,53 @@ class _Living:
         """What was recorded when the trace was read from its beginning; empty: it was not."""
 
     def reading(
-        self, tracer: Tracer, at: int | None, wanted: str | None
+        self, tracer: Tracer, position: int | None, partition: str | None
     ) -> Callable[[], Explained]:
         """Work for the thread: the answer for the trace as it is now."""
         return partial(
             self._answer,
-            at,
-            wanted,
+            position,
+            partition,
             newer=tracer.texts(self._next),
             whole=tracer.pieces(),
             nodes=tracer.nodes,
-            first=tracer.first,
+            first_kept=tracer.first,
             level=tracer.level.value,
         )
 
     def _answer(
         self,
-        at: int | None,
-        wanted: str | None,
+        asked_position: int | None,
+        partition: str | None,
         *,
         newer: Iterator[bytes],
         whole: Iterator[bytes],
         nodes: Sequence[str],
-        first: int,
+        first_kept: int,
         level: str,
     ) -> Explained:
-        if at is not None and at < self._next - 1:
-            return _explained(whole, at, wanted, self._program)
-        if first > self._next or level != self._level:
+        if asked_position is not None and asked_position < self._next - 1:
+            return _explain_pieces(whole, asked_position, partition, self._program)
+        if first_kept > self._next or level != self._level:
             run = Recording.of("the trace", b"".join(whole).splitlines())
             self._state, self._remembered = TraceState(level=run.level), Remembered()
             self._next, self._level = 0, level
-            self._follow(run.events, nodes, at)
+            self._follow(run.events, nodes, asked_position)
         else:
             lines = (line for text in newer for line in text.splitlines())
-            self._follow(map(Recording.event_of, lines), nodes, at)
-        self._remembered.forget(first)
+            self._follow(map(Recording.event_of, lines), nodes, asked_position)
+        self._remembered.forget(first_kept)
         position = self._next - 1
-        if at is not None and position != at:
-            raise Recording.no_event(at, first, position)
+        if asked_position is not None and position != asked_position:
+            raise Recording.no_event(asked_position, first_kept, position)
         state = _state_of(_encode(self._state))  # it goes on while the answer is sent
-        return _told(state, self._remembered, position, wanted, self._program)
+        return _explanation(state, self._remembered, position, partition, self._program)
 
-    def _follow(self, events: Iterable[Event], nodes: Sequence[str], at: int | None) -> None:
+    def _follow(
+        self, events: Iterable[Event], nodes: Sequence[str], last_position: int | None
+    ) -> None:
         for event in events:
-            if at is not None and event.i > at:
+            if last_position is not None and event.i > last_position:
                 return
             if event.i >= self._next:
                 self._state.follow(event, nodes)
@@ -174,21 +178,21 @@ class _Living:
                 self._next = event.i + 1
 
 
-def _explained(
-    pieces: Iterator[bytes], at: int | None, wanted: str | None, program: str
+def _explain_pieces(
+    pieces: Iterator[bytes], asked_position: int | None, partition: str | None, program: str
 ) -> Explained:
     run = Recording.of("the trace", b"".join(pieces).splitlines())
-    events = run.through(at)
+    events = run.through(asked_position)
     state = state_at(events, run.nodes, level=run.level)
     position = events[-1].i if events else -1
-    return _told(state, Remembered.of(events), position, wanted, program)
+    return _explanation(state, Remembered.of(events), position, partition, program)
 
 
-def _told(
-    state: TraceState, remembered: Remembered, position: int, wanted: str | None, program: str
+def _explanation(
+    state: TraceState, remembered: Remembered, position: int, partition: str | None, program: str
 ) -> Explained:
-    open_ones = tuple(mismatches(state, remembered, wanted))
-    names = [wanted] if wanted is not None else places(state, open_ones)[:PARTITIONS_MAX]
+    open_ones = tuple(mismatches(state, remembered, partition))
+    names = [partition] if partition is not None else places(state, open_ones)[:PARTITIONS_MAX]
     return Explained(
         at=position,
         partitions=tuple(

@@ -74,13 +74,13 @@ class JudgingRoutes(WireNoun):
         """What an onlooker sees over the wire: open transactions of a partition, every
         transactional id, the open transactions again, and what readers get from an offset on.
         """
-        wanted = await body.read()
-        place = self._place_of(wanted.topic, wanted.partition)
+        look = await body.read()
+        partition = self._place_of(look.topic, look.partition)
         notes = recorder.Recorder(self._environment.clock)
         settings = ClientSettings(client_id=onlooker.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
             async with self._outside(settings) as outside:
-                await onlooker.look(outside, place, notes, offset=wanted.offset)
+                await onlooker.look(outside, partition, notes, offset=look.offset)
         except ClientError as error:
             raise RefusedError(
                 503,
@@ -107,7 +107,9 @@ class JudgingRoutes(WireNoun):
             healthy=verdict.healthy,
             kinds=tuple(kind.value for kind in verdict.kinds),
             anomalies=tuple(
-                AnomalyView(kind=one.kind.value, because=one.because, evidence=one.evidence)
-                for one in verdict.anomalies
+                AnomalyView(
+                    kind=anomaly.kind.value, because=anomaly.because, evidence=anomaly.evidence
+                )
+                for anomaly in verdict.anomalies
             ),
         )

@@ -69,6 +69,6 @@ class PractiseRoutes(ClusterNoun):
         async with outside(hanging_example.CLIENT) as client:
             topic = hanging_example.TARGET.topic
             admin = Admin(client)
-            if topic not in {one.name for one in await admin.describe_topics(None)}:
+            if topic not in {described.name for described in await admin.describe_topics(None)}:
                 await admin.create_topic(topic, partitions=1)
         await hanging_example.make(self._cluster, outside, transactional_id=transactional_id)

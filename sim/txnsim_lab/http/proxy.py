@@ -72,8 +72,8 @@ class ProxyApi(PartialApi):
 
     def why_not(self, path: str) -> str:
         """By the beginning of the path; else: needs a simulated cluster."""
-        found = (reason for where, reason in _REASONS.items() if path.startswith(where))
-        return f"a fault proxy can't do this: {next(found, _SIMULATED)}"
+        reasons = (reason for where, reason in _REASONS.items() if path.startswith(where))
+        return f"a fault proxy can't do this: {next(reasons, _SIMULATED)}"
 
     def document(self) -> dict[str, Any]:
         """That of a proxy, by name."""

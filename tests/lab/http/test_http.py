@@ -175,7 +175,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
             before = len(read)
             found = living.reading(tracer, at, None)()
             assert len(read) <= before + 1
-            expected = explaining._explained(tracer.pieces(), at, None, "txnsim")
+            expected = explaining._explain_pieces(tracer.pieces(), at, None, "txnsim")
             read.pop()
             assert found.at == at
             assert _same(found, expected)
@@ -188,7 +188,7 @@ def test_what_was_read_for_one_answer_is_not_read_for_the_next(
     assert sum(map(len, decisions.values())) == len(living._remembered.order) <= kept // 5 + 1
     # The past is told from the beginning, and what is read in order goes on.
     past = living.reading(tracer, tracer.first, None)()
-    assert _same(past, explaining._explained(tracer.pieces(), tracer.first, None, "txnsim"))
+    assert _same(past, explaining._explain_pieces(tracer.pieces(), tracer.first, None, "txnsim"))
     read.clear()
     assert living.reading(tracer, None, None)().at == newest
     assert read == []

@@ -30,14 +30,14 @@ class LessonAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """In words."""
 
 
-def lesson_of(wanted: str) -> Lesson:
+def lesson_of(lesson_id: str) -> Lesson:
     """A lesson by its id, which may name a part: ``L1:5``.
 
     Raises:
         RefusedError: There is none of that id.
     """
     try:
-        return lesson(wanted.partition(":")[0])
+        return lesson(lesson_id.partition(":")[0])
     except ConfigError as error:
         raise RefusedError(404, str(error)) from error
 
@@ -72,21 +72,23 @@ class LessonRoutes(Noun):
     )
     async def answer(self, request: Request) -> LessonAnswer:
         """What a run answers to the question of a part of a lesson, read from its trace."""
-        one = lesson_of(str(request.path_params["id"]))
+        asked_lesson = lesson_of(str(request.path_params["id"]))
         number = digits_of(str(request.path_params["part"]))
-        known = () if one.cluster is not None else one.parts  # that one is asked: …/now
-        if number is None or number >= len(known) or not known[number].fact:
-            raise RefusedError(404, f"{one.id} has no such question")
+        parts = (
+            () if asked_lesson.cluster is not None else asked_lesson.parts
+        )  # that one is asked: …/now
+        if number is None or number >= len(parts) or not parts[number].fact:
+            raise RefusedError(404, f"{asked_lesson.id} has no such question")
         trace = self._trace_of(request)
         if trace is None:
             raise RefusedError(422, "of: name the run that plays the lesson")
-        part = one.parts[number]
+        part = asked_lesson.parts[number]
         try:
-            key = await WorkThread.beside(partial(_answered, trace, part.fact))
+            key = await WorkThread.beside(partial(_answer_of_trace, trace, part.fact))
         except BadInputError as error:
             raise RefusedError(409, str(error)) from error
         return LessonAnswer(key=key, text=part.choices.get(key, key))
 
 
-def _answered(trace: bytes, words: str) -> str:
+def _answer_of_trace(trace: bytes, words: str) -> str:
     return fact(Recording.of("the run", trace.splitlines()), words)

@@ -94,27 +94,27 @@ class OwnClusterRoutes(ClusterNoun):
         """Make a lesson ready on this cluster: its topics anew, none of its fault rules in force,
         nothing noted. Refused where the cluster lacks what the lesson needs.
         """
-        one, cluster = _lesson_of(request)
+        lesson, cluster = _lesson_of(request)
         if (await body.read()).part == 0:
-            found, _ = await self._found(one, cluster.needs)
+            facts, _ = await self._facts(lesson, cluster.needs)
             lacks = {
-                words: wanted for words, wanted in cluster.needs.items() if found[words] != wanted
+                words: value for words, value in cluster.needs.items() if facts[words] != value
             }
             if lacks:
                 listed = "; ".join(f"{in_words(words)}: {lacks[words]}" for words in lacks)
                 raise RefusedError(
                     409,
-                    f"{one.id} can't be played on this cluster, which lacks: {listed}. "
-                    f"`txnsim lesson {one.id}` starts one, with its page",
+                    f"{lesson.id} can't be played on this cluster, which lacks: {listed}. "
+                    f"`txnsim lesson {lesson.id}` starts one, with its page",
                 )
-            await self._make_ready(one, cluster)
+            await self._make_ready(lesson, cluster)
         return LessonPlace(bootstrap=self._cluster.bootstrap.split(",")[0])
 
     @Operation("post", f"{PREFIX}/lessons/{{id}}/seen", refusals=("404", "409", "413", "422"))
     async def seen(self, request: Request, body: Body[list[Seen]]) -> Noted:
         """Note what the learner's client saw, in order: observations of docs/checkers.md."""
-        one, _ = _lesson_of(request)
-        noted = self._noted.setdefault(one.id, [])
+        lesson, _ = _lesson_of(request)
+        noted = self._noted.setdefault(lesson.id, [])
         more = await body.read()
         if len(noted) + len(more) > NOTED_MAX:
             raise RefusedError(413, f"a lesson takes at most {NOTED_MAX} observations")
@@ -128,25 +128,25 @@ class OwnClusterRoutes(ClusterNoun):
         """What a part of a lesson comes to now: the answer to its question, whether its goal is
         reached.
         """
-        one, _ = _lesson_of(request)
-        part = _part_of(one, request)
-        asked = [part.fact] if part.fact else []
-        found, because = await self._found(one, (*asked, *part.goal))
+        lesson, _ = _lesson_of(request)
+        part = _part_of(lesson, request)
+        question = [part.fact] if part.fact else []
+        facts, because = await self._facts(lesson, (*question, *part.goal))
         goal = tuple(
-            GoalFact(fact=in_words(words), wanted=wanted, found=found[words])
-            for words, wanted in part.goal.items()
+            GoalFact(fact=in_words(words), wanted=value, found=facts[words])
+            for words, value in part.goal.items()
         )
-        key = found.get(part.fact, "")
+        key = facts.get(part.fact, "")
         return LessonNow(
             answer=LessonAnswer(key=key, text=part.choices.get(key, key)) if part.fact else None,
             goal=goal,
-            met=bool(goal) and all(each.found == each.wanted for each in goal),
+            met=bool(goal) and all(goal_fact.found == goal_fact.wanted for goal_fact in goal),
             because=because,
         )
 
-    async def _make_ready(self, one: Lesson, cluster: OwnCluster) -> None:
-        self._noted[one.id] = []
-        for rule in one.rules():
+    async def _make_ready(self, lesson: Lesson, cluster: OwnCluster) -> None:
+        self._noted[lesson.id] = []
+        for rule in lesson.rules():
             if self._cluster.injector.get(rule) is not None:
                 with input_event(self._cluster.environment, "disarm-fault", rule=rule):
                     self._cluster.injector.disarm(rule)
@@ -162,37 +162,41 @@ class OwnClusterRoutes(ClusterNoun):
         except ClientError as error:
             raise RefusedError(503, f"the cluster did not answer: {error}") from error
 
-    async def _found(
-        self, one: Lesson, wanted: Iterable[str]
+    async def _facts(
+        self, lesson: Lesson, names: Iterable[str]
     ) -> tuple[Mapping[str, str], tuple[str, ...]]:
         """Facts by name, or why unknown; and the findings of the judges."""
-        words = tuple(wanted)
-        history, because = await self._looked(one, words)
+        words = tuple(names)
+        history, because = await self._look_at_partitions(lesson, words)
         pieces = self._cluster.environment.tracer.pieces()
-        reading = partial(_of_trace, pieces, [each for each in words if is_fact(each)])
-        found = await WorkThread.beside(reading)
-        seen = {each: seen_fact(history, each) for each in words if is_seen(each)}
-        return found | seen, because
+        reading = partial(_of_trace, pieces, [name for name in words if is_fact(name)])
+        facts = await WorkThread.beside(reading)
+        seen_facts = {name: seen_fact(history, name) for name in words if is_seen(name)}
+        return facts | seen_facts, because
 
-    async def _looked(self, one: Lesson, words: tuple[str, ...]) -> tuple[History, tuple[str, ...]]:
+    async def _look_at_partitions(
+        self, lesson: Lesson, words: tuple[str, ...]
+    ) -> tuple[History, tuple[str, ...]]:
         """What the learner's client has noted, then what an onlooker sees."""
         environment = self._cluster.environment
         notes = recorder.Recorder(environment.clock)
-        wanted = [self.partition(one.topic, one.partition) for one in places(words)]
+        partitions = [self.partition(of_fact.topic, of_fact.partition) for of_fact in places(words)]
         settings = ClientSettings(client_id=onlooker.ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
         try:
-            if wanted:
+            if partitions:
                 async with self.outside(settings) as outside:
-                    for place in wanted:
-                        await onlooker.look(outside, place, notes)
-            history = History((*self._noted.get(one.id, ()), *notes.history))
-            verdicts = [judged(history, place.topic) for place in wanted]
+                    for partition in partitions:
+                        await onlooker.look(outside, partition, notes)
+            history = History((*self._noted.get(lesson.id, ()), *notes.history))
+            verdicts = [judged(history, partition.topic) for partition in partitions]
         except ClientError as error:
             raise RefusedError(503, f"the onlooker was not answered: {error}") from error
         except HistoryError as error:
             raise RefusedError(422, f"what your client has noted is no history: {error}") from None
         return history, tuple(
-            f"{anomaly.kind}: {anomaly.because}" for each in verdicts for anomaly in each.anomalies
+            f"{anomaly.kind}: {anomaly.because}"
+            for verdict in verdicts
+            for anomaly in verdict.anomalies
         )
 
 
@@ -201,24 +205,24 @@ def _of_trace(pieces: Iterable[bytes], words: list[str]) -> dict[str, str]:
     if not words:
         return {}
     run = Recording.of("the cluster's trace", b"".join(pieces).splitlines())
-    found: dict[str, str] = {}
-    for each in words:
+    facts: dict[str, str] = {}
+    for name in words:
         try:
-            found[each] = fact(run, each)
+            facts[name] = fact(run, name)
         except BadInputError as error:
-            found[each] = str(error)
-    return found
+            facts[name] = str(error)
+    return facts
 
 
 def _lesson_of(request: Request) -> tuple[Lesson, OwnCluster]:
-    one = lesson_of(str(request.path_params["id"]))
-    if one.cluster is None:
-        raise RefusedError(409, f"{one.id} is played in a run of its story: POST {PREFIX}/runs")
-    return one, one.cluster
+    lesson = lesson_of(str(request.path_params["id"]))
+    if lesson.cluster is None:
+        raise RefusedError(409, f"{lesson.id} is played in a run of its story: POST {PREFIX}/runs")
+    return lesson, lesson.cluster
 
 
-def _part_of(one: Lesson, request: Request) -> Part:
+def _part_of(lesson: Lesson, request: Request) -> Part:
     number = digits_of(str(request.path_params["part"]))
-    if number is None or number >= len(one.parts):
-        raise RefusedError(404, f"{one.id} has no such part")
-    return one.parts[number]
+    if number is None or number >= len(lesson.parts):
+        raise RefusedError(404, f"{lesson.id} has no such part")
+    return lesson.parts[number]

@@ -105,13 +105,15 @@ class RunRequest:
         Raises:
             RefusedError: It is not there, or several are.
         """
-        found = [one for one in self.results if label in (None, one.run) and take == one.take]
-        if len(found) != 1:
-            there = ", ".join(f"{result.run} {result.take}" for result in self.results)
+        matching = [
+            result for result in self.results if label in (None, result.run) and take == result.take
+        ]
+        if len(matching) != 1:
+            ended = ", ".join(f"{result.run} {result.take}" for result in self.results)
             raise RefusedError(
-                422, f"name one run by run and take; ended so far: {there or 'none'}"
+                422, f"name one run by run and take; ended so far: {ended or 'none'}"
             )
-        return found[0]
+        return matching[0]
 
     async def wait(self, clock: Clock, wait_ms: int) -> None:
         """Wait for the end, but not longer."""
@@ -141,7 +143,7 @@ class RunRequest:
     def view(self) -> RunsView:
         """As the control port shows it."""
         ended = self.has_ended
-        good = all(one.as_declared for one in self.results)
+        good = all(result.as_declared for result in self.results)
         return RunsView(
             id=self.id,
             scenario=self.plan[0].scenario.name,
@@ -151,7 +153,7 @@ class RunRequest:
             as_declared=good and self.error is None if ended else None,
             error=self.error,
             at=self.stop,
-            runs=tuple(_run(one) for one in self.results),
+            runs=tuple(_run(result) for result in self.results),
         )
 
 

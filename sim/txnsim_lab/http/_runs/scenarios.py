@@ -260,9 +260,9 @@ class ScenarioRoutes(Noun):
     def close(self) -> None:
         """The control port closes: the run that is being played ends by itself."""
         self._is_closed = True
-        for one in self._requests.values():
-            if isinstance(one, DrivenRun | PostedRun):
-                one.cancel()
+        for run_request in self._requests.values():
+            if isinstance(run_request, DrivenRun | PostedRun):
+                run_request.cancel()
         if self._has_fork_server:
             self._fork_server.close()
         for thread in (self._thread, self._reader, self._helper):
@@ -272,23 +272,30 @@ class ScenarioRoutes(Noun):
     async def scenarios(self, _request: Request) -> list[ScenarioView]:
         """Every scenario that is shipped, with the verdict declared for each of its runs."""
         return [
-            ScenarioView(name=one.name, aliases=one.aliases, title=one.title, runs=_declared(one))
-            for one in (await self._read(scenarios)).values()
+            ScenarioView(
+                name=shipped.name,
+                aliases=shipped.aliases,
+                title=shipped.title,
+                runs=_declared_verdicts(shipped),
+            )
+            for shipped in (await self._read(scenarios)).values()
         ]
 
     @Operation("get", f"{PREFIX}/scenarios/{{name}}", refusals=("404",))
     async def scenario(self, request: Request) -> ScenarioText:
         """One scenario: goal, method, sources, and its file."""
-        path, one = await self._read(partial(_shipped, str(request.path_params["name"])))
+        path, shipped = await self._read(
+            partial(_shipped_scenario, str(request.path_params["name"]))
+        )
         return ScenarioText(
-            name=one.name,
-            aliases=one.aliases,
-            title=one.title,
-            goal=one.goal,
-            method=one.method,
-            symptoms=one.symptoms,
-            sources=one.sources,
-            runs=_declared(one),
+            name=shipped.name,
+            aliases=shipped.aliases,
+            title=shipped.title,
+            goal=shipped.goal,
+            method=shipped.method,
+            symptoms=shipped.symptoms,
+            sources=shipped.sources,
+            runs=_declared_verdicts(shipped),
             yaml=path.read_text("utf-8"),
         )
 
@@ -302,18 +309,20 @@ class ScenarioRoutes(Noun):
     async def run(self, request: Request, body: Body[RunScenario]) -> WithStatus[RunsView]:
         """Run a scenario in virtual time, in a cluster of its own."""
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
-        wanted = await body.read()
-        plan = await self._read(partial(_plan, wanted))
-        if not 0 <= wanted.seed <= SEED_MAX:
-            raise RefusedError(422, f"seed is {wanted.seed}, expected 0 to {SEED_MAX}")
+        order = await body.read()
+        plan = await self._read(partial(_plan, order))
+        if not 0 <= order.seed <= SEED_MAX:
+            raise RefusedError(422, f"seed is {order.seed}, expected 0 to {SEED_MAX}")
         self._make_room()
-        if wanted.paused or wanted.inputs:
-            return await self._answer(await self._begin_driven(plan, wanted), wait_ms)
-        one = PostedRun(str(next(self._ids)), plan, wanted.seed)
-        self._requests[one.id] = one
-        yaml = await self._read(partial(_yaml_of, wanted))
-        self._environment.tasks.spawn(self._carry_out(one, yaml), name=f"scenario-run-{one.id}")
-        return await self._answer(one, wait_ms)
+        if order.paused or order.inputs:
+            return await self._answer(await self._begin_driven(plan, order), wait_ms)
+        posted = PostedRun(str(next(self._ids)), plan, order.seed)
+        self._requests[posted.id] = posted
+        yaml = await self._read(partial(_yaml_of, order))
+        self._environment.tasks.spawn(
+            self._carry_out(posted, yaml), name=f"scenario-run-{posted.id}"
+        )
+        return await self._answer(posted, wait_ms)
 
     @_driving(f"{PREFIX}/runs/{{id}}/go")
     async def go(self, request: Request, body: OptionalBody[GoOn]) -> WithStatus[RunsView]:
@@ -339,16 +348,16 @@ class ScenarioRoutes(Noun):
     @Operation("delete", f"{PREFIX}/runs/{{id}}", status="204", refusals=("404", "409"))
     async def cancel(self, request: Request) -> Response:
         """End a run, in any state."""
-        one = self._known(request)
-        if isinstance(one, DrivenRun) or (isinstance(one, PostedRun) and HAS_FORK):
-            one.cancel()
+        run_request = self._run_request_of(request)
+        if isinstance(run_request, DrivenRun) or (isinstance(run_request, PostedRun) and HAS_FORK):
+            run_request.cancel()
             return Response(status_code=204)
-        raise RefusedError(409, f"run {one.id} is played in a thread, which can't be ended")
+        raise RefusedError(409, f"run {run_request.id} is played in a thread, which can't be ended")
 
     @Operation("get", f"{PREFIX}/runs")
     async def runs(self, _request: Request) -> list[RunsView]:
         """The latest requests to run scenarios."""
-        return [one.view() for one in self._requests.values()]
+        return [run_request.view() for run_request in self._requests.values()]
 
     @Operation(
         "get",
@@ -360,7 +369,7 @@ class ScenarioRoutes(Noun):
     async def result(self, request: Request) -> WithStatus[RunsView]:
         """Progress and results of a request to run scenarios."""
         wait_ms = number_of(request, "wait_ms", default=0, least=0, most=WAIT_MS_MAX)
-        return await self._answer(self._known(request), wait_ms)
+        return await self._answer(self._run_request_of(request), wait_ms)
 
     @Operation(
         "get",
@@ -371,7 +380,9 @@ class ScenarioRoutes(Noun):
     )
     async def history(self, request: Request) -> Response:
         """What everybody saw in one of the runs, as JSON lines: what the judges judged."""
-        return Response(self._chosen(request, self._known(request)).history, media_type=NDJSON)
+        return Response(
+            self._result_of(request, self._run_request_of(request)).history, media_type=NDJSON
+        )
 
     @Operation(
         "get",
@@ -382,7 +393,7 @@ class ScenarioRoutes(Noun):
     )
     async def trace(self, request: Request) -> Response:
         """The whole trace of one of the runs, as JSON lines."""
-        return Response(self._trace_of(request, self._known(request)), media_type=NDJSON)
+        return Response(self._trace_of(request, self._run_request_of(request)), media_type=NDJSON)
 
     @Operation(
         "get",
@@ -396,14 +407,14 @@ class ScenarioRoutes(Noun):
     )
     async def story(self, request: Request) -> Response:
         """A driven run with all its inputs as a scenario file."""
-        one = self._driven(request)
-        if one.stop is None:
+        driven = self._driven_run_of(request)
+        if driven.stop is None:
             raise RefusedError(
-                409, f"run {one.id} is {one.state}: it is written while it stands still"
+                409, f"run {driven.id} is {driven.state}: it is written while it stands still"
             )
         name = request.query_params.get("name", "my-story")
         verdict = request.query_params.get("verdict", "healthy")
-        write = partial(_story_of, one.plan[0], one.stop.inputs, name, verdict)
+        write = partial(_story_of, driven.plan[0], driven.stop.inputs, name, verdict)
         return Response(await self._read(write), media_type=YAML)
 
     def trace_of(self, request: Request) -> bytes | None:
@@ -436,33 +447,38 @@ class ScenarioRoutes(Noun):
 
     # Running
 
-    async def _begin_driven(self, plan: Sequence[ScenarioRun], wanted: RunScenario) -> DrivenRun:
+    async def _begin_driven(self, plan: Sequence[ScenarioRun], asked_run: RunScenario) -> DrivenRun:
         if len(plan) != 1:
             raise RefusedError(
                 422, f"a driven run is one run and one take, these are {len(plan)}: name them"
             )
-        waiting = [
-            one for one in self._requests.values() if isinstance(one, DrivenRun) and not one.is_over
+        open_runs = [
+            driven
+            for driven in self._requests.values()
+            if isinstance(driven, DrivenRun) and not driven.is_over
         ]
-        if len(waiting) >= DRIVEN_MAX:
+        if len(open_runs) >= DRIVEN_MAX:
             raise RefusedError(
-                409, f"{DRIVEN_MAX} driven runs wait already: DELETE {PREFIX}/runs/{waiting[0].id}"
+                409,
+                f"{DRIVEN_MAX} driven runs wait already: DELETE {PREFIX}/runs/{open_runs[0].id}",
             )
-        if wanted.lesson:
-            await self._read(partial(lesson_of, wanted.lesson))
-        one = DrivenRun(str(next(self._ids)), plan, wanted.seed)
-        self._requests[one.id] = one
+        if asked_run.lesson:
+            await self._read(partial(lesson_of, asked_run.lesson))
+        driven = DrivenRun(str(next(self._ids)), plan, asked_run.seed)
+        self._requests[driven.id] = driven
         order = Order(
-            yaml=await self._read(partial(_yaml_of, wanted)),
+            yaml=await self._read(partial(_yaml_of, asked_run)),
             run=plan[0].run,
             take=plan[0].take,
-            seed=wanted.seed,
-            paused=wanted.paused,
-            inputs=wanted.inputs,
-            lesson=wanted.lesson,
+            seed=asked_run.seed,
+            paused=asked_run.paused,
+            inputs=asked_run.inputs,
+            lesson=asked_run.lesson,
         )
-        self._environment.tasks.spawn(one.begin(self._player, order), name=f"driven-run-{one.id}")
-        return one
+        self._environment.tasks.spawn(
+            driven.begin(self._player, order), name=f"driven-run-{driven.id}"
+        )
+        return driven
 
     async def _player(self) -> Player:
         """The player of the next run: a forked process, or a thread."""
@@ -473,71 +489,74 @@ class ScenarioRoutes(Noun):
 
     async def _command(self, request: Request, command: Command) -> WithStatus[RunsView]:
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
-        one = self._driven(request)
-        if not one.may_obey:
-            raise RefusedError(409, f"run {one.id} is {one.state}: it obeys while it stands still")
-        one.has_ended = False
-        self._environment.tasks.spawn(one.obey(command), name=f"driven-run-{one.id}")
-        return await self._answer(one, wait_ms)
+        driven = self._driven_run_of(request)
+        if not driven.may_obey:
+            raise RefusedError(
+                409, f"run {driven.id} is {driven.state}: it obeys while it stands still"
+            )
+        driven.has_ended = False
+        self._environment.tasks.spawn(driven.obey(command), name=f"driven-run-{driven.id}")
+        return await self._answer(driven, wait_ms)
 
     async def _read(self, reading: Callable[[], _T]) -> _T:
         """What ``reading`` returns, in the thread for files."""
         return await self._reader.do(reading)
 
-    async def _carry_out(self, one: PostedRun, yaml: str) -> None:
+    async def _carry_out(self, posted: PostedRun, yaml: str) -> None:
         orders = (
-            Order(yaml=yaml, run=each.run, take=each.take, seed=one.seed) for each in one.plan
+            Order(yaml=yaml, run=planned.run, take=planned.take, seed=posted.seed)
+            for planned in posted.plan
         )
         try:
             async with self._turn:
-                await one.carry_out(self._player, orders, self._environment.clock)
+                await posted.carry_out(self._player, orders, self._environment.clock)
         except Exception as error:  # noqa: BLE001 - a bug in a story is its caller's answer, and logged
-            _log.error("scenario run failed", run=one.id, exc_info=error)
-            one.error = f"{type(error).__name__}: {error}"
+            _log.error("scenario run failed", run=posted.id, exc_info=error)
+            posted.error = f"{type(error).__name__}: {error}"
         finally:
-            one.end()
+            posted.end()
 
-    async def _answer(self, one: RunRequest, wait_ms: int) -> WithStatus[RunsView]:
-        await one.wait(self._environment.clock, wait_ms)
-        return WithStatus(one.view(), 200 if one.has_ended else 202)
+    async def _answer(self, run_request: RunRequest, wait_ms: int) -> WithStatus[RunsView]:
+        await run_request.wait(self._environment.clock, wait_ms)
+        return WithStatus(run_request.view(), 200 if run_request.has_ended else 202)
 
     def _make_room(self) -> None:
         if len(self._requests) < RUNS_KEPT_MAX:
             return
-        for key, one in self._requests.items():
-            if one.is_over:
+        for key, run_request in self._requests.items():
+            if run_request.is_over:
                 del self._requests[key]
                 return
         raise RefusedError(409, f"{RUNS_KEPT_MAX} runs are waiting: wait for GET {PREFIX}/runs")
 
     # Finding
 
-    def _known(self, request: Request) -> RunRequest:
+    def _run_request_of(self, request: Request) -> RunRequest:
         return self._by_id(str(request.path_params["id"]))
 
     def _by_id(self, request_id: str) -> RunRequest:
-        one = self._requests.get(request_id)
-        if one is None:
+        run_request = self._requests.get(request_id)
+        if run_request is None:
             raise RefusedError(
                 404, f"there is no run {request_id!r}; GET {PREFIX}/runs lists the latest"
             )
-        return one
+        return run_request
 
-    def _driven(self, request: Request) -> DrivenRun:
-        one = self._known(request)
-        if not isinstance(one, DrivenRun):
+    def _driven_run_of(self, request: Request) -> DrivenRun:
+        run_request = self._run_request_of(request)
+        if not isinstance(run_request, DrivenRun):
             raise RefusedError(
-                409, f'run {one.id} is not driven: ask for it with {{"paused": true}}'
+                409, f'run {run_request.id} is not driven: ask for it with {{"paused": true}}'
             )
-        return one
+        return run_request
 
-    def _chosen(self, request: Request, one: RunRequest) -> RunResult:
+    def _result_of(self, request: Request, run_request: RunRequest) -> RunResult:
         take = request.query_params.get("take", "armed")
-        return one.chosen(request.query_params.get("run"), take)
+        return run_request.chosen(request.query_params.get("run"), take)
 
-    def _trace_of(self, request: Request, one: RunRequest) -> bytes:
+    def _trace_of(self, request: Request, run_request: RunRequest) -> bytes:
         take = request.query_params.get("take", "armed")
-        return one.trace_of(request.query_params.get("run"), take)
+        return run_request.trace_of(request.query_params.get("run"), take)
 
 
 # Reading, in a thread
@@ -556,62 +575,62 @@ def _story_of(scenario_run: ScenarioRun, inputs: Sequence[Input], name: str, ver
     )
 
 
-def _plan(wanted: RunScenario) -> list[ScenarioRun]:
+def _plan(order: RunScenario) -> list[ScenarioRun]:
     from txnsim_lab.scenario.runner import ScenarioRun
 
-    scenario = _wanted(wanted)
-    for label in wanted.runs:
+    scenario = _scenario_of(order)
+    for label in order.runs:
         if label not in scenario.runs:
             raise RefusedError(
                 422, f"{scenario.name} has no run {label!r}, only {', '.join(scenario.runs)}"
             )
-    for take in wanted.takes:
+    for take in order.takes:
         if take not in TAKES:
             raise RefusedError(422, f"take is {take!r}, expected one of {', '.join(TAKES)}")
     plan = [
         ScenarioRun(scenario=scenario, run=label, take=take)
-        for label in dict.fromkeys(wanted.runs or scenario.runs)
-        for take in dict.fromkeys(wanted.takes)
+        for label in dict.fromkeys(order.runs or scenario.runs)
+        for take in dict.fromkeys(order.takes)
         if take in scenario.takes
     ]
     if not plan:
         raise RefusedError(
-            422, f"{scenario.name} has no {' or '.join(wanted.takes) or 'take'} to run"
+            422, f"{scenario.name} has no {' or '.join(order.takes) or 'take'} to run"
         )
     return plan
 
 
-def _wanted(wanted: RunScenario) -> Scenario:
+def _scenario_of(order: RunScenario) -> Scenario:
     from txnsim_lab.scenario.reading import read
 
-    if (wanted.name is None) == (wanted.yaml is None):
+    if (order.name is None) == (order.yaml is None):
         raise RefusedError(422, "give a name or the yaml of a scenario, one of both")
-    if wanted.name is not None:
-        return _shipped(wanted.name)[1]
-    assert wanted.yaml is not None
+    if order.name is not None:
+        return _shipped_scenario(order.name)[1]
+    assert order.yaml is not None
     try:
-        return read(POSTED, wanted.yaml)
+        return read(POSTED, order.yaml)
     except ConfigError as error:
         raise RefusedError(422, str(error)) from error
 
 
-def _yaml_of(wanted: RunScenario) -> str:
-    if wanted.yaml is not None:
-        return wanted.yaml
-    assert wanted.name is not None
-    return _shipped(wanted.name)[0].read_text("utf-8")
+def _yaml_of(order: RunScenario) -> str:
+    if order.yaml is not None:
+        return order.yaml
+    assert order.name is not None
+    return _shipped_scenario(order.name)[0].read_text("utf-8")
 
 
-def _shipped(name: str) -> tuple[Path, Scenario]:
+def _shipped_scenario(name: str) -> tuple[Path, Scenario]:
     # A path of this machine is for the command line, not for callers of the port.
-    found = of_name(name)
-    if found is None:
+    file_and_scenario = of_name(name)
+    if file_and_scenario is None:
         raise RefusedError(404, f"there is no scenario {name!r}; GET {PREFIX}/scenarios lists them")
-    return found
+    return file_and_scenario
 
 
 # Views
 
 
-def _declared(scenario: Scenario) -> dict[str, str]:
+def _declared_verdicts(scenario: Scenario) -> dict[str, str]:
     return {label: words_of(run.verdict) for label, run in scenario.runs.items()}

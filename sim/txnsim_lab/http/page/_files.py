@@ -54,23 +54,23 @@ def files() -> dict[str, bytes]:
 
 
 def _below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
-    for one in folder.iterdir():
-        if one.is_dir():
-            found += _below(one, f"{prefix}{one.name}/")
-        elif one.name.rpartition(".")[2] in MEDIA_TYPES:
-            found.append((prefix + one.name, one.read_bytes()))
-    return found
+    files: list[tuple[str, bytes]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            files += _below(entry, f"{prefix}{entry.name}/")
+        elif entry.name.rpartition(".")[2] in MEDIA_TYPES:
+            files.append((prefix + entry.name, entry.read_bytes()))
+    return files
 
 
 @cache
 def served() -> dict[str, bytes]:
     """What a browser asks for, by its path: the page, its script, its style, its icon."""
-    there = {SCRIPT: script(), "app.css": files()["app.css"], "icon.svg": files()["icon.svg"]}
+    parts = {SCRIPT: script(), "app.css": files()["app.css"], "icon.svg": files()["icon.svg"]}
     page = files()["index.html"].decode()
-    for name, content in there.items():
+    for name, content in parts.items():
         page = page.replace(f'"/ui/{name}"', f'"/ui/{name}?v={version(content)}"')
-    return {"index.html": page.encode(), **there}
+    return {"index.html": page.encode(), **parts}
 
 
 def version(content: bytes) -> str:
@@ -81,53 +81,53 @@ def version(content: bytes) -> str:
 @cache
 def script() -> bytes:
     """All modules in one script, each wrapped in a function and behind its imports."""
-    done: dict[str, str] = {}
-    _join(_MAIN, done, ())
-    return "\n".join([f"const {_PAGE} = (globalThis.{_PAGE} = {{}});", *done.values()]).encode()
+    scripts: dict[str, str] = {}
+    _join(_MAIN, scripts, ())
+    return "\n".join([f"const {_PAGE} = (globalThis.{_PAGE} = {{}});", *scripts.values()]).encode()
 
 
-def _join(path: str, done: dict[str, str], below: tuple[str, ...]) -> None:
-    """Append a module to ``done`` after all its imports."""
-    if path in done:
+def _join(path: str, scripts: dict[str, str], below: tuple[str, ...]) -> None:
+    """Append a module to ``scripts`` after all its imports."""
+    if path in scripts:
         return
     if path in below:
         raise ValueError(f"modules of the page import each other: {', '.join((*below, path))}")
     exported: list[str] = []
 
     def of(module: str) -> str:
-        wanted = LIBRARIES.get(module) or posixpath.normpath(
+        imported = LIBRARIES.get(module) or posixpath.normpath(
             posixpath.join(posixpath.dirname(path), module)
         )
-        _join(wanted, done, (*below, path))
-        return f'{_PAGE}["{wanted}"]'
+        _join(imported, scripts, (*below, path))
+        return f'{_PAGE}["{imported}"]'
 
-    def changed(found: re.Match[str]) -> str:
-        if names := found["names"]:
+    def changed(match: re.Match[str]) -> str:
+        if names := match["names"]:
             if names.startswith("{"):
-                return f"const {names.replace(' as ', ': ')} = {of(found['module'])};"
-            return f"const {names} = {of(found['module'])}.default;"
-        if passed := found["passed"]:
-            source = of(found["of"])
+                return f"const {names.replace(' as ', ': ')} = {of(match['module'])};"
+            return f"const {names} = {of(match['module'])}.default;"
+        if passed := match["passed"]:
+            source = of(match["of"])
             exported.extend(f"{name}: {source}.{name}" for name in passed.strip("{} ").split(","))
-        elif listed := found["listed"]:
-            exported.extend(_renamed(one) for one in listed.strip("{} ").split(","))
-        elif found["default"] is not None:
+        elif listed := match["listed"]:
+            exported.extend(_export_property(name) for name in listed.strip("{} ").split(","))
+        elif match["default"] is not None:
             exported.append("default: theDefault")
             return "const theDefault = "
-        elif declared := found["declared"]:
-            exported.append(found["name"])
+        elif declared := match["declared"]:
+            exported.append(match["name"])
             return declared
         return ""
 
     text = _LOOKED_FOR.sub(changed, files()[path].decode())
     if path == _MAIN:  # it exports nothing, and waits at its end
-        done[path] = f"{{ // {path}\n{text}\n}}"
+        scripts[path] = f"{{ // {path}\n{text}\n}}"
     else:
         exports = f"return {{ {', '.join(exported)} }};"
-        done[path] = f'{_PAGE}["{path}"] = (() => {{\n{text}\n;{exports}\n}})();'
+        scripts[path] = f'{_PAGE}["{path}"] = (() => {{\n{text}\n;{exports}\n}})();'
 
 
-def _renamed(listed: str) -> str:
+def _export_property(listed: str) -> str:
     """``x as y`` of a list of exports, as a property of what is exported."""
     inside, _, outside = listed.strip().partition(" as ")
     return f"{outside}: {inside}" if outside else inside

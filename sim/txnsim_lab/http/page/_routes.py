@@ -40,7 +40,7 @@ class StaticRoutes:
     async def index(self, _request: Request) -> Response:
         """The page."""
         self._warm_up()
-        return _answer("index.html", served()["index.html"], kept=False)
+        return _answer("index.html", served()["index.html"], is_cached=False)
 
     async def file(self, request: Request) -> Response:
         """A file of the page."""
@@ -48,10 +48,10 @@ class StaticRoutes:
         content = served().get(path)
         if content is None:
             raise RefusedError(404, f"the page has no file {path!r}")
-        return _answer(path, content, kept=request.query_params.get("v") == version(content))
+        return _answer(path, content, is_cached=request.query_params.get("v") == version(content))
 
 
-def _answer(path: str, content: bytes, *, kept: bool) -> Response:
+def _answer(path: str, content: bytes, *, is_cached: bool) -> Response:
     return Response(
         content,
         media_type=MEDIA_TYPES[path.rpartition(".")[2]],
@@ -59,6 +59,6 @@ def _answer(path: str, content: bytes, *, kept: bool) -> Response:
             "Content-Security-Policy": POLICY,
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "no-referrer",
-            "Cache-Control": "max-age=31536000, immutable" if kept else "no-cache",
+            "Cache-Control": "max-age=31536000, immutable" if is_cached else "no-cache",
         },
     )

@@ -65,19 +65,22 @@ def one_file(
                 f"{title}: {len(run.events):,} events, and the page holds at most {EVENTS_MAX:,}:"
                 " read it with `txnsim trace brief` or `txnsim trace export`, or record less"
             )
-    shown = [(title, redacted(run) if redact else run) for title, run in runs]
-    told = remark(redact=redact)
+    titled_runs = [(title, redacted(run) if redact else run) for title, run in runs]
+    remark_text = remark(redact=redact)
     contents = _Contents(
-        remark=told,
+        remark=remark_text,
         runs=tuple(
             _Run(title=title, moments=tuple(moments(run, tell=_scenario_run(tell, title))))
-            for title, run in shown
+            for title, run in titled_runs
         ),
     )
     tell("packing the events …")
     packed = [
-        _packed("runs", msgspec.json.encode(contents)),
-        *(_packed(f"trace-{index}", run.to_lines()) for index, (_, run) in enumerate(shown)),
+        _packed_element("runs", msgspec.json.encode(contents)),
+        *(
+            _packed_element(f"trace-{index}", run.to_lines())
+            for index, (_, run) in enumerate(titled_runs)
+        ),
     ]
     style = files()["app.css"]
     icon = f"data:image/svg+xml;base64,{base64.b64encode(files()['icon.svg']).decode()}"
@@ -95,12 +98,12 @@ def one_file(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>txnsim: {title}</title>
-<!-- {told} -->
+<!-- {remark_text} -->
 <link rel="icon" href="{icon}" type="image/svg+xml">
 <style>{style.decode()}</style>
 </head>
 <body>
-<noscript>This page needs JavaScript. {told}</noscript>
+<noscript>This page needs JavaScript. {remark_text}</noscript>
 <div id="app"></div>
 {newline.join(packed)}
 <script type="module">{script().decode()}</script>
@@ -110,10 +113,10 @@ def one_file(
 
 
 def _scenario_run(tell: Callable[[str], object], title: str) -> Callable[[int, int], object]:
-    return lambda so, of: tell(f"{title}: {so:,} of {of:,} events explained …")
+    return lambda count, total: tell(f"{title}: {count:,} of {total:,} events explained …")
 
 
-def _packed(name: str, content: bytes) -> str:
+def _packed_element(name: str, content: bytes) -> str:
     """What the page reads by that name; a browser runs nothing of it."""
     text = base64.b64encode(gzip.compress(content, _PACKING, mtime=0)).decode()
     return f'<script type="text/plain" id="{name}">{text}</script>'

@@ -35,8 +35,8 @@ class Backend:
         opened = OpenedRoutes()
 
         def trace_of(request: Request) -> bytes | None:
-            found = opened.trace_of(request)
-            return scenarios.trace_of(request) if found is None else found
+            opened_trace = opened.trace_of(request)
+            return scenarios.trace_of(request) if opened_trace is None else opened_trace
 
         nouns: tuple[Noun, ...] = (
             scenarios,
@@ -88,10 +88,10 @@ class OpenedRoutes(Noun):
     @Operation("post", f"{PREFIX}/traces", refusals=("422",))
     async def open(self, _request: Request, body: Body[OpenTrace]) -> OpenedTrace:
         """Keep a trace, so that questions about it are answered."""
-        wanted = await body.read()
-        content = wanted.trace.encode()
+        posted = await body.read()
+        content = posted.trace.encode()
         try:
-            run = Recording.of(wanted.name, content.splitlines())
+            run = Recording.of(posted.name, content.splitlines())
         except BadInputError as error:
             raise RefusedError(422, str(error)) from error
         self._traces.append(content)
@@ -103,10 +103,10 @@ class OpenedRoutes(Noun):
         Raises:
             RefusedError: There is none of that id.
         """
-        wanted = request.query_params.get("of", "")
-        if not wanted.startswith(_NAMED):
+        trace_id = request.query_params.get("of", "")
+        if not trace_id.startswith(_NAMED):
             return None
-        number = wanted.removeprefix(_NAMED)
+        number = trace_id.removeprefix(_NAMED)
         if not number.isdecimal() or not 1 <= int(number) <= len(self._traces):
-            raise RefusedError(404, f"no trace {wanted!r} was opened")
+            raise RefusedError(404, f"no trace {trace_id!r} was opened")
         return self._traces[int(number) - 1]

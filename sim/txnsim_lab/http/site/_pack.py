@@ -52,13 +52,13 @@ def compiled(source: bytes, name: str, *, has_lines: bool) -> bytes:
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
+            first_statement = node.body[0] if node.body else None
             if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
+                isinstance(first_statement, ast.Expr)
+                and isinstance(first_statement.value, ast.Constant)
+                and isinstance(first_statement.value.value, str)
             ):
-                first.value.value = ""
+                first_statement.value.value = ""
     code = compile(tree, name, "exec", dont_inherit=True)
     if not has_lines:
         code = without_lines(code)
@@ -67,7 +67,10 @@ def compiled(source: bytes, name: str, *, has_lines: bool) -> bytes:
 
 def without_lines(code: CodeType) -> CodeType:
     """The same code without the table of its lines, which is a third of it."""
-    inside = (without_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+    inside = (
+        without_lines(constant) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
+    )
     return code.replace(co_linetable=b"", co_consts=tuple(inside))
 
 
@@ -76,10 +79,10 @@ def pack(archive: str, files: dict[str, bytes], *, has_lines: bool = False) -> N
     plain = io.BytesIO()
     with zipfile.ZipFile(plain, "w") as stored:
         for name, content in sorted(files.items()):
-            kept, data = name, content
+            stored_name, data = name, content
             if name.endswith(".py"):
-                kept, data = f"{name}c", compiled(content, name, has_lines=has_lines)
-            stored.writestr(zipfile.ZipInfo(kept, DATE), data)
+                stored_name, data = f"{name}c", compiled(content, name, has_lines=has_lines)
+            stored.writestr(zipfile.ZipInfo(stored_name, DATE), data)
     gzip = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)
     (WORK / archive).write_bytes(gzip.compress(plain.getvalue()) + gzip.flush())
 
@@ -87,21 +90,21 @@ def pack(archive: str, files: dict[str, bytes], *, has_lines: bool = False) -> N
 def below(folder: Path) -> dict[str, bytes]:
     """Every file of a folder by its path."""
     return {
-        str(PurePosixPath(one.relative_to(folder))): one.read_bytes()
-        for one in folder.rglob("*")
-        if one.is_file()
+        str(PurePosixPath(path.relative_to(folder))): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
     }
 
 
 def pack_all() -> None:
     """Write the archives."""
     with zipfile.ZipFile(WORK / "python_stdlib.zip") as library:
-        wanted = {
-            one: library.read(one)
-            for one in library.namelist()
-            if not one.endswith("/") and not one.startswith(NOT_NEEDED)
+        modules = {
+            name: library.read(name)
+            for name in library.namelist()
+            if not name.endswith("/") and not name.startswith(NOT_NEEDED)
         }
-    pack("library.packed", wanted)
+    pack("library.packed", modules)
     pack("modules.packed", below(WORK / "modules"))
     pack("txnsim.packed", below(WORK / "txnsim"), has_lines=True)  # a fault of ours names its line
 

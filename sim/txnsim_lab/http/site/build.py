@@ -118,7 +118,7 @@ def parts() -> Parts:
 def build(
     folder: Path,
     *,
-    given: Path | None = None,
+    parts_folder: Path | None = None,
     pack_beforehand: bool = False,
     tell: Callable[[str], object] = lambda _: None,
 ) -> dict[str, int]:
@@ -126,7 +126,7 @@ def build(
 
     Args:
         folder: Where; what lies there under the same names is replaced.
-        given: A folder with the files that ``parts.toml`` names; they are fetched unless given.
+        parts_folder: A folder with the files that ``parts.toml`` names; None to fetch them.
         pack_beforehand: Put each file there packed with gzip as well, for servers that send such.
         tell: Called with what is being done.
 
@@ -137,18 +137,21 @@ def build(
         ConfigError: A part is not to be had, Node.js is missing, or the folder can't be written.
         OSError: There is no room for temporary files.
     """
-    wanted = parts()
-    with tempfile.TemporaryDirectory(prefix="txnsim-site-") as made, working_in(Path(made)):
-        work = Path(made)
-        if given is None:
+    named_parts = parts()
+    with (
+        tempfile.TemporaryDirectory(prefix="txnsim-site-") as work_name,
+        working_in(Path(work_name)),
+    ):
+        work = Path(work_name)
+        if parts_folder is None:
             tell("fetching Pyodide and libraries by npm and pip …")
-            given = work / "fetched"
-            fetch(given)
-        _check(given / wanted.pyodide.file, wanted.pyodide.sha256)
-        for one in wanted.wheel:
-            _check(given / one.file, one.sha256)
+            parts_folder = work / "fetched"
+            fetch(parts_folder)
+        _check(parts_folder / named_parts.pyodide.file, named_parts.pyodide.sha256)
+        for wheel in named_parts.wheel:
+            _check(parts_folder / wheel.file, wheel.sha256)
         tell("compiling for WebAssembly …")
-        files = _files(work, given, wanted)
+        files = _files(work, parts_folder, named_parts)
     write_all(folder, files | (_packed_beforehand(files) if pack_beforehand else {}))
     return {name: len(content) for name, content in sorted(files.items())}
 
@@ -159,13 +162,15 @@ def fetch(folder: Path) -> None:
     Raises:
         ConfigError: npm or pip is missing, or does not get it.
     """
-    wanted = parts()
+    named_parts = parts()
     folder.mkdir()
-    _run(["npm", "pack", f"pyodide@{wanted.pyodide.version}", "--silent"], folder)
-    lines = [f"{one.name}=={one.version} --hash=sha256:{one.sha256}" for one in wanted.wheel]
+    _run(["npm", "pack", f"pyodide@{named_parts.pyodide.version}", "--silent"], folder)
+    lines = [
+        f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}" for wheel in named_parts.wheel
+    ]
     listed = folder / "wheels.txt"
     listed.write_text("\n".join(lines), "utf-8")
-    platforms = [word for one in _PLATFORMS for word in ("--platform", one)]
+    platforms = [word for platform in _PLATFORMS for word in ("--platform", platform)]
     _run(
         [
             sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
@@ -181,13 +186,13 @@ def _run(command: Sequence[str], folder: Path) -> None:
     program = shutil.which(command[0])
     if program is None:
         raise ConfigError(f"{command[0]} is not there: it is needed to build the site")
-    done = subprocess.run(
+    process = subprocess.run(
         [program, *command[1:]], cwd=folder, capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        last = "; ".join(said[-3:]) or f"exit status {done.returncode}"
-        raise ConfigError(f"{Path(command[0]).name} failed: {last}")
+    if process.returncode:
+        output = (process.stderr or process.stdout).strip().splitlines()
+        last_lines = "; ".join(output[-3:]) or f"exit status {process.returncode}"
+        raise ConfigError(f"{Path(command[0]).name} failed: {last_lines}")
 
 
 def _check(file: Path, sha256: str) -> None:
@@ -197,14 +202,14 @@ def _check(file: Path, sha256: str) -> None:
         raise ConfigError(f"{file}: not the file whose sha256 is {sha256}")
 
 
-def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
+def _files(work: Path, parts_folder: Path, named_parts: Parts) -> dict[str, bytes]:
     """Every file of the site."""
-    with tarfile.open(given / wanted.pyodide.file) as archive:
+    with tarfile.open(parts_folder / named_parts.pyodide.file) as archive:
         archive.extractall(work, filter="data")
     pyodide = work / "package"
     shutil.copy(pyodide / "python_stdlib.zip", work / "python_stdlib.zip")
-    _put(work / "modules", _library_files(given, wanted))
-    _put(work / "txnsim", own_files())
+    _write_files(work / "modules", _library_files(parts_folder, named_parts))
+    _write_files(work / "txnsim", own_files())
     for name, file in (("pack.py", "_pack.py"), ("pack.mjs", "pack.mjs")):
         (work / name).write_bytes(_HERE.joinpath(file).read_bytes())
     _run(["node", str(work / "pack.mjs"), str(pyodide), str(work)], work)
@@ -217,7 +222,7 @@ def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
     files[PACKED[_WASM]] = gzip.compress((pyodide / _WASM).read_bytes(), 9, mtime=0)
     digests = {name: digest(content) for name, content in files.items()}
     constants = {"FILES": digests, "LOCK": lock["info"], "PACKED": PACKED}
-    files["site_worker.js"] = _with("site_worker.js", constants)
+    files["site_worker.js"] = _with_constants("site_worker.js", constants)
     files["index.html"] = _index(page["index.html"].decode(), digests)
     digests |= {name: digest(files[name]) for name in ("site_worker.js", "index.html")}
     files |= {
@@ -225,14 +230,16 @@ def _files(work: Path, given: Path, wanted: Parts) -> dict[str, bytes]:
         "source.tar.xz": source(),
     }  # not kept: a visit needs neither
     build_id = hashlib.sha256(msgspec.json.encode(digests)).hexdigest()[:12]
-    files["sw.js"] = _with("sw.js", {"FILES": digests, "PACKED": PACKED, "BUILD": build_id})
+    files["sw.js"] = _with_constants(
+        "sw.js", {"FILES": digests, "PACKED": PACKED, "BUILD": build_id}
+    )
     return files
 
 
-def _library_files(given: Path, wanted: Parts) -> Iterator[tuple[str, bytes]]:
+def _library_files(parts_folder: Path, named_parts: Parts) -> Iterator[tuple[str, bytes]]:
     """Modules of the wheels, and our stand-ins. Native code of other machines is left out."""
-    for one in wanted.wheel:
-        with zipfile.ZipFile(given / one.file) as wheel:
+    for part in named_parts.wheel:
+        with zipfile.ZipFile(parts_folder / part.file) as wheel:
             for name in wheel.namelist():
                 is_native = name.endswith(".so") and "wasm32" in name
                 if (is_native or name.endswith(".py")) and not _LIBRARIES_LEFT_OUT.match(name):
@@ -247,10 +254,10 @@ def own_files() -> Iterator[tuple[str, bytes]]:
         for path in package.rglob("*.py"):
             inside = path.relative_to(package)
             parts = tuple(_PRIVATE.sub("", part) for part in inside.parts)
-            first = parts[0]
-            if first in LEFT_OUT or first == "__main__.py" or "stand_ins" in parts:
+            top_folder = parts[0]
+            if top_folder in LEFT_OUT or top_folder == "__main__.py" or "stand_ins" in parts:
                 continue
-            if first == "http" and parts[1].removesuffix(".py") not in HTTP_KEPT:
+            if top_folder == "http" and parts[1].removesuffix(".py") not in HTTP_KEPT:
                 continue
             if REAL_CLUSTERS.match("/".join(parts)) or "/".join(parts) in (
                 "http/site/build.py",
@@ -279,13 +286,13 @@ def source() -> bytes:
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:xz") as written:
         for name, content in sorted([("LICENSE", licence()), *own_files(), *scripts]):
-            one = tarfile.TarInfo(f"txnsim/{name}")
-            one.size = len(content)
-            written.addfile(one, io.BytesIO(content))
+            member = tarfile.TarInfo(f"txnsim/{name}")
+            member.size = len(content)
+            written.addfile(member, io.BytesIO(content))
     return archive.getvalue()
 
 
-def _put(folder: Path, files: Iterator[tuple[str, bytes]]) -> None:
+def _write_files(folder: Path, files: Iterator[tuple[str, bytes]]) -> None:
     for name, content in files:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -297,7 +304,7 @@ def digest(content: bytes) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(content).digest()).decode()}"
 
 
-def _with(name: str, constants: dict[str, Any]) -> bytes:
+def _with_constants(name: str, constants: dict[str, Any]) -> bytes:
     script = _HERE.joinpath("static", name).read_text("utf-8")
     lines = [
         f"const {key} = {msgspec.json.encode(value, order='sorted').decode()};\n"
@@ -312,8 +319,8 @@ def _index(page: str, digests: dict[str, str]) -> bytes:
     page = page.replace('<html lang="en">', '<html lang="en" data-site>')
     page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}')
     for name in ("icon.svg", "app.css", "page.js"):
-        start, _, rest = page.partition(f'"/ui/{name}')
-        _, _, end = rest.partition('"')
+        start, _, behind_name = page.partition(f'"/ui/{name}')
+        _, _, end = behind_name.partition('"')
         integrity = "" if name == "icon.svg" else f' integrity="{digests[name]}"'
         page = f'{start}"./{name}"{integrity}{end}'
     return page.encode()

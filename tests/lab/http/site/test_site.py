@@ -70,9 +70,9 @@ def test_a_site_that_has_no_room_leaves_no_file(
     files = {"index.html": b"small", "page.js": b"x" * 2_000}
     monkeypatch.setattr(build, "_files", lambda *_: files)
     with little_room(), pytest.raises(ConfigError, match=r"site/page\.js: File too large; nothing"):
-        build.build(tmp_path / "site", given=tmp_path)
+        build.build(tmp_path / "site", parts_folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
-    made = build.build(tmp_path / "site", given=tmp_path, pack_beforehand=True)
+    made = build.build(tmp_path / "site", parts_folder=tmp_path, pack_beforehand=True)
     assert made == {"index.html": 5, "page.js": 2_000}
     assert {one.name for one in (tmp_path / "site").iterdir()} == {
         *made, "index.html.gz", "page.js.gz",
@@ -88,7 +88,7 @@ def test_a_full_place_for_temporary_files_is_named(
     monkeypatch.setattr(build, "_check", lambda *_: None)
     monkeypatch.setattr(build, "_files", without_room)
     with pytest.raises(OSError, match=r"device: '.*/txnsim-site-"):
-        build.build(tmp_path / "site", given=tmp_path)
+        build.build(tmp_path / "site", parts_folder=tmp_path)
 
 
 async def asked(backend: Backend, method: str, path: str, query: str = "", body: Any = None) -> Any:
