@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Final
 import pytest
 
 from tests.support.alone import ROOT
+from tests.support.txnsim_server import TxnsimServer
 from txnsim_lab.cli._exam import LEVELS
 
 DRIVER: Final = f"{sys.executable} {ROOT / 'helpers/exam/aiokafka_driver.py'}"
@@ -56,3 +58,59 @@ def test_ctrl_c_ends_it_with_what_is_known(name: str, tmp_path: Path) -> None:
     assert "Traceback" not in err
     assert err.splitlines()[-1].startswith("txnsim: stopped after ")
     assert part_of_result in out
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_conformance_and_takes_its_topics_away(tmp_path: Path) -> None:
+    with TxnsimServer(arguments=("--http", "0", "--brokers", "1")) as server:
+        with subprocess.Popen(
+            [sys.executable, "-m", "txnsim.cli.main", "conformance", server.bootstrap, "--json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "sim")},
+            text=True,
+            start_new_session=True,
+        ) as process:
+            assert process.stderr is not None
+            while not process.stderr.readline()[0].isdigit():
+                pass  # until some cases are done
+            os.killpg(process.pid, signal.SIGINT)
+            out, err = process.communicate()
+        assert process.returncode == 130, err
+        assert "Traceback" not in err
+        assert "stopped after " in err
+        results = json.loads(out)
+        assert results["is_stopped"]
+        assert results["results"]
+        topics = subprocess.run(
+            [sys.executable, "-m", "txnsim.cli.main", "topics", "list", "--json"],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "sim"), "TXNSIM_HTTP": str(server.http)},
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        assert [one["name"] for one in json.loads(topics.stdout) if one["name"][0] != "_"] == []
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_command_of_logs_that_reads_its_input(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "txnsim.cli.main", "logs", "dumped", "-", "--json"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "sim")},
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdin is not None
+        # More than a pipe holds: it is written once the command reads.
+        process.stdin.write("Dumping /logs/orders-0/00000000000000000000.log\n" * 10_000)
+        process.stdin.flush()
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate()
+    assert process.returncode == 130, err
+    assert err == "txnsim: stopped\n"
+    assert json.loads(out) == {"error": "stopped"}
