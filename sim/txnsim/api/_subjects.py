@@ -23,7 +23,9 @@ def of_transactions(transactional_ids: Iterable[str]) -> Subject:
     subjects = [Subject(transactional_id=one) for one in transactional_ids]
     if len(subjects) < 2:
         return subjects[0] if subjects else NO_SUBJECT
-    return Subject(transactional_id=subjects[0].transactional_id, others=tuple(subjects[1:]))
+    return Subject(
+        transactional_id=subjects[0].transactional_id, other_subjects=tuple(subjects[1:])
+    )
 
 
 def of_topics(request: Request) -> Subject:

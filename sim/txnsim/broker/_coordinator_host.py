@@ -222,7 +222,7 @@ class CoordinatorHost:
         """Check before records are appended; None where nothing can delay or refuse them."""
         gate = self._appends.gate
         if (
-            not (gate.crossings.network.interceptor.armed or gate.disk.is_full)
+            not (gate.crossings.network.interceptor.is_armed or gate.disk.is_full)
             or partition not in self._led
         ):
             return None
@@ -252,7 +252,7 @@ class CoordinatorHost:
         log, gate = self._led.get(partition), self._appends.gate
         if log is None:
             return _NOT_LED.error
-        if gate.crossings.network.interceptor.armed or gate.disk.is_full:
+        if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
             return self._write_once_admitted(partition, batch, subject, timeout_ms)
         write = partial(append_coordinator, batch=batch)
         appended = self._appends.append_admitted(log, Batch(write), now_ms=now_ms, needs_isr=True)

@@ -134,7 +134,7 @@ class Broker:
         """The broker's name in traces and fault plans."""
         self.environment = environment
         self.metadata = metadata
-        self.release = metadata.fleet.of(broker_id)
+        self.release = metadata.fleet.release_of(broker_id)
         """The API versions and the rules of this broker."""
         self.settings = self._effective_settings(metadata.image)
         logs.rules = self.release.rules

@@ -36,7 +36,7 @@ from txnsim.share.commands import (
     AcquireMode,
     ReadBatch,
 )
-from txnsim.share.fetching import batches_of_answer, max_bytes_each, rotated
+from txnsim.share.fetching import batches_of_answer, max_bytes_each, rotate_partitions
 from txnsim.share.partition import FENCING
 from txnsim.share.sessions import SessionKey, SharedPartition, ShareSessions
 from txnsim.types import TopicPartition
@@ -121,7 +121,7 @@ class ShareFetching:
         if not command.partitions or not command.max_records or not command.max_bytes:
             return {}
         fetch = _Fetch(self, command)
-        for partition in rotated(tuple(command.partitions), command.session_epoch):
+        for partition in rotate_partitions(tuple(command.partitions), command.session_epoch):
             fetch.begin(partition)
             if pace is not None and pace.has_done(1):
                 await pace.rest()

@@ -680,7 +680,7 @@ def _players(cluster: SimCluster) -> dict[str, list[str]]:
     """Each Kafka release that is played, with the brokers that play it."""
     players: dict[str, list[str]] = {}
     for broker_id in cluster.brokers:
-        release = cluster.fleet.of(broker_id).patch_release
+        release = cluster.fleet.release_of(broker_id).patch_release
         players.setdefault(release, []).append(str(broker_id))
     return players
 

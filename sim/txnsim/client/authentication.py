@@ -65,7 +65,7 @@ class Authentication:
             self._has_shaken_hands = True
             if answer.error_code != ErrorCode.none:
                 raise self._unsupported(answer)
-            return _token(self._login.first())
+            return _token(self._login.first_token())
         if answer.error_code != ErrorCode.none:
             raise AuthenticationError(
                 answer.error_message or code_name(answer.error_code), error=answer.error_code

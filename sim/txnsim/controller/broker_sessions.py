@@ -28,7 +28,7 @@ class BrokerState(Enum):
     SHUTDOWN_NOW = "may stop; fenced from now on"
 
     @property
-    def is_fenced(self) -> bool:
+    def counts_as_fenced(self) -> bool:
         """Whether a broker in this state is fenced."""
         return self in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
 
@@ -67,7 +67,7 @@ class BrokerSessions:
             is_fenced=is_fenced, deadline_ms=now_ms + self._timeout_ms
         )
 
-    def heard(
+    def note_heartbeat(
         self,
         command: BrokerHeartbeatCommand,
         state: BrokerState,
@@ -87,8 +87,8 @@ class BrokerSessions:
         session = self._sessions[command.broker_id]
         session.deadline_ms = now_ms + self._timeout_ms
         session.metadata_offset = command.metadata_offset
-        session.is_fenced = state.is_fenced
-        if state.is_fenced:
+        session.is_fenced = state.counts_as_fenced
+        if state.counts_as_fenced:
             session.shutdown_offset = NO_OFFSET
         elif state is BrokerState.CONTROLLED_SHUTDOWN and session.shutdown_offset == NO_OFFSET:
             session.shutdown_offset = metadata_offset
@@ -121,7 +121,7 @@ class BrokerSessions:
             return False
         return now_ms < session.deadline_ms
 
-    def expired(self, now_ms: int) -> BrokerId | None:
+    def expired_broker(self, now_ms: int) -> BrokerId | None:
         """The broker whose session ended first, where one has."""
         ended = [
             (session.deadline_ms, broker_id)

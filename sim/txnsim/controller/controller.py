@@ -116,10 +116,10 @@ def initial_image(
 # Topics
 
 
-def batch_refusal(wanted: Sequence[NewTopic], settings: Settings) -> Rejection | None:
+def batch_refusal(topics: Sequence[NewTopic], settings: Settings) -> Rejection | None:
     """The error for too many partitions (validateTotalNumberOfPartitions), or None."""
     total = 0
-    for topic in wanted:
+    for topic in topics:
         if topic.assignments:
             total += len(topic.assignments)
         elif topic.partitions <= 0:
@@ -171,7 +171,7 @@ _TOPIC_WEIGHT: Final = 4
 
 def create_topics(
     image: ClusterImage,
-    wanted: Sequence[NewTopic],
+    topics: Sequence[NewTopic],
     *,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
@@ -179,54 +179,55 @@ def create_topics(
 ) -> list[TopicImage | Rejection]:
     """Each topic or its error; none if too many (ReplicationControlManager.createTopics)."""
     steps = create_topics_in_steps(
-        image, wanted, settings=settings, new_topic_id=new_topic_id, keys=keys
+        image, topics, settings=settings, new_topic_id=new_topic_id, keys=keys
     )
     while True:
         try:
             next(steps)
-        except StopIteration as last:
-            outcomes: list[TopicImage | Rejection] = last.value
+        except StopIteration as end:
+            outcomes: list[TopicImage | Rejection] = end.value
             return outcomes
 
 
 def create_topics_in_steps(
     image: ClusterImage,
-    wanted: Sequence[NewTopic],
+    topics: Sequence[NewTopic],
     *,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
     keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> Generator[int, None, list[TopicImage | Rejection]]:
     """The same, topic by topic; each step yields how much it was."""
-    refusal = batch_refusal(wanted, settings)
+    refusal = batch_refusal(topics, settings)
     if refusal is not None:
-        return [refusal] * len(wanted)
+        return [refusal] * len(topics)
     names, usable = _Names(image), Usable(image)
     outcomes: list[TopicImage | Rejection] = []
     records = 0
-    for topic in wanted:
+    for topic in topics:
         outcome = _create_topic(image, names, usable, topic, settings, new_topic_id, keys)
         outcomes.append(outcome)
         if isinstance(outcome, TopicImage):
             names.add(topic.name)
             records += records_of(outcome)
             if records > RECORDS_MAX:
-                return [TOO_MANY_RECORDS] * len(wanted)
+                return [TOO_MANY_RECORDS] * len(topics)
         yield _TOPIC_WEIGHT
     return outcomes
 
 
 def still_holds(
-    outcomes: Sequence[TopicImage | Rejection], before: ClusterImage, now: ClusterImage
+    outcomes: Sequence[TopicImage | Rejection], image_before: ClusterImage, image_now: ClusterImage
 ) -> bool:
     """Whether topics that were decided on in one image may be made in a later one. It must have the
     same brokers, and no new topic with a colliding name.
     """
-    if now.brokers is not before.brokers:
+    if image_now.brokers is not image_before.brokers:
         return False
-    taken = set(map(_folded, now.topics.keys() - before.topics.keys()))
-    return not taken or not any(
-        isinstance(outcome, TopicImage) and _folded(outcome.name) in taken for outcome in outcomes
+    new_names = set(map(_metric_name, image_now.topics.keys() - image_before.topics.keys()))
+    return not new_names or not any(
+        isinstance(outcome, TopicImage) and _metric_name(outcome.name) in new_names
+        for outcome in outcomes
     )
 
 
@@ -234,28 +235,28 @@ def _create_topic(
     image: ClusterImage,
     names: _Names,
     usable: Usable,
-    wanted: NewTopic,
+    topic: NewTopic,
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
     keys: Mapping[str, ConfigKey] = TOPIC_CONFIGS,
 ) -> TopicImage | Rejection:
-    refusal = _name_refusal(names, wanted.name) or _config_refusal(wanted.configs, keys)
+    refusal = _name_refusal(names, topic.name) or _config_refusal(topic.configs, keys)
     if refusal is not None:
         return refusal
     replicas = (
-        _manual_replicas(image, wanted)
-        if wanted.assignments
-        else _placed_replicas(usable, wanted, settings, start=names.count)
+        _manual_replicas(image, topic)
+        if topic.assignments
+        else _place_replicas(usable, topic, settings, start=names.count)
     )
     if isinstance(replicas, Rejection):
         return replicas
     fresh = usable.fresh
     return TopicImage(
-        name=wanted.name,
+        name=topic.name,
         topic_id=new_topic_id(),
         partitions=tuple(fresh[brokers] for brokers in replicas),
-        configs={name: value for name, value in wanted.configs.items() if value is not None},
-        is_internal=wanted.name in INTERNAL_TOPICS,
+        configs={name: value for name, value in topic.configs.items() if value is not None},
+        is_internal=topic.name in INTERNAL_TOPICS,
     )
 
 
@@ -280,15 +281,20 @@ class _Names:
         """Another topic whose metrics would have the same names (Topic.hasCollision)."""
         marks = sum(map(name.count, _MARKS))
         if marks > _MARKS_MAX:
-            folded = _folded(name)
+            folded = _metric_name(name)
             return next(
-                (one for one in chain(self._topics, self._added) if _folded(one) == folded), None
+                (
+                    topic_name
+                    for topic_name in chain(self._topics, self._added)
+                    if _metric_name(topic_name) == folded
+                ),
+                None,
             )
         parts = _MARK.split(name)
         for chosen in product(_MARKS, repeat=marks):
-            other = "".join(chain.from_iterable(zip(parts, (*chosen, ""), strict=True)))
-            if other in self:
-                return other
+            candidate = "".join(chain.from_iterable(zip(parts, (*chosen, ""), strict=True)))
+            if candidate in self:
+                return candidate
         return None
 
 
@@ -298,7 +304,7 @@ _MARKS_MAX: Final = 6
 """Dots and underscores in a name up to which variants are looked up; else all topics."""
 
 
-def _folded(name: str) -> str:
+def _metric_name(name: str) -> str:
     """Metric names have '_' for '.'."""
     return name.replace(".", "_")
 
@@ -309,17 +315,17 @@ def internal_topic(
     """What an auto-created topic looks like; internal topics have settings of their own
     (AutoTopicCreationManager). ``brokers`` says how many there are, where not the image does.
     """
-    wanted = partial(replicas_wanted, settings, brokers=brokers or len(image.brokers))
+    replica_count = partial(replicas_wanted, settings, brokers=brokers or len(image.brokers))
     if name == TRANSACTION_STATE_TOPIC:
         return NewTopic(
             name=name,
             partitions=settings.transaction_state_log_num_partitions,
-            replication_factor=wanted("transaction_state_log_replication_factor"),
+            replication_factor=replica_count("transaction_state_log_replication_factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "unclean.leader.election.enable": "false",
-                "min.insync.replicas": str(wanted("transaction_state_log_min_isr")),
+                "min.insync.replicas": str(replica_count("transaction_state_log_min_isr")),
                 "segment.bytes": str(settings.transaction_state_log_segment_bytes),
             },
         )
@@ -327,7 +333,7 @@ def internal_topic(
         return NewTopic(
             name=name,
             partitions=settings.offsets_topic_num_partitions,
-            replication_factor=wanted("offsets_topic_replication_factor"),
+            replication_factor=replica_count("offsets_topic_replication_factor"),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -338,11 +344,11 @@ def internal_topic(
         return NewTopic(
             name=name,
             partitions=settings.share_coordinator_state_topic_num_partitions,
-            replication_factor=wanted("share_coordinator_state_topic_replication_factor"),
+            replication_factor=replica_count("share_coordinator_state_topic_replication_factor"),
             configs={
                 "cleanup.policy": "delete",
                 "compression.type": "producer",
-                "min.insync.replicas": str(wanted("share_coordinator_state_topic_min_isr")),
+                "min.insync.replicas": str(replica_count("share_coordinator_state_topic_min_isr")),
                 "retention.ms": "-1",
                 "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
             },
@@ -365,19 +371,19 @@ def _name_refusal(names: _Names, name: str) -> Rejection | None:
         return Rejection(
             error=ErrorCode.topic_already_exists, reason=f"Topic '{name}' already exists."
         )
-    other = names.like(name)
-    if other is not None:
+    similar_name = names.like(name)
+    if similar_name is not None:
         return Rejection(
             error=ErrorCode.invalid_topic_exception,
-            reason=f"Topic '{name}' collides with existing topic: {other}",
+            reason=f"Topic '{name}' collides with existing topic: {similar_name}",
         )
     return None
 
 
 def _config_refusal(
-    wanted: Mapping[str, str | None], keys: Mapping[str, ConfigKey]
+    topic_configs: Mapping[str, str | None], keys: Mapping[str, ConfigKey]
 ) -> Rejection | None:
-    for name, value in wanted.items():
+    for name, value in topic_configs.items():
         too_long = _too_long(value)
         if too_long is not None:
             return too_long
@@ -392,22 +398,22 @@ def _config_refusal(
 
 
 def _manual_replicas(
-    image: ClusterImage, wanted: NewTopic
+    image: ClusterImage, topic: NewTopic
 ) -> list[tuple[BrokerId, ...]] | Rejection:
-    if wanted.replication_factor != -1:
+    if topic.replication_factor != -1:
         return Rejection(
             error=ErrorCode.invalid_request,
             reason="A manual partition assignment was specified, but replication factor was not "
             "set to -1.",
         )
-    if wanted.partitions != -1:
+    if topic.partitions != -1:
         return Rejection(
             error=ErrorCode.invalid_request,
             reason="A manual partition assignment was specified, but numPartitions was not set to "
             "-1.",
         )
     assignments: dict[int, tuple[BrokerId, ...]] = {}
-    for index, brokers in wanted.assignments:
+    for index, brokers in topic.assignments:
         if index in assignments:
             return bad_assignment(
                 f"Found multiple manual partition assignments for partition {index}"
@@ -427,24 +433,24 @@ def _manual_replicas(
     return replicas
 
 
-def _placed_replicas(
-    usable_for: Usable, wanted: NewTopic, settings: Settings, *, start: int
+def _place_replicas(
+    usable_for: Usable, topic: NewTopic, settings: Settings, *, start: int
 ) -> list[tuple[BrokerId, ...]] | Rejection:
-    if wanted.replication_factor != -1 and wanted.replication_factor <= 0:
+    if topic.replication_factor != -1 and topic.replication_factor <= 0:
         return Rejection(
             error=ErrorCode.invalid_replication_factor,
             reason="Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    if wanted.partitions != -1 and wanted.partitions <= 0:
+    if topic.partitions != -1 and topic.partitions <= 0:
         return Rejection(
             error=ErrorCode.invalid_partitions,
             reason="Number of partitions was set to an invalid non-positive value.",
         )
-    count = settings.num_partitions if wanted.partitions == -1 else wanted.partitions
+    count = settings.num_partitions if topic.partitions == -1 else topic.partitions
     factor = (
         settings.default_replication_factor
-        if wanted.replication_factor == -1
-        else wanted.replication_factor
+        if topic.replication_factor == -1
+        else topic.replication_factor
     )
     usable = usable_for[factor]
     if isinstance(usable, Rejection):
@@ -452,7 +458,7 @@ def _placed_replicas(
     # Leaders go round the brokers; each topic starts one further, so that single-partition topics
     # spread too.
     turn = lcm(len(usable.active), max(len(usable.fenced), 1))
-    places = [usable.place(start + index, factor) for index in range(min(count, turn))]
+    places = [usable.choose_replicas(start + index, factor) for index in range(min(count, turn))]
     return [places[index % turn] for index in range(count)]
 
 
@@ -470,9 +476,17 @@ def move_leader(
         return Rejection(
             error=ErrorCode.unknown_topic_or_partition, reason=f"{topic_partition} does not exist"
         )
-    able = [one for one in partition.replicas if one in partition.isr and image.is_active(one)]
-    wanted = [one for one in able if one == leader or (leader is None and one != partition.leader)]
-    if not wanted:
+    able = [
+        broker_id
+        for broker_id in partition.replicas
+        if broker_id in partition.isr and image.is_active(broker_id)
+    ]
+    candidates = [
+        broker_id
+        for broker_id in able
+        if broker_id == leader or (leader is None and broker_id != partition.leader)
+    ]
+    if not candidates:
         lacking = "no other replica" if leader is None else f"broker {leader} is no replica that"
         return Rejection(
             error=ErrorCode.eligible_leaders_not_available,
@@ -480,12 +494,12 @@ def move_leader(
         )
     moved = msgspec.structs.replace(
         partition,
-        leader=wanted[0],
+        leader=candidates[0],
         leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
         partition_epoch=partition.partition_epoch + 1,
         last_known_elr=(),
     )
-    return image.with_partition(topic_partition, moved), wanted[0]
+    return image.with_partition(topic_partition, moved), candidates[0]
 
 
 # Configs
@@ -526,7 +540,7 @@ def _appended_by_broker(
     it did not have, also twice (ConfigAdminManager.prepareIncrementalConfigs).
     """
     items = split_list(current.get(change.name, keys[change.name].default))
-    added = [item for item in split_list(change.value or "") if item not in items]
+    added = [element for element in split_list(change.value or "") if element not in items]
     return ",".join([*items, *added])
 
 
@@ -596,13 +610,13 @@ def _changed_value(
                 f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
             ),
         )
-    items = [item for item in split_list(current.get(change.name, key.default)) if item]
-    for item in split_list(change.value):
+    items = [element for element in split_list(current.get(change.name, key.default)) if element]
+    for element in split_list(change.value):
         if change.operation is ConfigOperation.SUBTRACT:
-            if item in items:
-                items.remove(item)
-        elif item not in items:
-            items.append(item)
+            if element in items:
+                items.remove(element)
+        elif element not in items:
+            items.append(element)
     return ",".join(items)
 
 

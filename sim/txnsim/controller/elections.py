@@ -47,10 +47,10 @@ def elect_leader(
     """The image after the election, or the error."""
     topic, index = topic_partition.topic, topic_partition.partition
     if topic not in image.topics:
-        return _unknown(f"No such topic as {topic}")
+        return _unknown_partition(f"No such topic as {topic}")
     partition = image.partition(topic_partition)
     if partition is None:
-        return _unknown(f"No such partition as {topic}-{index}")
+        return _unknown_partition(f"No such partition as {topic}-{index}")
     if kind is ElectionType.PREFERRED:
         if partition.leader == partition.replicas[0]:
             return NOT_NEEDED
@@ -96,14 +96,16 @@ def resign_leader(
     """
     partition = image.partition(topic_partition)
     if partition is None:
-        return _unknown(f"No such partition as {topic_partition}")
+        return _unknown_partition(f"No such partition as {topic_partition}")
     if not image.is_active(partition.leader):
         return Rejection(
             error=ErrorCode.leader_not_available, reason=f"{topic_partition} has no live leader"
         )
-    left = _led_by(NO_LEADER, partition)
-    without = image.with_partition(topic_partition, left)
-    return without, without.with_partition(topic_partition, _led_by(partition.leader, left))
+    leaderless = _led_by(NO_LEADER, partition)
+    image_without = image.with_partition(topic_partition, leaderless)
+    return image_without, image_without.with_partition(
+        topic_partition, _led_by(partition.leader, leaderless)
+    )
 
 
 def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
@@ -131,5 +133,5 @@ def _led_by(leader: BrokerId, partition: PartitionImage) -> PartitionImage:
     )
 
 
-def _unknown(reason: str) -> Rejection:
+def _unknown_partition(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)

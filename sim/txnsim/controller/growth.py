@@ -48,9 +48,9 @@ def grown_topic(
         return refusal
     factor = len(topic.partitions[0].replicas)
     replicas = (
-        _placed(image, topic, count, factor)
+        _place_new_partitions(image, topic, count, factor)
         if assignments is None
-        else _checked(image, assignments, factor, start=len(topic.partitions))
+        else _check_assignments(image, assignments, factor, start=len(topic.partitions))
     )
     if isinstance(replicas, Rejection):
         return replicas
@@ -83,21 +83,22 @@ def _count_refusal(
     return None
 
 
-def _placed(
+def _place_new_partitions(
     image: ClusterImage, topic: TopicImage, count: int, factor: int
 ) -> Assignments | Rejection:
     usable = usable_brokers(image, factor)
     if isinstance(usable, Rejection):
         return usable
     # Leaders go on round the brokers from where the topic's last partition was placed.
-    last = topic.partitions[-1].replicas[0]
-    start = usable.active.index(last) + 1 if last in usable.active else 0
+    last_leader = topic.partitions[-1].replicas[0]
+    start = usable.active.index(last_leader) + 1 if last_leader in usable.active else 0
     return tuple(
-        usable.place(start + step, factor) for step in range(count - len(topic.partitions))
+        usable.choose_replicas(start + step, factor)
+        for step in range(count - len(topic.partitions))
     )
 
 
-def _checked(
+def _check_assignments(
     image: ClusterImage, assignments: Assignments, factor: int, *, start: int
 ) -> Assignments | Rejection:
     for index, brokers in enumerate(assignments, start):

@@ -39,23 +39,23 @@ def decide_alter_partition(
         return IsrOutcome(image=image, reply=reply)
     changes: dict[TopicPartition, PartitionImage] = {}
     results = []
-    for wanted in command.partitions:
-        topic = image.topic_by_id(wanted.topic_id)
+    for change in command.partitions:
+        topic = image.topic_by_id(change.topic_id)
         error = (
             ErrorCode.unknown_topic_id
             if topic is None
-            else _refusal(image, topic.name, command.broker_id, wanted)
+            else _refusal(image, topic.name, command.broker_id, change)
         )
         if topic is None or error is not ErrorCode.none:
-            results.append(_refused(wanted, error))
+            results.append(_refused_change(change, error))
             continue
-        where = TopicPartition(topic.name, wanted.topic_partition.partition)
+        where = TopicPartition(topic.name, change.topic_partition.partition)
         partition = topic.partitions[where.partition]
         changed = updated_partition(
             image,
             where,
             settings,
-            target_isr=tuple(replica for replica, _ in wanted.new_isr),
+            target_isr=tuple(replica for replica, _ in change.new_isr),
             has_recovered=True,
         )
         if changed is not None:
@@ -64,38 +64,38 @@ def decide_alter_partition(
         # this
         # error although the change was made.
         results.append(
-            _granted(wanted, partition)
+            _granted_change(change, partition)
             if partition.leader == command.broker_id
-            else _refused(wanted, ErrorCode.new_leader_elected)
+            else _refused_change(change, ErrorCode.new_leader_elected)
         )
     return IsrOutcome(
         image=image.with_partitions(changes), reply=AlterPartitionReply(partitions=tuple(results))
     )
 
 
-def _refusal(image: ClusterImage, topic: str, sender: BrokerId, wanted: IsrChange) -> ErrorCode:
+def _refusal(image: ClusterImage, topic: str, sender: BrokerId, change: IsrChange) -> ErrorCode:
     """ReplicationControlManager.validateAlterPartitionData."""
-    partition = image.partition(TopicPartition(topic, wanted.topic_partition.partition))
+    partition = image.partition(TopicPartition(topic, change.topic_partition.partition))
     if partition is None:
         return ErrorCode.unknown_topic_or_partition
     if (
-        wanted.leader_epoch > partition.leader_epoch
-        or wanted.partition_epoch > partition.partition_epoch
+        change.leader_epoch > partition.leader_epoch
+        or change.partition_epoch > partition.partition_epoch
     ):
         # The sender has newer metadata than this controller, so this can't be the active one.
         return ErrorCode.not_controller
-    if wanted.leader_epoch < partition.leader_epoch:
+    if change.leader_epoch < partition.leader_epoch:
         return ErrorCode.fenced_leader_epoch
     if sender != partition.leader:
         return ErrorCode.invalid_request
-    if wanted.partition_epoch < partition.partition_epoch:
+    if change.partition_epoch < partition.partition_epoch:
         return ErrorCode.invalid_update_version
-    isr = [replica for replica, _ in wanted.new_isr]
+    isr = [replica for replica, _ in change.new_isr]
     if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas):
         return ErrorCode.invalid_request
     if partition.leader not in isr:
         return ErrorCode.invalid_request
-    if any(not _may_join(image, replica, epoch) for replica, epoch in wanted.new_isr):
+    if any(not _may_join(image, replica, epoch) for replica, epoch in change.new_isr):
         return ErrorCode.ineligible_replica
     return ErrorCode.none
 
@@ -106,16 +106,16 @@ def _may_join(image: ClusterImage, replica: BrokerId, epoch: int) -> bool:
     return epoch in (-1, image.brokers[replica].epoch)
 
 
-def _refused(wanted: IsrChange, error: ErrorCode) -> AlteredPartition:
+def _refused_change(change: IsrChange, error: ErrorCode) -> AlteredPartition:
     return AlteredPartition(
-        topic_id=wanted.topic_id, topic_partition=wanted.topic_partition, error=error
+        topic_id=change.topic_id, topic_partition=change.topic_partition, error=error
     )
 
 
-def _granted(wanted: IsrChange, partition: PartitionImage) -> AlteredPartition:
+def _granted_change(change: IsrChange, partition: PartitionImage) -> AlteredPartition:
     return AlteredPartition(
-        topic_id=wanted.topic_id,
-        topic_partition=wanted.topic_partition,
+        topic_id=change.topic_id,
+        topic_partition=change.topic_partition,
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,

@@ -94,7 +94,7 @@ def updated_partition(
 
 def without_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
     """The broker is out of every ISR and leads nothing: it was fenced or shuts down."""
-    return _updated(
+    return _update_leaders(
         image,
         settings,
         concerns=lambda partition: broker_id in partition.isr,
@@ -109,7 +109,7 @@ def after_unclean_shutdown(
     """The broker comes back without having stopped in order: it may lack committed records, so it
     is out of every ISR and no longer eligible (ReplicationControlManager.handleBrokerShutdown).
     """
-    return _updated(
+    return _update_leaders(
         image,
         settings,
         concerns=lambda partition: broker_id in partition.isr or broker_id in partition.elr,
@@ -121,7 +121,7 @@ def after_unclean_shutdown(
 
 def with_broker_back(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
     """Partitions without a leader look again, now that ``broker_id`` may lead."""
-    return _updated(
+    return _update_leaders(
         image,
         settings,
         concerns=lambda partition: partition.leader == NO_LEADER,
@@ -129,7 +129,7 @@ def with_broker_back(image: ClusterImage, broker_id: BrokerId, settings: Setting
     )
 
 
-def _updated(
+def _update_leaders(
     image: ClusterImage,
     settings: Settings,
     *,
@@ -148,7 +148,9 @@ def _updated(
             changed = changed_partition(
                 partition,
                 PartitionChange(
-                    target_isr=tuple(one for one in partition.isr if one != left_isr),
+                    target_isr=tuple(
+                        broker_id for broker_id in partition.isr if broker_id != left_isr
+                    ),
                     is_acceptable=is_acceptable,
                     min_isr=rules.min_isr,
                     has_elr=has_elr(image),
@@ -171,11 +173,11 @@ def without_elr(image: ClusterImage, topic: str | None = None) -> ClusterImage:
     concerned = image.topics.values() if topic is None else (image.topics[topic],)
     return image.with_partitions(
         {
-            TopicPartition(one.name, index): msgspec.structs.replace(
+            TopicPartition(topic_image.name, index): msgspec.structs.replace(
                 partition, elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1
             )
-            for one in concerned
-            for index, partition in enumerate(one.partitions)
+            for topic_image in concerned
+            for index, partition in enumerate(topic_image.partitions)
             if partition.elr or partition.last_known_elr
         }
     )

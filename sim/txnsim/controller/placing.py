@@ -36,7 +36,7 @@ class UsableBrokers(msgspec.Struct, frozen=True, kw_only=True):
     fenced: tuple[BrokerId, ...]
     """Registered but away: they get a replica where there are not enough active ones."""
 
-    def place(self, start: int, factor: int) -> tuple[BrokerId, ...]:
+    def choose_replicas(self, start: int, factor: int) -> tuple[BrokerId, ...]:
         """``factor`` brokers, active ones in a row from ``start`` first; the first one leads."""
         near = min(factor, len(self.active))
         far = factor - near
@@ -50,8 +50,12 @@ class UsableBrokers(msgspec.Struct, frozen=True, kw_only=True):
 def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejection:
     """Brokers that may get ``factor`` replicas, or why there are too few (StripedReplicaPlacer)."""
     usable = UsableBrokers(
-        active=tuple(sorted(one for one in image.brokers if image.is_active(one))),
-        fenced=tuple(sorted(one for one, broker in image.brokers.items() if not broker.alive)),
+        active=tuple(
+            sorted(broker_id for broker_id in image.brokers if image.is_active(broker_id))
+        ),
+        fenced=tuple(
+            sorted(broker_id for broker_id, broker in image.brokers.items() if not broker.alive)
+        ),
     )
     total = len(usable.active) + len(usable.fenced)
     if not usable.active:
@@ -77,13 +81,13 @@ def assignment_refusal(
     """
     if not brokers:
         return bad_assignment(f"{_INCLUDES} an empty replica list.")
-    before: BrokerId | None = None
+    previous: BrokerId | None = None
     for broker in sorted(brokers):
         if broker not in image.brokers:
             return bad_assignment(f"{_INCLUDES} broker {broker}, but no such broker is registered.")
-        if broker == before:
+        if broker == previous:
             return bad_assignment(f"{_INCLUDES} the broker {broker} more than once.")
-        before = broker
+        previous = broker
     if factor is not None and len(brokers) != factor:
         return bad_assignment(
             f"{_INCLUDES} a partition with {len(brokers)} replica(s), but this is not consistent "
@@ -119,8 +123,8 @@ class Usable(dict[int, UsableBrokers | Rejection]):
         self.fresh = _Fresh(image)
 
     def __missing__(self, factor: int) -> UsableBrokers | Rejection:
-        found = self[factor] = usable_brokers(self._image, factor)
-        return found
+        usable = self[factor] = usable_brokers(self._image, factor)
+        return usable
 
 
 class _Fresh(dict[tuple[BrokerId, ...], PartitionImage]):
@@ -131,5 +135,5 @@ class _Fresh(dict[tuple[BrokerId, ...], PartitionImage]):
         self._image = image
 
     def __missing__(self, replicas: tuple[BrokerId, ...]) -> PartitionImage:
-        made = self[replicas] = new_partition(replicas, self._image)
-        return made
+        partition = self[replicas] = new_partition(replicas, self._image)
+        return partition

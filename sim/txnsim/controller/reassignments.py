@@ -46,7 +46,7 @@ def reassign(
     refusal = assignment_refusal(image, replicas)
     if refusal is not None:
         return refusal
-    settled = _settled(partition)
+    settled = _final_replicas(partition)
     if not may_change_factor and len(settled) != len(replicas):
         return Rejection(
             error=ErrorCode.invalid_replication_factor,
@@ -79,8 +79,10 @@ def cancel(
         return partition
     if not partition.is_reassigning:
         return NOT_MOVING
-    replicas = tuple(one for one in partition.replicas if one not in partition.adding)
-    isr = tuple(one for one in partition.isr if one not in partition.adding)
+    replicas = tuple(
+        broker_id for broker_id in partition.replicas if broker_id not in partition.adding
+    )
+    isr = tuple(broker_id for broker_id in partition.isr if broker_id not in partition.adding)
     if not isr:
         # Only new replicas are in sync: an old one would lead without having everything.
         if not rules_of(image.topics[where.topic], image, settings).allows_unclean:
@@ -108,16 +110,16 @@ def reassigning(image: ClusterImage) -> dict[TopicPartition, PartitionImage]:
 
 def _partition(image: ClusterImage, where: TopicPartition) -> PartitionImage | Rejection:
     if where.topic not in image.topics:
-        return _unknown(f"Unable to find a topic named {where.topic}.")
-    return image.partition(where) or _unknown(
+        return _unknown_partition(f"Unable to find a topic named {where.topic}.")
+    return image.partition(where) or _unknown_partition(
         f"Unable to find partition {where.topic}:{where.partition}."
     )
 
 
-def _settled(partition: PartitionImage) -> frozenset[int]:
+def _final_replicas(partition: PartitionImage) -> frozenset[int]:
     """The replicas that it will have after the present reassignment."""
     return frozenset(partition.replicas) - frozenset(partition.removing)
 
 
-def _unknown(reason: str) -> Rejection:
+def _unknown_partition(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)

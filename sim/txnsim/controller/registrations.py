@@ -77,13 +77,13 @@ def is_stale(image: ClusterImage, broker_id: BrokerId, epoch: int) -> bool:
 def fence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
     """Out of every ISR, leaders moved away, then fenced."""
     image = without_broker(image, broker_id, settings)
-    return _changed(image, broker_id, alive=False, in_controlled_shutdown=False)
+    return _with_broker_state(image, broker_id, alive=False, in_controlled_shutdown=False)
 
 
 def unfence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
     """A member again; partitions without a leader may get it."""
     back = with_broker_back(image, broker_id, settings)
-    return _changed(back, broker_id, alive=True, in_controlled_shutdown=False)
+    return _with_broker_state(back, broker_id, alive=True, in_controlled_shutdown=False)
 
 
 def fail_directory(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
@@ -101,11 +101,11 @@ def begin_controlled_shutdown(
     image: ClusterImage, broker_id: BrokerId, settings: Settings
 ) -> ClusterImage:
     """Leaders move away while the broker still answers."""
-    image = _changed(image, broker_id, alive=True, in_controlled_shutdown=True)
+    image = _with_broker_state(image, broker_id, alive=True, in_controlled_shutdown=True)
     return without_broker(image, broker_id, settings)
 
 
-def _changed(
+def _with_broker_state(
     image: ClusterImage, broker_id: BrokerId, *, alive: bool, in_controlled_shutdown: bool
 ) -> ClusterImage:
     broker = image.brokers[broker_id]

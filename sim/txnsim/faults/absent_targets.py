@@ -30,12 +30,12 @@ def doubt(
 def _doubts(
     rule: FaultRule, brokers: Collection[int], topics: Mapping[str, int], *, may_create: bool
 ) -> Iterator[str]:
-    known = [str(broker) for broker in sorted(brokers)]
+    broker_ids = [str(broker) for broker in sorted(brokers)]
     target = None if rule.broker is None else str(rule.broker)
     kind, _, source = (rule.source or "").partition("/")
     for field, broker in (("broker", target), ("source", source if kind == "broker" else None)):
-        if broker is not None and broker not in known:
-            yield f"{field}: {unknown('broker', broker, known)}"
+        if broker is not None and broker not in broker_ids:
+            yield f"{field}: {unknown('broker', broker, broker_ids)}"
     if rule.topic is None:
         return
     partitions = topics.get(rule.topic)

@@ -65,10 +65,10 @@ class _Action(BoundedAction, frozen=True, kw_only=True):
     """
 
     def __str__(self) -> str:
-        given = {field: getattr(self, field) for field in self.__struct_fields__}
+        field_values = {field: getattr(self, field) for field in self.__struct_fields__}
         numbers = (
             f" {value} ms" if field.endswith("_ms") else f" {value}"
-            for field, value in given.items()
+            for field, value in field_values.items()
             if value is not None
         )
         return f"{self.__struct_config__.tag}{''.join(numbers)}"
@@ -129,7 +129,7 @@ class Fail(_Action, frozen=True, kw_only=True, tag_field="do", tag="error"):
 
     def __post_init__(self) -> None:
         if self.error.lower() not in ErrorCode.__members__:
-            names = (one.name.upper() for one in ErrorCode)
+            names = (error.name.upper() for error in ErrorCode)
             raise ValueError(unknown("Kafka error", self.error, names))
 
     @property
@@ -197,7 +197,9 @@ class Rewrite(_Action, frozen=True, kw_only=True, tag_field="do", tag="rewrite")
 
     def __str__(self) -> str:
         value = "" if self.value is None else f" {self.value}"
-        value += "".join(f" {name}={given}" for name, given in (self.entry or {}).items())
+        value += "".join(
+            f" {name}={field_value}" for name, field_value in (self.entry or {}).items()
+        )
         return f"rewrite {self.field}: {self.how}{value}"
 
 

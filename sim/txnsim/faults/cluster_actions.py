@@ -106,8 +106,8 @@ class ClockJump(_Action, frozen=True, kw_only=True, tag_field="do", tag="clock")
             )
 
     def __str__(self) -> str:
-        whose = "every clock" if self.broker is None else f"the clock of broker {self.broker}"
-        return f"clock {self.by_ms:+} ms on {whose}"
+        clock = "every clock" if self.broker is None else f"the clock of broker {self.broker}"
+        return f"clock {self.by_ms:+} ms on {clock}"
 
 
 class FillDisk(_Action, frozen=True, kw_only=True, tag_field="do", tag="fill-disk"):
@@ -145,5 +145,5 @@ def _sides(groups: tuple[tuple[int, ...], ...]) -> str:
     return " | ".join(" ".join(map(str, group)) for group in groups)
 
 
-def _until(what: str, after_ms: int | None) -> str:
-    return "" if after_ms is None else f", {what} after {after_ms} ms"
+def _until(event: str, after_ms: int | None) -> str:
+    return "" if after_ms is None else f", {event} after {after_ms} ms"

@@ -104,7 +104,7 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
     value: int = 0
     entry: dict[str, int | str] | None = None
 
-    def applied(self, answer: Any) -> Any:
+    def apply(self, answer: Any) -> Any:
         """The answer, changed; itself where it has no such field. A list that is null stays so, but
         for ``clear`` and ``insert``.
         """
@@ -117,9 +117,9 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
             case RewriteHow.ADD:
                 change = self._add
             case RewriteHow.REVERSE:
-                change = _reversed
+                change = _reverse_list
             case RewriteHow.CLEAR:
-                change = _cleared
+                change = _empty_list
             case _:
                 assert_never(self.how)
         return rewritten(answer, self.field, change)
@@ -127,15 +127,15 @@ class Rewriting(msgspec.Struct, frozen=True, kw_only=True):
     def _set(self, _: Any) -> int:
         return self.value
 
-    def _add(self, before: int) -> int:
-        return before + self.value
+    def _add(self, old_value: int) -> int:
+        return old_value + self.value
 
 
-def _reversed(before: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    return before if before is None else tuple(reversed(before))
+def _reverse_list(old_list: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    return old_list if old_list is None else tuple(reversed(old_list))
 
 
-def _cleared(_: Any) -> tuple[Any, ...]:
+def _empty_list(_: Any) -> tuple[Any, ...]:
     return ()
 
 
@@ -173,7 +173,7 @@ class Interceptor(Protocol):
     """
 
     @property
-    def armed(self) -> bool:
+    def is_armed(self) -> bool:
         """False: no rule is armed, a crossing need not even be described."""
 
     def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
@@ -183,7 +183,7 @@ class Interceptor(Protocol):
 class PassAll:
     """The interceptor of an undisturbed cluster."""
 
-    armed = False
+    is_armed = False
 
     def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:  # noqa: ARG002 - asks nothing
         """Let everything pass."""

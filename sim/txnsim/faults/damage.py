@@ -19,7 +19,7 @@ SCRAMBLED_BYTES: Final = 4
 """Number of changed bytes where the damage may be anywhere."""
 
 
-def damaged(message: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
+def damage_message(message: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
     """A whole message, its length in front, with a part of it damaged.
 
     Returns:
@@ -34,18 +34,18 @@ def damaged(message: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
             ]
         case DamagedPart.CRC:
             assert batch is not None  # what carries none is not struck (``plan.matches``)
-            at = message.index(batch[:BATCH_HEADER_BYTES]) + CRC_OFFSET
-            return _changed(message, at + noise[0] % 4, noise[1])
+            position = message.index(batch[:BATCH_HEADER_BYTES]) + CRC_OFFSET
+            return _change_byte(message, position + noise[0] % 4, noise[1])
         case DamagedPart.BYTES:
             size = len(message) - SIZE_BYTES
             places: list[int] = []
             for count in range(min(SCRAMBLED_BYTES, size)):
                 start = 3 * count
-                at = _within(noise[start:], size)
-                while at in places:
-                    at = (at + 1) % size
-                places.append(at)
-                message = _changed(message, SIZE_BYTES + at, noise[start + 2])
+                position = _within(noise[start:], size)
+                while position in places:
+                    position = (position + 1) % size
+                places.append(position)
+                message = _change_byte(message, SIZE_BYTES + position, noise[start + 2])
             return message
     assert_never(damage.part)
 
@@ -55,6 +55,6 @@ def _within(noise: bytes, size: int) -> int:
     return int.from_bytes(noise[:2], "big") % size
 
 
-def _changed(message: bytes, at: int, by: int) -> bytes:
-    other = message[at] ^ (by or 1)
-    return message[:at] + bytes((other,)) + message[at + 1 :]
+def _change_byte(message: bytes, position: int, by: int) -> bytes:
+    new_byte = message[position] ^ (by or 1)
+    return message[:position] + bytes((new_byte,)) + message[position + 1 :]

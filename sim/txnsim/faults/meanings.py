@@ -123,7 +123,7 @@ def refusal(point: FaultPoint, action: CrossingAction | ClusterAction) -> str | 
     if isinstance(action, ClusterAction) or kind in takes:
         return None
     because = _WHY.get((point, kind))
-    allowed = ", ".join(name_of(one) for one in (*takes, *CLUSTER_ACTIONS))
+    allowed = ", ".join(name_of(action_type) for action_type in (*takes, *CLUSTER_ACTIONS))
     return (
         f"{name_of(kind)} has no meaning at {point}"
         f"{f' ({because})' if because else ''}; it takes {allowed}"

@@ -39,13 +39,17 @@ class Asked(IntEnum):
     """Whom it is about, where its record batches are, or how its answer would look."""
 
 
-def asked_of(rule: FaultRule, point: FaultPoint, api_key: int) -> Asked:
+def needed_part(rule: FaultRule, point: FaultPoint, api_key: int) -> Asked:
     """How much of a message of that API the rule wants to know before it crosses the point."""
     if rule.point is not point or rule.api not in (None, api_key, api_name(api_key)):
         return Asked.NOTHING
     by_subject = (rule.transactional_id, rule.producer_id, rule.topic, rule.committed)
     is_batch = isinstance(rule.action, Corrupt) and rule.action.what is DamagedPart.CRC
-    if is_batch or isinstance(rule.action, Fail) or any(one is not None for one in by_subject):
+    if (
+        is_batch
+        or isinstance(rule.action, Fail)
+        or any(subject_field is not None for subject_field in by_subject)
+    ):
         return Asked.BODY
     return Asked.HEADER
 
@@ -105,7 +109,7 @@ def _can_happen_to(action: Action, crossing: Crossing) -> bool:
 
 def _concerns(rule: FaultRule, subject: Subject) -> bool:
     return _concerns_one(rule, subject) or any(
-        _concerns_one(rule, other) for other in subject.others
+        _concerns_one(rule, other_subject) for other_subject in subject.other_subjects
     )
 
 

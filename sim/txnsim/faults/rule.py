@@ -179,9 +179,11 @@ def _about_rewriting(rule: FaultRule) -> Iterator[str]:
     elif action.field == "error_code":
         yield "rewrite of error_code: the action error does that"
     else:
-        wanted = NUMBER if action.how in (RewriteHow.SET, RewriteHow.ADD) else LIST
-        if kind != wanted:
-            yield f"{action.how} needs a {wanted}, and {action.field} of {api_name(key)} is none"
+        needed_kind = NUMBER if action.how in (RewriteHow.SET, RewriteHow.ADD) else LIST
+        if kind != needed_kind:
+            yield (
+                f"{action.how} needs a {needed_kind}, and {action.field} of {api_name(key)} is none"
+            )
         elif action.entry is not None:
             problem = misfit(key, action.field, action.entry)
             if problem is not None:
@@ -210,8 +212,8 @@ def _about_whom(rule: FaultRule) -> Iterator[str]:
         yield f"partition {rule.partition} needs a topic"
     kinds = KINDS.get(point, ())
     if rule.kind is not None and rule.kind not in kinds:
-        known = f"it knows {', '.join(kinds)}" if kinds else "it knows no kinds"
-        yield f"kind {rule.kind!r} can't be matched at {point}: {known}"
+        known_kinds = f"it knows {', '.join(kinds)}" if kinds else "it knows no kinds"
+        yield f"kind {rule.kind!r} can't be matched at {point}: {known_kinds}"
     if rule.role is not None and (rule.role not in ROLES or point is not FaultPoint.LOG_APPEND):
         yield f"role {rule.role!r} at {point}: only log.append knows leader and follower"
     if point is FaultPoint.NOW:
@@ -231,6 +233,6 @@ def _about_when(rule: FaultRule) -> Iterator[str]:
         yield "occurrences excludes nth and limit"
     if not 0 < rule.probability <= 1:
         yield f"probability is {rule.probability}, expected more than 0 and at most 1"
-    for field, other in (("after", rule.after), ("until", rule.until)):
-        if other == rule.id:
+    for field, other_rule in (("after", rule.after), ("until", rule.until)):
+        if other_rule == rule.id:
             yield f"{field} names the rule itself"

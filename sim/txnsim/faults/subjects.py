@@ -1,8 +1,8 @@
 """Whom a request is about, so that a fault plan can match it.
 
 A batched command (several transactions, several markers) has one subject per entry: the first is
-the subject itself, the rest its ``others``. A follower's Fetch is about all partitions of its
-session, also those that the request at hand does not name.
+the subject itself, the rest its ``other_subjects``. A follower's Fetch is about all partitions of
+its session, also those that the request at hand does not name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...] = ()
     committed: bool | None = None
     """Result carried by EndTxn or by the markers, where there is one."""
-    others: tuple[Subject, ...] = ()
+    other_subjects: tuple[Subject, ...] = ()
     """Further subjects of a batched request (several transactions, several markers); a plan matches
     any of them.
     """
@@ -40,7 +40,7 @@ def subject_of(command: object) -> Subject:
     """The subject of a typed command; an empty one for commands that concern no partition."""
     match command:
         case AddPartitionsToTxnCommand(transactions=transactions):
-            return _joined(
+            return _join_subjects(
                 [
                     Subject(
                         transactional_id=txn.transactional_id,
@@ -51,7 +51,7 @@ def subject_of(command: object) -> Subject:
                 ]
             )
         case WriteTxnMarkersCommand(markers=markers):
-            return _joined(
+            return _join_subjects(
                 [
                     Subject(
                         producer_id=marker.producer_id,
@@ -74,22 +74,22 @@ def subject_of(command: object) -> Subject:
             return NO_SUBJECT
 
 
-def told_of(subject: Subject) -> list[dict[str, object]]:
+def trace_subjects(subject: Subject) -> list[dict[str, object]]:
     """Whose request it is, as a trace tells it: transactional id, producer id, partitions of each
     transaction. Empty where it is about no transaction.
     """
     return [
         {
-            **({} if one.transactional_id is None else {"id": one.transactional_id}),
-            **({} if one.producer_id is None else {"pid": one.producer_id}),
-            "partitions": [str(place) for place in one.partitions],
+            **({} if related.transactional_id is None else {"id": related.transactional_id}),
+            **({} if related.producer_id is None else {"pid": related.producer_id}),
+            "partitions": [str(partition) for partition in related.partitions],
         }
-        for one in (subject, *subject.others)
-        if one.transactional_id is not None or one.producer_id is not None
+        for related in (subject, *subject.other_subjects)
+        if related.transactional_id is not None or related.producer_id is not None
     ]
 
 
-def _joined(subjects: list[Subject]) -> Subject:
+def _join_subjects(subjects: list[Subject]) -> Subject:
     if len(subjects) < 2:
         return subjects[0] if subjects else NO_SUBJECT
-    return msgspec.structs.replace(subjects[0], others=tuple(subjects[1:]))
+    return msgspec.structs.replace(subjects[0], other_subjects=tuple(subjects[1:]))

@@ -173,7 +173,7 @@ class LifeRoutes(ClusterNoun):
         return BrokerView(
             id=member.broker_id,
             state=member.state.name.lower(),
-            release=self._cluster.fleet.of(member.broker_id).name,
+            release=self._cluster.fleet.release_of(member.broker_id).name,
             host=known.host,
             port=known.port,
             epoch=known.epoch,

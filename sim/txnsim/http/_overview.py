@@ -98,7 +98,7 @@ class LookRoutes(ClusterNoun):
             brokers=len(cluster.members),
             brokers_running=len(cluster.brokers),
             releases={
-                str(broker_id): cluster.fleet.of(broker_id).patch_release
+                str(broker_id): cluster.fleet.release_of(broker_id).patch_release
                 for broker_id in cluster.members
             },
             features=dict(sorted(image.features.items())),

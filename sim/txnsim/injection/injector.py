@@ -39,9 +39,9 @@ from txnsim.faults.actions import (
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.faults.crossings import Crossing, Damage, FaultEffect, SubmitOutcome
 from txnsim.faults.meanings import FATES, TAKES, Fate, can_wait
-from txnsim.faults.plan import Asked, FaultRule, asked_of, matches, strikes
+from txnsim.faults.plan import Asked, FaultRule, matches, needed_part, strikes
 from txnsim.faults.points import FaultPoint
-from txnsim.faults.subjects import told_of
+from txnsim.faults.subjects import trace_subjects
 from txnsim.injection.armed import ArmedRule, Held, Lasting, Release, Undo
 from txnsim.loggers import Logger
 from txnsim.runtime.env import Clock, Rng, Tasks, TimerHandle
@@ -105,7 +105,7 @@ class Injector:
             refuses: Which rules can't strike here, where that is not all of a cluster.
             doubts: What is known against a rule in this cluster.
         """
-        self.armed = False
+        self.is_armed = False
         self.cluster_control: ClusterControl | None = None
         """Carries out actions on the cluster; without it such rules are refused."""
         self._refuses = refuses
@@ -273,11 +273,11 @@ class Injector:
         known = Asked.HEADER if self._stalls else Asked.NOTHING
         for state in self._rules.values():
             if not state.spent:
-                known = max(known, asked_of(state.rule, point, api_key))
+                known = max(known, needed_part(state.rule, point, api_key))
         return known
 
     def _update_armed(self) -> None:
-        self.armed = bool(self._stalls) or any(
+        self.is_armed = bool(self._stalls) or any(
             not (state.spent or self._is_over(state.rule)) for state in self._rules.values()
         )
 
@@ -501,7 +501,7 @@ class Injector:
     def _trace_hit(self, state: ArmedRule, crossing: Crossing) -> int:
         if not self._tracer.on:
             return -1
-        about = told_of(crossing.subject)
+        about = trace_subjects(crossing.subject)
         hit = self._tracer.emit(
             "fault.hit",
             FAULT_NODE,

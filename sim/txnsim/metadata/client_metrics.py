@@ -108,7 +108,7 @@ class Push(msgspec.Struct, frozen=True, kw_only=True):
 class _Instance(msgspec.Struct, eq=False):
     """A client instance under one set of subscriptions."""
 
-    wanted: Wanted
+    requested: Wanted
     client: TelemetryClient
     subscriptions: Mapping[str, Configs]
     got_ms: int = _NEVER_MS
@@ -119,7 +119,7 @@ class _Instance(msgspec.Struct, eq=False):
 
     def may_get(self, now_ms: int) -> bool:
         """Whether the client may fetch its subscription again; counts the fetch."""
-        if now_ms - max(self.got_ms, self.pushed_ms) < self.wanted.interval_ms:
+        if now_ms - max(self.got_ms, self.pushed_ms) < self.requested.interval_ms:
             return False
         self.got_ms = now_ms
         return True
@@ -129,7 +129,7 @@ class _Instance(msgspec.Struct, eq=False):
         spread theirs.
         """
         is_first = self.got_ms > self.pushed_ms
-        if not is_first and now_ms - self.pushed_ms < self.wanted.interval_ms:
+        if not is_first and now_ms - self.pushed_ms < self.requested.interval_ms:
             return False
         self.pushed_ms = now_ms
         return True
@@ -174,7 +174,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         if not instance.may_get(now_ms) and instance.last_error not in _FORGIVEN:
             return _too_early(instance_id)
         instance.last_error = ErrorCode.none
-        return instance.wanted
+        return instance.requested
 
     def push(
         self,
@@ -190,7 +190,7 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         self.pushes[error] = self.pushes.get(error, 0) + 1
         return refused
 
-    def disconnected(self, connection: object) -> None:
+    def forget_connection(self, connection: object) -> None:
         """The connection of a client has ended."""
         instance_id = self._by_connection.pop(connection, None)
         if instance_id is not None:
@@ -218,16 +218,16 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
 
     def _refusal(self, instance: _Instance, push: Push, now_ms: int) -> Rejection | None:
         """ClientMetricsManager.validatePushRequest."""
-        instance_id = instance.wanted.instance_id
+        instance_id = instance.requested.instance_id
         if instance.has_ended:
             return invalid_request(f"{instance_id} has said before that it pushes nothing more")
         if not instance.may_push(now_ms) and not push.is_last:
             return _too_early(instance_id)
-        if push.subscription_id != instance.wanted.subscription_id:
+        if push.subscription_id != instance.requested.subscription_id:
             return Rejection(
                 error=ErrorCode.unknown_subscription_id,
                 reason=f"subscription {push.subscription_id}, not "
-                f"{instance.wanted.subscription_id}",
+                f"{instance.requested.subscription_id}",
             )
         if push.compression not in (NONE, *ACCEPTED):
             return Rejection(
@@ -259,24 +259,26 @@ class ClientMetrics(msgspec.Struct, kw_only=True, eq=False):
         now_ms: int,
     ) -> Generator[int, None, _Instance]:
         """The instance; a new one where the subscriptions have changed."""
-        known = self._instances.get(instance_id)
-        if known is not None and known.expires_ms <= now_ms:
-            known = None
-        if known is None or known.subscriptions != subscriptions:
+        instance = self._instances.get(instance_id)
+        if instance is not None and instance.expires_ms <= now_ms:
+            instance = None
+        if instance is None or instance.subscriptions != subscriptions:
             # The first request of an instance settles its attributes.
-            who = client if known is None else known.client
-            wanted = yield from wanted_of(instance_id, who, subscriptions)
-            known = _Instance(wanted, who, subscriptions)
-            self._instances[instance_id] = known
+            instance_client = client if instance is None else instance.client
+            requested = yield from requested_metrics(instance_id, instance_client, subscriptions)
+            instance = _Instance(requested, instance_client, subscriptions)
+            self._instances[instance_id] = instance
             self._by_connection[client.connection] = instance_id
         self._instances.move_to_end(instance_id)
-        known.expires_ms = now_ms + max(EXPIRY_MS, EXPIRY_INTERVALS * known.wanted.interval_ms)
+        instance.expires_ms = now_ms + max(
+            EXPIRY_MS, EXPIRY_INTERVALS * instance.requested.interval_ms
+        )
         while len(self._instances) > INSTANCES_MAX:
             self._instances.popitem(last=False)
-        return known
+        return instance
 
 
-def wanted_of(
+def requested_metrics(
     instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Configs]
 ) -> Generator[int, None, Wanted]:
     """What all subscriptions together want of a client; it yields the weight of each
@@ -287,17 +289,17 @@ def wanted_of(
     names: dict[str, None] = {}
     characters = 0
     for configs in subscriptions.values():
-        one = subscription(configs)
-        if _matches(one, attributes):
-            interval_ms = min(interval_ms, one.interval_ms)
-            for name in _hashed(one.metrics) if ALL not in names else ():
+        wish = subscription(configs)
+        if _matches(wish, attributes):
+            interval_ms = min(interval_ms, wish.interval_ms)
+            for name in _java_hash_order(wish.metrics) if ALL not in names else ():
                 if name not in names:
                     names[name] = None
                     characters += len(name)
             if len(names) > NAMES_MAX or characters > CHARACTERS_MAX:
                 names = {ALL: None}
-        yield WEIGHT + len(one.metrics)
-    metrics = (ALL,) if ALL in names else tuple(_hashed(names))
+        yield WEIGHT + len(wish.metrics)
+    metrics = (ALL,) if ALL in names else tuple(_java_hash_order(names))
     return Wanted(
         instance_id=instance_id,
         subscription_id=_subscription_id(metrics, interval_ms, instance_id),
@@ -306,11 +308,11 @@ def wanted_of(
     )
 
 
-def _matches(one: Subscription, attributes: Mapping[str, str | None]) -> bool:
+def _matches(wish: Subscription, attributes: Mapping[str, str | None]) -> bool:
     try:
         return all(
             (value := attributes[name]) is not None and pattern.matches(value)
-            for name, pattern in one.match.items()
+            for name, pattern in wish.match.items()
         )
     except PatternError:
         return False  # a client whose name is thousands of letters long
@@ -322,22 +324,22 @@ def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: uu
     """
     checksum = crc32c.crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
     mixed = (instance_id.int >> 64) ^ (instance_id.int & 0xFFFF_FFFF_FFFF_FFFF)
-    found = (checksum ^ (mixed >> 32) ^ mixed) & 0xFFFF_FFFF
-    return int(found - 0x1_0000_0000 if found >= 0x8000_0000 else found)
+    unsigned = (checksum ^ (mixed >> 32) ^ mixed) & 0xFFFF_FFFF
+    return int(unsigned - 0x1_0000_0000 if unsigned >= 0x8000_0000 else unsigned)
 
 
-def _hashed(names: Iterable[str]) -> list[str]:
+def _java_hash_order(names: Iterable[str]) -> list[str]:
     """The order in which a Java HashSet has them: the subscription's id depends on it."""
-    known = list(dict.fromkeys(names))
+    distinct_names = list(dict.fromkeys(names))
     buckets = _BUCKETS
-    while len(known) > buckets * _LOAD:
+    while len(distinct_names) > buckets * _LOAD:
         buckets *= 2
 
     def bucket(name: str) -> int:
         spread = java_hash(name) & 0xFFFF_FFFF
         return (spread ^ spread >> 16) & (buckets - 1)
 
-    return sorted(known, key=bucket)
+    return sorted(distinct_names, key=bucket)
 
 
 def _too_early(instance_id: uuid.UUID) -> Rejection:

@@ -18,10 +18,10 @@ from txnsim.metadata.config_keys import (
     Configs,
     ConfigSource,
     ConfigType,
+    displayed_value,
     elements,
     invalid_config,
     invalid_request,
-    shown,
 )
 from txnsim.metadata.configs import ConfigValue, key_complaint, value_of
 from txnsim.patterns import Pattern, compiled
@@ -78,27 +78,27 @@ def subscription(configs: Configs) -> Subscription:
     )
 
 
-def client_metrics_refusal(name: str, wanted: Configs) -> Rejection | None:
+def client_metrics_refusal(name: str, configs: Configs) -> Rejection | None:
     """Why a subscription can't be like this; None where it can (ClientMetricsConfigs.validate)."""
     if not name:
         return invalid_request("Subscription name can't be empty")
-    for key in wanted:
+    for key in configs:
         if key not in CLIENT_METRICS_CONFIGS:
             return invalid_request(f"Unknown client metrics configuration: {key}")
-    for key, value in wanted.items():
+    for key, value in configs.items():
         kind = CLIENT_METRICS_CONFIGS[key]
         why = key_complaint(kind, key, value)
         if kind.type is ConfigType.LIST and "" in elements(value):
             why = f"Configuration '{key}' values must not be empty."
         if why is not None:
             return invalid_config(why)
-    interval_ms = int(wanted.get("interval.ms", INTERVAL_MS_MIN))
+    interval_ms = int(configs.get("interval.ms", INTERVAL_MS_MIN))
     if not INTERVAL_MS_MIN <= interval_ms <= INTERVAL_MS_MAX:
         return invalid_request(
             f"Invalid value {interval_ms} for interval.ms, interval must be between "
             f"{INTERVAL_MS_MIN} and {INTERVAL_MS_MAX} (1 hour)"
         )
-    for element in elements(wanted.get("match", "")):
+    for element in elements(configs.get("match", "")):
         if _pattern(element) is None:
             return invalid_config(f"Illegal client matching pattern: {element}")
     return None
@@ -110,7 +110,9 @@ def client_metrics_values(own: Configs) -> list[ConfigValue]:
         value_of(
             name,
             key,
-            [(name, shown(key, own[name]), ConfigSource.CLIENT_METRICS)] if name in own else [],
+            [(name, displayed_value(key, own[name]), ConfigSource.CLIENT_METRICS)]
+            if name in own
+            else [],
             otherwise=key.default,
         )
         for name, key in CLIENT_METRICS_CONFIGS.items()

@@ -164,7 +164,7 @@ def whole_number(text: str) -> int:
     return int(text)
 
 
-def shown(key: ConfigKey, value: str) -> str:
+def displayed_value(key: ConfigKey, value: str) -> str:
     """A value as DescribeConfigs writes it."""
     match key.type:
         case ConfigType.LIST:

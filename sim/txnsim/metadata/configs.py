@@ -165,9 +165,9 @@ def broker_configs(rules: Rules) -> Mapping[str, ConfigKey]:
         if default is msgspec.UNSET:
             default = getattr(settings_module.DEFAULTS, name)
         kind = _KINDS.get(documentation.kafka, _PYTHON_TYPES[type(default)])
-        shown = "" if default is None else text(default)
+        default_text = "" if default is None else text(default)
         least = _MINIMA.get(documentation.kafka)
-        keys[documentation.kafka] = ConfigKey(kind, shown, minimum=least)
+        keys[documentation.kafka] = ConfigKey(kind, default_text, minimum=least)
     return MappingProxyType(dict(sorted(keys.items())))
 
 
@@ -236,11 +236,13 @@ def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
             return _number_complaint(key, name, value)
         case _:
             items = elements(value) if key.type is ConfigType.LIST else [value.strip()]
-            for item in items if key.choices else ():
-                if not item and key.type is ConfigType.LIST:
+            for element in items if key.choices else ():
+                if not element and key.type is ConfigType.LIST:
                     return f"Configuration '{name}' values must not be empty."
-                if item not in key.choices:
-                    return _invalid(name, item, f"String must be one of: {', '.join(key.choices)}")
+                if element not in key.choices:
+                    return _invalid(
+                        name, element, f"String must be one of: {', '.join(key.choices)}"
+                    )
     return None
 
 
@@ -249,7 +251,7 @@ def _topic_rule(name: str, value: str) -> str | None:
     if name == "compression.gzip.level" and int(value) not in (-1, *range(1, 10)):
         return _invalid(name, value, "Value must be between 1 and 9 or equal to -1")
     if name.endswith(".replication.throttled.replicas"):
-        if all(_THROTTLED.fullmatch(item) for item in _items(value)):
+        if all(_THROTTLED.fullmatch(element) for element in _items(value)):
             return None
         return _invalid(
             name,
@@ -289,7 +291,7 @@ def _invalid(name: str, value: str, why: str) -> str:
 
 
 def _items(value: str) -> list[str]:
-    return [item.strip() for item in value.split(",") if item.strip()]
+    return [element.strip() for element in value.split(",") if element.strip()]
 
 
 # Effective values
@@ -305,11 +307,11 @@ def effective_settings(settings: Settings, image: ClusterImage, broker_id: Broke
         for name, value in image.broker_configs.get(scope, {}).items():
             field = _SETTING_OF.get(name)
             if field is not None:
-                changes[field] = _parsed(value, getattr(settings, field))
+                changes[field] = _parse_value(value, getattr(settings, field))
     return msgspec.structs.replace(settings, **changes) if changes else settings
 
 
-def _parsed(value: str, like: object) -> object:
+def _parse_value(value: str, like: object) -> object:
     if isinstance(like, bool):
         return value.strip().lower() == "true"
     if isinstance(like, float):
@@ -329,33 +331,35 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
     rules: Rules = LATEST
     """Those of the broker's release."""
 
-    def shown(self) -> tuple[str, ...]:
+    def broker_names(self) -> tuple[str, ...]:
         """The names that a broker tells."""
         keys = topic_configs(self.rules)
-        return tuple(one for one in keys if one in self.topic or one != INTERNAL_SEGMENT_BYTES)
+        return tuple(name for name in keys if name in self.topic or name != INTERNAL_SEGMENT_BYTES)
 
     def value(self, name: str) -> ConfigValue:
         """The effective value of a config on a broker, and its synonyms."""
         key, settings = topic_configs(self.rules)[name], self.settings
-        found: list[tuple[str, str, ConfigSource]] = []
+        synonyms: list[tuple[str, str, ConfigSource]] = []
         if name in self.topic:
-            found.append((name, self.topic[name], ConfigSource.TOPIC))
+            synonyms.append((name, self.topic[name], ConfigSource.TOPIC))
         if key.broker_name is not None:
             scopes = ("",) if self.broker_id == NO_BROKER else (str(self.broker_id), "")
-            found += broker_synonyms(
+            synonyms += broker_synonyms(
                 key.broker_name, key, scopes=scopes, image=self.image, settings=settings
             )
-        return value_of(name, key, found, otherwise="" if found else _stand_in(key, settings))
+        return value_of(name, key, synonyms, otherwise="" if synonyms else _stand_in(key, settings))
 
-    def resolved(self, name: str) -> ConfigValue:
+    def controller_value(self, name: str) -> ConfigValue:
         """The same as a controller tells it, for which what a broker's file says in hours is the
         broker's as well (KafkaConfigSchema.resolveEffectiveTopicConfig).
         """
-        found = self.value(name)
-        others = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
-        if found.synonyms or all(_static(other, self.settings) is None for other in others):
-            return found
-        return msgspec.structs.replace(found, source=ConfigSource.STATIC_BROKER)
+        config_value = self.value(name)
+        stand_ins = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
+        if config_value.synonyms or all(
+            _static(stand_in, self.settings) is None for stand_in in stand_ins
+        ):
+            return config_value
+        return msgspec.structs.replace(config_value, source=ConfigSource.STATIC_BROKER)
 
     def text(self, name: str) -> str:
         """The effective value alone; there always is one."""
@@ -365,11 +369,13 @@ class TopicLookup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def value_of(
-    name: str, key: ConfigKey, found: Sequence[tuple[str, str, ConfigSource]], *, otherwise: str
+    name: str, key: ConfigKey, synonyms: Sequence[tuple[str, str, ConfigSource]], *, otherwise: str
 ) -> ConfigValue:
     """The first value found, with all as synonyms; ``otherwise`` as default if none."""
-    value, source = found[0][1:] if found else (otherwise, ConfigSource.DEFAULT)
-    return ConfigValue(name=name, value=value, type=key.type, source=source, synonyms=tuple(found))
+    value, source = synonyms[0][1:] if synonyms else (otherwise, ConfigSource.DEFAULT)
+    return ConfigValue(
+        name=name, value=value, type=key.type, source=source, synonyms=tuple(synonyms)
+    )
 
 
 def _stand_in(key: ConfigKey, settings: Settings) -> str:
@@ -399,14 +405,14 @@ def broker_value(
     if key is None:
         return _unknown_value(name, source_of(broker))
     scopes = (broker, "") if broker else ("",)
-    found = broker_synonyms(name, key, scopes=scopes, image=image, settings=settings)
+    synonyms = broker_synonyms(name, key, scopes=scopes, image=image, settings=settings)
     if not broker:
         # The description of all brokers' defaults has only the configs that were set for them.
-        found = [entry for entry in found if entry[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+        synonyms = [entry for entry in synonyms if entry[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
     value: str | None = None
     source = ConfigSource.DEFAULT
-    if found:
-        value, source = found[0][1:]
+    if synonyms:
+        value, source = synonyms[0][1:]
     if _is_overlaid(name, scopes=scopes, image=image):
         value = None if name in _UNSET else key.default
     return ConfigValue(
@@ -414,7 +420,7 @@ def broker_value(
         value=value,
         type=key.type,
         source=source,
-        synonyms=tuple(found),
+        synonyms=tuple(synonyms),
         read_only=name not in DYNAMIC_BROKER_CONFIGS,
     )
 
@@ -447,24 +453,28 @@ def broker_synonyms(
 ) -> list[tuple[str, str, ConfigSource]]:
     """Where a broker config has a value from, nearest first."""
     names = _FAMILIES.get(name, (name,))
-    found = [
-        (each, value, source_of(scope))
+    values = [
+        (synonym, value, source_of(scope))
         for scope in scopes
-        for each in names
-        if (value := image.broker_configs.get(scope, {}).get(each)) is not None
+        for synonym in names
+        if (value := image.broker_configs.get(scope, {}).get(synonym)) is not None
     ]
-    found += [
-        (each, value, ConfigSource.STATIC_BROKER)
-        for each in names
-        if (value := _static(each, settings)) is not None
+    values += [
+        (synonym, value, ConfigSource.STATIC_BROKER)
+        for synonym in names
+        if (value := _static(synonym, settings)) is not None
     ]
-    found += [
-        (each, (key if each == name else BROKER_CONFIGS[each]).default, ConfigSource.DEFAULT)
-        for each in names
-        if each not in _UNSET
+    values += [
+        (
+            synonym,
+            (key if synonym == name else BROKER_CONFIGS[synonym]).default,
+            ConfigSource.DEFAULT,
+        )
+        for synonym in names
+        if synonym not in _UNSET
     ]
     # ConfigHelper.configSynonyms: drop the entries before the first value of the config itself.
-    return list(dropwhile(lambda entry: entry[0] != name, found))
+    return list(dropwhile(lambda entry: entry[0] != name, values))
 
 
 def _static(name: str, settings: Settings) -> str | None:
@@ -478,8 +488,8 @@ def _static(name: str, settings: Settings) -> str | None:
 
 def _is_overlaid(name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:
     """Whether a related dynamic config hides this one (DynamicBrokerConfig.overrideProps)."""
-    others = set(_FAMILIES.get(name, ())) - {name}
-    return any(others & image.broker_configs.get(scope, {}).keys() for scope in scopes)
+    related_names = set(_FAMILIES.get(name, ())) - {name}
+    return any(related_names & image.broker_configs.get(scope, {}).keys() for scope in scopes)
 
 
 def log_config(

@@ -25,10 +25,10 @@ from txnsim.metadata.config_keys import (
     ConfigKey,
     Configs,
     ConfigSource,
+    displayed_value,
     elements,
     invalid_config,
     invalid_request,
-    shown,
 )
 from txnsim.metadata.configs import (
     BROKER_CONFIGS,
@@ -243,12 +243,14 @@ def share_settings(
         record_lock_duration_ms=int(
             own.get("share.record.lock.duration.ms", broker.record_lock_duration_ms)
         ),
-        is_renew_enabled=_said(own, "share.renew.acknowledge.enable", "true").lower() == "true",
-        has_dead_letter_topic=level >= DEAD_LETTERS_FROM and bool(_said(own, _DEAD_LETTERS)),
+        is_renew_enabled=_stripped_text(own, "share.renew.acknowledge.enable", "true").lower()
+        == "true",
+        has_dead_letter_topic=level >= DEAD_LETTERS_FROM
+        and bool(_stripped_text(own, _DEAD_LETTERS)),
     )
 
 
-def _said(own: Configs, name: str, otherwise: str = "") -> str:
+def _stripped_text(own: Configs, name: str, otherwise: str = "") -> str:
     """A word among a group's configs, without the blanks that ConfigDef takes away."""
     return own.get(name, otherwise).strip()
 
@@ -266,12 +268,16 @@ def dead_letter_configs(own: Configs | None) -> DeadLetterConfigs:
     """What the configs of a share group say of dead letters, if it has any."""
     if own is None:
         return DeadLetterConfigs()
-    return DeadLetterConfigs(_said(own, _DEAD_LETTERS), _said(own, _COPIES).lower() == "true")
+    return DeadLetterConfigs(
+        _stripped_text(own, _DEAD_LETTERS), _stripped_text(own, _COPIES).lower() == "true"
+    )
 
 
 def share_isolation(own: Configs | None) -> IsolationLevel:
     """What the members of a share group see of transactions."""
-    is_committed = own is not None and _said(own, "share.isolation.level") == "read_committed"
+    is_committed = (
+        own is not None and _stripped_text(own, "share.isolation.level") == "read_committed"
+    )
     return IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
 
 
@@ -279,7 +285,7 @@ def share_reset(own: Configs | None, now_ms: int) -> int:
     """Where a share group begins to read: a timestamp, or one of the two above
     (ShareGroupAutoOffsetResetStrategy).
     """
-    strategy = "latest" if own is None else _said(own, "share.auto.offset.reset", "latest")
+    strategy = "latest" if own is None else _stripped_text(own, "share.auto.offset.reset", "latest")
     if strategy.startswith(_BY_DURATION):
         back_ms = _duration_ms(strategy.removeprefix(_BY_DURATION))
         assert back_ms is not None  # it was judged when it was set
@@ -338,19 +344,19 @@ def streams_configs(own: Configs | None, settings: Settings) -> StreamsConfigs:
 
 
 def group_refusal(
-    name: str, wanted: Configs, settings: Settings, rules: Rules = LATEST
+    name: str, configs: Configs, settings: Settings, rules: Rules = LATEST
 ) -> Rejection | None:
     """Why a group can't be configured like this; None where it can (GroupConfig.validate)."""
     if not name:
         return invalid_request("Default group resources are not allowed.")
     way = _way(rules)
-    unknown = [key for key in wanted if key not in way.keys]
+    unknown = [key for key in configs if key not in way.keys]
     if unknown:
         return invalid_config(f"Unknown group config name: {unknown[0]}")
-    if _has_duplicates(wanted.get(_TAGS, "")):
+    if _has_duplicates(configs.get(_TAGS, "")):
         return invalid_config(f"{_TAGS} {_TWICE}")
-    for key in (key for key in way.keys if key in wanted):
-        value = wanted[key]
+    for key in (key for key in way.keys if key in configs):
+        value = configs[key]
         why = (
             key_complaint(GROUP_CONFIGS[key], key, value)
             or _reset_complaint(key, value.strip())
@@ -358,17 +364,17 @@ def group_refusal(
         )
         if why is not None:
             return invalid_config(why)
-    return _bounds_refusal(wanted, settings, way)
+    return _bounds_refusal(configs, settings, way)
 
 
-def _bounds_refusal(wanted: Configs, settings: Settings, way: _Way) -> Rejection | None:
+def _bounds_refusal(configs: Configs, settings: Settings, way: _Way) -> Rejection | None:
     for key in _BOUNDED:
-        if key not in wanted:
+        if key not in configs:
             continue  # the broker's own value is within its own bounds
-        why = _out_of_bounds(key, int(wanted[key]), settings, way)
+        why = _out_of_bounds(key, int(configs[key]), settings, way)
         if why is not None:
             return invalid_config(why)
-    assignor = wanted.get("streams.assignor.name", _STREAMS_ASSIGNOR).strip()
+    assignor = configs.get("streams.assignor.name", _STREAMS_ASSIGNOR).strip()
     if assignor != _STREAMS_ASSIGNOR:
         return invalid_config(
             f"streams.assignor.name '{assignor}' is not a registered task assignor. Registered "
@@ -376,19 +382,21 @@ def _bounds_refusal(wanted: Configs, settings: Settings, way: _Way) -> Rejection
         )
     for kind in _KINDS:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
-        if session not in wanted and heartbeat not in wanted:
+        if session not in configs and heartbeat not in configs:
             continue
-        if _number(session, wanted, settings) <= _number(heartbeat, wanted, settings):
+        if _number(session, configs, settings) <= _number(heartbeat, configs, settings):
             return invalid_config(f"{session} must be greater than {heartbeat}")
-    if wanted.get(_DEAD_LETTERS, "").strip().startswith("__"):
+    if configs.get(_DEAD_LETTERS, "").strip().startswith("__"):
         return invalid_config(f"{_DEAD_LETTERS}: DLQ topic name must not start with '__'")
     return None
 
 
 def _out_of_bounds(key: str, value: int, settings: Settings, way: _Way) -> str | None:
     """Why a number is refused; a bound that is no setting of a broker does not exist."""
-    kind, _, what = key.partition(".")
-    least, greatest = (f"group.{kind}.{end}.{what.removeprefix('num.')}" for end in ("min", "max"))
+    kind, _, setting = key.partition(".")
+    least, greatest = (
+        f"group.{kind}.{end}.{setting.removeprefix('num.')}" for end in ("min", "max")
+    )
     low, high = _setting(least, settings), _setting(greatest, settings)
     is_low, is_high = low is not None and value < low, high is not None and value > high
     if not is_low and not is_high:
@@ -434,29 +442,29 @@ def settings_complaints(settings: Settings) -> Iterator[tuple[tuple[str, str], s
             yield (small, large), words
 
     for kind in _KINDS:
-        for what in _OF_MEMBERS:
-            own, least, most = (f"group.{kind}.{end}{what}" for end in ("", "min.", "max."))
+        for setting in _OF_MEMBERS:
+            own, least, most = (f"group.{kind}.{end}{setting}" for end in ("", "min.", "max."))
             yield from at_most(least, most, f"{most} must be {_ABOVE} {least}")
             yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
             yield from at_most(own, most, f"{own} must be {_BELOW} {most}")
-        session, heartbeat = (f"group.{kind}.{what}" for what in _OF_MEMBERS[:2])
+        session, heartbeat = (f"group.{kind}.{setting}" for setting in _OF_MEMBERS[:2])
         if int(_setting(heartbeat, settings) or 0) >= int(_setting(session, settings) or 0):
             yield (heartbeat, session), f"{heartbeat} must be less than {session}"
-    for what in _OF_SHARES:
-        own, least, most = (f"group.share.{end}{what}" for end in ("", "min.", "max."))
+    for setting in _OF_SHARES:
+        own, least, most = (f"group.share.{end}{setting}" for end in ("", "min.", "max."))
         yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
         yield from at_most(own, most, f"{most} must be {_ABOVE} {own}")
-    for what in ("standby.replicas", "warmup.replicas"):
-        own, most = f"group.streams.num.{what}", f"group.streams.max.{what}"
+    for setting in ("standby.replicas", "warmup.replicas"):
+        own, most = f"group.streams.num.{setting}", f"group.streams.max.{setting}"
         yield from at_most(own, most, f"{own} must be {_BELOW} {most}")
     own, least = (f"group.streams.{end}task.offset.interval.ms" for end in ("", "min."))
     yield from at_most(least, own, f"{own} must be {_ABOVE} {least}")
     members, sessions = "group.share.max.size", "group.share.max.share.sessions"
     yield from at_most(members, sessions, f"{sessions} must be {_ABOVE} {members}")
-    tags, said = f"group.{_TAGS}", settings.group_streams_rack_aware_assignment_tags
-    if "" in elements(said):
+    tags, tags_text = f"group.{_TAGS}", settings.group_streams_rack_aware_assignment_tags
+    if "" in elements(tags_text):
         yield (tags, tags), _EMPTY.format(tags)
-    elif _has_duplicates(said):
+    elif _has_duplicates(tags_text):
         yield (tags, tags), f"{tags} {_TWICE}"
 
 
@@ -465,9 +473,9 @@ _ABOVE: Final = "greater than or equal to"
 _BELOW: Final = "less than or equal to"
 
 
-def _number(key: str, wanted: Configs, settings: Settings) -> int:
-    if key in wanted:
-        return int(wanted[key])
+def _number(key: str, configs: Configs, settings: Settings) -> int:
+    if key in configs:
+        return int(configs[key])
     field = _SETTINGS.get(f"group.{key}")
     return int(GROUP_CONFIGS[key].default if field is None else getattr(settings, field))
 
@@ -489,10 +497,10 @@ def _reset_complaint(key: str, value: str) -> str | None:
 
 def _duration_ms(text: str) -> int | None:
     """A duration; None where the text is none."""
-    found = _DURATION.fullmatch(text)
-    if found is None or found["time"] in ("T", "t"):
+    match = _DURATION.fullmatch(text)
+    if match is None or match["time"] in ("T", "t"):
         return None
-    parts = [found[part] for part in ("d", "h", "m", "s")]
+    parts = [match[part] for part in ("d", "h", "m", "s")]
     if all(part is None for part in parts):
         return None
     seconds = sum(
@@ -500,14 +508,14 @@ def _duration_ms(text: str) -> int | None:
     )
     if not -LONG_MAX <= seconds <= LONG_MAX:
         return None
-    ms = seconds * 1_000 + _fraction_ms(found)
-    return -ms if found["sign"] == "-" else ms
+    ms = seconds * 1_000 + _fraction_ms(match)
+    return -ms if match["sign"] == "-" else ms
 
 
-def _fraction_ms(found: re.Match[str]) -> int:
+def _fraction_ms(match: re.Match[str]) -> int:
     """Milliseconds behind the seconds, of their sign."""
-    ms = int(((found["f"] or "") + "000")[:3])
-    return -ms if (found["s"] or "").startswith("-") else ms
+    ms = int(((match["f"] or "") + "000")[:3])
+    return -ms if (match["s"] or "").startswith("-") else ms
 
 
 def group_values(
@@ -521,20 +529,20 @@ def group_values(
     """Every config of a group on a broker, and where it comes from (ConfigHelper)."""
     values = []
     for name, key in sorted(_way(rules).keys.items()):
-        found: list[tuple[str, str, ConfigSource]] = []
+        synonyms: list[tuple[str, str, ConfigSource]] = []
         if name in own:
-            found.append((name, shown(key, own[name]), ConfigSource.GROUP))
+            synonyms.append((name, displayed_value(key, own[name]), ConfigSource.GROUP))
         if key.broker_name is None:
-            found.append((name, key.default, ConfigSource.DEFAULT))
+            synonyms.append((name, key.default, ConfigSource.DEFAULT))
         else:
-            found += broker_synonyms(
+            synonyms += broker_synonyms(
                 key.broker_name,
                 BROKER_CONFIGS.get(key.broker_name, key),
                 scopes=(str(broker_id), ""),
                 image=image,
                 settings=settings,
             )
-        is_set = any(source is not ConfigSource.DEFAULT for _, _, source in found)
+        is_set = any(source is not ConfigSource.DEFAULT for _, _, source in synonyms)
         if is_set or name not in INTERNAL_GROUP_CONFIGS:
-            values.append(value_of(name, key, found, otherwise=key.default))
+            values.append(value_of(name, key, synonyms, otherwise=key.default))
     return values

@@ -103,22 +103,22 @@ class Topics(dict[str, TopicImage]):
         self,
         topics: Mapping[str, TopicImage],
         *,
-        before: Mapping[str, TopicImage] | None = None,
+        old_topics: Mapping[str, TopicImage] | None = None,
         changed: tuple[str, ...] = (),
     ) -> None:
         """Copy them."""
         super().__init__(topics)
         self._mark = object()
-        self._before = before._mark if isinstance(before, Topics) else None
+        self._before = old_topics._mark if isinstance(old_topics, Topics) else None
         self._changed = changed
 
-    def changed_since(self, before: Mapping[str, TopicImage]) -> tuple[str, ...]:
+    def changed_since(self, old_topics: Mapping[str, TopicImage]) -> tuple[str, ...]:
         """Names of deleted topics, then of new or changed topics in order."""
-        if isinstance(before, Topics) and before._mark is self._before:
+        if isinstance(old_topics, Topics) and old_topics._mark is self._before:
             return self._changed
         return (
-            *(name for name in before if name not in self),
-            *(name for name, topic in self.items() if before.get(name) is not topic),
+            *(name for name in old_topics if name not in self),
+            *(name for name, topic in self.items() if old_topics.get(name) is not topic),
         )
 
 
@@ -203,23 +203,25 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         broker = self.brokers.get(replica)
         return broker is None or not broker.alive or broker.has_failed_directory
 
-    def changed_topics(self, before: ClusterImage) -> tuple[str, ...]:
+    def changed_topics(self, old_image: ClusterImage) -> tuple[str, ...]:
         """Names of deleted topics, then of new or changed topics."""
         topics = self.topics
-        if topics is before.topics:
+        if topics is old_image.topics:
             return ()
         if not isinstance(topics, Topics):
             topics = Topics(topics)
-        return topics.changed_since(before.topics)
+        return topics.changed_since(old_image.topics)
 
-    def deleted_topics(self, before: ClusterImage) -> tuple[TopicImage, ...]:
+    def deleted_topics(self, old_image: ClusterImage) -> tuple[TopicImage, ...]:
         """The topics of an older image that are gone; one of that name may be there again."""
-        gone = []
-        for name in self.changed_topics(before):
-            was, now = before.topics.get(name), self.topics.get(name)
-            if was is not None and (now is None or now.topic_id != was.topic_id):
-                gone.append(was)
-        return tuple(gone)
+        deleted = []
+        for name in self.changed_topics(old_image):
+            old_topic, new_topic = old_image.topics.get(name), self.topics.get(name)
+            if old_topic is not None and (
+                new_topic is None or new_topic.topic_id != old_topic.topic_id
+            ):
+                deleted.append(old_topic)
+        return tuple(deleted)
 
     # Changes
 
@@ -239,7 +241,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def without_topic(self, name: str) -> ClusterImage:
-        topics = Topics(self.topics, before=self.topics, changed=(name,))
+        topics = Topics(self.topics, old_topics=self.topics, changed=(name,))
         topic_names = dict(self.topic_names)
         del topic_names[topics.pop(name).topic_id]
         return self._next(
@@ -294,24 +296,26 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         self, name: str, configs: Mapping[str, str], *, stays: bool = False
     ) -> ClusterImage:
         """The image with a group's configs replaced; an empty group goes unless ``stays``."""
-        changed = _with(self.group_configs, name, configs)
+        changed = _with_configs(self.group_configs, name, configs)
         if stays and name in self.group_configs:
             changed.setdefault(name, {})
         return self._next(group_configs=changed)
 
     def with_client_metrics(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
         """The image with one subscription replaced; without any configs it is gone."""
-        return self._next(client_metrics=_with(self.client_metrics, name, configs))
+        return self._next(client_metrics=_with_configs(self.client_metrics, name, configs))
 
     def with_client_quotas(
         self, changed: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]]
     ) -> ClusterImage:
         """The image with quotas of the entities replaced; an entity without quotas goes."""
-        kept = dict(self.client_quotas)
+        quotas = dict(self.client_quotas)
         for key in changed:
-            kept.pop(key, None)
-        kept.update({key: dict(values) for key, values in changed.items() if values})
-        return msgspec.structs.replace(self, offset=self.offset + len(changed), client_quotas=kept)
+            quotas.pop(key, None)
+        quotas.update({key: dict(values) for key, values in changed.items() if values})
+        return msgspec.structs.replace(
+            self, offset=self.offset + len(changed), client_quotas=quotas
+        )
 
     def with_acls(self, acls: Acls) -> ClusterImage:
         """The image with these ACLs; the same object if nothing changes."""
@@ -327,20 +331,20 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         """All topics, with these added or replaced."""
         # Of several that are replaced the order is that of all.
         is_in_order = len(topics) == 1 or not topics.keys() & self.topics.keys()
-        made = Topics(
+        all_topics = Topics(
             self.topics,
-            before=self.topics if is_in_order else None,
+            old_topics=self.topics if is_in_order else None,
             changed=tuple(topics) if is_in_order else (),
         )
-        made.update(topics)
-        return made
+        all_topics.update(topics)
+        return all_topics
 
     def _next(self, **changes: Any) -> ClusterImage:
         """The image after one more record of the metadata log."""
         return msgspec.structs.replace(self, offset=self.offset + 1, **changes)
 
 
-def _with(
+def _with_configs(
     all_configs: Mapping[str, Mapping[str, str]], name: str, configs: Mapping[str, str]
 ) -> dict[str, Mapping[str, str]]:
     changed = dict(all_configs)  # there may be tens of thousands: no loop of ours

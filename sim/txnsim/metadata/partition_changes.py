@@ -64,7 +64,7 @@ class _Elected(msgspec.Struct, frozen=True, kw_only=True):
 
 def changed_partition(partition: PartitionImage, change: PartitionChange) -> PartitionImage | None:
     """The partition after the change; None without a difference."""
-    placement, isr = _arrived(_placement(partition, change), change.target_isr)
+    placement, isr = _finish_reassignment(_placement(partition, change), change.target_isr)
     change = msgspec.structs.replace(change, target_isr=isr)
     elr = _eligible(partition, change)
     elected = _elect(partition, change, elr, placement.replicas)
@@ -88,7 +88,7 @@ def changed_partition(partition: PartitionImage, change: PartitionChange) -> Par
         leader=elected.leader,
         isr=isr,
         elr=elr,
-        last_known_elr=_last_known(partition, change, elected.leader),
+        last_known_elr=_last_known_leaders(partition, change, elected.leader),
         is_recovering=is_recovering,
         replicas=placement.replicas,
         removing=placement.removing,
@@ -109,7 +109,7 @@ def _placement(partition: PartitionImage, change: PartitionChange) -> Placement:
     )
 
 
-def _arrived(placement: Placement, isr: Brokers) -> tuple[Placement, Brokers]:
+def _finish_reassignment(placement: Placement, isr: Brokers) -> tuple[Placement, Brokers]:
     """Replicas and ISR after a reassignment that may end by now; as they are where it may not
     (PartitionReassignmentReplicas.maybeCompleteReassignment).
     """
@@ -117,13 +117,15 @@ def _arrived(placement: Placement, isr: Brokers) -> tuple[Placement, Brokers]:
     if not removing and not adding:
         return placement, isr
     kept_isr = tuple(replica for replica in isr if replica not in removing)
-    kept = tuple(replica for replica in placement.replicas if replica not in removing)
+    kept_replicas = tuple(replica for replica in placement.replicas if replica not in removing)
     # At least one replica has to stay in sync. New replicas may lag: all of them must be in sync.
-    is_over = bool(kept) and (bool(kept_isr) or not removing) and set(adding) <= set(kept_isr)
+    is_over = (
+        bool(kept_replicas) and (bool(kept_isr) or not removing) and set(adding) <= set(kept_isr)
+    )
     if len(adding) < len(removing):
         # Fewer replicas than before: the ISR must not get smaller than it has to.
-        is_over = is_over and set(kept) <= set(kept_isr)
-    return (Placement(replicas=kept), kept_isr) if is_over else (placement, isr)
+        is_over = is_over and set(kept_replicas) <= set(kept_isr)
+    return (Placement(replicas=kept_replicas), kept_isr) if is_over else (placement, isr)
 
 
 def _eligible(partition: PartitionImage, change: PartitionChange) -> Brokers:
@@ -156,9 +158,15 @@ def _elect(
     for candidate in candidates:
         if may_lead(candidate):
             return _Elected(leader=candidate)
-    last = partition.last_known_elr
-    if change.has_elr and not isr and not elr and len(last) == 1 and change.is_acceptable(last[0]):
-        return _Elected(leader=last[0], is_unclean=True)
+    last_elr = partition.last_known_elr
+    if (
+        change.has_elr
+        and not isr
+        and not elr
+        and len(last_elr) == 1
+        and change.is_acceptable(last_elr[0])
+    ):
+        return _Elected(leader=last_elr[0], is_unclean=True)
     if change.election is Election.UNCLEAN:
         for replica in replicas:
             if change.is_acceptable(replica):
@@ -166,7 +174,9 @@ def _elect(
     return _Elected(leader=NO_LEADER)
 
 
-def _last_known(partition: PartitionImage, change: PartitionChange, leader: BrokerId) -> Brokers:
+def _last_known_leaders(
+    partition: PartitionImage, change: PartitionChange, leader: BrokerId
+) -> Brokers:
     """The last leader before the partition lost it
     (PartitionChangeBuilder.maybeUpdateLastKnownLeader).
     """

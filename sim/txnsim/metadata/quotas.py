@@ -74,9 +74,9 @@ class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
     """An entity in its order; if a kind comes twice, the last one holds."""
-    given = dict(pairs)
-    known = tuple((kind, given.pop(kind)) for kind in _ORDER if kind in given)
-    return known + tuple(given.items())
+    names = dict(pairs)
+    ordered = tuple((kind, names.pop(kind)) for kind in _ORDER if kind in names)
+    return ordered + tuple(names.items())
 
 
 def altered_values(
@@ -114,12 +114,12 @@ def altered_quotas(
     return image.with_client_quotas(changed) if changed else image
 
 
-def finds_quota(wanted: QuotaFilter, entity: Entity) -> bool:
+def finds_quota(quota_filter: QuotaFilter, entity: Entity) -> bool:
     """Whether a filter finds an entity."""
     named = dict(entity)
-    if wanted.strict and len(named) > len(wanted.exact) + len(wanted.kinds):
+    if quota_filter.strict and len(named) > len(quota_filter.exact) + len(quota_filter.kinds):
         return False
-    return wanted.kinds <= named.keys() and wanted.exact.items() <= named.items()
+    return quota_filter.kinds <= named.keys() and quota_filter.exact.items() <= named.items()
 
 
 def entity_text(entity: Entity) -> str:

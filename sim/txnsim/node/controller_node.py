@@ -172,14 +172,14 @@ class ControllerNode:
         changed = image if state is before else self._become(image, broker_id, state)
         if command.has_failed_directory:
             changed = fail_directory(changed, broker_id, self.metadata.settings)
-        self._sessions.heard(
+        self._sessions.note_heartbeat(
             command, state, now_ms=self._clock.elapsed_ms(), metadata_offset=changed.offset
         )
         self._arm_sessions()
         self.metadata.publish(changed)
         return BrokerHeartbeatReply(
             is_caught_up=command.metadata_offset >= registered_at,
-            is_fenced=state.is_fenced,
+            is_fenced=state.counts_as_fenced,
             should_shut_down=state is BrokerState.SHUTDOWN_NOW,
         )
 
@@ -233,7 +233,7 @@ class ControllerNode:
         elif stood_still(due_ms, clock.monotonic_ms()):
             _log.info("controller.sessions_renewed", late_ms=clock.monotonic_ms() - due_ms)
             self._sessions.renew(now_ms)
-        while self._is_running and (stale := self._sessions.expired(now_ms)) is not None:
+        while self._is_running and (stale := self._sessions.expired_broker(now_ms)) is not None:
             self._sessions.fence(stale)
             _log.info("controller.session_ended", broker=stale)
             settings = self.metadata.settings

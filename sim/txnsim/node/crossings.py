@@ -41,7 +41,7 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
     @property
     def armed(self) -> bool:
         """Whether any rule is armed."""
-        return self.network.interceptor.armed
+        return self.network.interceptor.is_armed
 
     def stop(self) -> None:
         """Discard all waiting steps, as the broker is gone."""

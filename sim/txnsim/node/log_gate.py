@@ -56,7 +56,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     @property
     def is_open(self) -> bool:
         """Whether nothing can object: then an append need not ask."""
-        return not (self.crossings.network.interceptor.armed or self.disk.is_full)
+        return not (self.crossings.network.interceptor.is_armed or self.disk.is_full)
 
     def refuse_full(self) -> ErrorCode | None:
         """The error of a write for which there is no room; it takes the directory offline."""

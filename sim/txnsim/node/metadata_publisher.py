@@ -151,7 +151,9 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
 
     def _topic_configs(self) -> Mapping[str, ConfigKey]:
         """Those that the controller, which is the first broker's node, knows."""
-        return topic_configs(self.fleet.of(min(self.image.brokers, default=NO_BROKER)).rules)
+        return topic_configs(
+            self.fleet.release_of(min(self.image.brokers, default=NO_BROKER)).rules
+        )
 
     def _created(
         self, outcomes: list[TopicImage | Rejection], *, validate_only: bool

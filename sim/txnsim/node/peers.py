@@ -160,7 +160,7 @@ class Peers:
         version = self.version(target, WRITE_TXN_MARKERS)
         if version < TRANSACTION_VERSION_FROM:
             own = self.version(self._broker_id, WRITE_TXN_MARKERS)
-            rules = self._fleet.of(self._broker_id).rules
+            rules = self._fleet.release_of(self._broker_id).rules
             if own > version and not exchanges.WRITE_TXN_MARKERS.follows_peer(rules):
                 return _closed(f"broker {target} closes the connection: it has no v{own}")
             command = _without_transaction_versions(command)
@@ -297,7 +297,7 @@ class Peers:
             self._versions.clear()
         found = self._versions.get((target, api_key))
         if found is None:
-            peer = fleet.controller if target == CONTROLLER_ID else fleet.of(target)
+            peer = fleet.controller if target == CONTROLLER_ID else fleet.release_of(target)
             own = fleet.highest(self._broker_id, api_key)
             found = self._versions[target, api_key] = min(own, peer.highest(api_key))
         return found

@@ -43,15 +43,15 @@ def fleet_from(
         ConfigError: A release, a broker or a rule does not exist.
     """
     fleet = Fleet(rules=rules)
-    known = range(1, brokers + 1) if broker_ids is None else broker_ids
-    fleet.first = BrokerId(min(known, default=fleet.first))
+    known_ids = range(1, brokers + 1) if broker_ids is None else broker_ids
+    fleet.first = BrokerId(min(known_ids, default=fleet.first))
     named: list[tuple[BrokerId, Release]] = []
     for wish in (part.strip() for text in wishes for part in text.split(",")):
         broker, separator, name = wish.rpartition("=")
         release = release_named(name.strip())
         if not separator:
             fleet.default = release
-        elif broker.strip().isdigit() and int(broker) in known:
+        elif broker.strip().isdigit() and int(broker) in known_ids:
             named.append((BrokerId(int(broker)), release))
         else:
             raise ConfigError(f"as version {wish}: there is no broker {broker.strip()!r}")

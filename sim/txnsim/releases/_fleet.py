@@ -52,7 +52,7 @@ class Fleet:
         self.changes = 0
         """How often a broker was given another release."""
 
-    def of(self, broker_id: BrokerId) -> Release:
+    def release_of(self, broker_id: BrokerId) -> Release:
         """The release that a broker runs, or will run when it starts."""
         release = self._by_broker.get(broker_id, self.default)
         if not self._rules:
@@ -71,11 +71,11 @@ class Fleet:
     @property
     def controller(self) -> Release:
         """The release of the controller."""
-        return self.of(self.first)
+        return self.release_of(self.first)
 
     def highest(self, broker_id: BrokerId, api_key: int) -> int:
         """Highest version of an API that a broker understands from another one, -1 for none."""
-        return self.of(broker_id).highest(api_key)
+        return self.release_of(broker_id).highest(api_key)
 
     def complaint(self, release: Release, finalized: Mapping[str, int]) -> str | None:
         """Why a broker of this release can't register in a cluster with these finalized levels
@@ -103,11 +103,13 @@ class Fleet:
         ordered = sorted(broker_ids)
         nodes = [(f"Local controller {broker_id}", broker_id) for broker_id in ordered[:1]]
         nodes += [(f"Broker {broker_id}", broker_id) for broker_id in ordered]
-        return tuple((who, self.of(broker_id).features) for who, broker_id in nodes)
+        return tuple(
+            (node_name, self.release_of(broker_id).features) for node_name, broker_id in nodes
+        )
 
     def new_cluster_levels(self, broker_ids: Iterable[BrokerId]) -> dict[str, int]:
         """Feature levels that all brokers could have formatted a new cluster with, by name."""
-        every = [self.of(broker_id).features for broker_id in broker_ids]
+        every = [self.release_of(broker_id).features for broker_id in broker_ids]
         names = sorted({name for features in every for name in features})
         return {
             name: min(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from txnsim.releases._release import FeatureRange, Release, after, rules_of
+from txnsim.releases._release import FeatureRange, Release, next_release, rules_of
 from txnsim.releases.rules import REFERENCE_VERSION
 
 RELEASE_2_8: Final = Release(
@@ -84,7 +84,7 @@ RELEASE_2_8: Final = Release(
 between ZooKeeper's brokers and their controller (4 to 7 and 56), which clients never use.
 """
 
-RELEASE_3_5: Final = after(
+RELEASE_3_5: Final = next_release(
     RELEASE_2_8,
     name="3.5",
     patch_release="3.5.2",
@@ -121,7 +121,7 @@ RELEASE_3_5: Final = after(
 )
 """The last line that verifies nothing, with KRaft: delegation tokens need ZooKeeper there."""
 
-RELEASE_3_6: Final = after(
+RELEASE_3_6: Final = next_release(
     RELEASE_3_5,
     name="3.6",
     patch_release="3.6.2",
@@ -140,7 +140,7 @@ RELEASE_3_6: Final = after(
 ConsumerGroupHeartbeat 0, which is unstable.
 """
 
-RELEASE_3_9: Final = after(
+RELEASE_3_9: Final = next_release(
     RELEASE_3_6,
     name="3.9",
     patch_release="3.9.2",
@@ -179,7 +179,7 @@ RELEASE_3_9: Final = after(
 )
 """The last line before transactions v2."""
 
-RELEASE_4_0: Final = after(
+RELEASE_4_0: Final = next_release(
     RELEASE_3_9,
     name="4.0",
     patch_release="4.0.2",
@@ -228,7 +228,7 @@ RELEASE_4_0: Final = after(
 )
 """The first line with transactions v2 (KIP-890's second part)."""
 
-RELEASE_4_1: Final = after(
+RELEASE_4_1: Final = next_release(
     RELEASE_4_0,
     name="4.1",
     patch_release="4.1.2",
@@ -261,7 +261,7 @@ RELEASE_4_1: Final = after(
     unstable={22: 6},  # InitProducerId, KIP-939
 )
 
-RELEASE_4_2: Final = after(
+RELEASE_4_2: Final = next_release(
     RELEASE_4_1,
     name="4.2",
     patch_release="4.2.2",
@@ -287,7 +287,7 @@ RELEASE_4_2: Final = after(
 )
 """The first line with strict markers of transactions v2 (KIP-1228)."""
 
-RELEASE_4_3: Final = after(
+RELEASE_4_3: Final = next_release(
     RELEASE_4_2,
     name="4.3",
     patch_release="4.3.1",
@@ -300,7 +300,7 @@ RELEASE_4_3: Final = after(
     },
 )
 
-RELEASE_4_4: Final = after(
+RELEASE_4_4: Final = next_release(
     RELEASE_4_3,
     name="4.4",
     patch_release="4.4.0",
@@ -337,5 +337,7 @@ RELEASES: Final = {
 reference.
 """
 
-REFERENCE: Final = next(one for one in RELEASES.values() if one.patch_release == REFERENCE_VERSION)
+REFERENCE: Final = next(
+    release for release in RELEASES.values() if release.patch_release == REFERENCE_VERSION
+)
 """Brokers run it unless another one is asked for, and a real broker of it decides what is right."""

@@ -58,18 +58,18 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     def accepts(self, api_key: int, api_version: int) -> bool:
         """Whether a broker handles that API and version from a client, not only advertises it."""
-        found = self.api_versions.get(api_key)
-        if found is None:
+        versions = self.api_versions.get(api_key)
+        if versions is None:
             return False
-        lowest, highest = found
+        lowest, highest = versions
         return max(lowest, self.refused_below.get(api_key, lowest)) <= api_version <= highest
 
     def highest(self, api_key: int) -> int:
         """Highest version of an API between brokers or to the controller, -1 where the release does
         not have it.
         """
-        found = self.api_versions.get(api_key) or self.controller_api_versions.get(api_key)
-        return -1 if found is None else found[1]
+        versions = self.api_versions.get(api_key) or self.controller_api_versions.get(api_key)
+        return -1 if versions is None else versions[1]
 
     @staticmethod
     def line_of(version: str) -> tuple[int, int]:
@@ -78,10 +78,10 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             ConfigError: It is no release.
         """
-        found = numbers(version)
-        if len(found) < 2:
+        parts = numbers(version)
+        if len(parts) < 2:
             raise ConfigError(f"{version}: no release of Apache Kafka")
-        return found[0], found[1]
+        return parts[0], parts[1]
 
     @staticmethod
     @cache
@@ -94,7 +94,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def after(
+def next_release(
     release: Release,
     *,
     name: str,
@@ -122,20 +122,24 @@ def after(
     return Release(
         name=name,
         patch_release=patch_release,
-        api_versions=_changed(release.api_versions, api_versions),
-        refused_below=_changed(release.refused_below, refused_below),
-        controller_api_versions=_changed(release.controller_api_versions, controller_api_versions),
-        features=_changed(release.features, features),
-        unstable=_changed(release.unstable, unstable),
+        api_versions=_apply_changes(release.api_versions, api_versions),
+        refused_below=_apply_changes(release.refused_below, refused_below),
+        controller_api_versions=_apply_changes(
+            release.controller_api_versions, controller_api_versions
+        ),
+        features=_apply_changes(release.features, features),
+        unstable=_apply_changes(release.unstable, unstable),
         rules=rules_of(patch_release),
         is_released=is_released,
     )
 
 
-def _changed(before: Mapping[K, V], changes: Mapping[K, V | None] | None) -> Mapping[K, V]:
-    merged = {**before, **(changes or {})}
-    kept = {key: value for key, value in merged.items() if value is not None}
-    return MappingProxyType(dict(sorted(kept.items())))
+def _apply_changes(
+    old_values: Mapping[K, V], changes: Mapping[K, V | None] | None
+) -> Mapping[K, V]:
+    merged = {**old_values, **(changes or {})}
+    present = {key: value for key, value in merged.items() if value is not None}
+    return MappingProxyType(dict(sorted(present.items())))
 
 
 def rules_of(version: str) -> Rules:

@@ -40,9 +40,9 @@ class RuleSwitch(msgspec.Struct, frozen=True):
     """
     until: Numbers
     """Last line that had it before that: all up to it have it on. Empty: none had."""
-    before: str
+    behaviour_before: str
     """Behaviour while the switch is off."""
-    after: str
+    behaviour_after: str
     """Behaviour while the switch is on."""
 
     def is_on(self, version: str) -> bool:
@@ -55,7 +55,8 @@ class RuleSwitch(msgspec.Struct, frozen=True):
         if own[: len(self.until)] <= self.until and self.until:
             return True
         return bool(self.since) and (
-            own >= self.since[-1] or any(own[:-1] == one[:-1] and own >= one for one in self.since)
+            own >= self.since[-1]
+            or any(own[:-1] == start[:-1] and own >= start for start in self.since)
         )
 
     def came(self, newest: str) -> str:
@@ -64,11 +65,11 @@ class RuleSwitch(msgspec.Struct, frozen=True):
         Args:
             newest: The newest release that is known.
         """
-        first = ", ".join(map(text_of, self.since))
+        since_text = ", ".join(map(text_of, self.since))
         if not self.until:
-            return first or f"none up to {newest}"
-        last = f"up to {text_of(self.until)}"
-        return f"{last}, and from {first} on" if first else last
+            return since_text or f"none up to {newest}"
+        until_text = f"up to {text_of(self.until)}"
+        return f"{until_text}, and from {since_text} on" if since_text else until_text
 
 
 def numbers(version: str) -> Numbers:
@@ -104,9 +105,11 @@ def _switch(ticket: str, since: str = "", *, until: str = "", after: str, before
     Returns:
         Whether the reference has it on.
     """
-    first = tuple(numbers(one) for one in since.split(", ")) if since else ()
-    last = numbers(until) if until else ()
-    switch = RuleSwitch(ticket, first, last, before=before, after=after)
+    since_versions = tuple(numbers(version) for version in since.split(", ")) if since else ()
+    until_version = numbers(until) if until else ()
+    switch = RuleSwitch(
+        ticket, since_versions, until_version, behaviour_before=before, behaviour_after=after
+    )
     _switches.append(switch)
     return switch.is_on(REFERENCE_VERSION)
 

@@ -157,7 +157,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
         watermarks and log starts from the checkpoints.
         """
         self.has_failed = False
-        for key in [key for key in self._logs if not _is_hosted(key, image, broker_id)]:
+        for key in [key for key in self._logs if not _has_replica(key, image, broker_id)]:
             del self._logs[key]
         for key, log in self._logs.items():
             log.reopen(
@@ -167,7 +167,7 @@ class BrokerLogs(msgspec.Struct, eq=False):
             )
 
 
-def _is_hosted(key: LogKey, image: ClusterImage, broker_id: BrokerId) -> bool:
+def _has_replica(key: LogKey, image: ClusterImage, broker_id: BrokerId) -> bool:
     """Whether a broker has a replica of the partition (LogManager.isStrayReplica)."""
     topic_id, index = key
     topic = image.topic_by_id(topic_id)

@@ -62,7 +62,7 @@ class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     session_id: int
     session_epoch: int
-    asked: Asked
+    partitions: Asked
     """The listed partitions in order."""
     forgotten: tuple[PartitionKey, ...] = ()
     by_topic_ids: bool
@@ -83,16 +83,18 @@ class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[FetchPartition, ...]
 
     @classmethod
-    def of(cls, asked: Asked) -> Sessionless:
-        return cls(topics=tuple([topic for topic, _ in asked]), partitions=tuple(asked.values()))
+    def from_request(cls, partitions: Asked) -> Sessionless:
+        return cls(
+            topics=tuple([topic for topic, _ in partitions]), partitions=tuple(partitions.values())
+        )
 
     @property
     def keys(self) -> tuple[PartitionKey, ...]:
         """As the request names its partitions."""
         return tuple(
             [
-                (topic, wanted.topic_partition.partition)
-                for topic, wanted in zip(self.topics, self.partitions, strict=True)
+                (topic, partition.topic_partition.partition)
+                for topic, partition in zip(self.topics, self.partitions, strict=True)
             ]
         )
 
@@ -132,18 +134,18 @@ class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
 class CachedPartition(msgspec.Struct, eq=False):
     """A partition of a session: the reader's request for it, and the last answer."""
 
-    wanted: FetchPartition
+    request: FetchPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
-    def ask(self, wanted: FetchPartition) -> None:
+    def ask(self, partition: FetchPartition) -> None:
         """The reader wants it otherwise from now on; a name that was found once stays."""
-        if wanted.naming is Naming.NO_NAME:
-            known = self.wanted
-            wanted = msgspec.structs.replace(
-                wanted, topic_partition=known.topic_partition, naming=known.naming
+        if partition.naming is Naming.NO_NAME:
+            cached = self.request
+            partition = msgspec.structs.replace(
+                partition, topic_partition=cached.topic_partition, naming=cached.naming
             )
-        self.wanted = wanted
+        self.request = partition
 
     def resolve(self, name: str | None) -> None:
         """Today the topic id means ``name`` (FetchSession.CachedPartition.maybeResolveUnknownName).
@@ -151,14 +153,14 @@ class CachedPartition(msgspec.Struct, eq=False):
         A name is looked up until it is found and then kept. When the id means nothing any more, a
         topic of that name is another one.
         """
-        wanted = self.wanted
-        if wanted.naming is Naming.NO_NAME and name is not None:
-            named = TopicPartition(name, wanted.topic_partition.partition)
-            self.wanted = msgspec.structs.replace(
-                wanted, topic_partition=named, naming=Naming.NAMED
+        partition = self.request
+        if partition.naming is Naming.NO_NAME and name is not None:
+            named = TopicPartition(name, partition.topic_partition.partition)
+            self.request = msgspec.structs.replace(
+                partition, topic_partition=named, naming=Naming.NAMED
             )
-        elif wanted.naming is Naming.NAMED and name is None:
-            self.wanted = msgspec.structs.replace(wanted, naming=Naming.OTHER_TOPIC)
+        elif partition.naming is Naming.NAMED and name is None:
+            self.request = msgspec.structs.replace(partition, naming=Naming.OTHER_TOPIC)
 
     def take(self, outcome: FetchOutcome) -> bool:
         """Remember an answer; True if it has news (CachedPartition.maybeUpdateResponseData)."""
@@ -194,20 +196,20 @@ class Session:
     _plan: tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]] | None = None
     _names: Mapping[uuid.UUID, str] | None = None
 
-    def update(self, asked: Asked, forgotten: Iterable[PartitionKey]) -> None:
+    def update(self, partitions: Asked, forgotten: Iterable[PartitionKey]) -> None:
         """Add and change, then forget: a partition in both is forgotten (FetchSession.update)."""
-        for key, wanted in asked.items():
+        for key, partition in partitions.items():
             cached = self.partitions.get(key)
             if cached is None:
-                self.partitions[key] = CachedPartition(wanted)
+                self.partitions[key] = CachedPartition(partition)
             else:
-                cached.ask(wanted)
+                cached.ask(partition)
             self._plan = None
         for key in forgotten:
             if self.partitions.pop(key, None) is not None:
                 self._plan = None
 
-    def wanted(
+    def fetch_plan(
         self, topic_names: Mapping[uuid.UUID, str]
     ) -> tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]]:
         """All partitions in order. Rebuilt only where partitions or topics have changed."""
@@ -219,7 +221,7 @@ class Session:
             self._names = topic_names
             self._plan = (
                 tuple(self.partitions),
-                tuple([cached.wanted for cached in self.partitions.values()]),
+                tuple([cached.request for cached in self.partitions.values()]),
             )
         return self._plan
 
@@ -310,9 +312,9 @@ class _Shard:
         if session.rank is None:
             return
         for ranks in (self._evictable_by_readers, self._evictable_by_followers):
-            at = bisect_left(ranks, session.rank)
-            if at < len(ranks) and ranks[at] == session.rank:
-                del ranks[at]
+            index = bisect_left(ranks, session.rank)
+            if index < len(ranks) and ranks[index] == session.rank:
+                del ranks[index]
 
 
 class FetchSessions:
@@ -362,8 +364,8 @@ class FetchSessions:
             if session is not None:
                 shard.remove(session)
             if request.session_epoch == FINAL_EPOCH:
-                return Sessionless.of(request.asked)
-            keys, partitions = tuple(request.asked), tuple(request.asked.values())
+                return Sessionless.from_request(request.partitions)
+            keys, partitions = tuple(request.partitions), tuple(request.partitions.values())
             return Opening(keys=keys, partitions=partitions, request=request)
         if session is None:
             return ErrorCode.fetch_session_id_not_found
@@ -371,8 +373,8 @@ class FetchSessions:
             return ErrorCode.invalid_fetch_session_epoch
         if request.by_topic_ids != session.by_topic_ids:
             return ErrorCode.fetch_session_topic_id_error
-        session.update(request.asked, request.forgotten)
-        if len(session.partitions) > LARGE and request.asked and not self._has_room(0):
+        session.update(request.partitions, request.forgotten)
+        if len(session.partitions) > LARGE and request.partitions and not self._has_room(0):
             shard.remove(session)
             return ErrorCode.fetch_session_id_not_found  # its reader asks for all of them anew
         if not session.partitions:
@@ -381,10 +383,10 @@ class FetchSessions:
                 session.epoch
             )  # a request that still waits gets an error
             # A partition that was listed and forgotten in one request is still read.
-            return Sessionless.of(request.asked)
+            return Sessionless.from_request(request.partitions)
         shard.touch(session, now_ms)
         session.epoch = next_session_epoch(session.epoch)
-        keys, partitions = session.wanted(topic_names)
+        keys, partitions = session.fetch_plan(topic_names)
         return Incremental(
             keys=keys, partitions=partitions, session=session, session_epoch=session.epoch
         )
@@ -424,17 +426,17 @@ class FetchSessions:
 
     def _has_room(self, more: int) -> bool:
         """Whether ``more`` partitions fit within the limit over all sessions."""
-        sessions = (each for shard in self._shards for each in shard.sessions.values())
-        held = sum([len(each.partitions) for each in sessions])
-        return held + more <= self._partitions_max
+        sessions = (session for shard in self._shards for session in shard.sessions.values())
+        partition_count = sum([len(session.partitions) for session in sessions])
+        return partition_count + more <= self._partitions_max
 
     def _open(self, request: SessionRequest, results: Results, now_ms: int) -> int:
         """Keep a session where there is room for one (FetchSessionCacheShard.maybeCreateSession);
         its id.
         """
         if not self._has_room(len(results)):
-            for one in self._shards:
-                one.forget_idle(now_ms)
+            for cache_shard in self._shards:
+                cache_shard.forget_idle(now_ms)
             if not self._has_room(len(results)):
                 return NO_SESSION
         shard = self._shards[self._turn % SHARDS]
@@ -451,7 +453,7 @@ class FetchSessions:
             last_used_ms=now_ms,
         )
         for key, outcome in results:
-            cached = session.partitions[key] = CachedPartition(request.asked[key])
+            cached = session.partitions[key] = CachedPartition(request.partitions[key])
             cached.high_watermark = outcome.high_watermark
             cached.log_start_offset = outcome.log_start_offset
         shard.touch(session, now_ms)

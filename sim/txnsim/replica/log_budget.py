@@ -43,7 +43,7 @@ Replica = tuple[int, PartitionLog]
 class Look(msgspec.Struct, kw_only=True, gc=False):
     """What a look at all logs comes to."""
 
-    held: int = 0
+    held_bytes: int = 0
     """Bytes of memory that the logs take."""
     freed: int = 0
     """Bytes that are gone now."""
@@ -75,11 +75,13 @@ def held_bytes(replicas: Sequence[Replica]) -> int:
 
 def by_partition(disks: Sequence[BrokerLogs]) -> list[list[Replica]]:
     """The replicas of each partition."""
-    found: dict[LogKey, list[Replica]] = {}
+    replicas_by_key: dict[LogKey, list[Replica]] = {}
     for number, disk in enumerate(disks):
         for topic_id, log in disk.replicas():
-            found.setdefault((topic_id, log.topic_partition.partition), []).append((number, log))
-    return list(found.values())
+            replicas_by_key.setdefault((topic_id, log.topic_partition.partition), []).append(
+                (number, log)
+            )
+    return list(replicas_by_key.values())
 
 
 def enforce(
@@ -94,13 +96,13 @@ def enforce(
     partitions = by_partition(disks)
     closed: list[_Closed] = []
     for index, replicas in enumerate(partitions):
-        look.held += held_bytes(replicas)
-        closed += _closed(index, replicas)
+        look.held_bytes += held_bytes(replicas)
+        closed += _closed_segments(index, replicas)
         if index % LOGS_PER_STEP == LOGS_PER_STEP - 1:
             yield None
-    if look.held < budget // 2:
+    if look.held_bytes < budget // 2:
         return
-    excess = look.held - (budget - 2 * part) if look.held > budget - part else 0
+    excess = look.held_bytes - (budget - 2 * part) if look.held_bytes > budget - part else 0
     uppers: dict[int, int] = {}
     for segment in sorted(closed):
         if look.freed >= excess:
@@ -116,7 +118,7 @@ def enforce(
     _end_segments(partitions, part, excess - look.freed, now_ms)
 
 
-def _closed(index: int, replicas: Sequence[Replica]) -> Iterator[_Closed]:
+def _closed_segments(index: int, replicas: Sequence[Replica]) -> Iterator[_Closed]:
     """Deletable segments of a partition, by its most advanced replica."""
     _, log = max(replicas, key=lambda replica: replica[1].high_watermark)
     segments = log.local.segments

@@ -108,11 +108,11 @@ class Partition:
         self._take(image.isr, image.partition_epoch)
         self.replicas = image.replicas
         end = self._end = self.log.log_end_offset
-        before, self.followers = self.followers, {}
+        old_followers, self.followers = self.followers, {}
         for broker_id in image.replicas:
             if broker_id == self._leader:
                 continue
-            follower = before.get(broker_id)
+            follower = old_followers.get(broker_id)
             if follower is None or is_new_epoch:
                 follower = Follower(broker_id)
                 follower.reset(is_in_isr=broker_id in image.isr, leader_end=end, now_ms=now_ms)
@@ -122,7 +122,7 @@ class Partition:
 
     # Data
 
-    def appended(self, terms: Terms) -> bool:
+    def note_append(self, terms: Terms) -> bool:
         """The log has new records: inform the followers; whether the high watermark moved
         already.
         """
@@ -136,7 +136,7 @@ class Partition:
                     # partition. It was up to date at its last fetch.
                     follower.caught_up_ms = reader.last_fetch_ms
                 reader.news[topic_partition] = None
-                if reader.parked is not None and not reader.is_due:
+                if reader.parked_request is not None and not reader.is_due:
                     reader.answer_soon()
         if len(self.maximal_isr) > 1:
             return False
@@ -148,7 +148,7 @@ class Partition:
             reader = follower.reader
             if reader is not None:
                 reader.news[self.topic_partition] = None
-                if reader.parked is not None and not reader.is_due:
+                if reader.parked_request is not None and not reader.is_due:
                     reader.answer_soon()
 
     def advance(self, terms: Terms) -> bool:
@@ -199,7 +199,7 @@ class Partition:
 
     # In-sync replicas
 
-    def grown(self, follower: Follower) -> IsrChange | None:
+    def expand_isr(self, follower: Follower) -> IsrChange | None:
         """The ISR change to request now that this follower has fetched
         (Partition.maybeExpandIsr).
         """
@@ -226,11 +226,11 @@ class Partition:
         )
         return self._ask(frozenset(self.isr).difference(late)) if late else None
 
-    def altered(self, answer: AlteredPartition, asked: IsrChange) -> IsrChange | None:
+    def take_answer(self, answer: AlteredPartition, request: IsrChange) -> IsrChange | None:
         """Take the controller's answer; returns the change to ask for again, or None
         (Partition.submitAlterPartition).
         """
-        if asked is not self._asked:
+        if request is not self._asked:
             return None  # newer metadata was here first
         if answer.error in _RESET:
             self._asked = None
@@ -238,7 +238,7 @@ class Partition:
         elif answer.error in _FINAL:
             return None
         elif answer.error:
-            return asked
+            return request
         elif answer.leader_epoch != self.leader_epoch or (
             answer.partition_epoch < self.partition_epoch
         ):
@@ -283,7 +283,7 @@ class Reader(Protocol):
     """Whether its answer is already scheduled."""
 
     @property
-    def parked(self) -> object | None:
+    def parked_request(self) -> object | None:
         """Its request that waits for news."""
 
     def answer_soon(self) -> None:
@@ -316,7 +316,7 @@ class Follower(msgspec.Struct, eq=False):
         self.caught_up_ms = self.last_fetch_ms = now_ms if is_in_isr else NEVER_MS
         self.reader = None
 
-    def fetched(
+    def note_fetch(
         self,
         *,
         fetch_offset: int,

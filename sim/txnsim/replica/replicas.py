@@ -63,14 +63,14 @@ def changed_roles(
     old: ClusterImage, new: ClusterImage, broker_id: BrokerId
 ) -> tuple[TopicPartition, ...]:
     """Partitions that a broker leads or follows under another leader epoch, or no longer."""
-    found: dict[TopicPartition, None] = {}
+    changed: dict[TopicPartition, None] = {}
     for name in new.changed_topics(old):
-        before, after = old.topics.get(name), new.topics.get(name)
-        roles_before, roles_after = _roles(before, broker_id), _roles(after, broker_id)
+        topic_before, topic_after = old.topics.get(name), new.topics.get(name)
+        roles_before, roles_after = _roles(topic_before, broker_id), _roles(topic_after, broker_id)
         for index in sorted({*roles_before, *roles_after}):
             if roles_before.get(index) != roles_after.get(index):
-                found[TopicPartition(name, index)] = None
-    return tuple(found)
+                changed[TopicPartition(name, index)] = None
+    return tuple(changed)
 
 
 def _roles(
@@ -172,8 +172,8 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         while True:
             try:
                 next(steps)
-            except StopIteration as last:
-                changes: LeadershipChanges = last.value
+            except StopIteration as end:
+                changes: LeadershipChanges = end.value
                 return changes
 
     def apply_in_steps(
@@ -192,7 +192,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         """
         old, self.image = self.image, new
         changes = LeadershipChanges()
-        found: dict[tuple[object, ...], tuple[LogConfig, int]] = {}
+        settings_by_key: dict[tuple[object, ...], tuple[LogConfig, int]] = {}
         names = new.changed_topics(old)
         for name in names:
             topic, current = old.topics.get(name), new.topics.get(name)
@@ -205,11 +205,11 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                 continue
             # To find out a topic's configs takes 100 µs, and most topics have the same.
             key = (topic.name in INTERNAL_TOPICS and topic.name, *topic.configs.items())
-            known = found.get(key)
-            if known is None:
+            settings = settings_by_key.get(key)
+            if settings is None:
                 config = self.logs.config_of(new, topic, self.broker_id)
-                known = found[key] = config, self._min_isr(topic)
-            config, min_isr = known
+                settings = settings_by_key[key] = config, self._min_isr(topic)
+            config, min_isr = settings
             yield from self._host(topic, config, min_isr, changes, now_ms)
             yield from self.logs.configure(topic, config)
             yield TOPIC_WEIGHT
@@ -250,7 +250,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
         changes: LeadershipChanges,
         now_ms: int,
     ) -> Generator[int, None, None]:
-        gone: list[int] = []
+        dropped_indexes: list[int] = []
         for index, partition in enumerate(topic.partitions):
             if index % STEP == STEP - 1:
                 yield STEP * STEP_WEIGHT
@@ -258,7 +258,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
             if self.broker_id not in partition.replicas:
                 if topic_partition in self.hosted or topic_partition in self.offline:
                     self._give_up(topic_partition, changes)
-                    gone.append(index)
+                    dropped_indexes.append(index)
                 continue
             if self.logs.has_failed:
                 self._leave_offline(topic_partition, partition, changes)
@@ -279,7 +279,7 @@ class Replicas(msgspec.Struct, kw_only=True, eq=False):
                     log.advance_high_watermark(log.log_end_offset)
             else:
                 self._follow(log, topic, partition, changes)
-        self.logs.forget_replicas(topic, gone)
+        self.logs.forget_replicas(topic, dropped_indexes)
 
     def _leave_offline(
         self, topic_partition: TopicPartition, partition: PartitionImage, changes: LeadershipChanges

@@ -67,7 +67,7 @@ class BudgetKeeper:
             tracer = self._environment.tracer
             if tracer.on:
                 LogEvents(tracer, f"broker/{ids[number]}").started(log, "log-budget")
-        held = look.held - look.freed
+        held = look.held_bytes - look.freed
         if held >= self.budget // 2:
             for maintenance in self._maintenance():
                 maintenance.clean_soon()

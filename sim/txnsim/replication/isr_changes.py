@@ -158,7 +158,7 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
             answer = answers.get((partition.topic_id, topic_partition.partition))
             if answer is None or self.replicas.replicated.get(topic_partition) is not partition:
                 continue
-            repeated = partition.altered(answer, change)
+            repeated = partition.take_answer(answer, change)
             if repeated is not None:
                 again[topic_partition] = (partition, repeated)
             self.watermarks.advance(partition)

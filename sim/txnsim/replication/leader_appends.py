@@ -113,7 +113,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         log, gate = batch.find(), self.gate
         if isinstance(log, Rejection):
             return log
-        if gate.crossings.network.interceptor.armed or gate.disk.is_full:
+        if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
             return self._append_once_admitted(batch, appends)
         appended = self.append_admitted(log, batch, now_ms=now_ms)
         if isinstance(appended, Appended):
@@ -158,7 +158,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             assert too_few is not None
             return too_few
         durable = None
-        if gate.crossings.network.interceptor.armed or gate.disk.is_full:
+        if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
             full = gate.refuse_full()
             if full is not None:
                 return Rejection(error=full, reason="the disk is full")
@@ -173,7 +173,7 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         if partition is None:
             is_committed = log.advance_high_watermark(log.local.end_offset)
         else:
-            is_committed = partition.appended(self.watermarks.terms)
+            is_committed = partition.note_append(self.watermarks.terms)
         purgatory = self.watermarks.purgatory
         if is_committed and (where in purgatory.parked or purgatory.wide):
             purgatory.touch(where)

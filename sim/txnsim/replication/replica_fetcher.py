@@ -360,7 +360,7 @@ class _Fetcher:
             is_left = False
             for batch in fetched.batches:
                 before = None
-                if gate.crossings.network.interceptor.armed or gate.disk.is_full:
+                if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
                     error = await self._gate.admit_replicated(log.topic_partition, batch)
                     is_left = self._is_stopped or self._asked(request, fetched) is not followed
                     if is_left:

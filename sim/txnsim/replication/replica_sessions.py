@@ -68,7 +68,7 @@ class _Session:
     """Partitions in whose ISR the follower is not."""
     reported_all_ms: int = 0
     """Time at which the session last got the high watermarks of all its partitions."""
-    parked: Pending[ReplicaFetchReply] | None = None
+    parked_request: Pending[ReplicaFetchReply] | None = None
     is_due: bool = False
     last_fetch_ms: int = 0
     deadline_ms: int = 0
@@ -114,7 +114,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         else:
             return self._at_once(ReplicaFetchReply(error=ErrorCode.invalid_fetch_session_epoch))
         now_ms = session.last_fetch_ms = self.clock.monotonic_ms()
-        if session.parked is not None:
+        if session.parked_request is not None:
             self._supersede(session)
         session.response_max_bytes = command.max_bytes
         for topic_id, topic_partition in command.forgotten:
@@ -127,7 +127,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         if refused or session.news or wait_ms <= 0:
             return self._at_once(self._reply(session, refused))
         parked: Pending[ReplicaFetchReply] = Pending(self.tasks)
-        session.parked = parked
+        session.parked_request = parked
         session.deadline_ms = now_ms + wait_ms
         if session.timer_ms is None or session.timer_ms > session.deadline_ms:
             self._arm(session, session.deadline_ms)
@@ -150,7 +150,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     def stop(self) -> None:
         """Let everybody go: the broker stops."""
         for session in self._by_follower.values():
-            if session.parked is not None:
+            if session.parked_request is not None:
                 self._supersede(session)
         self._by_follower.clear()
 
@@ -158,7 +158,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     def _begin(self, follower_id: BrokerId, last: _Session | None) -> _Session:
         if last is not None:
-            if last.parked is not None:
+            if last.parked_request is not None:
                 self._supersede(last)
             for topic_partition in list(last.positions):
                 self._forget(last, topic_partition)
@@ -226,7 +226,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
             session.positions[topic_partition] = wanted
             end_before, start_before = follower.log_end_offset, follower.log_start_offset
             follower.reader = session
-            follower.fetched(
+            follower.note_fetch(
                 fetch_offset=offset,
                 log_start_offset=wanted.log_start_offset,
                 leader_end=end,
@@ -315,7 +315,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
                 del session.out_of_isr[topic_partition]
                 continue
             follower.broker_epoch = broker_epoch
-            change = partition.grown(follower)
+            change = partition.expand_isr(follower)
             if change is not None:
                 self.isr_changes.submit(partition, change)
 
@@ -404,7 +404,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         if session.timer_ms != timer_ms:
             return  # an earlier one was armed meanwhile
         session.timer_ms = None
-        if session.parked is None:
+        if session.parked_request is None:
             return
         if session.deadline_ms > self.clock.monotonic_ms():
             self._arm(session, session.deadline_ms)
@@ -413,13 +413,13 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     def answer(self, session: _Session) -> None:
         """Give a parked Fetch its answer."""
-        parked, session.parked = session.parked, None
+        parked, session.parked_request = session.parked_request, None
         session.is_due = False
         if parked is not None:
             parked.resolve(self._reply(session, []))
 
     def _supersede(self, session: _Session) -> None:
         """Resolve the parked answer empty: the follower's next request has arrived."""
-        parked, session.parked = session.parked, None
+        parked, session.parked_request = session.parked_request, None
         if parked is not None:
             parked.resolve(ReplicaFetchReply(session_id=session.session_id))

@@ -241,7 +241,7 @@ class PeerLinks:
 
     def _arrive(self, call: PeerCall, *, has_crossed: bool = False) -> None:
         """A request is at its target, or has crossed its fault point there."""
-        if self.interceptor.armed and not has_crossed:
+        if self.interceptor.is_armed and not has_crossed:
             crossed = partial(self._arrive, call, has_crossed=True)
             self._cross(FaultPoint.PEER_REQUEST, call, crossed)
             return
@@ -286,7 +286,7 @@ class PeerLinks:
             self._handled(call, None, answer.error)
         elif call.correlation_id in call.pending:
             if call.traced_as is _OFF and not (
-                self._has_cuts or self.interceptor.armed or self._latency_ms is not None
+                self._has_cuts or self.interceptor.is_armed or self._latency_ms is not None
             ):
                 del call.pending[call.correlation_id]  # _answer, written out: the hot path
                 call.answer.resolve(answer.value)
@@ -316,7 +316,7 @@ class PeerLinks:
             cause = self._tracer.cause if scope is None else scope
             if traced_as is not _CAUSE or cause > call.sent:
                 call.sent = cause
-        if self._latency_ms is None and not self.interceptor.armed:
+        if self._latency_ms is None and not self.interceptor.is_armed:
             if traced_as is _OFF and not self._has_cuts:
                 del call.pending[call.correlation_id]
                 call.answer.resolve(reply)
@@ -377,7 +377,7 @@ class PeerLinks:
     # Fault points
 
     def _cross(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
-        if not self.interceptor.armed:
+        if not self.interceptor.is_armed:
             go_on()
         elif not self._tracer.on:
             self._ask(point, call, go_on)

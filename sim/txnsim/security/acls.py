@@ -151,7 +151,7 @@ def bit_of(operation: int, permission: int) -> int:
 
 
 @lru_cache(maxsize=1_024)
-def _told(bits: int) -> tuple[tuple[int, int], ...]:
+def _operations_of(bits: int) -> tuple[tuple[int, int], ...]:
     """The operations and permissions of bits."""
     return tuple(
         (int(operation), int(permission))
@@ -172,7 +172,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
     """How many prefixed resources there are, by type and length of the name."""
     count: int = 0
 
-    def all(self) -> Iterator[AclBinding]:
+    def all_bindings(self) -> Iterator[AclBinding]:
         """Every binding."""
         return self._bindings(self.by_resource)
 
@@ -188,38 +188,38 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
 
     def bits_for(self, resource_type: int, name: str, principal: str, host: str) -> int | None:
         """The bits for a resource of that type and name; None where no binding is about it."""
-        found = [
+        matching_bits = [
             _bits(self.by_resource[resource], principal, host)
             for resource in self._covering(resource_type, name)
         ]
-        return reduce(or_, found) if found else None
+        return reduce(or_, matching_bits) if matching_bits else None
 
-    def found(self, wanted: AclFilter) -> Iterator[AclBinding]:
+    def candidates(self, acl_filter: AclFilter) -> Iterator[AclBinding]:
         """Candidates for a filter: all bindings, or those that its name may match."""
-        if wanted.name is None:
-            return self.all()
+        if acl_filter.name is None:
+            return self.all_bindings()
         resources: list[_Resource] = []
         for kind in ResourceType:
-            if wanted.pattern == PatternType.MATCH:
-                resources.extend(self._covering(kind, wanted.name))
+            if acl_filter.pattern == PatternType.MATCH:
+                resources.extend(self._covering(kind, acl_filter.name))
             else:
                 patterns = PatternType.LITERAL, PatternType.PREFIXED
-                resources.extend((kind, pattern, wanted.name) for pattern in patterns)
+                resources.extend((kind, pattern, acl_filter.name) for pattern in patterns)
         return self._bindings(filter(self.by_resource.__contains__, resources))
 
     def plus(self, acls: Iterable[AclBinding]) -> Acls:
         """The set with these bindings; the same object if all are present."""
-        return self._changed(acls, or_)
+        return self._with_bits(acls, or_)
 
     def minus(self, acls: Iterable[AclBinding]) -> Acls:
         """The set without these bindings; the same object if none is present."""
-        return self._changed(acls, lambda bits, bit: bits & ~bit)
+        return self._with_bits(acls, lambda bits, bit: bits & ~bit)
 
     def _bindings(self, resources: Iterable[_Resource]) -> Iterator[AclBinding]:
         for resource in resources:
             kind, pattern, name = resource
             for (principal, host), bits in self.by_resource[resource].items():
-                for operation, permission in _told(bits):
+                for operation, permission in _operations_of(bits):
                     yield AclBinding(
                         resource_type=kind,
                         name=name,
@@ -239,7 +239,7 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
                 resources.append((kind, int(PatternType.PREFIXED), name[:length]))
         return filter(self.by_resource.__contains__, resources)
 
-    def _changed(self, acls: Iterable[AclBinding], change: Callable[[int, int], int]) -> Acls:
+    def _with_bits(self, acls: Iterable[AclBinding], change: Callable[[int, int], int]) -> Acls:
         """With ``change`` made to the bits where each binding is."""
         changed: dict[_Resource, dict[tuple[str, str], int]] = {}
         count = self.count
@@ -248,9 +248,9 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
             holders = changed.get(resource)
             if holders is None:
                 holders = changed[resource] = dict(self.by_resource.get(resource, {}))
-            before = holders.get(holder, 0)
-            bits = change(before, bit_of(acl.operation, acl.permission))
-            count += bits.bit_count() - before.bit_count()
+            old_bits = holders.get(holder, 0)
+            bits = change(old_bits, bit_of(acl.operation, acl.permission))
+            count += bits.bit_count() - old_bits.bit_count()
             if bits:
                 holders[holder] = bits
             else:
@@ -259,11 +259,13 @@ class Acls(msgspec.Struct, frozen=True, kw_only=True):
             return self
         by_resource: dict[_Resource, _Holders] = {**self.by_resource, **changed}
         prefixes = Counter(self.prefixes)
-        for resource, left in changed.items():
+        for resource, remaining_holders in changed.items():
             kind, pattern, name = resource
             if pattern == PatternType.PREFIXED:
-                prefixes[kind, len(name)] += bool(left) - (resource in self.by_resource)
-            if not left:
+                prefixes[kind, len(name)] += bool(remaining_holders) - (
+                    resource in self.by_resource
+                )
+            if not remaining_holders:
                 del by_resource[resource]
         return Acls(by_resource=by_resource, prefixes=dict(+prefixes), count=count)
 

@@ -56,8 +56,8 @@ def parse_login(text: str) -> LoginModule:
     """
     tokens = _tokens(text)
     modules = []
-    for first in tokens:
-        modules.append(_module(first, tokens))
+    for first_token in tokens:
+        modules.append(_module(first_token, tokens))
     if not modules:
         raise ValueError("there is no login module in it")
     if len(modules) > 1:
@@ -65,17 +65,17 @@ def parse_login(text: str) -> LoginModule:
     return modules[0]
 
 
-def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
+def _module(name_token: _Token, tokens: Iterator[_Token]) -> LoginModule:
     flag = next(tokens, None)
-    if not first.is_word or flag is None or flag.text.upper() not in _FLAGS:
+    if not name_token.is_word or flag is None or flag.text.upper() not in _FLAGS:
         raise ValueError(
-            f"after the login module {first.text} a flag is expected, as in: MODULE required "
+            f"after the login module {name_token.text} a flag is expected, as in: MODULE required "
             'username="…" password="…";'
         )
     options: dict[str, str] = {}
     for token in tokens:
         if token == _END:
-            return LoginModule(name=first.text, options=options)
+            return LoginModule(name=name_token.text, options=options)
         sign, value = next(tokens, _END), next(tokens, _END)
         if sign != _EQUALS or not value.is_word:
             raise ValueError(f'the option {token.text} has no value; put it in quotes: "…"')
@@ -92,12 +92,12 @@ def _tokens(text: str) -> Iterator[_Token]:
         if match["blank"] is not None:
             continue
         if match["quote"] is not None:
-            yield _Token(_ESCAPE.sub(_unescaped, match["quoted"]), is_word=True)
+            yield _Token(_ESCAPE.sub(_unescape, match["quoted"]), is_word=True)
         else:
             yield _Token(match[0], is_word=match["word"] is not None)
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     if match["octal"] is not None:
         return chr(int(match["octal"], 8))
     return _CONTROLS.get(match["char"], match["char"])

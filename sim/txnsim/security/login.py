@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import msgspec
 
 from txnsim.security.jaas import LoginModule
-from txnsim.security.sasl import OAUTHBEARER, PLAIN, imported
+from txnsim.security.sasl import OAUTHBEARER, PLAIN, import_library
 
 _PREFIX: Final = "unsecuredLogin"
 _RESERVED: Final = frozenset({"iat", "exp"})
@@ -53,7 +53,7 @@ class LoginError(Exception):
 class Login(Protocol):
     """One run of a mechanism."""
 
-    def first(self) -> bytes:
+    def first_token(self) -> bytes:
         """The first token of the client."""
 
     def next(self, token: bytes) -> bytes | None:
@@ -95,7 +95,7 @@ class _PlainLogin:
     def __init__(self, credential: Password) -> None:
         self._credential = credential
 
-    def first(self) -> bytes:
+    def first_token(self) -> bytes:
         return f"\0{self._credential.user}\0{self._credential.password}".encode()
 
     def next(self, token: bytes) -> bytes | None:
@@ -106,14 +106,14 @@ class _PlainLogin:
 
 class _ScramLogin:
     def __init__(self, mechanism: str, credential: Password, *, nonce: str) -> None:
-        scramp = imported("scramp")
+        scramp = import_library("scramp")
         self._error: type[Exception] = scramp.ScramException
         self._client = scramp.ScramClient(
             [mechanism], credential.user, credential.password, c_nonce=nonce
         )
         self._is_last = False
 
-    def first(self) -> bytes:
+    def first_token(self) -> bytes:
         return str(self._client.get_client_first()).encode()
 
     def next(self, token: bytes) -> bytes | None:
@@ -134,11 +134,11 @@ class _BearerLogin:
         self._bearer = bearer
         self._now_ms = now_ms
 
-    def first(self) -> bytes:
+    def first_token(self) -> bytes:
         extensions = "".join(
             f"{name}={value}\x01" for name, value in self._bearer.extensions.items()
         )
-        token = _unsecured(self._bearer, now_ms=self._now_ms)
+        token = _unsigned_token(self._bearer, now_ms=self._now_ms)
         return f"n,,\x01auth=Bearer {token}\x01{extensions}\x01".encode()
 
     def next(self, token: bytes) -> bytes | None:
@@ -146,7 +146,7 @@ class _BearerLogin:
         return b"\x01" if token else None
 
 
-def _unsecured(bearer: Bearer, *, now_ms: int) -> str:
+def _unsigned_token(bearer: Bearer, *, now_ms: int) -> str:
     """A token without a signature (RFC 7515, appendix A.5)."""
     now_seconds = now_ms / 1_000
     times = {"exp": now_seconds + bearer.lifetime_seconds, "iat": now_seconds}
@@ -210,5 +210,5 @@ def _list(value: str) -> list[str]:
     if not text:
         return []
     elements = text.split(delimiter)
-    found = [element for element in elements if element]
-    return [*found, ""] if len(found) < len(elements) else found
+    filled = [element for element in elements if element]
+    return [*filled, ""] if len(filled) < len(elements) else filled

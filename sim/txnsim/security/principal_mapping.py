@@ -39,7 +39,7 @@ class _Rule(msgspec.Struct, frozen=True, kw_only=True):
             return subject
         if self.pattern.fullmatch(subject) is None:
             return None
-        name = self.pattern.sub(self._expanded, subject)
+        name = self.pattern.sub(self._expand_replacement, subject)
         match self.case:
             case "L":
                 return name.lower()
@@ -48,8 +48,8 @@ class _Rule(msgspec.Struct, frozen=True, kw_only=True):
             case _:
                 return name
 
-    def _expanded(self, match: re.Match[str]) -> str:
-        return _REFERENCE.sub(lambda reference: _referenced(match, reference), self.replacement)
+    def _expand_replacement(self, match: re.Match[str]) -> str:
+        return _REFERENCE.sub(lambda reference: _reference_text(match, reference), self.replacement)
 
 
 class PrincipalMapping:
@@ -64,7 +64,7 @@ class PrincipalMapping:
         self._rules = [
             rule
             for text in _SPLITTER.finditer(rules.strip())
-            if (rule := _parsed(text[1])) is not None
+            if (rule := _parse_rule(text[1])) is not None
         ]
 
     def name(self, subject: str) -> str | None:
@@ -79,7 +79,7 @@ class PrincipalMapping:
             return None
 
 
-def _parsed(text: str) -> _Rule | None:
+def _parse_rule(text: str) -> _Rule | None:
     """A rule; None where nothing stands between two commas."""
     match = _PARSER.match(text)
     assert match is not None, "the last alternative takes nothing at all"
@@ -99,7 +99,7 @@ def _parsed(text: str) -> _Rule | None:
     return _Rule(pattern=pattern, replacement=match[3], case=match[4])
 
 
-def _referenced(match: re.Match[str], reference: re.Match[str]) -> str:
+def _reference_text(match: re.Match[str], reference: re.Match[str]) -> str:
     """The text of a reference in a replacement (Matcher.appendReplacement). One to a group
     beyond the last is no reference, unless there are no groups at all
     (SslPrincipalMapper.escapeLiteralBackReferences).

@@ -44,7 +44,9 @@ def distinguished_name(subject: Subject) -> str:
     (X500Principal.getName, RFC 2253): what mutual TLS makes the name of a user.
     """
     return ",".join(
-        "+".join(f"{_ATTRIBUTES.get(name, name)}={_escaped(value)}" for name, value in relative)
+        "+".join(
+            f"{_ATTRIBUTES.get(name, name)}={_escape_value(value)}" for name, value in relative
+        )
         for relative in reversed(list(subject))
     )
 
@@ -63,7 +65,7 @@ def parse_principals(text: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def _escaped(value: str) -> str:
+def _escape_value(value: str) -> str:
     text = "".join(f"\\{char}" if char in _SPECIAL else char for char in value)
     if text.startswith((" ", "#")):
         text = "\\" + text

@@ -118,7 +118,7 @@ class ScramExchange:
         Raises:
             MissingExtraError: The library is not installed.
         """
-        scramp = imported("scramp")
+        scramp = import_library("scramp")
         self._error: type[Exception] = scramp.ScramException
         self._mechanism = BY_SASL_NAME[mechanism]
         self._credentials = credentials
@@ -152,11 +152,11 @@ class ScramExchange:
         return bool(name) and len(name[0]) > _ESCAPE_LENGTH * (longest + len("n="))
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
-        found = self._credentials.get((user, self._mechanism))
-        if found is None:
+        credential = self._credentials.get((user, self._mechanism))
+        if credential is None:
             return None
         self._user = user
-        return found.salt, found.stored_key, found.server_key, found.iterations
+        return credential.salt, credential.stored_key, credential.server_key, credential.iterations
 
 
 class BearerExchange:
@@ -170,7 +170,7 @@ class BearerExchange:
         Raises:
             MissingExtraError: The library is not installed.
         """
-        self._jwt = imported("jwt")
+        self._jwt = import_library("jwt")
         self._now_ms = now_ms
         self._rules = rules
         self._failure: str | None = None
@@ -184,10 +184,10 @@ class BearerExchange:
             return Refused()
         claims = self._claims(message.token)
         if _complaint(claims, self._rules, now_ms=self._now_ms) is not None:
-            return self._failed('{"status":"invalid_token"}')
+            return self._fail('{"status":"invalid_token"}')
         required = self._rules.required_scope
         if not _scope(claims.get(self._rules.scope_claim)) >= {*required}:
-            return self._failed(
+            return self._fail(
                 f'{{"status":"insufficient_scope", "scope":"[{", ".join(required)}]"}}'
             )
         user = claims[self._rules.principal_claim]
@@ -199,7 +199,7 @@ class BearerExchange:
             )
         return Authenticated(user=user, expires_ms=int(min(claims["exp"] * 1_000, _LONG_MAX)))
 
-    def _failed(self, why: str) -> Challenge:
+    def _fail(self, why: str) -> Challenge:
         # RFC 7628, 3.2.2: the reason travels as a challenge, and the client says that it has seen
         # it.
         self._failure = why
@@ -275,7 +275,7 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def imported(name: str) -> Any:
+def import_library(name: str) -> Any:
     """A library of the extra ``security``.
 
     Raises:
@@ -314,13 +314,13 @@ def read_message(text: str) -> BearerMessage | None:
     is ``n,[a=NAME],``. Pairs of key and value follow, each between separators. One more
     separator is the end. Of a key that comes several times the last value counts.
     """
-    header, comma, rest = text.removeprefix("n,").partition(",")
+    header, comma, parts_text = text.removeprefix("n,").partition(",")
     if not text.startswith("n,") or not comma:
         return None
     name = header.removeprefix("a=")
     if header and (name == header or not _NAME.fullmatch(name)):
         return None
-    parts = rest.split(_SEPARATOR)
+    parts = parts_text.split(_SEPARATOR)
     if len(parts) < 3 or parts[0] or parts[-1] or parts[-2]:
         return None
     values: dict[str, str] = {}

@@ -86,7 +86,7 @@ def credential_of(password: str, *, mechanism: ScramMechanism, salt: bytes) -> S
     return _from_salted(salted, mechanism=mechanism, salt=salt, iterations=ITERATIONS_MIN)
 
 
-def derived(upsertion: Upsertion) -> ScramCredential | Rejection:
+def derive_credential(upsertion: Upsertion) -> ScramCredential | Rejection:
     """The credential to set, or an error; independent of state, and most of ``alter``'s time."""
     complaint = _upsertion_complaint(upsertion)
     if complaint is not None:
@@ -122,16 +122,16 @@ def alter(
             refused[deletion.user] = complaint
         else:
             to_delete[deletion.user] = deletion
-    for upsertion, found in upsertions:
+    for upsertion, new_credential in upsertions:
         user = upsertion.user
         if user in refused:
             continue
         if to_delete.pop(user, None) is not None or to_set.pop(user, None) is not None:
             refused[user] = _TWICE
-        elif isinstance(found, Rejection):
-            refused[user] = found
+        elif isinstance(new_credential, Rejection):
+            refused[user] = new_credential
         else:
-            to_set[user] = upsertion.mechanism, found
+            to_set[user] = upsertion.mechanism, new_credential
     changed = dict(credentials)
     for deletion in to_delete.values():
         del changed[deletion.user, deletion.mechanism]

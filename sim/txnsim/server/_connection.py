@@ -27,7 +27,7 @@ from txnsim.errors import (
     WorkIsOverError,
 )
 from txnsim.faults.crossings import FaultEffect, Slices, SubmitOutcome
-from txnsim.faults.damage import damaged
+from txnsim.faults.damage import damage_message
 from txnsim.loggers import Logger
 from txnsim.metrics.requests import NO_METER, ApiMeter
 from txnsim.node.peers import CONTROLLER_ID
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
             self._opened_at = tell_opened(tracer, listener.node, self.client_host, self.link.port)
         if self._listener.logs_requests:
             _log.debug("connection.opened", connection=self._name, principal=self.principal)
-        if self._listener.network.interceptor.armed:
+        if self._listener.network.interceptor.is_armed:
             self._is_busy = True  # nothing is taken up before it has passed
             self._listener.tasks.drive(
                 self._watcher().opened(), self._opened, name="connection.open"
@@ -324,7 +324,7 @@ class Connection(asyncio.Protocol):
         if is_forwarded and not request.broker.reaches_controller:
             coroutine = self._handle_once_forwarded(request, handler, frame)
             done = self._handled_watched
-        elif listener.network.interceptor.armed or (
+        elif listener.network.interceptor.is_armed or (
             listener.tracer.on and request.api_key in FETCHES
         ):
             coroutine = self._handle_watched(request, handler, frame)
@@ -525,7 +525,7 @@ class Connection(asyncio.Protocol):
         """A handler is through that only the trace has watched."""
         trace = self._trace
         if error is None and trace is not None:
-            if self._listener.network.interceptor.armed:  # by now
+            if self._listener.network.interceptor.is_armed:  # by now
                 self._listener.tasks.drive(
                     self._watcher().leave(request, handler, reply),
                     partial(self._left_traced, request, handler),
@@ -587,7 +587,7 @@ class Connection(asyncio.Protocol):
         sent = self._outbox.since(start)
         if struck.damage is not None and sent:
             batch = batch_in_answer(struck.request.api_key, struck.reply)
-            self._outbox.replace(start, damaged(sent, struck.damage, batch=batch))
+            self._outbox.replace(start, damage_message(sent, struck.damage, batch=batch))
         if struck.slices is not None and sent:
             self._outbox.replace(start, b"")
             self._send_slices(struck.slices, sent, 0, struck.mute_ms)

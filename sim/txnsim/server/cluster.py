@@ -224,7 +224,7 @@ class SimCluster:
 
     def snapshot(self) -> Snapshot:
         """The present state, for ``reset``."""
-        releases = {broker_id: self.fleet.of(broker_id) for broker_id in self.members}
+        releases = {broker_id: self.fleet.release_of(broker_id) for broker_id in self.members}
         return Snapshot(image=self.metadata.image, releases=releases)
 
     async def reset(self, snapshot: Snapshot) -> None:
@@ -499,7 +499,7 @@ class SimCluster:
         """The listeners of a broker; port 0 is any free one."""
         options = self.options
         away = index * port_step(options)
-        apis = self._spoken(self.fleet.of(options.broker_ids[index]))
+        apis = self._spoken(self.fleet.release_of(options.broker_ids[index]))
         endpoints: list[Endpoint] = []
         if options.security.has_plain_listener:
             port = options.port and options.port + away
@@ -569,7 +569,7 @@ class SimCluster:
         for broker_id, own, listener in zip(image.brokers, endpoints, self._bound, strict=True):
             logs = BrokerLogs(
                 options.settings,
-                self.fleet.of(broker_id).rules,
+                self.fleet.release_of(broker_id).rules,
                 allowance=None if budget is None else budget.allowance,
             )
             for one in () if loaded is None else loaded.logs[broker_id]:

@@ -33,7 +33,7 @@ from txnsim.faults.crossings import (
     Slices,
     SubmitOutcome,
 )
-from txnsim.faults.damage import SIZE_BYTES, damaged
+from txnsim.faults.damage import SIZE_BYTES, damage_message
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.loggers import Logger
@@ -92,7 +92,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
         Returns:
             The reply, or a ``Struck``.
         """
-        if not self._listener.network.interceptor.armed:
+        if not self._listener.network.interceptor.is_armed:
             if self._listener.is_gone:  # it has waited for the controller until then
                 return NoResponse.NEVER
             return await self.leave(request, handler, await handler.handle(request))
@@ -139,7 +139,7 @@ class ClientCrossings(msgspec.Struct, eq=False):
     ) -> Any:
         """The response point: the request has taken effect, its answer may still be lost."""
         verdict = FaultEffect.PASS
-        if self._listener.network.interceptor.armed:
+        if self._listener.network.interceptor.is_armed:
             crossing = self._describe(FaultPoint.CLIENT_RESPONSE, request, handler, reply)
             verdict = await self._passage().cross(crossing)
         match verdict.outcome:
@@ -211,7 +211,7 @@ class Passage(msgspec.Struct, eq=False):
 
     async def cross(self, crossing: Crossing) -> FaultEffect:
         """The effect of the fault rules on a crossing, after any delay or hold."""
-        verdict = self._interceptor.cross(crossing) if self._interceptor.armed else None
+        verdict = self._interceptor.cross(crossing) if self._interceptor.is_armed else None
         if verdict is not None and not isinstance(verdict, FaultEffect):
             self._tell("msg.hold", crossing)
             verdict = await verdict
@@ -263,7 +263,7 @@ def rewritten_reply(request: Request, reply: Any, rewriting: Rewriting) -> Any:
     """A reply with a field changed; one that was encoded ahead is read again first."""
     if isinstance(reply, NoResponse):
         return reply
-    return rewriting.applied(_read(request, reply))
+    return rewriting.apply(_read(request, reply))
 
 
 def _read(request: Request, reply: Any) -> Any:
@@ -295,7 +295,7 @@ def _first_batch(rows: Iterable[Any]) -> bytes | None:
 def damaged_frame(frame: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
     """What the broker reads as the frame; a damaged length leaves it shorter than it was."""
     whole = len(frame).to_bytes(4, "big") + frame
-    whole = damaged(whole, damage, batch=batch)
+    whole = damage_message(whole, damage, batch=batch)
     return whole[4 : 4 + int.from_bytes(whole[:4], "big")]
 
 

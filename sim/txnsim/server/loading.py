@@ -113,7 +113,9 @@ def load_cluster(
         on_replica(folder)
         loaded = load_replica(
             folder.replica,
-            config=log_config(image, topic, settings, broker_id, rules=fleet.of(broker_id).rules),
+            config=log_config(
+                image, topic, settings, broker_id, rules=fleet.release_of(broker_id).rules
+            ),
             noted=folder.noted,
             was_clean=folder.was_clean,
             now_ms=now_ms,
@@ -193,7 +195,7 @@ def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage
         return _derived(disks, settings=settings, fleet=fleet)
     image = disks.metadata.image
     for broker_id in disks.folders:
-        complaint = fleet.complaint(fleet.of(broker_id), image.features)
+        complaint = fleet.complaint(fleet.release_of(broker_id), image.features)
         if complaint is not None:
             raise ConfigError(f"broker {broker_id}: {complaint}")
     held = {one.replica.topic_partition.topic for _, one in disks.all_folders()}

@@ -43,7 +43,7 @@ def log_dir_in_steps(
     """
     member = cluster.member(broker_id)
     image = cluster.metadata.image
-    features = cluster.fleet.of(broker_id).features
+    features = cluster.fleet.release_of(broker_id).features
     metadata = metadata_files_in_steps(
         image,
         features={name: (one.min_level, one.max_level) for name, one in features.items()},

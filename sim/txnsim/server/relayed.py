@@ -20,7 +20,7 @@ from txnsim.api.request import Handler, NoResponse, Request
 from txnsim.broker.broker import Broker
 from txnsim.errors import BadInputError, ErrorCode
 from txnsim.faults.crossings import Crossing, Damage, Rewriting
-from txnsim.faults.damage import SIZE_BYTES, damaged
+from txnsim.faults.damage import SIZE_BYTES, damage_message
 from txnsim.faults.points import FaultPoint
 from txnsim.faults.subjects import NO_SUBJECT
 from txnsim.server._outbox import whole
@@ -109,11 +109,11 @@ class RelayedRequest(msgspec.Struct):
     def damaged_answer(self, answer: bytes, damage: Damage) -> bytes:
         """What the client reads as the answer; a damaged size says fewer bytes than there are."""
         batch = None if self.request is None else self._batch_of(answer)
-        return damaged(answer, damage, batch=batch)
+        return damage_message(answer, damage, batch=batch)
 
     def rewritten_answer(self, answer: bytes, rewriting: Rewriting) -> bytes:
         """The answer with a field of it changed."""
-        return self.framed(rewriting.applied(self.message(answer)))
+        return self.framed(rewriting.apply(self.message(answer)))
 
     def throttled_answer(self, answer: bytes, throttle_ms: int) -> bytes:
         """The answer with its throttle time, where its version can tell one.

@@ -165,8 +165,8 @@ def summary_of(subject: Subject) -> str:
     words += map(str, partitions[:PARTITIONS_TOLD_MAX])
     if len(partitions) > PARTITIONS_TOLD_MAX:
         words.append(f"and {len(partitions) - PARTITIONS_TOLD_MAX} more")
-    if subject.others:
-        words.append(f"and {len(subject.others)} more like it")
+    if subject.other_subjects:
+        words.append(f"and {len(subject.other_subjects)} more like it")
     return " ".join(words)
 
 

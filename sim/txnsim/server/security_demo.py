@@ -33,7 +33,7 @@ from txnsim.security.options import (
     TlsFiles,
 )
 from txnsim.security.principals import user
-from txnsim.security.sasl import imported
+from txnsim.security.sasl import import_library
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -197,7 +197,7 @@ class Authority:
             MissingExtraError: ``cryptography`` is not installed.
             ConfigError: A file can't be written.
         """
-        imported("cryptography")
+        import_library("cryptography")
         self._directory = directory
         self._now = datetime.datetime.fromtimestamp(now_ms / 1_000, tz=datetime.UTC)
         self._key = _new_key()

@@ -58,43 +58,47 @@ class Acknowledgement:
     now_ms: int
     moved: Moved = field(default_factory=list)
 
-    def carry_out(self, asked: AcknowledgementBatch) -> Rejection | None:
+    def carry_out(self, acknowledgement: AcknowledgementBatch) -> Rejection | None:
         """Move the records of one range; below the start offset nothing is left to do."""
-        wanted = {1, asked.last_offset - asked.first_offset + 1}
-        if len(asked.types) not in wanted or not _TYPES.issuperset(asked.types):
-            reason = f"Invalid acknowledge type: {list(asked.types)}"
+        allowed_lengths = {1, acknowledgement.last_offset - acknowledgement.first_offset + 1}
+        if len(acknowledgement.types) not in allowed_lengths or not _TYPES.issuperset(
+            acknowledgement.types
+        ):
+            reason = f"Invalid acknowledge type: {list(acknowledgement.types)}"
             return Rejection(error=ErrorCode.invalid_request, reason=reason)
-        if asked.last_offset < self.records.start_offset:
+        if acknowledgement.last_offset < self.records.start_offset:
             return None
-        found = self._find(asked)
-        if isinstance(found, Rejection):
-            return found
-        for batch in found:
+        batches = self._find(acknowledgement)
+        if isinstance(batches, Rejection):
+            return batches
+        for batch in batches:
             if batch.last_offset >= self.records.start_offset:
-                refused = self._carry_out(asked, batch)
+                refused = self._carry_out(acknowledgement, batch)
                 if refused is not None:
                     return refused
         return None
 
-    def _find(self, asked: AcknowledgementBatch) -> list[InFlightBatch] | Rejection:
+    def _find(self, acknowledgement: AcknowledgementBatch) -> list[InFlightBatch] | Rejection:
         """The batches in flight that these offsets lie in, gaps between them aside."""
-        first, last = asked.first_offset, asked.last_offset
-        found = self.records.from_floor(first, last)
-        if not found and first < self.records.start_offset:
-            found = self.records.from_floor(self.records.start_offset, last)
-            if not found:
+        first_offset, last_offset = acknowledgement.first_offset, acknowledgement.last_offset
+        batches = self.records.from_floor(first_offset, last_offset)
+        if not batches and first_offset < self.records.start_offset:
+            batches = self.records.from_floor(self.records.start_offset, last_offset)
+            if not batches:
                 return TRIPPED
-        if not found:
+        if not batches:
             return _invalid_state(_NO_BATCH)
-        if found[-1].last_offset < first:
+        if batches[-1].last_offset < first_offset:
             reason = f"{_NOT_FOUND}The first offset in request is past acquired records."
             return Rejection(error=ErrorCode.invalid_request, reason=reason)
-        if found[-1].last_offset < last:
+        if batches[-1].last_offset < last_offset:
             reason = f"{_NOT_FOUND}The last offset in request is past acquired records."
             return Rejection(error=ErrorCode.invalid_request, reason=reason)
-        return found
+        return batches
 
-    def _carry_out(self, asked: AcknowledgementBatch, batch: InFlightBatch) -> Rejection | None:
+    def _carry_out(
+        self, acknowledgement: AcknowledgementBatch, batch: InFlightBatch
+    ) -> Rejection | None:
         if not batch.is_by_offset:
             state = batch.states[0]
             if state.state is not RecordState.ACQUIRED:
@@ -102,23 +106,25 @@ class Acknowledgement:
             if state.member_id != self.member_id:
                 return _invalid_state("Member is not the owner of batch record")
             is_whole = (
-                len(asked.types) == 1
-                and asked.first_offset <= batch.first_offset
-                and batch.last_offset <= asked.last_offset
+                len(acknowledgement.types) == 1
+                and acknowledgement.first_offset <= batch.first_offset
+                and batch.last_offset <= acknowledgement.last_offset
                 and self.records.start_offset <= batch.first_offset
             )
             if is_whole:
-                return self._apply(asked.types[0], state)
+                return self._apply(acknowledgement.types[0], state)
             batch.is_by_offset = True
-        first = max(asked.first_offset, self.records.start_offset, batch.first_offset)
-        last = min(asked.last_offset, batch.last_offset)
-        for state in batch.within(first, last):
+        first_offset = max(
+            acknowledgement.first_offset, self.records.start_offset, batch.first_offset
+        )
+        last_offset = min(acknowledgement.last_offset, batch.last_offset)
+        for state in batch.within(first_offset, last_offset):
             if state.state is not RecordState.ACQUIRED:
                 return _invalid_state(_NOT_ACQUIRED)
             if state.member_id != self.member_id:
                 return _invalid_state("Member is not the owner of offset")
-            begin, end = max(state.first_offset, first), min(state.last_offset, last)
-            for part_type, part_first, part_last in _by_type(asked, begin, end):
+            begin, end = max(state.first_offset, first_offset), min(state.last_offset, last_offset)
+            for part_type, part_first, part_last in _by_type(acknowledgement, begin, end):
                 for part in batch.cut(part_first, part_last):
                     refused = self._apply(part_type, part)
                     if refused is not None:
@@ -145,17 +151,17 @@ class Acknowledgement:
 
 
 def _by_type(
-    asked: AcknowledgementBatch, first_offset: int, last_offset: int
+    acknowledgement: AcknowledgementBatch, first_offset: int, last_offset: int
 ) -> Iterator[tuple[int, int, int]]:
     """The range in parts of one type each: (type, first offset, last offset)."""
-    if len(asked.types) == 1:
-        yield asked.types[0], first_offset, last_offset
+    if len(acknowledgement.types) == 1:
+        yield acknowledgement.types[0], first_offset, last_offset
         return
-    base = asked.first_offset
-    types = asked.types[first_offset - base : last_offset - base + 1]
-    for one, same in groupby(types):
-        length = sum(1 for _ in same)
-        yield one, first_offset, first_offset + length - 1
+    base = acknowledgement.first_offset
+    types = acknowledgement.types[first_offset - base : last_offset - base + 1]
+    for ack_type, type_run in groupby(types):
+        length = sum(1 for _ in type_run)
+        yield ack_type, first_offset, first_offset + length - 1
         first_offset += length
 
 

@@ -42,24 +42,24 @@ def acquire(
     """Acquire what can be acquired of the batches that were read."""
     if command.max_records <= 0 or not command.batches:
         return _NOTHING
-    last = command.batches[-1].last_offset
-    if last < records.start_offset:
+    last_offset = command.batches[-1].last_offset
+    if last_offset < records.start_offset:
         return _NOTHING
     remaining = min(command.max_records, settings.max_record_locks - records.number)
     if remaining <= 0 and command.fetch_offset <= records.end_offset:
         # No lock is left for new records. Those in flight have theirs.
         remaining = min(command.max_records, records.end_offset - command.fetch_offset + 1)
-        last = min(last, records.end_offset)
+        last_offset = min(last_offset, records.end_offset)
     if remaining <= 0:
         return _NOTHING
     acquisition = _Acquisition(records, command, settings, now_ms, remaining)
-    refused = acquisition.take(last)
+    refused = acquisition.take(last_offset)
     if refused is not None:
         return refused
     ranges = acquisition.ranges
     if not command.aborted or not ranges:
         return Acquired(ranges=tuple(ranges), count=acquisition.count)
-    return _without_aborted(records, command, ranges)
+    return _archive_aborted(records, command, ranges)
 
 
 @dataclass(slots=True)
@@ -105,9 +105,9 @@ class _Acquisition:
         is_throttled = self._take_in_flight(batches, first_offset, last_offset)
         if isinstance(is_throttled, Rejection):
             return is_throttled
-        behind = batches[-1].last_offset + 1
-        if not is_throttled and self._remaining > 0 and behind <= last_offset:
-            self._take_new(behind, last_offset)
+        next_offset = batches[-1].last_offset + 1
+        if not is_throttled and self._remaining > 0 and next_offset <= last_offset:
+            self._take_new(next_offset, last_offset)
         if self.ranges:
             records.move_gap(self.ranges[-1].last_offset + 1)
         return None
@@ -130,8 +130,8 @@ class _Acquisition:
             looked_at = batch.states
             if batch.is_by_offset:
                 looked_at = batch.within(read_from, last_offset)
-            available = [one for one in looked_at if one.is_acquirable]
-            is_throttled = any(one.delivery_count >= limit for one in available)
+            available = [state for state in looked_at if state.is_acquirable]
+            is_throttled = any(state.delivery_count >= limit for state in available)
             if is_throttled and self.count:
                 return True
             is_within = read_from <= batch.first_offset and batch.last_offset <= last_offset
@@ -165,32 +165,36 @@ class _Acquisition:
         delivery_limit = self._settings.delivery_count_limit
         strict_limit = self._remaining
         throttle: int | None = None
-        taken = 0
+        taken_count = 0
         begin = len(self.ranges)
         for state in batch.within(first_offset, last_offset):
             if not state.is_acquirable:
                 continue
             delivered = state.delivery_count
             is_last = delivery_limit > _ALONE_ABOVE and delivered == delivery_limit - 1
-            if is_last and taken:
+            if is_last and taken_count:
                 break
             beyond = delivered - self._settings.throttled_from
             if beyond >= 0 and throttle is None:
                 throttle = max(1, batch.size >> (beyond + 1))
-            first = max(state.first_offset, first_offset)
-            number = 1 if is_last else min(state.last_offset, last_offset) - first + 1
+            part_start = max(state.first_offset, first_offset)
+            number = 1 if is_last else min(state.last_offset, last_offset) - part_start + 1
             if self._is_strict:
-                number = min(number, strict_limit - taken)
-            if throttle is not None and throttle > taken:
-                number = min(number, throttle - taken)
+                number = min(number, strict_limit - taken_count)
+            if throttle is not None and throttle > taken_count:
+                number = min(number, throttle - taken_count)
             if state.lock_deadline_ms is not None:
-                return self._stumble(batch, first)
-            for part in batch.cut(first, first + number - 1):
+                return self._stumble(batch, part_start)
+            for part in batch.cut(part_start, part_start + number - 1):
                 self._take(part)
-            taken += number
-            if is_last or taken == throttle or (self._is_strict and taken == strict_limit):
+            taken_count += number
+            if (
+                is_last
+                or taken_count == throttle
+                or (self._is_strict and taken_count == strict_limit)
+            ):
                 break
-        self.ranges[begin:] = _joined(self.ranges[begin:])
+        self.ranges[begin:] = _join_ranges(self.ranges[begin:])
         return None
 
     def _stumble(self, batch: InFlightBatch, offset: int) -> Rejection:
@@ -212,14 +216,16 @@ class _Acquisition:
             first_offset = records.end_offset
         limit = self._remaining
         if limit < last_offset - first_offset + 1:
-            wanted = self._end_of_batch(first_offset + limit - 1)
-            last_offset = min(wanted, last_offset) if records.gap_start is not None else wanted
+            wanted_end = self._end_of_batch(first_offset + limit - 1)
+            last_offset = (
+                min(wanted_end, last_offset) if records.gap_start is not None else wanted_end
+            )
         is_cut = self._is_strict and last_offset - first_offset + 1 > limit
         if is_cut:
             ranges = [self._add_in_part(first_offset, last_offset, limit)]
         else:
             ranges = self._add(first_offset, last_offset)
-        if records.first.first_offset == first_offset:
+        if records.first_batch.first_offset == first_offset:
             records.start_offset = first_offset
         records.end_offset = max(records.end_offset, last_offset)
         acquired_to = ranges[-1].last_offset
@@ -244,42 +250,48 @@ class _Acquisition:
                 if firsts[-1] + limit <= batch.base_offset <= last_offset:
                     firsts.append(batch.base_offset)
         ends = [*(offset - 1 for offset in firsts[1:]), last_offset]
-        for first, last in zip(firsts, ends, strict=True):
-            if first > last:  # below a batch size of 1, Kafka's answer begins so
+        for batch_start, batch_end in zip(firsts, ends, strict=True):
+            if batch_start > batch_end:  # below a batch size of 1, Kafka's answer begins so
                 continue
-            state = self._acquired_once(first, last)
+            state = self._new_state(batch_start, batch_end)
             self._records.add(state)
             self._lock(state)
-        return [AcquiredRange(first, last, 1) for first, last in zip(firsts, ends, strict=True)]
+        return [
+            AcquiredRange(batch_start, batch_end, 1)
+            for batch_start, batch_end in zip(firsts, ends, strict=True)
+        ]
 
     def _add_in_part(self, first_offset: int, last_offset: int, limit: int) -> AcquiredRange:
         """A batch in flight of which the member gets the first records."""
         records = self._records
-        state = self._acquired_once(first_offset, first_offset + limit - 1)
-        rest = InFlightState(first_offset + limit, last_offset, RecordState.AVAILABLE, 0)
-        records.add(state, rest)
+        state = self._new_state(first_offset, first_offset + limit - 1)
+        rest_state = InFlightState(first_offset + limit, last_offset, RecordState.AVAILABLE, 0)
+        records.add(state, rest_state)
         self._lock(state)
         records.find_next = True
         return AcquiredRange(first_offset, state.last_offset, 1)
 
-    def _acquired_once(self, first_offset: int, last_offset: int) -> InFlightState:
+    def _new_state(self, first_offset: int, last_offset: int) -> InFlightState:
         member_id = self._command.member_id
         return InFlightState(first_offset, last_offset, RecordState.ACQUIRED, 1, member_id)
 
 
-def _joined(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
+def _join_ranges(ranges: Sequence[AcquiredRange]) -> list[AcquiredRange]:
     """Neighbours with the same delivery count as one.
 
     Counterpart: ShareFetchUtils.accumulateAcquiredRecords.
     """
     joined: list[AcquiredRange] = []
-    for one in ranges:
-        before = joined[-1] if joined else None
-        count = one.delivery_count
-        if before and (before.last_offset + 1, before.delivery_count) == (one.first_offset, count):
-            joined[-1] = AcquiredRange(before.first_offset, one.last_offset, count)
+    for acquired in ranges:
+        previous = joined[-1] if joined else None
+        count = acquired.delivery_count
+        if previous and (previous.last_offset + 1, previous.delivery_count) == (
+            acquired.first_offset,
+            count,
+        ):
+            joined[-1] = AcquiredRange(previous.first_offset, acquired.last_offset, count)
         else:
-            joined.append(one)
+            joined.append(acquired)
     return joined
 
 
@@ -291,21 +303,21 @@ def _archive_cleaned(records: InFlight, fetch_offset: int, read_from: int) -> No
     lowest = fetch_offset
     if floor is not None and floor.last_offset >= fetch_offset:
         lowest = floor.first_offset
-    gone = records.between(lowest, read_from - 1)
-    if records.archive(gone, fetch_offset, read_from - 1, RecordState.AVAILABLE):
+    cleaned_batches = records.between(lowest, read_from - 1)
+    if records.archive(cleaned_batches, fetch_offset, read_from - 1, RecordState.AVAILABLE):
         records.find_next = True
 
 
 # Records of aborted transactions
 
 
-def _without_aborted(
+def _archive_aborted(
     records: InFlight, command: Acquire, ranges: Sequence[AcquiredRange]
 ) -> Acquired | Rejection:
     """Archive what is of an aborted transaction, whoever holds it; the member gets the rest."""
     aborted = list(_aborted_batches(command.batches, command.aborted))
     for batch in aborted:
-        base, last = batch.base_offset, batch.last_offset
+        base, last_offset = batch.base_offset, batch.last_offset
         if records.floor(base) is None:
             # The start offset lies inside of this batch. Kafka gives up, and leaves the locks.
             return Rejection(
@@ -313,22 +325,27 @@ def _without_aborted(
                 reason="Batch record not found. The request batch offsets are not found in the "
                 "cache.",
             )
-        records.archive(records.from_floor(base, last), base, last, RecordState.ACQUIRED)
-    kept = tuple(_minus(ranges, aborted))
-    return Acquired(ranges=kept, count=sum(one.last_offset - one.first_offset + 1 for one in kept))
+        records.archive(
+            records.from_floor(base, last_offset), base, last_offset, RecordState.ACQUIRED
+        )
+    kept_ranges = tuple(_minus(ranges, aborted))
+    return Acquired(
+        ranges=kept_ranges,
+        count=sum(acquired.last_offset - acquired.first_offset + 1 for acquired in kept_ranges),
+    )
 
 
 def _aborted_batches(
     batches: Sequence[ReadBatch], aborted: Sequence[AbortedRange]
 ) -> Iterator[ReadBatch]:
     """The batches whose records a reader with READ_COMMITTED drops; markers are not among them."""
-    waiting = deque(sorted(aborted, key=lambda one: one.first_offset))
+    upcoming = deque(sorted(aborted, key=lambda aborted_range: aborted_range.first_offset))
     producers: set[int] = set()
     for batch in batches:
         if batch.producer_id < 0:
             continue
-        while waiting and waiting[0].first_offset <= batch.last_offset:
-            producers.add(waiting.popleft().producer_id)
+        while upcoming and upcoming[0].first_offset <= batch.last_offset:
+            producers.add(upcoming.popleft().producer_id)
         if batch.is_abort_marker:
             producers.discard(batch.producer_id)
         elif batch.is_transactional and batch.producer_id in producers:
@@ -339,18 +356,18 @@ def _minus(
     ranges: Sequence[AcquiredRange], batches: Sequence[ReadBatch]
 ) -> Iterator[AcquiredRange]:
     """What is left of the ranges without the batches; both are in the order of offsets."""
-    at = 0
-    for one in ranges:
-        first = one.first_offset
-        if first > one.last_offset:  # below a batch size of 1, Kafka's answer begins so
-            yield one
-        while at < len(batches) and batches[at].base_offset <= one.last_offset:
-            batch = batches[at]
+    index = 0
+    for acquired in ranges:
+        first = acquired.first_offset
+        if first > acquired.last_offset:  # below a batch size of 1, Kafka's answer begins so
+            yield acquired
+        while index < len(batches) and batches[index].base_offset <= acquired.last_offset:
+            batch = batches[index]
             if batch.base_offset > first:
-                yield AcquiredRange(first, batch.base_offset - 1, one.delivery_count)
+                yield AcquiredRange(first, batch.base_offset - 1, acquired.delivery_count)
             first = max(first, batch.last_offset + 1)
-            if batch.last_offset > one.last_offset:
+            if batch.last_offset > acquired.last_offset:
                 break
-            at += 1
-        if first <= one.last_offset:
-            yield AcquiredRange(first, one.last_offset, one.delivery_count)
+            index += 1
+        if first <= acquired.last_offset:
+            yield AcquiredRange(first, acquired.last_offset, acquired.delivery_count)

@@ -74,29 +74,29 @@ class InFlight:
     def add(self, *states: InFlightState) -> None:
         """A new batch of these records."""
         batch = InFlightBatch(*states)
-        at = bisect_left(self._firsts, batch.first_offset)
-        assert batch.first_offset not in self._firsts[at : at + 1]
-        self._firsts.insert(at, batch.first_offset)
-        self._batches.insert(at, batch)
+        index = bisect_left(self._firsts, batch.first_offset)
+        assert batch.first_offset not in self._firsts[index : index + 1]
+        self._firsts.insert(index, batch.first_offset)
+        self._batches.insert(index, batch)
         self._added(batch.size)
 
     @property
-    def first(self) -> InFlightBatch:
+    def first_batch(self) -> InFlightBatch:
         return self._batches[0]
 
     @property
-    def last(self) -> InFlightBatch:
+    def last_batch(self) -> InFlightBatch:
         return self._batches[-1]
 
     def floor(self, offset: int) -> InFlightBatch | None:
         """The last batch that begins at this offset or below."""
-        at = bisect_right(self._firsts, offset)
-        return self._batches[at - 1] if at else None
+        index = bisect_right(self._firsts, offset)
+        return self._batches[index - 1] if index else None
 
     def between(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
         """Batches that begin in this range."""
-        at = bisect_left(self._firsts, first_offset)
-        return self._batches[at : bisect_right(self._firsts, last_offset, lo=at)]
+        start_index = bisect_left(self._firsts, first_offset)
+        return self._batches[start_index : bisect_right(self._firsts, last_offset, lo=start_index)]
 
     def from_floor(self, first_offset: int, last_offset: int) -> list[InFlightBatch]:
         """Batches from the one at or below the first offset to the last offset; none without it."""
@@ -105,8 +105,10 @@ class InFlight:
 
     def states(self, first_offset: int, last_offset: int) -> Iterator[InFlightState]:
         """States that have a record of this range."""
-        at = max(bisect_right(self._firsts, first_offset) - 1, 0)
-        for batch in self._batches[at : bisect_right(self._firsts, last_offset, lo=at)]:
+        start_index = max(bisect_right(self._firsts, first_offset) - 1, 0)
+        for batch in self._batches[
+            start_index : bisect_right(self._firsts, last_offset, lo=start_index)
+        ]:
             yield from batch.within(first_offset, last_offset)
 
     # Counts
@@ -137,22 +139,22 @@ class InFlight:
 
     def next_fetch_offset(self) -> int:
         """The first offset to acquire: in flight and available, in a gap, or a new one."""
-        found = self._to_fetch()
-        self.find_next = found is not None
-        return self._behind if found is None else found
+        offset = self._to_fetch()
+        self.find_next = offset is not None
+        return self._end_of_acquired if offset is None else offset
 
     @property
     def next_offset(self) -> int:
         """The same, for who only looks: nothing is noted."""
-        found = self._to_fetch()
-        return self._behind if found is None else found
+        offset = self._to_fetch()
+        return self._end_of_acquired if offset is None else offset
 
     @property
     def _is_empty(self) -> bool:
-        return not self._batches or self.start_offset > self.last.last_offset
+        return not self._batches or self.start_offset > self.last_batch.last_offset
 
     @property
-    def _behind(self) -> int:
+    def _end_of_acquired(self) -> int:
         """The first offset that was never acquired."""
         return self.end_offset if self._is_empty else self.end_offset + 1
 
@@ -177,7 +179,7 @@ class InFlight:
         """Give acquired records a lock; another one that they had counts no more."""
         state.lock_deadline_ms = deadline_ms
         self.locks.add(LockDeadline(deadline_ms, state.first_offset, state.last_offset))
-        if self.locks.is_littered:
+        if self.locks.needs_cleanup:
             self.locks.keep(self._counts)
 
     def _counts(self, lock: LockDeadline) -> bool:
@@ -235,14 +237,16 @@ class InFlight:
                     # As in Kafka: a release that is being persisted is forgotten, its lock is not.
                     batch.states[0].transition = None
                 batch.is_by_offset = True
-            for one in batch.within(first_offset, last_offset):
-                if one.state is not state:
+            for in_flight in batch.within(first_offset, last_offset):
+                if in_flight.state is not state:
                     continue
-                first = max(one.first_offset, first_offset)
-                for gone in batch.cut(first, min(one.last_offset, last_offset)):
-                    gone.archive()
+                part_start = max(in_flight.first_offset, first_offset)
+                for archived in batch.cut(part_start, min(in_flight.last_offset, last_offset)):
+                    archived.archive()
                     if is_counted:
-                        self.delivery_complete_count += gone.last_offset - gone.first_offset + 1
+                        self.delivery_complete_count += (
+                            archived.last_offset - archived.first_offset + 1
+                        )
                 is_any = True
         return is_any
 
@@ -294,23 +298,23 @@ class InFlight:
         complete_to, count = self._complete_from_first()
         if complete_to is None:
             return False
-        if complete_to == self.last.last_offset:
+        if complete_to == self.last_batch.last_offset:
             self.start_offset = self.end_offset = complete_to + 1
             self._firsts.clear()
             self._batches.clear()
             self.delivery_complete_count = 0
             return True
-        at = bisect_right(self._firsts, complete_to) - 1
-        if complete_to == self._batches[at].last_offset:
-            at += 1
-            self.start_offset = max(self.start_offset, self._firsts[at])
+        index = bisect_right(self._firsts, complete_to) - 1
+        if complete_to == self._batches[index].last_offset:
+            index += 1
+            self.start_offset = max(self.start_offset, self._firsts[index])
             if (gap_start := self.gap_start) is not None:
                 self.start_offset = min(self.start_offset, gap_start)
         else:
             self.start_offset = max(self.start_offset, complete_to + 1)
         self.delivery_complete_count -= count
-        del self._firsts[:at]
-        del self._batches[:at]
+        del self._firsts[:index]
+        del self._batches[:index]
         return True
 
     def _complete_from_first(self) -> tuple[int | None, int]:

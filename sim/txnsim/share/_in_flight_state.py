@@ -58,10 +58,10 @@ class InFlightState:
     @property
     def holder(self) -> str:
         """The member whose records they are. What it said does not count before it is persisted."""
-        before = self.transition
-        if before is None or self.is_archived:
+        transition = self.transition
+        if transition is None or self.is_archived:
             return self.member_id
-        return before.member_id
+        return transition.member_id
 
     @property
     def is_complete(self) -> bool:
@@ -112,24 +112,24 @@ class InFlightState:
 
     def roll_back(self, now_ms: int) -> None:
         """The transition could not be persisted. The lock may have run out meanwhile."""
-        before, self.transition = self.transition, None
-        assert before is not None
+        transition, self.transition = self.transition, None
+        assert transition is not None
         if self.is_archived:
             return
         if self.lock_deadline_ms is None or self.lock_deadline_ms > now_ms:
-            self.state = before.state
-            self.member_id = before.member_id
+            self.state = transition.state
+            self.member_id = transition.member_id
             return
-        is_spent = self.delivery_count >= before.delivery_count_limit
+        is_spent = self.delivery_count >= transition.delivery_count_limit
         self.state = RecordState.ARCHIVED if is_spent else RecordState.AVAILABLE
         self.member_id = NO_MEMBER
         self.lock_deadline_ms = None
 
     def split(self, offset: int) -> InFlightState:
         """Keep what is below ``offset``; the rest is answered as a state of its own."""
-        rest = replace(self, first_offset=offset)
+        upper_part = replace(self, first_offset=offset)
         self.last_offset = offset - 1
-        return rest
+        return upper_part
 
 
 _FIRST: Final = attrgetter("first_offset")
@@ -153,15 +153,20 @@ class InFlightBatch:
 
     def within(self, first_offset: int, last_offset: int) -> list[InFlightState]:
         """States that have a record of this range."""
-        at = max(bisect_right(self.states, first_offset, key=_FIRST) - 1, 0)
-        end = bisect_right(self.states, last_offset, lo=at, key=_FIRST)
-        return [one for one in self.states[at:end] if one.last_offset >= first_offset]
+        start_index = max(bisect_right(self.states, first_offset, key=_FIRST) - 1, 0)
+        end = bisect_right(self.states, last_offset, lo=start_index, key=_FIRST)
+        return [
+            state for state in self.states[start_index:end] if state.last_offset >= first_offset
+        ]
 
     def cut(self, first_offset: int, last_offset: int) -> list[InFlightState]:
         """States of exactly the records of this range, as far as the batch has them."""
         for offset in (first_offset, last_offset + 1):
-            at = bisect_right(self.states, offset, key=_FIRST) - 1
-            if at >= 0 and self.states[at].first_offset < offset <= self.states[at].last_offset:
+            index = bisect_right(self.states, offset, key=_FIRST) - 1
+            if (
+                index >= 0
+                and self.states[index].first_offset < offset <= self.states[index].last_offset
+            ):
                 assert self.is_by_offset
-                self.states.insert(at + 1, self.states[at].split(offset))
+                self.states.insert(index + 1, self.states[index].split(offset))
         return self.within(first_offset, last_offset)

@@ -36,7 +36,7 @@ class LockDeadlines:
         heappush(self._heap, deadline)
 
     @property
-    def is_littered(self) -> bool:
+    def needs_cleanup(self) -> bool:
         return len(self._heap) > max(_ENOUGH, 2 * self._kept)
 
     def keep(self, counts: Callable[[LockDeadline], bool]) -> None:

@@ -11,10 +11,12 @@ from txnsim.share.commands import AcquiredRange, ReadBatch
 from txnsim.share.sessions import SharedPartition
 
 
-def rotated(partitions: Sequence[SharedPartition], session_epoch: int) -> list[SharedPartition]:
+def rotate_partitions(
+    partitions: Sequence[SharedPartition], session_epoch: int
+) -> list[SharedPartition]:
     """Each fetch begins one partition further, so that all get their turn."""
-    at = session_epoch % len(partitions) if partitions and session_epoch > 0 else 0
-    return [*partitions[at:], *partitions[:at]]
+    start = session_epoch % len(partitions) if partitions and session_epoch > 0 else 0
+    return [*partitions[start:], *partitions[:start]]
 
 
 def max_bytes_each(max_bytes: int, partitions: int, acquired: int, *, chosen: int) -> list[int]:
@@ -28,14 +30,20 @@ def max_bytes_each(max_bytes: int, partitions: int, acquired: int, *, chosen: in
     """
     if max_bytes < partitions:
         few = {(chosen + number) % partitions for number in range(max_bytes)}
-        return [1 if at in few else 0 for at in range(partitions)]
-    each, rest = divmod(max_bytes, acquired if max_bytes >= acquired else partitions)
-    return [each + rest if at == chosen else each for at in range(partitions)]
+        return [1 if index in few else 0 for index in range(partitions)]
+    share, remainder = divmod(max_bytes, acquired if max_bytes >= acquired else partitions)
+    return [share + remainder if index == chosen else share for index in range(partitions)]
 
 
 def batches_of_answer(batches: Sequence[ReadBatch], ranges: Sequence[AcquiredRange]) -> slice:
     """Which of the batches that were read have acquired records, or lie between such."""
-    first, last = ranges[0].first_offset, ranges[-1].last_offset
-    begin = max((at for at, one in enumerate(batches) if one.base_offset <= first), default=0)
-    end = next((at for at, one in enumerate(batches) if one.base_offset > last), len(batches))
+    first_offset, last_offset = ranges[0].first_offset, ranges[-1].last_offset
+    begin = max(
+        (index for index, batch in enumerate(batches) if batch.base_offset <= first_offset),
+        default=0,
+    )
+    end = next(
+        (index for index, batch in enumerate(batches) if batch.base_offset > last_offset),
+        len(batches),
+    )
     return slice(begin, max(end, begin + 1))

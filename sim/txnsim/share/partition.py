@@ -155,7 +155,7 @@ class SharePartition:
         if self.phase is Phase.ACTIVE:
             return None
         if self.phase is Phase.FAILED:
-            return _unknown(f"Share partition failed to load {self.name}")
+            return _server_error(f"Share partition failed to load {self.name}")
         if self.phase is not Phase.EMPTY:
             is_fenced = self.phase is Phase.FENCED
             words = "is fenced" if is_fenced else "is already initializing"
@@ -186,39 +186,43 @@ class SharePartition:
         if read.start_offset == UNKNOWN_OFFSET:
             records.start_offset = reset_offset
         self.state_epoch = read.state_epoch
-        behind = records.start_offset
+        next_offset = records.start_offset
         gap_start: int | None = None
         for batch in read.batches:
             if not records.start_offset <= batch.first_offset <= batch.last_offset:
                 reason = f"Failed to initialize the share partition {self.name}"
-                return self.fail_loading(_unknown(reason))
+                return self.fail_loading(_server_error(reason))
             if batch.delivery_state not in _STATES:
                 reason = f"Unknown record state id: {batch.delivery_state}"
-                return self.fail_loading(_unknown(reason))
-            if gap_start is None and batch.first_offset > behind:
-                gap_start = behind
-            behind = batch.last_offset + 1
+                return self.fail_loading(_server_error(reason))
+            if gap_start is None and batch.first_offset > next_offset:
+                gap_start = next_offset
+            next_offset = batch.last_offset + 1
             state = RecordState(batch.delivery_state)
-            first, last, count = batch.first_offset, batch.last_offset, batch.delivery_count
-            records.add(InFlightState(first, last, state, count))
+            first_offset, last_offset, count = (
+                batch.first_offset,
+                batch.last_offset,
+                batch.delivery_count,
+            )
+            records.add(InFlightState(first_offset, last_offset, state, count))
             if state in TERMINAL:
-                records.delivery_complete_count += last - first + 1
+                records.delivery_complete_count += last_offset - first_offset + 1
         records.end_offset = records.start_offset
         if read.batches:
             records.find_next = True
-            records.end_offset = records.last.last_offset
+            records.end_offset = records.last_batch.last_offset
             if gap_start is not None:
                 records.gap = Gap(gap_start, records.end_offset)
             records.move_start()
         self.phase = Phase.ACTIVE
-        return tuple(self._resumed(read.batches, settings))
+        return tuple(self._dead_letters_after_load(read.batches, settings))
 
     def fail_loading(self, rejection: Rejection) -> Rejection:
         """Also where the log has no offset to begin at. The owner forgets this share partition."""
         self.phase = Phase.FAILED
         return rejection
 
-    def _resumed(
+    def _dead_letters_after_load(
         self, batches: Iterable[StateBatch], settings: ShareSettings
     ) -> Iterator[DeadLetter]:
         for batch in batches:
@@ -310,16 +314,16 @@ class SharePartition:
         """The member is gone: what it holds becomes available."""
         moved: Moved = []
         for batch in self._records:
-            if any(self._is_held(state, member_id) for state in batch.states):
+            if any(self._is_acquired_by(state, member_id) for state in batch.states):
                 self._records.split_at_start(batch)
                 for state in batch.states:
-                    if self._is_held(state, member_id):
+                    if self._is_acquired_by(state, member_id):
                         self._records.give_back(state, settings, self._next_token)
                         moved.append((state, DeadLetterReason.TOO_MANY_DELIVERIES))
         return self._write(_Cause.MEMBER, moved)
 
     @staticmethod
-    def _is_held(state: InFlightState, member_id: str) -> bool:
+    def _is_acquired_by(state: InFlightState, member_id: str) -> bool:
         return state.state is RecordState.ACQUIRED and state.member_id == member_id
 
     def next_lock_deadline_ms(self) -> int | None:
@@ -377,13 +381,13 @@ class SharePartition:
     def archive_dead_letter(self, token: int) -> Write:
         """Dead letters are in their topic, or can't be: their delivery is complete either way."""
         batch = self._dead_letters.pop(token)
-        first, last = batch.first_offset, batch.last_offset
+        first_offset, last_offset = batch.first_offset, batch.last_offset
         records = self._records
-        for state in records.states(first, last):
+        for state in records.states(first_offset, last_offset):
             assert state.state is RecordState.ARCHIVING
             state.archive()
-        records.delivery_complete_count += records.count_from_start(first, last)
-        archived = StateBatch(first, last, RecordState.ARCHIVED, batch.delivery_count)
+        records.delivery_complete_count += records.count_from_start(first_offset, last_offset)
+        archived = StateBatch(first_offset, last_offset, RecordState.ARCHIVED, batch.delivery_count)
         return self._send(_Cause.DEAD_LETTER, (archived,), (DeadLetterReason.REJECTED,))
 
     def _dead_letter(self, batch: StateBatch, reason: DeadLetterReason) -> DeadLetter:
@@ -402,8 +406,13 @@ class SharePartition:
         if not moved:
             return None
         batches = tuple(
-            StateBatch(one.first_offset, one.last_offset, one.state, one.delivery_count)
-            for one, _ in moved
+            StateBatch(
+                in_flight.first_offset,
+                in_flight.last_offset,
+                in_flight.state,
+                in_flight.delivery_count,
+            )
+            for in_flight, _ in moved
         )
         return self._send(cause, batches, tuple(reason for _, reason in moved))
 
@@ -422,19 +431,21 @@ class SharePartition:
             leader_epoch=self.leader_epoch,
             start_offset=self._records.start_offset,
             delivery_complete_count=self._records.delivery_complete_count,
-            batches=batches if self._rules.share_states_are_swept else tuple(self._each(batches)),
+            batches=batches
+            if self._rules.share_states_are_swept
+            else tuple(self._single_records(batches)),
         )
         return Write(token=token, state=state)
 
-    def _each(self, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
+    def _single_records(self, batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
         """Records of batches that go by offset, one by one."""
-        for one in batches:
-            held = self._records.floor(one.first_offset)
-            if held is None or not held.is_by_offset:
-                yield one
+        for batch in batches:
+            in_flight = self._records.floor(batch.first_offset)
+            if in_flight is None or not in_flight.is_by_offset:
+                yield batch
                 continue
-            for offset in range(one.first_offset, one.last_offset + 1):
-                yield StateBatch(offset, offset, one.delivery_state, one.delivery_count)
+            for offset in range(batch.first_offset, batch.last_offset + 1):
+                yield StateBatch(offset, offset, batch.delivery_state, batch.delivery_count)
 
     def _roll_back(self, state: InFlightState, now_ms: int) -> None:
         """A move is not persisted. Its records are the member's again, or anybody's."""
@@ -480,21 +491,21 @@ class SharePartition:
         many ranges of records, if any is given.
         """
         states = (state for batch in self._records for state in batch.states)
-        held = (
+        held_ranges = (
             (state.first_offset, state.last_offset, state.holder)
             for state in islice(states, looked_at)
             if state.holder
         )
-        at = next(held, None)
-        for first, last, member in held:
-            assert at is not None
-            if (at[1] + 1, at[2]) == (first, member):
-                at = (at[0], last, member)
+        held_range = next(held_ranges, None)
+        for first_offset, last_offset, member in held_ranges:
+            assert held_range is not None
+            if (held_range[1] + 1, held_range[2]) == (first_offset, member):
+                held_range = (held_range[0], last_offset, member)
                 continue
-            yield at
-            at = (first, last, member)
-        if at is not None:
-            yield at
+            yield held_range
+            held_range = (first_offset, last_offset, member)
+        if held_range is not None:
+            yield held_range
 
     def in_flight(self) -> Iterator[InFlightRange]:
         """All records in flight, in the order of their offsets."""
@@ -522,5 +533,5 @@ def member_error(error: int, message: str | None) -> Rejection:
     return Rejection(error=_ERRORS.get(code, ErrorCode.unknown_server_error), reason=message or "")
 
 
-def _unknown(reason: str) -> Rejection:
+def _server_error(reason: str) -> Rejection:
     return Rejection(error=ErrorCode.unknown_server_error, reason=reason)

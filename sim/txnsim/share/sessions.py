@@ -80,10 +80,10 @@ class ShareSession:
 
     def update(
         self,
-        wanted: Mapping[SharedPartition, str | None],
+        topics: Mapping[SharedPartition, str | None],
         forgotten: Iterable[SharedPartition],
     ) -> None:
-        for partition, topic in wanted.items():
+        for partition, topic in topics.items():
             if partition not in self.topics:
                 self.topics[partition] = topic
                 self._must_answer.add(partition)
@@ -108,15 +108,17 @@ class ShareSession:
                 "another request came between",
             )
         named = []
-        for partition, one in news.items():
-            if not (one.has_records or one.error or partition in self._must_answer):
+        for partition, partition_news in news.items():
+            if not (
+                partition_news.has_records or partition_news.error or partition in self._must_answer
+            ):
                 continue
             named.append(partition)
-            if one.error:
+            if partition_news.error:
                 self._must_answer.add(partition)
             else:
                 self._must_answer.discard(partition)
-            if one.has_records:
+            if partition_news.has_records:
                 self.topics[partition] = self.topics.pop(partition)
         return named
 
@@ -151,7 +153,7 @@ class ShareSessions:
         self,
         key: SessionKey,
         connection: Hashable,
-        wanted: Mapping[SharedPartition, str | None],
+        topics: Mapping[SharedPartition, str | None],
         *,
         limit: int,
         has_acknowledgements: bool,
@@ -168,7 +170,7 @@ class ShareSessions:
                 error=ErrorCode.share_session_limit_reached,
                 reason=f"{limit} share sessions are open",
             )
-        session = ShareSession(key, connection, wanted)
+        session = ShareSession(key, connection, topics)
         self._sessions[key] = session
         self._members[key.group_id] += 1
         self._connections[connection] = _Connection(key)
@@ -178,13 +180,13 @@ class ShareSessions:
         self,
         key: SessionKey,
         session_epoch: int,
-        wanted: Mapping[SharedPartition, str | None],
+        topics: Mapping[SharedPartition, str | None],
         forgotten: Iterable[SharedPartition],
     ) -> ShareSession | Rejection:
         """A ShareFetch with an epoch above 0."""
-        session = self._at(key, session_epoch)
+        session = self._session_at(key, session_epoch)
         if isinstance(session, ShareSession):
-            session.update(wanted, forgotten)
+            session.update(topics, forgotten)
             session.epoch = next_session_epoch(session.epoch)
         return session
 
@@ -197,7 +199,7 @@ class ShareSessions:
             )
         if session_epoch == FINAL_EPOCH:
             return None if key in self._sessions else _not_found(key)
-        session = self._at(key, session_epoch)
+        session = self._session_at(key, session_epoch)
         if isinstance(session, Rejection):
             return session
         session.epoch = next_session_epoch(session.epoch)
@@ -218,16 +220,16 @@ class ShareSessions:
         A connection knows the session that it opened last, and every session of that connection
         ends that one's claim: of two members on one connection, Kafka may give back nothing.
         """
-        known = self._connections.pop(connection, None)
-        if known is None:
+        member_connection = self._connections.pop(connection, None)
+        if member_connection is None:
             return Departure()
-        group_id = known.key.group_id
-        session = None if known.is_ended else self._end(known.key)
+        group_id = member_connection.key.group_id
+        session = None if member_connection.is_ended else self._end(member_connection.key)
         is_empty = self._members[group_id] == 0
         if is_empty:
             del self._members[group_id]
         return Departure(
-            member=known.key if session else None,
+            member=member_connection.key if session else None,
             partitions=tuple(session.topics) if session else (),
             empty_group=group_id if is_empty else None,
         )
@@ -241,7 +243,7 @@ class ShareSessions:
         self._sessions.clear()
         self._members.clear()
 
-    def _at(self, key: SessionKey, session_epoch: int) -> ShareSession | Rejection:
+    def _session_at(self, key: SessionKey, session_epoch: int) -> ShareSession | Rejection:
         session = self._sessions.get(key)
         if session is None:
             return _not_found(key)
@@ -256,9 +258,9 @@ class ShareSessions:
         session = self._sessions.pop(key, None)
         if session is not None:
             self._members[key.group_id] -= 1
-            known = self._connections.get(session.connection)
-            if known is not None:
-                known.is_ended = True
+            member_connection = self._connections.get(session.connection)
+            if member_connection is not None:
+                member_connection.is_ended = True
         return session
 
 

@@ -39,19 +39,19 @@ def combining(
     Raises:
         BackwardsBatchError: A batch ends before it begins, and it is not alone.
     """
-    known = _from(start_offset, batches)
-    yield len(known)
-    left = _from(start_offset, newer)
-    yield len(left)
-    if len(known) + len(left) < 2:
-        return (*known, *left)
+    older = _from(start_offset, batches)
+    yield len(older)
+    newer_batches = _from(start_offset, newer)
+    yield len(newer_batches)
+    if len(older) + len(newer_batches) < 2:
+        return (*older, *newer_batches)
     if rules.share_states_are_swept:
-        are_merged = _are_in_order(known) and _are_in_order(left)
-        yield len(known) + len(left)
+        are_merged = _are_in_order(older) and _are_in_order(newer_batches)
+        yield len(older) + len(newer_batches)
         if not are_merged:
-            return _swept([*known, *left])
-        return (yield from _merging(known, left))
-    return _in_pairs([*known, *left])
+            return _sweep_batches([*older, *newer_batches])
+        return (yield from _merge_in_steps(older, newer_batches))
+    return _in_pairs([*older, *newer_batches])
 
 
 def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
@@ -70,63 +70,63 @@ def _are_in_order(batches: list[StateBatch]) -> bool:
     """One behind the other, as a state has them and a leader sends them."""
     end = None
     for batch in batches:
-        first = batch.first_offset
-        if (end is not None and first <= end) or batch.last_offset < first:
+        first_offset = batch.first_offset
+        if (end is not None and first_offset <= end) or batch.last_offset < first_offset:
             return False
         end = batch.last_offset
     return True
 
 
-def _merging(
-    known: list[StateBatch], newer: list[StateBatch]
+def _merge_in_steps(
+    older: list[StateBatch], newer: list[StateBatch]
 ) -> Generator[int, None, tuple[StateBatch, ...]]:
     """Two sequences in order: there may be ten thousand of each, and most have equal bounds."""
-    found: list[StateBatch] = []
-    same = 0
-    for this, that in zip(known, newer, strict=False):
+    merged: list[StateBatch] = []
+    equal_count = 0
+    for this, that in zip(older, newer, strict=False):
         if this.first_offset != that.first_offset or this.last_offset != that.last_offset:
             break
-        _append(found, that if _is_heavier(that, this) else this)
-        same += 1
-        if same % _AT_ONCE == 0:
+        _append(merged, that if _is_heavier(that, this) else this)
+        equal_count += 1
+        if equal_count % _AT_ONCE == 0:
             yield _AT_ONCE
-    one, other = known[same:][::-1], newer[same:][::-1]
-    while one and other:
-        this, that = one[-1], other[-1]
+    older_rest, newer_rest = older[equal_count:][::-1], newer[equal_count:][::-1]
+    while older_rest and newer_rest:
+        this, that = older_rest[-1], newer_rest[-1]
         if this.first_offset > that.first_offset:
-            one, other, this, that = other, one, that, this
+            older_rest, newer_rest, this, that = newer_rest, older_rest, that, this
         if this.last_offset < that.first_offset:
-            _append(found, one.pop())
+            _append(merged, older_rest.pop())
         elif this.first_offset < that.first_offset:
-            one[-1:] = reversed(_cut(this, that.first_offset))
+            older_rest[-1:] = reversed(_cut(this, that.first_offset))
         elif this.last_offset > that.last_offset:
-            one[-1:] = reversed(_cut(this, that.last_offset + 1))
+            older_rest[-1:] = reversed(_cut(this, that.last_offset + 1))
         elif this.last_offset < that.last_offset:
-            other[-1:] = reversed(_cut(that, this.last_offset + 1))
+            newer_rest[-1:] = reversed(_cut(that, this.last_offset + 1))
         else:
-            one.pop(), other.pop()
-            _append(found, that if _is_heavier(that, this) else this)
-    for batch in reversed(one or other):
-        _append(found, batch)
-    return tuple(found)
+            older_rest.pop(), newer_rest.pop()
+            _append(merged, that if _is_heavier(that, this) else this)
+    for batch in reversed(older_rest or newer_rest):
+        _append(merged, batch)
+    return tuple(merged)
 
 
-def _cut(batch: StateBatch, at: int) -> tuple[StateBatch, StateBatch]:
+def _cut(batch: StateBatch, offset: int) -> tuple[StateBatch, StateBatch]:
     """The parts in front of an offset and from it on."""
     state, count = batch.delivery_state, batch.delivery_count
     return (
-        StateBatch(batch.first_offset, at - 1, state, count),
-        StateBatch(at, batch.last_offset, state, count),
+        StateBatch(batch.first_offset, offset - 1, state, count),
+        StateBatch(offset, batch.last_offset, state, count),
     )
 
 
-def _is_heavier(batch: StateBatch, other: StateBatch) -> bool:
-    if batch.delivery_count != other.delivery_count:
-        return batch.delivery_count > other.delivery_count
-    return batch.delivery_state > other.delivery_state
+def _is_heavier(batch: StateBatch, other_batch: StateBatch) -> bool:
+    if batch.delivery_count != other_batch.delivery_count:
+        return batch.delivery_count > other_batch.delivery_count
+    return batch.delivery_state > other_batch.delivery_state
 
 
-def _swept(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
+def _sweep_batches(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
     """Sweep over the ends of all batches; the state in front is that of the strongest open one."""
     ends: list[tuple[int, int, tuple[int, int]]] = []
     for batch in batches:
@@ -134,16 +134,16 @@ def _swept(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
         ends.append((batch.first_offset, 1, weight))
         ends.append((batch.last_offset + 1, -1, weight))
     ends.sort()
-    found: list[StateBatch] = []
+    combined: list[StateBatch] = []
     # The strongest open state is on top of the heap; states that have closed leave it late.
     is_open: Counter[tuple[int, int]] = Counter()
     strongest: list[tuple[int, int]] = []
     since = 0
-    for offset, here in groupby(ends, itemgetter(0)):
+    for offset, changes in groupby(ends, itemgetter(0)):
         if strongest and offset > since:
             count, state = -strongest[0][0], -strongest[0][1]
-            _append(found, StateBatch(since, offset - 1, state, count))
-        for _, change, weight in here:
+            _append(combined, StateBatch(since, offset - 1, state, count))
+        for _, change, weight in changes:
             is_open[weight] += change
             if change > 0:
                 heappush(strongest, weight)
@@ -152,23 +152,23 @@ def _swept(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
         while strongest and not is_open[strongest[0]]:
             heappop(strongest)
         since = offset
-    return tuple(found)
+    return tuple(combined)
 
 
-def _append(found: list[StateBatch], batch: StateBatch) -> None:
+def _append(batches: list[StateBatch], batch: StateBatch) -> None:
     """Lengthen the last batch where this one goes on in the same state."""
-    if found:
-        before = found[-1]
+    if batches:
+        previous = batches[-1]
         if (
-            before.last_offset + 1 == batch.first_offset
-            and before.delivery_state == batch.delivery_state
-            and before.delivery_count == batch.delivery_count
+            previous.last_offset + 1 == batch.first_offset
+            and previous.delivery_state == batch.delivery_state
+            and previous.delivery_count == batch.delivery_count
         ):
             batch = StateBatch(
-                before.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count
+                previous.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count
             )
-            found.pop()
-    found.append(batch)
+            batches.pop()
+    batches.append(batch)
 
 
 # Up to Kafka 4.3
@@ -178,46 +178,46 @@ def _in_pairs(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
     """Two neighbours at a time, from the front. What was left behind is not looked at again, though
     the batch that follows may be like it in the end.
     """
-    left = [*map(_ordered, batches)]
-    heapify(left)
-    found: list[StateBatch] = []
-    one = heappop(left)
-    while left:
-        other = heappop(left)
-        if other[0] > one[1] + 1 or (other[0] == one[1] + 1 and other[2:] != one[2:]):
-            found.append(_batch(one))
-            one = other
+    remaining = [*map(_order_key, batches)]
+    heapify(remaining)
+    combined: list[StateBatch] = []
+    lower = heappop(remaining)
+    while remaining:
+        upper = heappop(remaining)
+        if upper[0] > lower[1] + 1 or (upper[0] == lower[1] + 1 and upper[2:] != lower[2:]):
+            combined.append(_batch(lower))
+            lower = upper
             continue
-        for each in _of_two(one, other):
-            heappush(left, each)
-        one = heappop(left)
-    return (*found, _batch(one))
+        for part in _of_two(lower, upper):
+            heappush(remaining, part)
+        lower = heappop(remaining)
+    return (*combined, _batch(lower))
 
 
 _Ordered = tuple[int, int, int, int]
 """First and last offset, delivery count, state: the order of batches."""
 
 
-def _ordered(batch: StateBatch) -> _Ordered:
+def _order_key(batch: StateBatch) -> _Ordered:
     return (batch.first_offset, batch.last_offset, batch.delivery_count, batch.delivery_state)
 
 
-def _batch(one: _Ordered) -> StateBatch:
-    return StateBatch(one[0], one[1], one[3], one[2])
+def _batch(ordered: _Ordered) -> StateBatch:
+    return StateBatch(ordered[0], ordered[1], ordered[3], ordered[2])
 
 
-def _of_two(one: _Ordered, other: _Ordered) -> Iterator[_Ordered]:
+def _of_two(lower: _Ordered, upper: _Ordered) -> Iterator[_Ordered]:
     """What two that overlap, or touch in the same state, become; the first begins no later."""
-    if one[2:] == other[2:]:
-        yield (one[0], max(one[1], other[1]), *one[2:])
+    if lower[2:] == upper[2:]:
+        yield (lower[0], max(lower[1], upper[1]), *lower[2:])
         return
-    if one[2:] > other[2:]:
-        yield one
-        if other[1] > one[1]:
-            yield (one[1] + 1, other[1], *other[2:])
+    if lower[2:] > upper[2:]:
+        yield lower
+        if upper[1] > lower[1]:
+            yield (lower[1] + 1, upper[1], *upper[2:])
         return
-    if one[0] < other[0]:
-        yield (one[0], other[0] - 1, *one[2:])
-    yield other
-    if one[1] > other[1]:
-        yield (other[1] + 1, one[1], *one[2:])
+    if lower[0] < upper[0]:
+        yield (lower[0], upper[0] - 1, *lower[2:])
+    yield upper
+    if lower[1] > upper[1]:
+        yield (upper[1] + 1, lower[1], *lower[2:])

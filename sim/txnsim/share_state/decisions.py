@@ -91,13 +91,13 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
         )
         if refusal is not None:
             return refusal
-        before = self.shard.states.get(key)
-        is_again = before is not None and before.state_epoch == state_epoch
+        old_state = self.shard.states.get(key)
+        is_again = old_state is not None and old_state.state_epoch == state_epoch
         if is_again and self.shard.rules.share_states_are_made_once:
             return Decision(reply=ShareStateError(key=key))
         snapshot = ShareSnapshot(
             key=key,
-            snapshot_epoch=0 if before is None else before.snapshot_epoch + 1,
+            snapshot_epoch=0 if old_state is None else old_state.snapshot_epoch + 1,
             state_epoch=state_epoch,
             start_offset=command.start_offset,
             delivery_complete_count=-1 if command.start_offset == UNKNOWN_OFFSET else 0,
@@ -155,7 +155,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
             or self._check_topic(key)
         )
         if refusal is None and len(command.batches) > BATCHES_MAX:
-            refusal = _refused(ErrorCode.unknown_server_error)
+            refusal = _rejection_of(ErrorCode.unknown_server_error)
         if refusal is not None:
             return refusal
         state = self.shard.states[key]
@@ -215,13 +215,13 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     ) -> Rejection | None:
         if epoch == passes or self.shard.leader_epochs.get(key, epoch) <= epoch:
             return None
-        return _refused(ErrorCode.fenced_leader_epoch)
+        return _rejection_of(ErrorCode.fenced_leader_epoch)
 
     def _fence_state(self, key: ShareKey, epoch: int) -> Rejection | None:
         if epoch == NO_EPOCH or self.shard.state_epochs.get(key, epoch) <= epoch:
             return None
         if self.shard.rules.share_state_fences_are_brief:
-            return _refused(ErrorCode.fenced_state_epoch)
+            return _rejection_of(ErrorCode.fenced_state_epoch)
         return Rejection(error=ErrorCode.fenced_state_epoch, reason=_FENCED_BEFORE_4_4)
 
     def _check_initialized(self, key: ShareKey, operation: str) -> Rejection | None:
@@ -233,7 +233,7 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
     def _check_topic(self, key: ShareKey) -> Rejection | None:
         if key.partition < self.count(key.topic_id):
             return None
-        return _refused(ErrorCode.unknown_topic_or_partition)
+        return _rejection_of(ErrorCode.unknown_topic_or_partition)
 
     def _change(
         self, command: WriteShareState, *, leader_epoch: int
@@ -277,13 +277,13 @@ class Deciding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _has_backwards(batches: Sequence[StateBatch]) -> Generator[int, None, bool]:
-    for first in range(0, len(batches), _LOOKED_AT):
-        part = batches[first : first + _LOOKED_AT]
+    for start in range(0, len(batches), _LOOKED_AT):
+        part = batches[start : start + _LOOKED_AT]
         if any(batch.last_offset < batch.first_offset for batch in part):
             return True
         yield len(part)
     return False
 
 
-def _refused(error: ErrorCode) -> Rejection:
+def _rejection_of(error: ErrorCode) -> Rejection:
     return Rejection(error=error, reason=_TEXTS[error])

@@ -47,28 +47,28 @@ def encode_batch(records: Iterable[ShareRecord], *, now_ms: int) -> bytes:
 
 def encoding_batch(records: Iterable[ShareRecord], *, now_ms: int) -> Generator[int, None, bytes]:
     """The same with breaks; yields how many elements were encoded."""
-    found = []
+    log_records = []
     for record in records:
         message, value = _value(record), None
         if message is not None:
             pieces = [_KIND.pack(_VERSION)]
             yield from write_in_steps(message, pieces.append)
             value = b"".join(pieces)
-        found.append(Record(key=_key(record), value=value))
-    return build_batch(found, timestamp_ms=now_ms, base_sequence=0)
+        log_records.append(Record(key=_key(record), value=value))
+    return build_batch(log_records, timestamp_ms=now_ms, base_sequence=0)
 
 
 def encode_record(record: ShareRecord) -> tuple[bytes, bytes | None]:
     """Key and value; a tombstone has no value."""
     message = _value(record)
-    return _key(record), None if message is None else _written(_VERSION, message)
+    return _key(record), None if message is None else _encode_message(_VERSION, message)
 
 
 def _key(record: ShareRecord) -> bytes:
     key = record.key
     topic_id = uuid_from(key.topic_id)
     message = schema.ShareKey(group_id=key.group_id, topic_id=topic_id, partition=key.partition)
-    return _written(_UPDATE if isinstance(record, ShareUpdate) else _SNAPSHOT, message)
+    return _encode_message(_UPDATE if isinstance(record, ShareUpdate) else _SNAPSHOT, message)
 
 
 def _value(record: ShareRecord) -> Any:
@@ -97,7 +97,7 @@ def _value(record: ShareRecord) -> Any:
             )
 
 
-def _written(kind_or_version: int, message: Any) -> bytes:
+def _encode_message(kind_or_version: int, message: Any) -> bytes:
     pieces = [_KIND.pack(kind_or_version)]
     writer(type(message))(message, pieces.append)
     return b"".join(pieces)
@@ -119,8 +119,10 @@ def decode_record(key: bytes, value: bytes | None) -> ShareRecord | None:
         (kind,) = _KIND.unpack_from(key)
         if kind not in (_SNAPSHOT, _UPDATE):
             return None
-        place = _read(schema.ShareKey, key)
-        share_key = ShareKey(place.group_id, uuid_text(place.topic_id), place.partition)
+        key_message = _read(schema.ShareKey, key)
+        share_key = ShareKey(
+            key_message.group_id, uuid_text(key_message.topic_id), key_message.partition
+        )
         if value is None:
             return ShareDeleted(key=share_key) if kind == _SNAPSHOT else None
         (version,) = _KIND.unpack_from(value)
@@ -134,37 +136,39 @@ def decode_record(key: bytes, value: bytes | None) -> ShareRecord | None:
 
 
 def _snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
-    found = _read(schema.ShareSnapshotValue, value)
+    message = _read(schema.ShareSnapshotValue, value)
     return ShareSnapshot(
         key=key,
-        snapshot_epoch=found.snapshot_epoch,
-        state_epoch=found.state_epoch,
-        leader_epoch=found.leader_epoch,
-        start_offset=found.start_offset,
-        delivery_complete_count=found.delivery_complete_count,
-        create_timestamp_ms=found.create_timestamp,
-        write_timestamp_ms=found.write_timestamp,
-        batches=tuple(map(state_batch, found.state_batches)),
+        snapshot_epoch=message.snapshot_epoch,
+        state_epoch=message.state_epoch,
+        leader_epoch=message.leader_epoch,
+        start_offset=message.start_offset,
+        delivery_complete_count=message.delivery_complete_count,
+        create_timestamp_ms=message.create_timestamp,
+        write_timestamp_ms=message.write_timestamp,
+        batches=tuple(map(state_batch, message.state_batches)),
     )
 
 
 def _update(key: ShareKey, value: bytes) -> ShareUpdate:
-    found = _read(schema.ShareUpdateValue, value)
+    message = _read(schema.ShareUpdateValue, value)
     return ShareUpdate(
         key=key,
-        snapshot_epoch=found.snapshot_epoch,
-        leader_epoch=found.leader_epoch,
-        start_offset=found.start_offset,
-        delivery_complete_count=found.delivery_complete_count,
-        batches=tuple(map(state_batch, found.state_batches)),
+        snapshot_epoch=message.snapshot_epoch,
+        leader_epoch=message.leader_epoch,
+        start_offset=message.start_offset,
+        delivery_complete_count=message.delivery_complete_count,
+        batches=tuple(map(state_batch, message.state_batches)),
     )
 
 
-def state_batch(one: Any) -> StateBatch:
+def state_batch(message: Any) -> StateBatch:
     """Convert a message's batch: a stored value and a request name the same fields."""
-    return StateBatch(one.first_offset, one.last_offset, one.delivery_state, one.delivery_count)
+    return StateBatch(
+        message.first_offset, message.last_offset, message.delivery_state, message.delivery_count
+    )
 
 
 def _read(cls: Any, data: bytes) -> Any:
-    found, _ = reader(cls)(data, _KIND.size, len(data))
-    return found
+    message, _ = reader(cls)(data, _KIND.size, len(data))
+    return message

@@ -50,14 +50,14 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
     # Replay
 
     def apply(
-        self, record: ShareRecord, *, record_offset: int, after: ShareSnapshot | None = None
+        self, record: ShareRecord, *, record_offset: int, new_state: ShareSnapshot | None = None
     ) -> None:
         """A record is in the log.
 
         Args:
             record: The record.
             record_offset: Its offset.
-            after: What ``after`` has made of it.
+            new_state: What ``new_state`` has made of it.
         """
         key = record.key
         match record:
@@ -68,29 +68,29 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
                 self.states[key] = record
                 if self.update_counts.get(key, -1) >= self.updates_per_snapshot:
                     self.update_counts[key] = 0
-                self.snapshots.written(key, record_offset)
+                self.snapshots.note_snapshot(key, record_offset)
             case ShareUpdate():
                 self._see_leader_epoch(key, record.leader_epoch)
-                self.states[key] = after or at_once(
-                    _updated(self.states.get(key), record, self.rules)
+                self.states[key] = new_state or at_once(
+                    _apply_update(self.states.get(key), record, self.rules)
                 )
                 self.update_counts[key] = self.update_counts.get(key, 0) + 1
             case _:
-                known: tuple[dict[ShareKey, int], ...] = (
+                offsets_by_key: tuple[dict[ShareKey, int], ...] = (
                     *(self.leader_epochs, self.state_epochs),
                     self.update_counts,
                 )
-                for one in known:
-                    one.pop(key, None)
+                for offsets in offsets_by_key:
+                    offsets.pop(key, None)
                 self.states.pop(key, None)
-                self.snapshots.written(key, record_offset, is_deleted=True)
+                self.snapshots.note_snapshot(key, record_offset, is_deleted=True)
         self.end_offset = record_offset + 1
 
-    def after(self, record: ShareRecord) -> Generator[int, None, ShareSnapshot | None]:
+    def state_after(self, record: ShareRecord) -> Generator[int, None, ShareSnapshot | None]:
         """The state that an update leads to, made with breaks; None for another record."""
         if not isinstance(record, ShareUpdate):
             return None
-        return (yield from _updated(self.states.get(record.key), record, self.rules))
+        return (yield from _apply_update(self.states.get(record.key), record, self.rules))
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[int]:
         """Become what the log says, a batch at a time; each step yields how many records it has
@@ -104,9 +104,9 @@ class ShareStateShard(msgspec.Struct, kw_only=True, eq=False):
                 for position, header in iter_batches(chunk):
                     if not header.is_control:
                         for record in read_records(chunk, position):
-                            found = decode_record(record.key or b"", record.value)
-                            if found is not None:
-                                self.apply(found, record_offset=record.offset)
+                            share_record = decode_record(record.key or b"", record.value)
+                            if share_record is not None:
+                                self.apply(share_record, record_offset=record.offset)
                     yield header.records_count
         except (CorruptBatchError, CorruptLogRecordError, BackwardsBatchError) as error:
             self.problem = str(error)
@@ -157,7 +157,7 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
     redundant_below: int = 0
     """Every record below it is redundant; 0 where there is none."""
 
-    def written(self, key: ShareKey, offset: int, *, is_deleted: bool = False) -> None:
+    def note_snapshot(self, key: ShareKey, offset: int, *, is_deleted: bool = False) -> None:
         """A snapshot or a tombstone is at this offset, the highest so far."""
         self._offsets[key] = offset
         heappush(self._lowest, (offset, key))
@@ -169,7 +169,7 @@ class SnapshotOffsets(msgspec.Struct, eq=False):
             del self._offsets[key]
 
 
-def _updated(
+def _apply_update(
     state: ShareSnapshot | None, update: ShareUpdate, rules: Rules
 ) -> Generator[int, None, ShareSnapshot]:
     """The state with what an update says. One without a snapshot in front of it is all there is."""

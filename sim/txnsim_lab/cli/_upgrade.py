@@ -84,7 +84,10 @@ def risks(old: Release, new: Release) -> tuple[list[str], list[str]]:
         if asks_first and name == "verification_follows_peer_version":
             had = True  # no broker asked another
         if had != has:
-            sentence = f"{switch.ticket}: {switch.after}; without that, {switch.before}."
+            sentence = (
+                f"{switch.ticket}: {switch.behaviour_after}; without that,"
+                f" {switch.behaviour_before}."
+            )
             (mended if has else brought).append(sentence)
     return mended, brought
 

@@ -98,7 +98,7 @@ class Relay:
 
     async def _open(self) -> bool:
         """Connect to the broker; whether requests are to be read then."""
-        if self._injector.armed and not self._listener.is_peer:
+        if self._injector.is_armed and not self._listener.is_peer:
             verdict = await self._passage().opened(self._listener.node, self._line)
             if verdict.outcome is SubmitOutcome.DISCONNECT:
                 self.client.close(is_reset=verdict.is_reset)
@@ -194,7 +194,7 @@ class Relay:
             if is_answered is None and end - position < size + 4:
                 return Course.MORE
         sent = Sent(key, version, correlation_id)
-        if key == SASL_HANDSHAKE or (self._injector.armed and self._watches_api(key)):
+        if key == SASL_HANDSHAKE or (self._injector.is_armed and self._watches_api(key)):
             sent.is_answered = is_answered is not False
             self._request = sent
             return Course.WHOLE
@@ -353,7 +353,7 @@ class Relay:
             return Course.SKIP
         if self._is_orphan:
             # A rule may wait for the answer all the same; then it is thrown away.
-            crosses = sent is not None and self._injector.armed and self._asked_of_answer(sent)
+            crosses = sent is not None and self._injector.is_armed and self._asked_of_answer(sent)
             self._answered = sent if crosses else None
             return self._collect_or_skip(size) if crosses else Course.SKIP
         if sent is None or sent.fate == TOKEN:
@@ -363,7 +363,7 @@ class Relay:
         if (
             (is_client and (key == API_VERSIONS or addresses.may_carry(key, sent.api_version)))
             or sent.mute_ms
-            or (self._injector.armed and self._asked_of_answer(sent))
+            or (self._injector.is_armed and self._asked_of_answer(sent))
         ):
             self._answered = sent
             return self._collect_or_skip(size)
@@ -387,7 +387,7 @@ class Relay:
         if (
             sent.api_key in addresses.AT_THE_END
             and not sent.mute_ms
-            and not (self._injector.armed and self._asked_of_answer(sent))
+            and not (self._injector.is_armed and self._asked_of_answer(sent))
             and not addresses.ends_with_endpoints(addresses.tail_of(pieces))
         ):
             if self.client.transport is not None:
@@ -404,7 +404,7 @@ class Relay:
             answer = await self._listener.rewritten(sent.api_key, sent.api_version, answer)
         verdict = FaultEffect.PASS
         point = self._listener.points[1]
-        if self._injector.armed and self._asked_of_answer(sent):
+        if self._injector.is_armed and self._asked_of_answer(sent):
             verdict = await self._passage().cross(self._describe_crossing(point, sent, answer))
         match verdict.outcome:
             case SubmitOutcome.DROP:

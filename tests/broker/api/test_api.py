@@ -454,7 +454,7 @@ def test_several_transactional_ids_are_one_subject_each() -> None:
     assert of_transactions([]) is NO_SUBJECT
     assert of_transactions(["a"]) == Subject(transactional_id="a")
     assert of_transactions(iter("ab")) == Subject(
-        transactional_id="a", others=(Subject(transactional_id="b"),)
+        transactional_id="a", other_subjects=(Subject(transactional_id="b"),)
     )
 
 

@@ -313,7 +313,7 @@ class _LateReplica:
 
     def catch_up(self) -> None:
         log, clock = self.partition.log, self._leader.clock
-        self.partition.followers[BrokerId(2)].fetched(
+        self.partition.followers[BrokerId(2)].note_fetch(
             fetch_offset=log.log_end_offset,
             log_start_offset=0,
             leader_end=log.log_end_offset,

@@ -403,8 +403,12 @@ def test_what_is_so_already_is_no_change() -> None:
 
 def test_active_brokers_come_in_a_row_and_fenced_ones_behind_them() -> None:
     usable = UsableBrokers(active=(B1, B2), fenced=(B3,))
-    assert [usable.place(start, 2) for start in range(3)] == [(B1, B2), (B2, B1), (B1, B2)]
-    assert usable.place(1, 3) == (B2, B1, B3)
+    assert [usable.choose_replicas(start, 2) for start in range(3)] == [
+        (B1, B2),
+        (B2, B1),
+        (B1, B2),
+    ]
+    assert usable.choose_replicas(1, 3) == (B2, B1, B3)
 
 
 def test_more_replicas_than_brokers_are_refused() -> None:

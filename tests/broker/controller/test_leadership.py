@@ -583,7 +583,7 @@ def sessions(*states: BrokerState) -> BrokerSessions:
     for number, state in enumerate(states, 1):
         one = BrokerId(number)
         found.register(one, is_fenced=True, now_ms=0)
-        found.heard(beat(one), state, now_ms=0, metadata_offset=10)
+        found.note_heartbeat(beat(one), state, now_ms=0, metadata_offset=10)
     return found
 
 
@@ -608,33 +608,33 @@ def test_what_a_heartbeat_leads_to(
 ) -> None:
     found = sessions(before).next_state(command, registered_at=10, leads=lambda: leads)
     assert found is expected
-    assert found.is_fenced == (found in (FENCED, GONE))
+    assert found.counts_as_fenced == (found in (FENCED, GONE))
 
 
 def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
     found = sessions(UNFENCED, UNFENCED, FENCED)
-    found.heard(beat(shut_down=True), LEAVING, now_ms=1, metadata_offset=12)
+    found.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=1, metadata_offset=12)
     ask = beat(shut_down=True, offset=12)
     assert found.next_state(ask, registered_at=1, leads=lambda: False) is LEAVING
-    found.heard(beat(shut_down=True), LEAVING, now_ms=2, metadata_offset=99)
-    found.heard(beat(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12)
+    found.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=2, metadata_offset=99)
+    found.note_heartbeat(beat(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12)
     assert found.next_state(ask, registered_at=1, leads=lambda: False) is GONE
-    found.heard(ask, GONE, now_ms=3, metadata_offset=12)
+    found.note_heartbeat(ask, GONE, now_ms=3, metadata_offset=12)
     assert found.state(B1) is FENCED
 
 
 def test_a_session_ends_without_a_heartbeat_and_goes_on_with_one() -> None:
     found = sessions(UNFENCED, UNFENCED, UNFENCED)
     assert found.next_deadline_ms() == 9_000
-    found.heard(beat(B2), UNFENCED, now_ms=5_000, metadata_offset=10)
-    assert found.expired(8_999) is None
-    assert found.expired(9_000) is B1
+    found.note_heartbeat(beat(B2), UNFENCED, now_ms=5_000, metadata_offset=10)
+    assert found.expired_broker(8_999) is None
+    assert found.expired_broker(9_000) is B1
     assert found.has_session(B1, 8_999)
     assert not found.has_session(B1, 9_000)
     found.fence(B1)
     assert found.state(B1) is FENCED
     assert not found.has_session(B1, 0), "until it is heard of again"
-    assert found.expired(9_000) is B3
+    assert found.expired_broker(9_000) is B3
     found.fence(B3)
     assert found.next_deadline_ms() == 14_000
     found.fence(B2)
@@ -646,7 +646,7 @@ def test_where_no_broker_could_be_heard_open_sessions_begin_anew() -> None:
     found.fence(B2)
     found.renew(5_000)
     assert found.next_deadline_ms() == 14_000
-    assert found.expired(14_000) is B1
+    assert found.expired_broker(14_000) is B1
     assert not found.has_session(B2, 5_000), "it had ended before"
 
 

@@ -54,7 +54,7 @@ from txnsim.faults.crossings import (
     Slices,
     SubmitOutcome,
 )
-from txnsim.faults.damage import BATCH_HEADER_BYTES, CRC_OFFSET, damaged
+from txnsim.faults.damage import BATCH_HEADER_BYTES, CRC_OFFSET, damage_message
 from txnsim.faults.meanings import (
     CLUSTER_ACTIONS,
     CROSSING_ACTIONS,
@@ -280,7 +280,7 @@ def test_an_undisturbed_cluster_lets_everything_pass() -> None:
         correlation_id=1,
         subject=NO_SUBJECT,
     )
-    assert not PassAll.armed
+    assert not PassAll.is_armed
     assert PassAll().cross(crossing) is None
 
 
@@ -297,9 +297,9 @@ def test_an_undisturbed_cluster_lets_everything_pass() -> None:
 )
 def test_a_field_of_an_answer_is_changed(how: RewriteHow, before: object, after: object) -> None:
     answer = Answer(f=before)
-    assert Rewriting(field="f", how=how, value=5).applied(answer) == Answer(f=after)
+    assert Rewriting(field="f", how=how, value=5).apply(answer) == Answer(f=after)
     insert = Rewriting(field="g", how=RewriteHow.INSERT, entry={"id": 1})
-    assert insert.applied(answer) is answer, "it has no such list"
+    assert insert.apply(answer) is answer, "it has no such list"
 
 
 # Rules that can't strike in a cluster as it is.
@@ -398,14 +398,14 @@ def differing(message: bytes) -> list[int]:
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_damaged_length_says_fewer_bytes_than_there_are(noise: bytes) -> None:
-    message = damaged(MESSAGE, Damage(part=DamagedPart.LENGTH, noise=noise), batch=None)
+    message = damage_message(MESSAGE, Damage(part=DamagedPart.LENGTH, noise=noise), batch=None)
     assert 0 <= int.from_bytes(message[:4], "big") < len(BODY)
     assert message[4:] == BODY
 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_damaged_crc_is_one_byte_of_the_first_batch(noise: bytes) -> None:
-    message = damaged(MESSAGE, Damage(part=DamagedPart.CRC, noise=noise), batch=BATCH)
+    message = damage_message(MESSAGE, Damage(part=DamagedPart.CRC, noise=noise), batch=BATCH)
     start = MESSAGE.index(BATCH) + CRC_OFFSET
     assert len(differing(message)) == 1
     assert start <= differing(message)[0] < start + 4
@@ -413,14 +413,14 @@ def test_a_damaged_crc_is_one_byte_of_the_first_batch(noise: bytes) -> None:
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_some_bytes_anywhere_but_in_the_length_are_changed(noise: bytes) -> None:
-    message = damaged(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
+    message = damage_message(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
     assert len(message) == len(MESSAGE)
     assert len(differing(message)) == 4
     assert min(differing(message)) >= 4
-    short = damaged(b"\0\0\0\2ab", Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
+    short = damage_message(b"\0\0\0\2ab", Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
     assert short[:4] == b"\0\0\0\2"
     assert (short[4:5] != b"a", short[5:] != b"b") == (True, True)
-    again = damaged(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
+    again = damage_message(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
     assert zlib.crc32(again) == zlib.crc32(message), "chance is in the noise alone"
 
 

@@ -13,9 +13,9 @@ from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold, Pass, Rewrite
 from txnsim.faults.cluster_actions import Crash, ResignLeader
 from txnsim.faults.crossings import Crossing, DamagedPart, RewriteHow
-from txnsim.faults.plan import Action, Asked, FaultRule, asked_of, matches, spent, strikes
+from txnsim.faults.plan import Action, Asked, FaultRule, matches, needed_part, spent, strikes
 from txnsim.faults.points import FaultPoint
-from txnsim.faults.subjects import NO_SUBJECT, Subject, subject_of, told_of
+from txnsim.faults.subjects import NO_SUBJECT, Subject, subject_of, trace_subjects
 from txnsim.interbroker.replication import (
     AlterPartitionCommand,
     IsrChange,
@@ -165,7 +165,7 @@ def test_one_entry_of_a_batched_request_must_meet_all_criteria() -> None:
         producer_id=7,
         partitions=(T0,),
         committed=True,
-        others=(Subject(producer_id=8, partitions=(T1,), committed=False),),
+        other_subjects=(Subject(producer_id=8, partitions=(T1,), committed=False),),
     )
     assert matches(rule(producer_id=8, committed=False), crossing(subject=batched))
     assert matches(rule(topic="t", partition=1), crossing(subject=batched))
@@ -287,14 +287,14 @@ def test_a_rule_asks_for_no_more_of_a_message_than_it_needs(
 ) -> None:
     point = FaultPoint.CLIENT_REQUEST
     one = FaultRule(id="f", point=point, action=action, **criteria)
-    assert asked_of(one, point, END_TXN) is asked
-    assert asked_of(one, FaultPoint.CLIENT_RESPONSE, END_TXN) is Asked.NOTHING
+    assert needed_part(one, point, END_TXN) is asked
+    assert needed_part(one, FaultPoint.CLIENT_RESPONSE, END_TXN) is Asked.NOTHING
 
 
 def test_who_damages_a_batch_has_to_see_it() -> None:
     point = FaultPoint.CLIENT_REQUEST
     one = FaultRule(id="f", point=point, action=Corrupt(what=DamagedPart.CRC), api="Produce")
-    assert asked_of(one, point, 0) is Asked.BODY
+    assert needed_part(one, point, 0) is Asked.BODY
 
 
 # Whom a command between brokers is about.
@@ -364,7 +364,7 @@ def test_further_transactions_are_its_others() -> None:
         transactional_id="a",
         producer_id=7,
         partitions=(SUBJECTS_T0,),
-        others=(Subject(transactional_id="b", producer_id=8, partitions=(SUBJECTS_T1,)),),
+        other_subjects=(Subject(transactional_id="b", producer_id=8, partitions=(SUBJECTS_T1,)),),
     )
 
 
@@ -376,7 +376,7 @@ def test_markers_carry_their_result() -> None:
         producer_id=7,
         partitions=(SUBJECTS_T0,),
         committed=True,
-        others=(Subject(producer_id=8, partitions=(SUBJECTS_T1,), committed=False),),
+        other_subjects=(Subject(producer_id=8, partitions=(SUBJECTS_T1,), committed=False),),
     )
 
 
@@ -389,12 +389,12 @@ def test_commands_without_a_transaction_have_no_subject() -> None:
 
 def test_a_trace_tells_whose_transactions_a_request_is_about() -> None:
     other = Subject(transactional_id="a", partitions=(SUBJECTS_T1,))
-    of_two = Subject(producer_id=7, partitions=(SUBJECTS_T0,), others=(other, NO_SUBJECT))
-    assert told_of(of_two) == [
+    of_two = Subject(producer_id=7, partitions=(SUBJECTS_T0,), other_subjects=(other, NO_SUBJECT))
+    assert trace_subjects(of_two) == [
         {"pid": 7, "partitions": [str(SUBJECTS_T0)]},
         {"id": "a", "partitions": [str(SUBJECTS_T1)]},
     ]
-    assert told_of(NO_SUBJECT) == []
+    assert trace_subjects(NO_SUBJECT) == []
 
 
 # ``rule``: Rules that could never strike, or would not do what they say, are refused when they are

@@ -258,7 +258,7 @@ async def test_a_line_stands_still_and_then_goes_on_in_order(lines: Lines, by: s
     lines.send(3)
     lines.send(4, "2 -> 1")
     assert lines.passed == [4]
-    assert (state.struck, len(state.held), lines.injector.armed) == (1, 3, True)
+    assert (state.struck, len(state.held), lines.injector.is_armed) == (1, 3, True)
     if by == "release":
         assert lines.injector.release("f") == 3
     elif by == "disarming":
@@ -268,7 +268,7 @@ async def test_a_line_stands_still_and_then_goes_on_in_order(lines: Lines, by: s
         assert lines.passed == [4]
     await asyncio.sleep(0.01)
     assert lines.passed == [4, 1, 2, 3]
-    assert (state.held, state.released, lines.injector.armed) == ({}, 3, False)
+    assert (state.held, state.released, lines.injector.is_armed) == ({}, 3, False)
     lines.send(5)
     assert lines.passed[-1] == 5
 

@@ -92,13 +92,13 @@ async def wait(answer: FaultEffect | Awaitable[FaultEffect] | None) -> FaultEffe
 async def test_armed_follows_the_rules_in_force(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    seen = [injector.armed]
+    seen = [injector.is_armed]
     injector.arm(rule("a"))
     injector.arm(rule("b"))
     injector.disarm("a")
-    seen.append(injector.armed)
+    seen.append(injector.is_armed)
     injector.disarm("b")
-    seen.append(injector.armed)
+    seen.append(injector.is_armed)
     assert seen == [False, True, False]
     assert injector.rules() == ()
 
@@ -109,7 +109,7 @@ async def test_a_rule_that_is_spent_costs_nothing_more_but_can_be_released(
 ) -> None:
     state = injector.arm(rule(limit=1))
     held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
-    assert not injector.armed
+    assert not injector.is_armed
     assert state.spent
     assert injector.cross(crossing(2)) is None
     await asyncio.sleep(0)
@@ -311,7 +311,7 @@ async def test_disarming_lets_go_what_is_held(
     await asyncio.sleep(0)
     injector.disarm_all()
     assert await waiting[0] == PASS
-    assert not injector.armed
+    assert not injector.is_armed
 
 
 @within(run)
@@ -469,7 +469,7 @@ async def test_a_rule_that_only_lets_pass_counts_and_leaves_the_decision_to_othe
 ) -> None:
     seen = injector.arm(rule("seen", Pass(), limit=1))
     assert injector.cross(crossing()) is None
-    assert (seen.matched, seen.struck, injector.armed) == (1, 1, False)
+    assert (seen.matched, seen.struck, injector.is_armed) == (1, 1, False)
     injector.arm(rule("lost", Drop()))
     late = injector.arm(rule("late", Pass()))
     assert injector.cross(crossing()) == FaultEffect(outcome=SubmitOutcome.DROP)
@@ -488,7 +488,7 @@ async def test_a_rule_may_wait_for_another_and_end_with_another(
         False, False, True, True, True, False, False,
     ]  # fmt: skip
     assert between.matched == 3
-    assert not injector.armed, "what has ended costs nothing"
+    assert not injector.is_armed, "what has ended costs nothing"
 
 
 @within(run)
@@ -511,7 +511,7 @@ def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
             injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
             injector.arm(rule("f", Drop(), probability=0.3, limit=5))
             found = [number for number in range(60) if injector.cross(crossing(number))]
-            assert not injector.armed
+            assert not injector.is_armed
             return found
 
         return run_virtual(main, seed=seed)
@@ -596,10 +596,10 @@ async def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released(
     injector.arm(rule(action=Reorder(), limit=1))
     held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
     await asyncio.sleep(0)
-    assert injector.armed, "it has to see the next one pass"
+    assert injector.is_armed, "it has to see the next one pass"
     assert injector.release("f") == 1
     assert await held == PASS
-    assert not injector.armed
+    assert not injector.is_armed
 
 
 # The account
@@ -682,7 +682,7 @@ async def test_the_trace_tells_whose_message_was_struck(
     marker = Subject(producer_id=7, partitions=(t0,), committed=True)
     for subject in (
         Subject(transactional_id="app", producer_id=7),
-        msgspec.structs.replace(marker, others=(Subject(producer_id=8, partitions=(t0,)),)),
+        msgspec.structs.replace(marker, other_subjects=(Subject(producer_id=8, partitions=(t0,)),)),
         Subject(partitions=(t0,)),
     ):
         injector.cross(msgspec.structs.replace(crossing(), subject=subject))

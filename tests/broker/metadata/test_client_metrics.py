@@ -21,7 +21,7 @@ from txnsim.metadata.client_metrics import (
     Push,
     TelemetryClient,
     Wanted,
-    wanted_of,
+    requested_metrics,
 )
 from txnsim.metadata.client_metrics_configs import (
     client_metrics_refusal,
@@ -92,7 +92,7 @@ def metrics_of(max_bytes: int = 100) -> ClientMetrics:
 def wanted(
     instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Mapping[str, str]]
 ) -> Wanted:
-    return at_once(wanted_of(instance_id, client, subscriptions))
+    return at_once(requested_metrics(instance_id, client, subscriptions))
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_who_would_be_asked_for_too_much_is_asked_for_all(length: int) -> None:
 
 def test_each_subscription_is_a_step() -> None:
     many = {f"{at}": {"metrics": "a.,b."} for at in range(3)}
-    assert list(wanted_of(ID, CLIENT, many)) == [WEIGHT + 2] * 3
+    assert list(requested_metrics(ID, CLIENT, many)) == [WEIGHT + 2] * 3
 
 
 def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
@@ -319,9 +319,9 @@ def test_what_is_pushed_is_bounded_and_counted(
 
 def test_a_client_is_forgotten_with_its_connection(asker: Asker) -> None:
     asker.get()
-    asker.metrics.disconnected("another connection")
+    asker.metrics.forget_connection("another connection")
     assert asker.get() is TOO_EARLY
-    asker.metrics.disconnected(CLIENT.connection)
+    asker.metrics.forget_connection(CLIENT.connection)
     assert asker.metrics.instance_count == 0
     assert asker.get() is E.none
 
@@ -358,7 +358,7 @@ def test_a_connection_whose_client_was_forgotten_before_ends_quietly() -> None:
         asker = Asker(metrics, uuid.UUID(int=1 << 100 | number))
         asker.client = msgspec.structs.replace(CLIENT, connection=number)
         asker.get()
-    metrics.disconnected(CLIENT.connection)
+    metrics.forget_connection(CLIENT.connection)
     assert metrics.instance_count == INSTANCES_MAX
 
 

@@ -14,10 +14,10 @@ from txnsim.metadata.config_keys import (
     ConfigKey,
     ConfigSource,
     ConfigType,
+    displayed_value,
     elements,
     invalid_config,
     invalid_request,
-    shown,
     topic_configs,
 )
 from txnsim.metadata.configs import (
@@ -179,7 +179,7 @@ def test_ms_win_over_minutes_and_those_over_hours(
     assert found.source is (STATIC if has_ms else DEFAULT), "hours are no synonym of their own"
     assert bool(found.synonyms) is has_ms
     lookup = TopicLookup(topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1))
-    created = lookup.resolved("retention.ms")
+    created = lookup.controller_value("retention.ms")
     assert (created.value, created.source) == (retention_ms, source)
     assert log_config(cluster(), topic(), settings, rules=LATEST).retention_ms == int(retention_ms)
 
@@ -187,7 +187,7 @@ def test_ms_win_over_minutes_and_those_over_hours(
 def test_a_topic_without_such_a_config_is_answered_as_before_at_its_creation() -> None:
     for name, value in (("segment.bytes", "1073741824"), ("remote.storage.enable", "false")):
         lookup = TopicLookup(topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1))
-        created = lookup.resolved(name)
+        created = lookup.controller_value(name)
         assert (created.value, created.source) == (value, DEFAULT)
 
 
@@ -255,8 +255,8 @@ def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
     of_topic, of_none = (
         TopicLookup(topic=one, image=cluster(), settings=DEFAULTS) for one in (own, {})
     )
-    assert name in of_topic.shown()
-    assert name not in of_none.shown()
+    assert name in of_topic.broker_names()
+    assert name not in of_none.broker_names()
 
 
 BOUND = "message.timestamp.after.max.ms"
@@ -612,7 +612,7 @@ def test_configs_that_came_with_a_release() -> None:
     older = topic_configs(Rules(topics_have_dead_letters=False))
     came = TOPIC_CONFIGS.keys() - older.keys()
     assert len(came) == 3
-    assert came < set(TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).shown())
+    assert came < set(TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).broker_names())
     assert topic_complaint("remote.copy.lag.ms", "0") is None
     assert topic_complaint("remote.copy.lag.ms", "0", older) == (
         "Unknown topic config name: remote.copy.lag.ms"
@@ -652,7 +652,7 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
     ],
 )
 def test_a_value_is_shown_in_its_plain_form(kind: ConfigType, written: str, told: str) -> None:
-    assert shown(ConfigKey(kind, ""), written) == told
+    assert displayed_value(ConfigKey(kind, ""), written) == told
 
 
 def test_a_refusal_says_why() -> None:

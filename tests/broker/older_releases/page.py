@@ -117,11 +117,11 @@ def rules() -> tuple[Row, Iterator[Row]]:
         ("Switch and what it does", "Ticket", "Since", *map(str, RELEASES.values()), "○"),
         (
             (
-                f"`{name}`: {rule.after}",
+                f"`{name}`: {rule.behaviour_after}",
                 rule.ticket,
                 rule.came(REFERENCE.patch_release),
                 *("●" if getattr(one.rules, name) else "○" for one in RELEASES.values()),
-                rule.before,
+                rule.behaviour_before,
             )
             for name, rule in Rules.documentation().items()
         ),

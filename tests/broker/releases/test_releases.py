@@ -8,7 +8,7 @@ from txnsim.errors import ConfigError
 from txnsim.releases import REFERENCE, RELEASES, Fleet, Release
 from txnsim.releases._catalog import fleet_from, release_named
 from txnsim.releases._kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9, RELEASE_4_0
-from txnsim.releases._release import FeatureRange, after, rules_of
+from txnsim.releases._release import FeatureRange, next_release, rules_of
 from txnsim.releases.exchanges import EXCHANGES, FOLLOWER_FETCH, FOLLOWER_LIST_OFFSETS, FORWARDED
 from txnsim.releases.rules import LATEST, Rules, RuleSwitch, numbers
 from txnsim.types import BrokerId
@@ -38,7 +38,7 @@ def test_unknown_keys_are_not_accepted() -> None:
 
 def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
     levels = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
-    found = after(
+    found = next_release(
         RELEASE,
         name="0.2",
         patch_release="0.2.0",
@@ -52,7 +52,9 @@ def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
     assert not found.rules.unverified_is_abortable, "which came with 3.8"
     assert found.is_released
     assert (
-        after(found, name="0.3", patch_release="0.3.0", features={"group.version": None}).features
+        next_release(
+            found, name="0.3", patch_release="0.3.0", features={"group.version": None}
+        ).features
         == {}
     )
 
@@ -87,8 +89,8 @@ def test_a_switch_is_on_until_a_line_and_since_some_releases(
         ticket="KAFKA-1",
         since=tuple(numbers(one) for one in since.split(", ") if one),
         until=numbers(until) if until else (),
-        before="",
-        after="",
+        behaviour_before="",
+        behaviour_after="",
     )
     assert [one for one in off if switch.is_on(one)] == []
     assert [one for one in on if not switch.is_on(one)] == []
@@ -116,9 +118,9 @@ DESCRIBE_TRANSACTIONS = 65
 
 def test_a_broker_runs_what_it_was_assigned_last() -> None:
     fleet = Fleet(RELEASE_3_9)
-    assert fleet.of(ONE) is RELEASE_3_9
+    assert fleet.release_of(ONE) is RELEASE_3_9
     fleet.assign(ONE, REFERENCE)
-    assert (fleet.of(ONE), fleet.of(TWO)) == (REFERENCE, RELEASE_3_9)
+    assert (fleet.release_of(ONE), fleet.release_of(TWO)) == (REFERENCE, RELEASE_3_9)
 
 
 def test_the_highest_version_of_an_api_is_the_releases() -> None:
@@ -166,12 +168,12 @@ def test_the_controller_asks_itself_first_and_then_every_broker() -> None:
 
 def test_a_rule_turned_by_hand_holds_for_every_release_a_broker_runs() -> None:
     fleet = Fleet(RELEASE_3_9, rules={"fence_bumps_once": False})
-    assert not fleet.of(ONE).rules.fence_bumps_once
-    assert fleet.of(ONE) is fleet.of(TWO), "made once"
+    assert not fleet.release_of(ONE).rules.fence_bumps_once
+    assert fleet.release_of(ONE) is fleet.release_of(TWO), "made once"
     fleet.assign(ONE, REFERENCE)
-    assert fleet.of(ONE) is not REFERENCE
-    assert fleet.of(ONE).name == REFERENCE.name
-    assert not fleet.of(ONE).rules.fence_bumps_once
+    assert fleet.release_of(ONE) is not REFERENCE
+    assert fleet.release_of(ONE).name == REFERENCE.name
+    assert not fleet.release_of(ONE).rules.fence_bumps_once
     assert REFERENCE.rules.fence_bumps_once
 
 
@@ -190,7 +192,7 @@ def test_releases_are_found_by_their_names_oldest_first() -> None:
 
 def test_a_broker_that_is_not_named_is_of_the_reference() -> None:
     fleet = fleet_from((), brokers=3)
-    assert all(fleet.of(broker) is REFERENCE for broker in (ONE, TWO, THREE))
+    assert all(fleet.release_of(broker) is REFERENCE for broker in (ONE, TWO, THREE))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +200,7 @@ def test_a_broker_that_is_not_named_is_of_the_reference() -> None:
 )
 def test_one_release_for_all_and_others_for_single_brokers(wishes: tuple[str, ...]) -> None:
     fleet = fleet_from(wishes, brokers=3)
-    assert [fleet.of(broker) for broker in (ONE, TWO, THREE)] == [
+    assert [fleet.release_of(broker) for broker in (ONE, TWO, THREE)] == [
         RELEASE_3_9,
         RELEASE_4_0,
         RELEASE_4_0,
@@ -207,7 +209,7 @@ def test_one_release_for_all_and_others_for_single_brokers(wishes: tuple[str, ..
 
 def test_the_last_wish_for_a_broker_wins() -> None:
     fleet = fleet_from(("3.9", "4.0", "2=4.3,2=3.9"), brokers=3)
-    assert [fleet.of(broker) for broker in (ONE, TWO)] == [RELEASE_4_0, RELEASE_3_9]
+    assert [fleet.release_of(broker) for broker in (ONE, TWO)] == [RELEASE_4_0, RELEASE_3_9]
 
 
 @pytest.mark.parametrize("wish", ["5.0", "3.9.2", "", "1=", "1=5.0"])
@@ -225,7 +227,7 @@ def test_a_broker_that_does_not_exist_is_refused(wish: str) -> None:
 def test_brokers_may_have_other_ids() -> None:
     ids = (BrokerId(0), BrokerId(7))
     fleet = fleet_from(("7=3.9",), brokers=2, broker_ids=ids)
-    assert [fleet.of(broker_id).name for broker_id in ids] == [REFERENCE.name, "3.9"]
+    assert [fleet.release_of(broker_id).name for broker_id in ids] == [REFERENCE.name, "3.9"]
     with pytest.raises(ConfigError, match="there is no broker '1'"):
         fleet_from(("1=3.9",), brokers=2, broker_ids=ids)
 

@@ -24,7 +24,7 @@ def test_the_default_is_what_the_reference_does() -> None:
 def test_every_switch_says_what_it_is_about(name: str) -> None:
     rule = Rules.documentation()[name]
     assert re.search(r"KAFKA-\d+|KIP-\d+|seen on a real \d|^none: ", rule.ticket)
-    assert all((rule.before, rule.after))
+    assert all((rule.behaviour_before, rule.behaviour_after))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -295,19 +295,21 @@ def test_below_half_of_the_budget_nothing_changes(disks: Disks) -> None:
     fill(driver, 40)
     look, moved = disks.look(OFF)
     assert (look.freed, moved, len(driver.log.local.segments)) == (0, [], 4)
-    assert look.held == driver.log.local.segments.size_bytes + 40 * (BATCH_BYTES + PLACE_BYTES)
+    assert look.held_bytes == driver.log.local.segments.size_bytes + 40 * (
+        BATCH_BYTES + PLACE_BYTES
+    )
 
 
 def test_at_the_edge_the_oldest_closed_segments_go_first(disks: Disks) -> None:
     young, old = disks.log(), disks.log()
     fill(young, 60, at_ms=10)
     fill(old, 60)
-    held = disks.look(OFF)[0].held
+    held = disks.look(OFF)[0].held_bytes
     look, moved = disks.look(held)
     assert moved == [(0, old.log)]
     # Two of sixteen parts are free then, in whole segments: 20 of 120 batches.
     assert (old.log.log_start_offset, young.log.log_start_offset) == (20, 0)
-    assert disks.look(OFF)[0].held == held - look.freed <= held * 14 // 16
+    assert disks.look(OFF)[0].held_bytes == held - look.freed <= held * 14 // 16
 
 
 def test_nothing_from_the_first_open_transaction_on_goes(disks: Disks) -> None:
@@ -343,9 +345,9 @@ def test_compacted_logs_stay_and_their_segments_are_not_ended(disks: Disks) -> N
 def test_replicas_share_their_batches_and_go_together(disks: Disks) -> None:
     leader = disks.log()
     fill(leader, 60)
-    alone = disks.look(OFF)[0].held
+    alone = disks.look(OFF)[0].held_bytes
     follower = disks.follower(leader)
-    held = disks.look(OFF)[0].held
+    held = disks.look(OFF)[0].held_bytes
     assert held == alone + 60 * PLACE_BYTES
     _, moved = disks.look(held)
     assert moved == [(0, leader.log), (1, follower)]
@@ -366,7 +368,7 @@ def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: 
     large, small = disks.log(config_of()), disks.log(config_of())
     fill(large, 60)
     fill(small, 2)
-    held = disks.look(OFF)[0].held
+    held = disks.look(OFF)[0].held_bytes
     look, moved = disks.look(held * 3 // 2)
     assert (look.freed, moved) == (0, [])
     assert (len(large.log.local.segments), len(small.log.local.segments)) == (2, 1)
@@ -376,7 +378,7 @@ def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(dis
     drivers = [disks.log(config_of()) for _ in range(40)]
     for number, driver in enumerate(drivers):
         fill(driver, 1 + number % 2)
-    held = disks.look(OFF)[0].held
+    held = disks.look(OFF)[0].held_bytes
     look, _ = disks.look(held)
     assert look.freed == 0
     ended = [len(driver.log.local.segments) - 1 for driver in drivers]

@@ -81,7 +81,7 @@ class Reader:
         request = SessionRequest(
             session_id=self.session_id,
             session_epoch=self.epoch,
-            asked=asked,
+            partitions=asked,
             forgotten=tuple(forget),
             by_topic_ids=self.by_ids,
             is_privileged=self.follower,
@@ -405,7 +405,7 @@ def test_the_zero_id_has_no_name() -> None:
     request = SessionRequest(
         session_id=0,
         session_epoch=0,
-        asked={(None, 0): zero},
+        partitions={(None, 0): zero},
         by_topic_ids=True,
         is_privileged=False,
     )

@@ -36,7 +36,7 @@ class Reader:
         self.news: dict[TopicPartition, None] = {}
         self.stale: dict[TopicPartition, None] = {}
         self.is_due = False
-        self.parked: object | None = None
+        self.parked_request: object | None = None
 
     def answer_soon(self) -> None:
         self.answers += 1
@@ -65,10 +65,10 @@ class Led:
 
     def append(self, count: int = 1, *, now_ms: int = 50) -> bool:
         append_client(self.log, plain(count), guard=0, now_ms=NOW)
-        return self.partition.appended(lambda: (LAG_MS, now_ms))
+        return self.partition.note_append(lambda: (LAG_MS, now_ms))
 
     def fetched(self, broker: BrokerId, offset: int, *, now_ms: int = 50, start: int = 0) -> bool:
-        self.partition.followers[broker].fetched(
+        self.partition.followers[broker].note_fetch(
             fetch_offset=offset,
             log_start_offset=start,
             leader_end=self.log.log_end_offset,
@@ -92,7 +92,7 @@ class Led:
             "partition_epoch": change.partition_epoch + 1,
             **changes,
         }
-        return self.partition.altered(AlteredPartition(**values), change)
+        return self.partition.take_answer(AlteredPartition(**values), change)
 
     def shrunk(self, now_ms: int = 1_000) -> IsrChange:
         change = self.partition.shrunk(lag_max_ms=LAG_MS, now_ms=now_ms)
@@ -176,7 +176,7 @@ def test_the_leader_waits_for_a_replica_that_is_coming_back() -> None:
 def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
     led = Led(isr=(1, 2))
     reader = led.partition.followers[B2].reader = Reader()
-    reader.parked = "a Fetch that waits"
+    reader.parked_request = "a Fetch that waits"
     led.append()
     where = led.log.topic_partition
     assert (list(reader.news), reader.stale, reader.answers) == ([where], {}, 1)
@@ -270,23 +270,23 @@ def test_who_has_caught_up_comes_back_and_counts_from_the_wish_on() -> None:
     led.append(2)
     led.fetched(B2, 1)
     follower = led.partition.followers[B2]
-    assert led.partition.grown(follower) is None, "it lacks what is committed"
+    assert led.partition.expand_isr(follower) is None, "it lacks what is committed"
     led.fetched(B2, 2)
-    change = led.partition.grown(follower)
+    change = led.partition.expand_isr(follower)
     assert change is not None
     assert change.new_isr == ((B1, -1), (B2, 20))
     assert not led.append(), "the larger ISR counts"
-    assert led.partition.grown(led.partition.followers[B3]) is None
+    assert led.partition.expand_isr(led.partition.followers[B3]) is None
     led.answer(change)
     assert list(led.partition.isr) == [B1, B2]
-    assert led.partition.grown(follower) is None
+    assert led.partition.expand_isr(follower) is None
 
 
 def test_who_may_not_join_is_not_asked_for() -> None:
     led = Led(isr=(1,))
     led.excluded.add(B2)
     led.fetched(B2, 0)
-    assert led.partition.grown(led.partition.followers[B2]) is None
+    assert led.partition.expand_isr(led.partition.followers[B2]) is None
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def follower(broker_id: BrokerId = B2, *, offset: int = 0, caught_up_ms: int = 0
 
 
 def fetched(one: Follower, offset: int, *, leader_end: int, now_ms: int) -> None:
-    one.fetched(
+    one.note_fetch(
         fetch_offset=offset,
         log_start_offset=0,
         leader_end=leader_end,

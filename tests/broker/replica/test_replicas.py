@@ -309,8 +309,10 @@ def test_only_a_live_broker_of_the_same_process_may_join_an_isr(
     image = image.with_topic(topic("orders", partition(1, replicas=(1, 2), isr=(1,))))
     partition_of_two = Brokers(image).each[B1].replicated[TP]
     follower = partition_of_two.followers[B2]
-    follower.fetched(fetch_offset=0, log_start_offset=0, leader_end=0, broker_epoch=epoch, now_ms=8)
-    assert (partition_of_two.grown(follower) is not None) == may_join
+    follower.note_fetch(
+        fetch_offset=0, log_start_offset=0, leader_end=0, broker_epoch=epoch, now_ms=8
+    )
+    assert (partition_of_two.expand_isr(follower) is not None) == may_join
 
 
 # Reassignments

@@ -45,12 +45,12 @@ EVERY = NO_ACLS.plus([ORDERS, ALL_TOPICS, SHOP, GROUP])
 
 
 def test_a_set_has_each_binding_once_and_tells_when_nothing_changes() -> None:
-    assert len(list(EVERY.all())) == 4
+    assert len(list(EVERY.all_bindings())) == 4
     assert EVERY.plus([ORDERS]) is EVERY
-    assert list(NO_ACLS.plus([ORDERS, ORDERS]).all()) == [ORDERS]
+    assert list(NO_ACLS.plus([ORDERS, ORDERS]).all_bindings()) == [ORDERS]
     assert (NO_ACLS.count, EVERY.count) == (0, 4)
-    assert sorted(EVERY.minus([ORDERS]).all()) == sorted([ALL_TOPICS, SHOP, GROUP])
-    assert EVERY.minus(EVERY.all()) == NO_ACLS
+    assert sorted(EVERY.minus([ORDERS]).all_bindings()) == sorted([ALL_TOPICS, SHOP, GROUP])
+    assert EVERY.minus(EVERY.all_bindings()) == NO_ACLS
     assert NO_ACLS.minus([ORDERS]) is NO_ACLS
 
 
@@ -96,7 +96,7 @@ def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) 
     for pattern in (PatternType.ANY, PatternType.MATCH, *PatternType):
         for kind in (ResourceType.ANY, topic):
             wanted = AclFilter(resource_type=kind, name=name, pattern=pattern)
-            assert sorted(_taken(acls, wanted)) == sorted(filter(wanted.takes, acls.all()))
+            assert sorted(_taken(acls, wanted)) == sorted(filter(wanted.takes, acls.all_bindings()))
 
 
 def test_what_is_said_of_somebody_is_of_the_resources_of_one_type() -> None:
@@ -112,7 +112,7 @@ def test_what_is_said_of_somebody_is_of_the_resources_of_one_type() -> None:
 
 
 def _taken(acls: Acls, wanted: AclFilter) -> list[AclBinding]:
-    return [acl for acl in acls.found(wanted) if wanted.takes(acl)]
+    return [acl for acl in acls.candidates(wanted) if wanted.takes(acl)]
 
 
 def test_many_bindings_take_no_time_squared() -> None:

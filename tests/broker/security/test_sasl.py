@@ -50,7 +50,7 @@ from txnsim.security.scram import (
     Upsertion,
     alter,
     credential_of,
-    derived,
+    derive_credential,
 )
 
 # SASL mechanisms, token by token.
@@ -354,7 +354,7 @@ def broker(mechanism: str) -> Any:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_both_sides_understand_each_other(mechanism: str) -> None:
     client, server = begin_of_login(mechanism), broker(mechanism)
-    token: bytes | None = client.first()
+    token: bytes | None = client.first_token()
     while token is not None:
         step = server.feed(token)
         assert not isinstance(step, Refused)
@@ -366,7 +366,7 @@ def test_both_sides_understand_each_other(mechanism: str) -> None:
 def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
     client = begin_of_login("SCRAM-SHA-256", Password(user="alice", password="other"))
     server = broker("SCRAM-SHA-256")
-    challenge = server.feed(client.first())
+    challenge = server.feed(client.first_token())
     assert isinstance(challenge, Challenge)
     assert client.next(challenge.token) is not None
     with pytest.raises(LoginError, match="token is wrong"):
@@ -376,14 +376,14 @@ def test_a_broker_that_does_not_know_the_password_is_found_out() -> None:
 @pytest.mark.parametrize("token", [b"nonsense", b"\xff", b"r=other,s=AAAA,i=4096"])
 def test_what_is_no_message_of_a_broker_is_refused(token: bytes) -> None:
     client = begin_of_login("SCRAM-SHA-512")
-    client.first()
+    client.first_token()
     with pytest.raises(LoginError):
         client.next(token)
 
 
 def test_plain_has_no_second_token() -> None:
     client = begin_of_login("PLAIN")
-    assert client.first() == b"\0alice\0secret"
+    assert client.first_token() == b"\0alice\0secret"
     with pytest.raises(LoginError):
         client.next(b"?")
 
@@ -407,7 +407,7 @@ def test_what_a_token_says() -> None:
     }
     found = credential_from(OAUTHBEARER, LoginModule(name="m", options=options))
     assert isinstance(found, Bearer)
-    first = begin_of_login(OAUTHBEARER, found).first()
+    first = begin_of_login(OAUTHBEARER, found).first_token()
     start, head, extension, *end = first.split(b"\x01")
     assert (start, extension, end) == (b"n,,", b"traceId=123", [b"", b""])
     header, body, signature = head.removeprefix(b"auth=Bearer ").split(b".")
@@ -459,7 +459,7 @@ def test_login_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     def absent(name: str) -> Any:
         raise MissingExtraError(f"{name} is not installed")
 
-    monkeypatch.setattr(login_module, "imported", absent)
+    monkeypatch.setattr(login_module, "import_library", absent)
     with pytest.raises(MissingExtraError):
         begin_of_login("SCRAM-SHA-256")
 
@@ -506,7 +506,7 @@ def test_the_mechanisms_have_the_names_and_hashes_of_sasl() -> None:
 
 
 def with_credential(one: Upsertion) -> tuple[Upsertion, ScramCredential | Rejection]:
-    return one, derived(one)
+    return one, derive_credential(one)
 
 
 def test_a_user_is_set_and_forgotten() -> None:

@@ -832,7 +832,7 @@ MANY = tuple(TopicPartition("t", index) for index in range(PARTITIONS_TOLD_MAX +
         (Subject(transactional_id="app", producer_id=7, committed=True), "app producer 7 commit"),
         (Subject(committed=False, partitions=TWO), "abort t-0 u-1"),
         (Subject(partitions=MANY), "t-0 t-1 t-2 t-3 t-4 t-5 t-6 t-7 and 2 more"),
-        (Subject(transactional_id="app", others=(Subject(),)), "app and 1 more like it"),
+        (Subject(transactional_id="app", other_subjects=(Subject(),)), "app and 1 more like it"),
     ],
 )
 def test_a_summary_is_a_line(subject: Subject, line: str) -> None:

@@ -485,7 +485,7 @@ async def test_features_and_releases_are_those_of_the_snapshot(cluster: VirtualC
     await sim.start_broker(BrokerId(3), as_version="4.3")
     await sim.reset(snapshot)
     assert sim.metadata.image.features["transaction.version"] == 2
-    assert sim.fleet.of(BrokerId(3)).name == "4.2"
+    assert sim.fleet.release_of(BrokerId(3)).name == "4.2"
     async with cluster.client() as app:
         producer = await begun(app, "app")
         await producer.send("orders", 0, b"v")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.share_partitions import bounds, read
 from txnsim.share.commands import AcquiredRange
-from txnsim.share.fetching import batches_of_answer, max_bytes_each, rotated
+from txnsim.share.fetching import batches_of_answer, max_bytes_each, rotate_partitions
 from txnsim.share.sessions import SharedPartition
 
 P = [SharedPartition("topic-id", partition) for partition in range(3)]
@@ -20,7 +20,7 @@ P = [SharedPartition("topic-id", partition) for partition in range(3)]
     ],
 )
 def test_each_partition_gets_its_turn(number: int, epoch: int, order: list[int]) -> None:
-    assert [one.partition for one in rotated(P[:number], epoch)] == order
+    assert [one.partition for one in rotate_partitions(P[:number], epoch)] == order
 
 
 @pytest.mark.parametrize(

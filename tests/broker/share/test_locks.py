@@ -21,12 +21,12 @@ def test_what_counts_no_more_is_cleaned_up_when_it_is_the_half() -> None:
     littered = []
     for at in range(65):
         locks.add(LockDeadline(at, 0, 0))
-        littered.append(locks.is_littered)
+        littered.append(locks.needs_cleanup)
     assert littered == [*(64 * [False]), True]
     locks.keep(lambda one: one.deadline_ms >= 5)
     littered.clear()
     for at in range(61):
         locks.add(LockDeadline(at, 0, 0))
-        littered.append(locks.is_littered)
+        littered.append(locks.needs_cleanup)
     assert littered == [*(60 * [False]), True]
     assert locks.next_ms() == 0

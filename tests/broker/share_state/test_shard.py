@@ -56,13 +56,13 @@ def applied(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
 def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
     change = update(A, StateBatch(5, 9, 2, 1), start=6)
     known, plain = applied(snapshot()), applied(snapshot(), change)
-    after = at_once(known.after(change))
+    after = at_once(known.state_after(change))
     assert after == plain.states[A]
     assert known.states[A] == snapshot(), "it is not applied yet"
-    known.apply(change, record_offset=1, after=after)
+    known.apply(change, record_offset=1, new_state=after)
     assert known.states[A] is after
     assert (known.update_counts, known.end_offset) == (plain.update_counts, plain.end_offset)
-    assert at_once(known.after(snapshot(epoch=1))) is None, "it is all there is"
+    assert at_once(known.state_after(snapshot(epoch=1))) is None, "it is all there is"
 
 
 def test_an_update_changes_what_it_names_and_keeps_the_rest() -> None:

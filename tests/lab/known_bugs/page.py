@@ -25,7 +25,7 @@ def sections() -> Iterator[str]:
     told = Rules.documentation()
     yield _SWITCHES + _table(
         ("Switch", "Without it", *_HEAD),
-        [(f"`{one.bug}`", told[one.bug].before, *_cells(one)) for one in switches],
+        [(f"`{one.bug}`", told[one.bug].behaviour_before, *_cells(one)) for one in switches],
     )
     yield RUNNING
 

@@ -121,7 +121,7 @@ def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
 
 def _topic_values(request: Request, name: str) -> list[ConfigValue]:
     lookup = topic_lookup(request, request.broker.image.topics[name].configs)
-    return [*map(lookup.value, lookup.shown())]
+    return [*map(lookup.value, lookup.broker_names())]
 
 
 def _group_values(request: Request, name: str) -> list[ConfigValue]:

@@ -67,7 +67,7 @@ async def taken(
     request: Request, acls: Acls, wanted: AclFilter
 ) -> AsyncGenerator[AclBinding, None]:
     """The bindings that a filter takes; many are looked at with breaks."""
-    for acl in acls.found(wanted):
+    for acl in acls.candidates(wanted):
         request.expect(1)
         if wanted.takes(acl):
             yield acl

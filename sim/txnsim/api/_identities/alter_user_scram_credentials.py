@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request, error_fields
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.security.scram import Deletion, ScramCredential, Upsertion, alter, derived
+from txnsim.security.scram import Deletion, ScramCredential, Upsertion, alter, derive_credential
 
 KEY: Final = 51
 
@@ -45,7 +45,7 @@ def _derived(one: Any) -> tuple[Upsertion, ScramCredential | Rejection]:
         salt=one.salt,
         salted_password=one.salted_password,
     )
-    return upsertion, derived(upsertion)
+    return upsertion, derive_credential(upsertion)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -112,5 +112,5 @@ def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
             config_source=value.source,
             is_sensitive=False,
         )
-        for value in map(lookup.resolved, lookup.shown())
+        for value in map(lookup.controller_value, lookup.broker_names())
     )

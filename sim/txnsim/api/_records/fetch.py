@@ -112,7 +112,7 @@ def subject(request: Request) -> Subject:
     listed = [wanted.topic_partition for wanted in _asked(request).values()]
     session = request.broker.fetch_sessions.find(getattr(request.message, "session_id", NO_SESSION))
     if session is not None and request.message.session_epoch == session.epoch:
-        listed += [cached.wanted.topic_partition for cached in session.partitions.values()]
+        listed += [cached.request.topic_partition for cached in session.partitions.values()]
     return Subject(partitions=tuple(dict.fromkeys(listed)))
 
 
@@ -168,7 +168,7 @@ def _session_request(request: Request, asked: dict[PartitionKey, FetchPartition]
     return SessionRequest(
         session_id=getattr(message, "session_id", NO_SESSION),
         session_epoch=getattr(message, "session_epoch", FINAL_EPOCH),
-        asked=asked,
+        partitions=asked,
         forgotten=tuple(forgotten),
         by_topic_ids=by_topic_ids,
         is_privileged=_replica_id(request) >= 0,

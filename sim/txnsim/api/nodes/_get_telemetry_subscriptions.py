@@ -71,7 +71,7 @@ async def in_slices(request: Request, steps: Generator[int, None, T]) -> T:
 def client_of(request: Request) -> TelemetryClient:
     """The client that sent the request; it is forgotten when its connection ends."""
     link = request.link
-    link.at_close(request.broker.client_metrics.disconnected)
+    link.at_close(request.broker.client_metrics.forget_connection)
     return TelemetryClient(
         connection=link,
         client_id=request.client_id or "",

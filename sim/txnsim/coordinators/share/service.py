@@ -267,7 +267,7 @@ class ShareCoordinator:
             batch = await pace.run(encoding_batch(decision.records, now_ms=self._clock.now_ms()))
             await rest_where_due(pace, len(batch) // _ELEMENT_BYTES)
             (record,) = decision.records
-            after = await pace.run(shard.after(record))
+            after = await pace.run(shard.state_after(record))
             if not self._ownership.is_current(shard):
                 return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
         if shard.appended != before:
@@ -321,7 +321,7 @@ class ShareCoordinator:
         if isinstance(appended, Rejection):
             return appended
         for index, record in enumerate(records):
-            shard.apply(record, record_offset=appended.base_offset + index, after=after)
+            shard.apply(record, record_offset=appended.base_offset + index, new_state=after)
         shard.appended = appended.last_offset
         return None
 

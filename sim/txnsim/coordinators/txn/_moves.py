@@ -73,7 +73,7 @@ def subject_of(records: Sequence[TxnRecord], where: TopicPartition) -> Subject:
     """Whom records of the partition ``where`` are about, for fault plans."""
     return Subject(
         partitions=(where,),
-        others=tuple(
+        other_subjects=tuple(
             [
                 Subject(transactional_id=record.transactional_id, partitions=(where,))
                 if isinstance(record, Tombstone)

@@ -157,5 +157,5 @@ def _concerns(subject: Subject, transactional_id: str, txn: TxnMetadata | None) 
     return any(
         one.transactional_id == transactional_id
         or (one.producer_id is not None and one.producer_id == producer_id)
-        for one in (subject, *subject.others)
+        for one in (subject, *subject.other_subjects)
     )

@@ -576,8 +576,12 @@ def _differing_rule(scenario: Scenario, run: Run, counterpart: Counterpart) -> s
         switch = Rules.documentation()[name]
         came = switch.came(REFERENCE.patch_release)
         if switch.until or not switch.since:
-            return f"{switch.ticket}: {came} {switch.after}; elsewhere {switch.before}"
-        return f"{switch.ticket} came with {came}: {switch.after if is_on else switch.before}"
+            return (
+                f"{switch.ticket}: {came} {switch.behaviour_after}; elsewhere"
+                f" {switch.behaviour_before}"
+            )
+        behaviour = switch.behaviour_after if is_on else switch.behaviour_before
+        return f"{switch.ticket} came with {came}: {behaviour}"
     return None
 
 

@@ -49,7 +49,7 @@ async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
     ]
     removed = [[rule.resource_name for rule in one.matching_acls] for one in answer.filter_results]
     assert removed == [["orders"], [], ["orders"]]
-    assert [rule.name for rule in api.broker.image.acls.all()] == ["g"]
+    assert [rule.name for rule in api.broker.image.acls.all_bindings()] == ["g"]
 
 
 @pytest.mark.slow
@@ -141,7 +141,7 @@ async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -
     answer = await boss.ask("CreateAcls", 3, creations=[bad, *many])
     assert answer.results[0].error_code is ErrorCode.invalid_request
     assert {one.error_code for one in answer.results[1:]} == {ErrorCode.policy_violation}
-    assert not list(api.broker.image.acls.all())
+    assert not list(api.broker.image.acls.all_bindings())
     answer = await boss.ask("CreateAcls", 3, creations=[*many[1:], many[1]])
     assert {one.error_code for one in answer.results} == {ErrorCode.none}
     assert api.broker.image.acls.count == RECORDS_MAX

@@ -155,7 +155,7 @@ async def test_markers_of_both_layouts_are_refused_and_logged(
     }
     assert told == dict.fromkeys(range(3), E.cluster_authorization_failed)
     subject = KIP_TEXT.handlers[request.api_key].subject(request)
-    everyone = (subject, *subject.others)
+    everyone = (subject, *subject.other_subjects)
     assert {partition for one in everyone for partition in one.partitions} == {
         TopicPartition("orders", index) for index in range(3)
     }

@@ -169,7 +169,7 @@ async def test_refusals_and_the_subject(api: Api) -> None:
     subject = api.subject
     assert subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id == "a"
     several = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
-    assert [one.transactional_id for one in several.others] == ["b"]
+    assert [one.transactional_id for one in several.other_subjects] == ["b"]
     assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
     assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
     assert subject("FindCoordinator", 0, key="g").transactional_id is None

@@ -75,7 +75,7 @@ async def test_refusal_and_subject(api: Api) -> None:
     assert results(refused) == {70: {0: STALE, 1: STALE}, 71: {2: STALE}}
     about = api.subject("WriteTxnMarkers", 1, **wanted)
     assert (about.producer_id, about.committed) == (70, True)
-    assert [one.producer_id for one in about.others] == [71]
+    assert [one.producer_id for one in about.other_subjects] == [71]
 
 
 # ``txn_offset_commit``: TxnOffsetCommit v0 to v5: words for loading; the casebook has its answers.
@@ -187,5 +187,5 @@ async def test_describe_transactions_refusal_and_subject(api: Api) -> None:
     assert [one.error_code for one in refused.transaction_states] == [error, error]
     about = api.subject("DescribeTransactions", 0, transactional_ids=["a", "b"])
     assert about.transactional_id == "a"
-    assert [one.transactional_id for one in about.others] == ["b"]
+    assert [one.transactional_id for one in about.other_subjects] == ["b"]
     assert api.subject("DescribeTransactions", 0).transactional_id is None

@@ -457,7 +457,7 @@ def test_records_name_their_subjects_to_fault_rules() -> None:
     gone = TransactionalId("gone")
     told = subject_of((aborted, Tombstone(transactional_id=gone)), where)
     assert told.partitions == (where,)
-    assert told.others == (
+    assert told.other_subjects == (
         Subject(
             transactional_id=aborted.transactional_id,
             producer_id=aborted.producer_id,
