@@ -97,11 +97,11 @@ class ListLog:
         """``CoordinatorLog.batch_bytes_max``."""
         return self.limit
 
-    def replicated(self, partition: int) -> int:
+    def high_watermark_of(self, partition: int) -> int:
         """``CoordinatorLog.replicated``."""
         return self.high_watermark
 
-    def committed(
+    def wait_for_commit(
         self, partition: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
         """``CoordinatorLog.committed``."""

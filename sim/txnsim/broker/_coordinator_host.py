@@ -191,11 +191,11 @@ class CoordinatorHost:
             batches: Iterable[bytes] = log.batches() if is_readable else ()
             return self.coordinator.read(partition, CoordinatorEpoch(epoch), batches)
 
-        self._once_replicated(
+        self._load_once_replicated(
             log, CoordinatorEpoch(epoch), lambda: self._loading.load(topic_partition, read)
         )
 
-    def _once_replicated(
+    def _load_once_replicated(
         self, log: PartitionLog, epoch: CoordinatorEpoch, load: Callable[[], None]
     ) -> None:
         """Load now: what the log has may still be lost, as in Kafka up to 4.4. Under the
@@ -210,9 +210,9 @@ class CoordinatorHost:
         def look(waited: Pending[ErrorCode]) -> None:
             is_wanted = self._loaded.get(where.partition) == epoch
             if is_wanted and waited.value in (_NONE, ErrorCode.request_timed_out):
-                self._once_replicated(log, epoch, load)
+                self._load_once_replicated(log, epoch, load)
 
-        self._commits.committed(log, end - 1, timeout_ms=REPLICATION_LOOK_MS).on_done(look)
+        self._commits.wait_for_commit(log, end - 1, timeout_ms=REPLICATION_LOOK_MS).on_done(look)
 
     # Log
 
@@ -260,7 +260,7 @@ class CoordinatorHost:
             return appended.error
         if log.high_watermark > appended.last_offset:
             return _NONE
-        return self._commits.committed(log, appended.last_offset, timeout_ms=timeout_ms)
+        return self._commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
 
     async def _write_once_admitted(
         self,
@@ -276,20 +276,20 @@ class CoordinatorHost:
         appended = self.append(partition, batch)
         if isinstance(appended, Rejection):
             return appended.error
-        waiting = self.committed(partition, appended.last_offset, timeout_ms=timeout_ms)
-        return _NONE if waiting is None else await waiting
+        replication = self.wait_for_commit(partition, appended.last_offset, timeout_ms=timeout_ms)
+        return _NONE if replication is None else await replication
 
     def batch_bytes_max(self, partition: int) -> int:
         """The topic's ``max.message.bytes``; 0 where the partition is not led any more."""
         log = self._led.get(partition)
         return 0 if log is None else log.config.max_message_bytes
 
-    def replicated(self, partition: int) -> int:
+    def high_watermark_of(self, partition: int) -> int:
         """The high watermark; 0 where the partition is not led any more."""
         log = self._led.get(partition)
         return 0 if log is None else log.high_watermark
 
-    def committed(
+    def wait_for_commit(
         self, partition: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
         """None where all up to ``offset``, inclusive, is replicated; else an awaitable."""
@@ -298,7 +298,7 @@ class CoordinatorHost:
             return at_once(_NOT_LED.error)
         if log.high_watermark > offset:
             return None
-        return self._commits.committed(log, offset, timeout_ms=timeout_ms)
+        return self._commits.wait_for_commit(log, offset, timeout_ms=timeout_ms)
 
 
 # The group coordinator on its broker: the logs it writes, the transactions it asks about, loads.
@@ -368,7 +368,7 @@ class GroupHost(CoordinatorHost):
 
         environment, replicas = self._environment, self._replicas
         new_id = _ids(environment.rng.stream(f"member-ids.b{self._broker_id}").getrandbits)
-        self._made = made = GroupCoordinator(
+        self._made = coordinator = GroupCoordinator(
             broker_id=self._broker_id,
             clock=environment.clock,
             settings=self._static_settings,
@@ -384,8 +384,8 @@ class GroupHost(CoordinatorHost):
             share_coordinators=self._share_coordinators(),
             latest_offset=self._latest_offset,
         )
-        made.is_running = self._is_running
-        return made
+        coordinator.is_running = self._is_running
+        return coordinator
 
     @property
     def made(self) -> GroupCoordinator | None:
@@ -428,10 +428,10 @@ class GroupHost(CoordinatorHost):
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
         """The same, and what groups know of deleted topics is forgotten."""
         super().apply(changes, image)
-        before, self._image = self._image, image
-        gone = {topic.name: topic.topic_id for topic in image.deleted_topics(before)}
-        if gone and self._made is not None:
-            self._made.topics_deleted(gone)
+        old_image, self._image = self._image, image
+        deleted_topics = {topic.name: topic.topic_id for topic in image.deleted_topics(old_image)}
+        if deleted_topics and self._made is not None:
+            self._made.topics_deleted(deleted_topics)
 
     # Transactions
 
@@ -496,12 +496,12 @@ class GroupHost(CoordinatorHost):
         """
         if topic_partition.topic != CONSUMER_OFFSETS_TOPIC:
             return None
-        if not self._crossings.armed:
+        if not self._crossings.is_armed:
             self.coordinator.marker_written(topic_partition.partition, marker, offset)
             return None
         completion: Pending[ErrorCode] = Pending(self._tasks)
         self._completions[completion] = None
-        completion.on_done(lambda done: self._completions.pop(done, None))
+        completion.on_done(lambda finished: self._completions.pop(finished, None))
 
         def complete(verdict: FaultEffect | None) -> None:
             error = ErrorCode(error_in(verdict))

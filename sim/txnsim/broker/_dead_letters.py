@@ -127,40 +127,40 @@ class DeadLetters:
     async def send(
         self,
         group_id: str,
-        place: TopicPartition,
+        source: TopicPartition,
         letters: Sequence[DeadLetter],
-        done: Callable[[DeadLetter], object],
+        on_written: Callable[[DeadLetter], object],
         pace: Pace,
     ) -> None:
         """Write letters to their topic, or try until that is hopeless.
 
         Args:
             group_id: Whose they are.
-            place: Where their records are.
+            source: Where their records are.
             letters: In the order of their offsets.
-            done: Is called with each that is written, or lost.
+            on_written: Is called with each that is written, or lost.
             pace: Lets others come between.
         """
-        at, number = letters[0].first_offset, 0
+        offset, number = letters[0].first_offset, 0
         while number < len(letters):
-            left = letters[number:]
-            copied = _Copied({}, left[-1].last_offset)
+            remaining = letters[number:]
+            copied = _Copied({}, remaining[-1].last_offset)
             if self._configs(group_id).copies_records:
-                copied = await self._read(group_id, place, left, at, pace)
-            pieces, end = await self._pieces(group_id, place, left, at, copied, pace)
-            is_written = await self._written(group_id, place.partition, pieces)
+                copied = await self._read(group_id, source, remaining, offset, pace)
+            pieces, end = await self._pieces(group_id, source, remaining, offset, copied, pace)
+            is_written = await self._write_batch(group_id, source.partition, pieces)
             if is_written:
                 self.meter.letters_written += len(pieces)
             else:
                 self.meter.letters_failed += 1
-            for letter in left:
+            for letter in remaining:
                 if (letter.last_offset if is_written else letter.first_offset) > end:
                     break
-                done(letter)
+                on_written(letter)
                 number += 1
                 await rest_where_due(pace, 4)
             if number < len(letters):
-                at = max(end + 1, letters[number].first_offset)
+                offset = max(end + 1, letters[number].first_offset)
 
     # Parts: what is written
 
@@ -179,9 +179,9 @@ class DeadLetters:
     async def _pieces(
         self,
         group_id: str,
-        place: TopicPartition,
+        topic_partition: TopicPartition,
         letters: Sequence[DeadLetter],
-        at: int,
+        from_offset: int,
         copied: _Copied,
         pace: Pace,
     ) -> tuple[list[bytes], int]:
@@ -189,19 +189,19 @@ class DeadLetters:
         of.
         """
         bytes_max = self._bytes_max(group_id)
-        size, end = BatchHeader.SIZE, at
+        size, end = BatchHeader.SIZE, from_offset
         pieces: list[bytes] = []
         for letter in letters:
-            for offset in range(max(at, letter.first_offset), letter.last_offset + 1):
+            for offset in range(max(from_offset, letter.first_offset), letter.last_offset + 1):
                 if pieces and offset > copied.last_offset:
                     return pieces, end
                 source = copied.records.get(offset)
-                made = Record(
+                record = Record(
                     key=None if source is None else source.key,
                     value=None if source is None else source.value,
-                    headers=_headers(group_id, place, letter, offset),
+                    headers=_headers(group_id, topic_partition, letter, offset),
                 )
-                piece = encode_record(made, offset_delta=len(pieces), timestamp_delta_ms=0)
+                piece = encode_record(record, offset_delta=len(pieces), timestamp_delta_ms=0)
                 size += len(piece)
                 if pieces and size > bytes_max:
                     return pieces, end
@@ -210,7 +210,7 @@ class DeadLetters:
                 await rest_where_due(pace, 2)
         return pieces, end
 
-    async def _written(self, group_id: str, partition: int, pieces: list[bytes]) -> bool:
+    async def _write_batch(self, group_id: str, partition: int, pieces: list[bytes]) -> bool:
         """Whether a batch is in the topic; what may pass is tried again."""
         now_ms = self._clock.now_ms()
         batch = pack_batch(
@@ -242,32 +242,34 @@ class DeadLetters:
         """Send a batch to the topic's leader, behind what is on its way there."""
         topic = self._image.topics.get(self._configs(group_id).topic)
         if topic is None:
-            wanted = NewTopic(
+            new_topic = NewTopic(
                 name=self._configs(group_id).topic,
                 configs={ENABLED: "true", "message.timestamp.type": "CreateTime"},
             )
-            made = self._make_topic(wanted)
-            if isinstance(made, Rejection):
-                return made.error
+            creation = self._make_topic(new_topic)
+            if isinstance(creation, Rejection):
+                return creation.error
             # It is written to once this broker knows it, too.
             return (
                 ErrorCode.topic_already_exists
-                if wanted.name not in self._image.topics
+                if new_topic.name not in self._image.topics
                 else (await self._write(group_id, partition, batch))
             )
-        place = TopicPartition(topic.name, partition % len(topic.partitions))
-        leader = self._leader_of(place)
+        topic_partition = TopicPartition(topic.name, partition % len(topic.partitions))
+        leader = self._leader_of(topic_partition)
         if leader is None:
             return ErrorCode.not_leader_or_follower
-        before = self._ends.get(leader)
+        previous = self._ends.get(leader)
         end = self._ends[leader] = Pending(self._tasks)
         try:
-            if before is not None:
-                await before
+            if previous is not None:
+                await previous
             self.meter.letters_sent += 1
             reply = await self._peers.dead_letters(
                 leader,
-                DeadLettersCommand(topic_id=topic.topic_id, topic_partition=place, batch=batch),
+                DeadLettersCommand(
+                    topic_id=topic.topic_id, topic_partition=topic_partition, batch=batch
+                ),
             )
         except PeerError:
             return ErrorCode.not_leader_or_follower
@@ -278,18 +280,18 @@ class DeadLetters:
         return ErrorCode(reply.error)
 
     async def _pause(self, pause_ms: int) -> None:
-        over: Pending[None] = Pending(self._tasks)
-        self._clock.call_later(pause_ms, partial(over.resolve, None))
-        await over
+        pause_end: Pending[None] = Pending(self._tasks)
+        self._clock.call_later(pause_ms, partial(pause_end.resolve, None))
+        await pause_end
 
     # Parts: what is copied
 
     async def _read(
         self,
         group_id: str,
-        place: TopicPartition,
+        source: TopicPartition,
         letters: Sequence[DeadLetter],
-        at: int,
+        offset: int,
         pace: Pace,
     ) -> _Copied:
         """The source's records from an offset on, as many as fit into one batch of letters.
@@ -298,16 +300,16 @@ class DeadLetters:
         unpacks to more; so is a record that is larger by itself.
         """
         budget = self._bytes_max(group_id)
-        found: dict[int, Record] = {}
-        last = letters[-1].last_offset
+        records: dict[int, Record] = {}
+        last_offset = letters[-1].last_offset
         size, read_bytes, number = 0, 0, 0
-        while at <= last and read_bytes < READ_BYTES_MAX:
-            log = self._replicas.leader(place)
+        while offset <= last_offset and read_bytes < READ_BYTES_MAX:
+            log = self._replicas.leader(source)
             if isinstance(log, Rejection):
-                return _Copied(found, last)
-            read = log.read(at, max_bytes=1)
+                return _Copied(records, last_offset)
+            read = log.read(offset, max_bytes=1)
             if isinstance(read, Rejection) or not read.records:
-                return _Copied(found, last)
+                return _Copied(records, last_offset)
             (batch,) = map(bytes, read.records)
             header = read_batch_header(batch)
             read_bytes += header.size
@@ -321,19 +323,23 @@ class DeadLetters:
                     number += 1
                 if number == len(letters):
                     break
-                if record.offset < max(at, letters[number].first_offset):
+                if record.offset < max(offset, letters[number].first_offset):
                     continue
-                taken = _size(record, header)
-                if taken <= budget:
-                    if size + taken > budget:
-                        return _Copied(found, record.offset - 1)
-                    found[record.offset] = record
-                    size += taken
-            at = header.last_offset + 1
-            while number < len(letters) and letters[number].last_offset < at:
+                record_size = _size(record, header)
+                if record_size <= budget:
+                    if size + record_size > budget:
+                        return _Copied(records, record.offset - 1)
+                    records[record.offset] = record
+                    size += record_size
+            offset = header.last_offset + 1
+            while number < len(letters) and letters[number].last_offset < offset:
                 number += 1
-            at = max(at, letters[number].first_offset) if number < len(letters) else last + 1
-        return _Copied(found, min(at - 1, last))
+            offset = (
+                max(offset, letters[number].first_offset)
+                if number < len(letters)
+                else last_offset + 1
+            )
+        return _Copied(records, min(offset - 1, last_offset))
 
     async def _plain(self, batch: bytes, header: BatchHeader, at_most: int) -> bytes:
         """A batch without compression."""
@@ -374,14 +380,14 @@ def _size(record: Record, header: BatchHeader) -> int:
 
 
 def _headers(
-    group_id: str, place: TopicPartition, letter: DeadLetter, offset: int
+    group_id: str, source: TopicPartition, letter: DeadLetter, offset: int
 ) -> tuple[tuple[str, bytes], ...]:
-    told = {
-        "topic": place.topic,
-        "partition": place.partition,
+    facts = {
+        "topic": source.topic,
+        "partition": source.partition,
         "offset": offset,
         "group": group_id,
         "delivery.count": letter.delivery_count,
         "message": letter.reason.value,
     }
-    return tuple((f"__dlq.errors.{name}", str(value).encode()) for name, value in told.items())
+    return tuple((f"__dlq.errors.{name}", str(value).encode()) for name, value in facts.items())

@@ -13,7 +13,7 @@ class LedShare(msgspec.Struct, eq=False):
     """A share partition, and where its records are."""
 
     core: SharePartition
-    place: TopicPartition
+    topic_partition: TopicPartition
     meter: GroupMeter
     made_ms: int
     """This and all times below are of ``Clock.elapsed_ms``."""

@@ -107,17 +107,17 @@ class ShareHost(CoordinatorHost):
     def _run(self) -> None:
         if self._made is None or self._started_ms is None:
             return
-        made, settings = self._made, self._settings
-        made.is_running = True
+        coordinator, settings = self._made, self._settings
+        coordinator.is_running = True
         self._arm(
             "share-state-pruning",
             settings.share_coordinator_state_topic_prune_interval_ms,
-            made.prune,
+            coordinator.prune,
         )
         self._arm(
             "share-state-snapshots",
             settings.share_coordinator_cold_partition_snapshot_interval_ms,
-            made.snapshot_cold,
+            coordinator.snapshot_cold,
         )
 
     def _arm(self, kind: str, interval_ms: int, job: Callable[[], None]) -> None:
@@ -144,11 +144,11 @@ class ShareHost(CoordinatorHost):
     def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
         """The same, and the states of deleted topics are forgotten."""
         super().apply(changes, image)
-        before, self._image = self._image, image
+        old_image, self._image = self._image, image
         if self._made is not None:
-            gone = image.deleted_topics(before)
-            if gone:
-                self._made.topics_deleted({uuid_text(topic.topic_id) for topic in gone})
+            deleted_topics = image.deleted_topics(old_image)
+            if deleted_topics:
+                self._made.topics_deleted({uuid_text(topic.topic_id) for topic in deleted_topics})
 
     # Log
 

@@ -75,7 +75,7 @@ class ShareMeter:
         self.groups: dict[str, GroupMeter] = {}
         """Those that have share partitions here."""
 
-    def of(self, group_id: str) -> GroupMeter:
+    def meter_of(self, group_id: str) -> GroupMeter:
         meter = self.groups.get(group_id)
         if meter is None:
             meter = self.groups[group_id] = GroupMeter()

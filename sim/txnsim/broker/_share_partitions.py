@@ -138,7 +138,7 @@ class SharePartitions:
     def isolation_of(self, group_id: str) -> IsolationLevel:
         return share_isolation(self._replicas.image.group_configs.get(group_id))
 
-    def told(self) -> Iterator[dict[str, object]]:
+    def snapshots(self) -> Iterator[dict[str, object]]:
         """Where each share partition stands, as the trace tells it."""
         for led in self:
             if led.core.phase is Phase.ACTIVE:
@@ -146,64 +146,71 @@ class SharePartitions:
 
     # Making and loading
 
-    def begin(self, key: ShareKey, place: TopicPartition, refuse: Refuse) -> LedShare | Rejection:
+    def begin(
+        self, key: ShareKey, topic_partition: TopicPartition, refuse: Refuse
+    ) -> LedShare | Rejection:
         """The share partition, which begins to load where it is new.
 
         Args:
             key: Which.
-            place: Where its records are.
+            topic_partition: Where its records are.
             refuse: Is called where it can't be loaded.
         """
         led = self._led.get(key)
         if led is None:
-            log = self._replicas.leader(place)
+            log = self._replicas.leader(topic_partition)
             if isinstance(log, Rejection):
                 return log
-            meter = self.meter.of(key.group_id)
+            meter = self.meter.meter_of(key.group_id)
             core = SharePartition(
                 key,
-                place.topic,
+                topic_partition.topic,
                 log.leader_epoch,
                 added=meter.batch_records.observe,
                 rules=self._rules,
             )
-            led = LedShare(core, place, meter, self._clock.elapsed_ms())
+            led = LedShare(core, topic_partition, meter, self._clock.elapsed_ms())
             self._led[key] = led
             self._groups.setdefault(key.group_id, {})[key] = None
-            self._places.setdefault(place, {})[key] = None
-        wanted = led.core.start_loading()
-        if isinstance(wanted, ReadShareState):
-            self._to_load.append((led, wanted, refuse))
+            self._places.setdefault(topic_partition, {})[key] = None
+        state_request = led.core.start_loading()
+        if isinstance(state_request, ReadShareState):
+            self._to_load.append((led, state_request, refuse))
             self._load_more()
-        elif isinstance(wanted, Rejection) and wanted.error is not ErrorCode.leader_not_available:
+        elif (
+            isinstance(state_request, Rejection)
+            and state_request.error is not ErrorCode.leader_not_available
+        ):
             self._forget(led)
-            return wanted
+            return state_request
         return led
 
     def _load_more(self) -> None:
         while self._to_load and self._loading < LOADS_AT_ONCE:
             self._loading += 1
-            led, wanted, refuse = self._to_load.popleft()
+            led, state_request, refuse = self._to_load.popleft()
             self._tasks.drive(
-                self._load(led, wanted, refuse), self._loaded, name=f"load {led.core.name}"
+                self._load(led, state_request, refuse),
+                self._on_loaded,
+                name=f"load {led.core.name}",
             )
 
-    def _loaded(self, result: object, error: BaseException | None) -> None:
+    def _on_loaded(self, result: object, error: BaseException | None) -> None:
         self._loading -= 1
         settled(result, error)
         self._tasks.soon(self._load_more)
 
-    async def _load(self, led: LedShare, wanted: ReadShareState, refuse: Refuse) -> None:
+    async def _load(self, led: LedShare, state_request: ReadShareState, refuse: Refuse) -> None:
         error = 0
-        if self._crossings.armed:
-            about = Subject(partitions=(led.place,))
+        if self._crossings.is_armed:
+            about = Subject(partitions=(led.topic_partition,))
             error = error_in(
                 await self._crossings.verdict(FaultPoint.SHARE_PERSIST, about, kind="read")
             )
         if error:
             read = ShareState(key=led.core.key, error=error)
         else:
-            (answer,) = self._persister.read((wanted,))
+            (answer,) = self._persister.read((state_request,))
             read = await answer
         reset: int | Rejection = UNKNOWN_OFFSET
         if not read.error and read.start_offset == UNKNOWN_OFFSET:
@@ -216,7 +223,7 @@ class SharePartitions:
             loaded: Rejection | tuple[DeadLetter, ...] = core.fail_loading(reset)
         else:
             loaded = core.load(read, reset, self.settings_of(core.key.group_id))
-        self.trace.loaded(led, loaded if isinstance(loaded, Rejection) else None)
+        self.trace.trace_load(led, loaded if isinstance(loaded, Rejection) else None)
         if isinstance(loaded, Rejection):
             refuse(loaded)
             self._forget(led)
@@ -227,7 +234,7 @@ class SharePartitions:
     async def _reset_offset(self, led: LedShare) -> int | Rejection:
         """Where a group begins that has no start offset (startOffsetDuringInitialization)."""
         core = led.core
-        log = self._replicas.leader(led.place, current_leader_epoch=core.leader_epoch)
+        log = self._replicas.leader(led.topic_partition, current_leader_epoch=core.leader_epoch)
         if isinstance(log, Rejection):
             return log
         target = share_reset(
@@ -241,12 +248,12 @@ class SharePartitions:
             return log.high_watermark
         look = LookAhead(self._tasks)
         try:
-            found = await look.take(
+            stamp = await look.take(
                 log.offset_for_timestamp(target, IsolationLevel.READ_UNCOMMITTED)
             )
         finally:
             look.leave()
-        return _not_available(f"timestamp {target}", led) if found is None else found.offset
+        return _not_available(f"timestamp {target}", led) if stamp is None else stamp.offset
 
     # What moves records
 
@@ -256,26 +263,28 @@ class SharePartitions:
         """Carry out what a member says; the answer comes once it is persisted."""
         led = self._led.get(key)
         if led is None:
-            return self._answered(_NOT_HERE)
+            return self._resolved_answer(_NOT_HERE)
         now_ms = self._clock.elapsed_ms()
         write = led.core.acknowledge(member_id, batches, self.settings_of(key.group_id), now_ms)
-        outcome = self._persist(led, write) if isinstance(write, Write) else self._answered(write)
+        outcome = (
+            self._persist(led, write) if isinstance(write, Write) else self._resolved_answer(write)
+        )
         self._time_locks(led)
         self._purgatory.touch(key)
-        outcome.on_done(partial(self._acknowledged, led, member_id, batches))
+        outcome.on_done(partial(self._on_acknowledged, led, member_id, batches))
         return outcome
 
-    def _acknowledged(
+    def _on_acknowledged(
         self,
         led: LedShare,
         member_id: str,
         batches: Sequence[AcknowledgementBatch],
-        done: Pending[Rejection | None],
+        outcome: Pending[Rejection | None],
     ) -> None:
-        rejection = done.result()
+        rejection = outcome.result()
         if rejection is None:
             self.meter.has_acknowledged(batches)
-        self.trace.acknowledged(led, member_id, batches, rejection)
+        self.trace.trace_acknowledgement(led, member_id, batches, rejection)
 
     def release(self, member_id: str, key: ShareKey) -> None:
         """A member's session has ended: what it holds of a share partition becomes available."""
@@ -284,7 +293,7 @@ class SharePartitions:
             return
         write = led.core.release(member_id, self.settings_of(key.group_id))
         if write is not None:
-            self.trace.released(led, write.state.batches, reason="session", member=member_id)
+            self.trace.trace_release(led, write.state.batches, reason="session", member=member_id)
             self._persist(led, write)
         self._purgatory.touch(key)
 
@@ -292,16 +301,16 @@ class SharePartitions:
         """Lock records that were read for a member."""
         settings = self.settings_of(led.core.key.group_id)
         core = led.core
-        before = core.end_offset, core.delivery_complete_count
+        state_before = core.end_offset, core.delivery_complete_count
         acquired = core.acquire(command, settings, self._clock.elapsed_ms())
         self._time_locks(led)
         if isinstance(acquired, Acquired):
-            is_moved = before != (core.end_offset, core.delivery_complete_count)
+            is_moved = state_before != (core.end_offset, core.delivery_complete_count)
             if acquired.ranges or is_moved:  # aborted records have no owner
-                self.trace.acquired(led, command.member_id, acquired.ranges)
+                self.trace.trace_acquisition(led, command.member_id, acquired.ranges)
         return acquired
 
-    def _answered(self, rejection: Rejection | None) -> Pending[Rejection | None]:
+    def _resolved_answer(self, rejection: Rejection | None) -> Pending[Rejection | None]:
         outcome: Pending[Rejection | None] = Pending(self._tasks)
         outcome.resolve(rejection)
         return outcome
@@ -319,13 +328,13 @@ class SharePartitions:
                 return
             (answer,) = self._persister.write((write.state,))
             answer.on_done(
-                lambda done: self._conclude(
-                    led, write, outcome, done.result().error, done.result().message
+                lambda write_answer: self._conclude(
+                    led, write, outcome, write_answer.result().error, write_answer.result().message
                 )
             )
 
         self._crossings.go_on(
-            then, FaultPoint.SHARE_PERSIST, Subject(partitions=(led.place,)), kind="write"
+            then, FaultPoint.SHARE_PERSIST, Subject(partitions=(led.topic_partition,)), kind="write"
         )
         return outcome
 
@@ -338,27 +347,27 @@ class SharePartitions:
         message: str | None,
     ) -> None:
         core = led.core
-        done = core.conclude(write.token, error, message, self._clock.elapsed_ms())
-        self.trace.persisted(led, write.state.batches, done.rejection)
-        self._archive(led, done.dead_letters)
-        if done.rejection is not None and done.rejection.error in FENCING:
+        conclusion = core.conclude(write.token, error, message, self._clock.elapsed_ms())
+        self.trace.trace_persisting(led, write.state.batches, conclusion.rejection)
+        self._archive(led, conclusion.dead_letters)
+        if conclusion.rejection is not None and conclusion.rejection.error in FENCING:
             self._forget(led)
-        elif done.wakes_fetches:
+        elif conclusion.wakes_fetches:
             self._purgatory.touch(core.key)
-        outcome.resolve(done.rejection)
+        outcome.resolve(conclusion.rejection)
 
     def _archive(self, led: LedShare, letters: Iterable[DeadLetter]) -> None:
-        found = sorted(letters, key=attrgetter("first_offset"))
-        if found:
+        ordered_letters = sorted(letters, key=attrgetter("first_offset"))
+        if ordered_letters:
             name = f"dead letters of {led.core.name}"
-            self._tasks.drive(self._send(led, found), settled, name=name)
+            self._tasks.drive(self._send(led, ordered_letters), settled, name=name)
 
     async def _send(self, led: LedShare, letters: Sequence[DeadLetter]) -> None:
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         group_id = led.core.key.group_id
         archive = partial(self._archive_letter, led)
         if self._letters.may_be_sent(group_id):
-            await self._letters.send(group_id, led.place, letters, archive, pace)
+            await self._letters.send(group_id, led.topic_partition, letters, archive, pace)
             return
         for letter in letters:
             archive(letter)
@@ -407,13 +416,13 @@ class SharePartitions:
             write = led.core.expire_locks(now_ms, settings)
             if write is not None:
                 led.lock_timeouts += sum(
-                    one.last_offset - one.first_offset + 1 for one in write.state.batches
+                    batch.last_offset - batch.first_offset + 1 for batch in write.state.batches
                 )
-                before = self.trace.lock_ran_out(settings.record_lock_duration_ms)
-                self.trace.released(led, write.state.batches, reason="locks")
+                old_cause = self.trace.lock_ran_out(settings.record_lock_duration_ms)
+                self.trace.trace_release(led, write.state.batches, reason="locks")
                 self._persist(led, write)
                 self._purgatory.touch(key)
-                self.trace.caused_by(before)
+                self.trace.caused_by(old_cause)
             self._time_locks(led)
         self._arm()
 
@@ -426,12 +435,12 @@ class SharePartitions:
         if not image.features.get(SHARE_VERSION, 0):
             self._forget_all(tuple(self._led))
             return
-        self.forget_places(place for place, _ in changes.lost)
+        self.forget_places(topic_partition for topic_partition, _ in changes.lost)
         self.forget_places(changes.deleted)
 
     def forget_places(self, places: Iterable[TopicPartition]) -> None:
-        for place in places:
-            self._forget_all(tuple(self._places.get(place, ())))
+        for topic_partition in places:
+            self._forget_all(tuple(self._places.get(topic_partition, ())))
 
     def forget_group(
         self, group_id: str, is_empty: Callable[[str], bool]
@@ -466,11 +475,11 @@ class SharePartitions:
         if self._led.get(key) is not led:
             return
         del self._led[key]
-        self.trace.unloaded(led)
+        self.trace.trace_unload(led)
         _drop(self._groups, key.group_id, key)
         if key.group_id not in self._groups:
             self.meter.groups.pop(key.group_id, None)
-        _drop(self._places, led.place, key)
+        _drop(self._places, led.topic_partition, key)
         self._purgatory.touch(key)
 
 
@@ -480,8 +489,8 @@ def _drop(index: dict[T, dict[ShareKey, None]], where: T, key: ShareKey) -> None
         del index[where]
 
 
-def _not_available(what: str, led: LedShare) -> Rejection:
+def _not_available(target: str, led: LedShare) -> Rejection:
     return Rejection(
         error=ErrorCode.offset_not_available,
-        reason=f"Offset for {what} not found for topic partition: {led.place}",
+        reason=f"Offset for {target} not found for topic partition: {led.topic_partition}",
     )

@@ -124,19 +124,19 @@ class SharePersister:
     def stop(self) -> None:
         """The broker is gone: what waits is answered with an error."""
         self._is_stopped = True
-        waiting = [
-            asked
+        questions = [
+            question
             for groups in self._waiting.values()
             for group in groups.values()
-            for asked in group
+            for question in group
         ]
         self._waiting.clear()
-        for asked, timer in self._pauses.items():
+        for question, timer in self._pauses.items():
             timer.cancel()
-            waiting.append(asked)
+            questions.append(question)
         self._pauses.clear()
-        for asked in waiting:
-            self._fail(asked, ErrorCode.coordinator_not_available, _STOPPED)
+        for question in questions:
+            self._fail(question, ErrorCode.coordinator_not_available, _STOPPED)
 
     # Requests: one answer for each command, in their order
 
@@ -160,23 +160,25 @@ class SharePersister:
     # Parts
 
     def _ask(self, api_key: int, commands: Iterable[ShareCommand]) -> list[Pending[Any]]:
-        asked = [_Asked(api_key, command, Pending(self._tasks)) for command in commands]
-        self._line_up(asked)
-        return [one.answer for one in asked]
+        questions = [_Asked(api_key, command, Pending(self._tasks)) for command in commands]
+        self._line_up(questions)
+        return [question.answer for question in questions]
 
-    def _line_up(self, asked: Iterable[_Asked]) -> None:
+    def _line_up(self, questions: Iterable[_Asked]) -> None:
         """Find the coordinator of each command; send what need not wait."""
-        for one in asked:
-            broker = self._coordinator_of(one.command.key.coordinator_key)
+        for question in questions:
+            broker = self._coordinator_of(question.command.key.coordinator_key)
             if broker is None:
                 self._make_topic()
-                one.lookups += 1
+                question.lookups += 1
                 error = ErrorCode.coordinator_not_available
-                self._again(one, one.lookups, error, "find coordinator", "find coordinator")
+                self._try_again(
+                    question, question.lookups, error, "find coordinator", "find coordinator"
+                )
             else:
-                one.lookups = 0
-                groups = self._waiting.setdefault((broker, one.api_key), {})
-                groups.setdefault(one.command.key.group_id, []).append(one)
+                question.lookups = 0
+                groups = self._waiting.setdefault((broker, question.api_key), {})
+                groups.setdefault(question.command.key.group_id, []).append(question)
         for where in tuple(self._waiting):
             self._send(where)
 
@@ -185,22 +187,24 @@ class SharePersister:
         if self._is_stopped or self._in_flight.get(where):
             return
         broker, api_key = where
-        for asked in self._waiting.pop(where, {}).values():
+        for questions in self._waiting.pop(where, {}).values():
             self._in_flight[where] = self._in_flight.get(where, 0) + 1
-            sent = self._peers.share_state(broker, api_key, [one.command for one in asked])
-            sent.on_done(partial(self._answered, where, asked))
+            sent = self._peers.share_state(
+                broker, api_key, [question.command for question in questions]
+            )
+            sent.on_done(partial(self._on_answer, where, questions))
 
-    def _answered(
+    def _on_answer(
         self,
         where: tuple[BrokerId, int],
-        asked: list[_Asked],
-        done: Pending[Sequence[ShareAnswer]],
+        questions: list[_Asked],
+        answer: Pending[Sequence[ShareAnswer]],
     ) -> None:
         self._in_flight[where] -= 1
         if not self._in_flight[where]:
             del self._in_flight[where]
-        taking = self._take_all(where, asked, done)
-        if len(asked) <= SHARE_COMMANDS_AT_ONCE:
+        taking = self._take_all(where, questions, answer)
+        if len(questions) <= SHARE_COMMANDS_AT_ONCE:
             at_once(taking)
         else:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
@@ -209,80 +213,88 @@ class SharePersister:
     def _take_all(
         self,
         where: tuple[BrokerId, int],
-        asked: list[_Asked],
-        done: Pending[Sequence[ShareAnswer]],
+        questions: list[_Asked],
+        reply: Pending[Sequence[ShareAnswer]],
     ) -> Generator[int, None, None]:
         """Take the answer of each command; then what came meanwhile goes."""
-        if done.error is None:
+        if reply.error is None:
             # An answer names topic and partition, and not the group.
             answers = {
-                (answer.key.topic_id, answer.key.partition): answer for answer in done.result()
+                (answer.key.topic_id, answer.key.partition): answer for answer in reply.result()
             }
-            for one in asked:
-                key = one.command.key
-                self._take(one, answers.get((key.topic_id, key.partition)))
+            for question in questions:
+                key = question.command.key
+                self._take(question, answers.get((key.topic_id, key.partition)))
                 yield _WEIGHT
         else:
-            for one in asked:
-                self._take_failure(one, done.error)
+            for question in questions:
+                self._take_failure(question, reply.error)
                 yield _WEIGHT
         self._send(where)
 
-    def _take(self, asked: _Asked, answer: ShareAnswer | None) -> None:
+    def _take(self, question: _Asked, answer: ShareAnswer | None) -> None:
         if answer is None:
             error = ErrorCode.unknown_server_error
-            self._fail(asked, error, f"Error in {self._words(asked)} RPC. It is not answered.")
+            self._fail(
+                question, error, f"Error in {self._words(question)} RPC. It is not answered."
+            )
             return
         error = ErrorCode(answer.error)
         if not error:
-            key = asked.command.key
-            asked.answer.resolve(
+            key = question.command.key
+            question.answer.resolve(
                 answer if answer.key == key else msgspec.structs.replace(answer, key=key)
             )
         elif error in _RETRIED:
-            self._again_later(asked, error)
+            self._retry_later(question, error)
         else:
             self._fail(
-                asked, error, f"Error in {self._words(asked)} RPC. {answer.message or error.name}"
+                question,
+                error,
+                f"Error in {self._words(question)} RPC. {answer.message or error.name}",
             )
 
-    def _take_failure(self, asked: _Asked, failure: BaseException) -> None:
+    def _take_failure(self, question: _Asked, failure: BaseException) -> None:
         match failure:
             case PeerAnsweredError():
-                self._fail(asked, ErrorCode(failure.error), f"Error in {self._words(asked)} RPC.")
+                self._fail(
+                    question, ErrorCode(failure.error), f"Error in {self._words(question)} RPC."
+                )
             case PeerTimeoutError():
-                self._again_later(asked, ErrorCode.request_timed_out)
+                self._retry_later(question, ErrorCode.request_timed_out)
             case PeerError():
-                self._again_later(asked, ErrorCode.network_exception)
+                self._retry_later(question, ErrorCode.network_exception)
             case _:
                 raise failure
 
-    def _again_later(self, asked: _Asked, error: ErrorCode) -> None:
-        asked.sends += 1
-        words = self._words(asked)
-        self._again(asked, asked.sends, error, f"{words} RPC", f"complete {words} RPC")
+    def _retry_later(self, question: _Asked, error: ErrorCode) -> None:
+        question.sends += 1
+        words = self._words(question)
+        self._try_again(question, question.sends, error, f"{words} RPC", f"complete {words} RPC")
 
-    def _again(self, asked: _Asked, tried: int, error: ErrorCode, where: str, what: str) -> None:
+    def _try_again(
+        self, question: _Asked, tried: int, error: ErrorCode, where: str, task: str
+    ) -> None:
         """Look for the coordinator and ask once more after a pause, or give up."""
         if tried >= ATTEMPTS:
-            text = f"Error in {where}. Exhausted max retries to {what} without success."
-            self._fail(asked, error, text)
+            text = f"Error in {where}. Exhausted max retries to {task} without success."
+            self._fail(question, error, text)
             return
         if self._is_stopped:
-            self._fail(asked, error, _STOPPED)
+            self._fail(question, error, _STOPPED)
             return
         pause_ms = BACKOFF_MS * 2**tried * self._draw(1 - JITTER, 1 + JITTER)
 
         def again() -> None:
-            del self._pauses[asked]
-            self._line_up((asked,))
+            del self._pauses[question]
+            self._line_up((question,))
 
-        self._pauses[asked] = self._clock.call_later(int(min(pause_ms, BACKOFF_MAX_MS)), again)
+        self._pauses[question] = self._clock.call_later(int(min(pause_ms, BACKOFF_MAX_MS)), again)
 
-    def _fail(self, asked: _Asked, error: ErrorCode, message: str) -> None:
-        _, answer = _WORDS[asked.api_key]
-        asked.answer.resolve(answer(key=asked.command.key, error=error, message=message))
+    def _fail(self, question: _Asked, error: ErrorCode, message: str) -> None:
+        _, answer = _WORDS[question.api_key]
+        question.answer.resolve(answer(key=question.command.key, error=error, message=message))
 
     @staticmethod
-    def _words(asked: _Asked) -> str:
-        return _WORDS[asked.api_key][0]
+    def _words(question: _Asked) -> str:
+        return _WORDS[question.api_key][0]

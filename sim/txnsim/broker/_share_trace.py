@@ -34,7 +34,7 @@ class ShareTrace:
         self._node = node
         self._isolation_of = isolation_of
 
-    def told(self, led: LedShare) -> Data:
+    def standing(self, led: LedShare) -> Data:
         """Where a share partition stands.
 
         ``next`` is where the next fetch reads, ``held`` has ``first-last:member`` of what members
@@ -45,34 +45,37 @@ class ShareTrace:
         return {
             "start": core.start_offset,
             "next": core.next_offset,
-            "held": [f"{first}-{last}:{member}" for first, last, member in holders],
+            "held": [
+                f"{first_offset}-{last_offset}:{member}"
+                for first_offset, last_offset, member in holders
+            ],
             "isolation": self._isolation_of(core.key.group_id).name.lower(),
         }
 
     def snapshot(self, led: LedShare) -> Data:
-        return {**_names(led), **self.told(led), "node": self._node}
+        return {**_names(led), **self.standing(led), "node": self._node}
 
-    def loaded(self, led: LedShare, refused: Rejection | None) -> None:
+    def trace_load(self, led: LedShare, refused: Rejection | None) -> None:
         core = led.core
         data: Data = {"state_epoch": core.state_epoch, "leader_epoch": core.leader_epoch}
         if refused is None:
             data["end"] = core.end_offset
         self._tell("share.load", led, {**data, **_error(refused)}, is_here=refused is None)
 
-    def acquired(
+    def trace_acquisition(
         self,
         led: LedShare,
         member_id: str,
         ranges: Sequence[AcquiredRange],
     ) -> None:
         """Also where a member was given nothing: aborted records are passed over."""
-        told = [
-            f"{one.first_offset}-{one.last_offset}:{one.delivery_count}"
-            for one in ranges[:TOLD_MAX]
+        range_texts = [
+            f"{acquired_range.first_offset}-{acquired_range.last_offset}:{acquired_range.delivery_count}"
+            for acquired_range in ranges[:TOLD_MAX]
         ]
-        self._tell("share.acquire", led, {"member": member_id, "ranges": told})
+        self._tell("share.acquire", led, {"member": member_id, "ranges": range_texts})
 
-    def acknowledged(
+    def trace_acknowledgement(
         self,
         led: LedShare,
         member_id: str,
@@ -81,11 +84,11 @@ class ShareTrace:
     ) -> None:
         if not self._tracer.on:
             return
-        said = [
-            f"{one.first_offset}-{one.last_offset}:{','.join(map(str, one.types))}"
-            for one in batches[:TOLD_MAX]
+        batch_texts = [
+            f"{batch.first_offset}-{batch.last_offset}:{','.join(map(str, batch.types))}"
+            for batch in batches[:TOLD_MAX]
         ]
-        data = {"member": member_id, "batches": said, **_error(refused)}
+        data = {"member": member_id, "batches": batch_texts, **_error(refused)}
         self._tell("share.acknowledge", led, data, is_here=False)
 
     def lock_ran_out(self, lock_ms: int) -> int:
@@ -100,29 +103,29 @@ class ShareTrace:
         """What happens now is due to that again."""
         self._tracer.caused_by(event)
 
-    def released(
+    def trace_release(
         self,
         led: LedShare,
         batches: Iterable[StateBatch],
         **why: str,
     ) -> None:
         if self._tracer.on:
-            self._tell("share.release", led, {"batches": _told(batches), **why})
+            self._tell("share.release", led, {"batches": _batch_texts(batches), **why})
 
-    def persisted(
+    def trace_persisting(
         self,
         led: LedShare,
         batches: Iterable[StateBatch],
         refused: Rejection | None,
     ) -> None:
         if self._tracer.on:
-            data = {"batches": _told(batches), **_error(refused)}
+            data = {"batches": _batch_texts(batches), **_error(refused)}
             self._tell("share.persist", led, data)
 
     def log_start_moved(self, led: LedShare) -> None:
         self._tell("share.start", led, {})
 
-    def unloaded(self, led: LedShare) -> None:
+    def trace_unload(self, led: LedShare) -> None:
         self._tell("share.unload", led, {}, is_here=False)
 
     def _tell(
@@ -136,19 +139,19 @@ class ShareTrace:
         if self._tracer.on:
             about = {**_names(led), **data}
             if is_here:
-                about |= self.told(led)
+                about |= self.standing(led)
             self._tracer.emit(kind, self._node, data=about)
 
 
 def _names(led: LedShare) -> Data:
-    return {"group": led.core.key.group_id, "tp": str(led.place)}
+    return {"group": led.core.key.group_id, "tp": str(led.topic_partition)}
 
 
-def _told(batches: Iterable[StateBatch]) -> list[str]:
+def _batch_texts(batches: Iterable[StateBatch]) -> list[str]:
     return [
-        f"{one.first_offset}-{one.last_offset}:{RecordState(one.delivery_state).name.lower()}"
-        f":{one.delivery_count}"
-        for one in islice(batches, TOLD_MAX)
+        f"{batch.first_offset}-{batch.last_offset}:{RecordState(batch.delivery_state).name.lower()}"
+        f":{batch.delivery_count}"
+        for batch in islice(batches, TOLD_MAX)
     ]
 
 

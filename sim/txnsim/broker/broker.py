@@ -422,7 +422,7 @@ class Broker:
                 log = self.replicas.led[topic_partition]
                 self.log_events.led(log, epoch, self.replicas.count(topic_partition))
             for partition in changes.regrouped:
-                self.log_events.regrouped(partition.log, len(partition.replicas))
+                self.log_events.trace_replicas(partition.log, len(partition.replicas))
         for topic_partition, _ in changes.lost:
             self.purgatory.release(topic_partition)
         for topic_partition in changes.deleted:
@@ -607,9 +607,11 @@ class Broker:
 
     async def append_dead_letters(self, command: DeadLettersCommand) -> DeadLettersReply:
         """Append letters that come in a Produce of acks=all."""
-        place = command.topic_partition
+        topic_partition = command.topic_partition
         part = ProducePartition(
-            topic_partition=place, batch=command.batch, header=read_batch_header(command.batch)
+            topic_partition=topic_partition,
+            batch=command.batch,
+            header=read_batch_header(command.batch),
         )
         produced = await self.producing.produce(
             ProduceCommand(
@@ -621,7 +623,9 @@ class Broker:
             )
         )
         return DeadLettersReply(
-            topic_id=command.topic_id, topic_partition=place, error=produced[place].error
+            topic_id=command.topic_id,
+            topic_partition=topic_partition,
+            error=produced[topic_partition].error,
         )
 
     def share_state(
@@ -663,10 +667,10 @@ class Broker:
         leader = self._leader_of(topic_partition)
         return None if isinstance(leader, NoLeader) else leader
 
-    def _make_topic(self, wanted: NewTopic) -> TopicImage | Rejection:
+    def _make_topic(self, topic: NewTopic) -> TopicImage | Rejection:
         if not self.reaches_controller:
             return Rejection(error=ErrorCode.not_leader_or_follower, reason="no controller")
-        return self.metadata.create_topic(wanted)
+        return self.metadata.create_topic(topic)
 
     async def _allocate_producer_ids(self) -> AllocateProducerIdsReply:
         return await self.peers.allocate_producer_ids(
@@ -714,8 +718,8 @@ def _not_attempted(
 
 
 def _partitions_of(image: ClusterImage, topic: str) -> int | None:
-    found = image.topics.get(topic)
-    return None if found is None else len(found.partitions)
+    topic_image = image.topics.get(topic)
+    return None if topic_image is None else len(topic_image.partitions)
 
 
 def _transaction_version(image: ClusterImage) -> TransactionVersion:
@@ -763,11 +767,13 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         written, now_ms = _Written(), self.appends.clock.now_ms()
         merged: dict[ProducerId, dict[TopicPartition, int]] = {}
         for marker in command.markers:
-            if (marker.producer_id < 0 or marker.producer_epoch < 0) and self._is_here(marker):
+            if (marker.producer_id < 0 or marker.producer_epoch < 0) and self._has_a_partition(
+                marker
+            ):
                 # MemoryRecords.withEndTransactionMarker throws, and the whole request is answered
                 # with what the client sees of any bug: markers before this one are written, those
                 # behind it are not.
-                return _failed(command)
+                return _server_errors(command)
             errors = merged.setdefault(marker.producer_id, {})
             for topic_partition in dict.fromkeys(marker.partitions):
                 batch = _Marker(
@@ -789,7 +795,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
                     await pace.rest()
                     now_ms = self.appends.clock.now_ms()
         appends = written.appends
-        is_forgotten = self._is_forgotten(command, appends)
+        is_forgotten = self._forgets_to_answer(command, appends)
         late: dict[TopicPartition, ErrorCode] = {}
         if self.commits.are_late(appends):
             timeout_ms = self.replicas.dynamic.request_timeout_ms
@@ -816,7 +822,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts
 
-    def _is_forgotten(self, command: WriteTxnMarkersCommand, appends: Appends) -> bool:
+    def _forgets_to_answer(self, command: WriteTxnMarkersCommand, appends: Appends) -> bool:
         """Whether the handler of Kafka forgets to answer.
 
         It answers when the last append completes. A marker without any partition on this broker
@@ -830,9 +836,9 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
         for marker in command.markers:
             if len(marker.partitions) > 1 and self._repeats(marker):
                 return True
-        if not command.markers or self._is_here(command.markers[-1]):
+        if not command.markers or self._has_a_partition(command.markers[-1]):
             return False
-        is_written = any(map(self._is_here, command.markers))
+        is_written = any(map(self._has_a_partition, command.markers))
         return is_written and all(log.high_watermark > offset for log, offset in appends)
 
     def _repeats(self, marker: TxnMarker) -> bool:
@@ -845,7 +851,7 @@ class MarkerWrites(msgspec.Struct, kw_only=True, eq=False):
             for partition, count in Counter(partitions).items()
         )
 
-    def _is_here(self, marker: TxnMarker) -> bool:
+    def _has_a_partition(self, marker: TxnMarker) -> bool:
         return not self.replicas.hosted.keys().isdisjoint(marker.partitions)
 
     def _positions(
@@ -889,10 +895,10 @@ class _Marker(WaitingBatch, frozen=True, gc=False):
             committed=self.marker.committed,
         )
 
-    def stored(self, events: AppendEvents, log: PartitionLog, appended: Appended) -> int:
-        return events.marked(log, self.marker, appended)
+    def trace_append(self, events: AppendEvents, log: PartitionLog, appended: Appended) -> int:
+        return events.trace_marker(log, self.marker, appended)
 
-    def refused(self, events: AppendEvents, refusal: Rejection) -> None:
+    def trace_refusal(self, events: AppendEvents, refusal: Rejection) -> None:
         events.marker_refused(self.topic_partition, self.marker, refusal)
 
     @property
@@ -900,16 +906,16 @@ class _Marker(WaitingBatch, frozen=True, gc=False):
         return None if self.marker.committed else self.marker.producer_id
 
 
-def _failed(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
+def _server_errors(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
     """UNKNOWN_SERVER_ERROR for every marker; of two markers of one producer the answer has the last
     one (WriteTxnMarkersRequest.getErrorResponse).
     """
     failed = ErrorCode.unknown_server_error
-    last = {marker.producer_id: marker.partitions for marker in command.markers}
+    partitions_by_producer = {marker.producer_id: marker.partitions for marker in command.markers}
     return WriteTxnMarkersReply(
         results=tuple(
             (producer_id, tuple((partition, failed) for partition in partitions))
-            for producer_id, partitions in last.items()
+            for producer_id, partitions in partitions_by_producer.items()
         )
     )
 
@@ -964,10 +970,10 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
 
     def _expire(self) -> None:
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        self.tasks.drive(pace.run(self._expired()), settled, name="producers.expiry")
+        self.tasks.drive(pace.run(self._expire_in_steps()), settled, name="producers.expiry")
         self._arm_expiry()
 
-    def _expired(self) -> Generator[int, None, None]:
+    def _expire_in_steps(self) -> Generator[int, None, None]:
         now_ms = self.clock.now_ms()
         for log in list(self.hosted.values()):
             if self._is_stopped:
@@ -978,7 +984,7 @@ class Housekeeping(msgspec.Struct, kw_only=True, eq=False):
                     "producer.id.expiration",
                     self.settings().producer_id_expiration_check_interval_ms,
                 )
-                self.log_events.expired(log, expired)
+                self.log_events.trace_expiry(log, expired)
             yield 1 + len(log.producers.state.by_id) // 4
 
     def _arm_checkpoint(self) -> None:

@@ -98,13 +98,13 @@ class _Enough(msgspec.Struct, eq=False):
     _touched: dict[TopicPartition, None] = {}
 
     def add(self, partitions: Sequence[FetchPartition]) -> None:
-        for wanted in partitions:
-            key = wanted.topic_partition
-            before = self.by_partition.setdefault(key, wanted)
-            if isinstance(before, list):
-                before.append(wanted)
-            elif before is not wanted:
-                self.by_partition[key] = [before, wanted]
+        for partition in partitions:
+            key = partition.topic_partition
+            earlier = self.by_partition.setdefault(key, partition)
+            if isinstance(earlier, list):
+                earlier.append(partition)
+            elif earlier is not partition:
+                self.by_partition[key] = [earlier, partition]
 
     async def prepare(self, pace: Pace | None) -> bool:
         """See what there is; whether that is enough (DelayedFetch.tryComplete, before it is
@@ -132,16 +132,16 @@ class _Enough(msgspec.Struct, eq=False):
     def _look(self, key: TopicPartition) -> None:
         of_it = self.by_partition[key]
         available = 0
-        for wanted in of_it if isinstance(of_it, list) else (of_it,):
-            one = self._available(self._command, wanted)
-            if one is None:
+        for partition in of_it if isinstance(of_it, list) else (of_it,):
+            partition_bytes = self._available(self._command, partition)
+            if partition_bytes is None:
                 self._is_wrong = True
                 return
-            available += one
-        before = self._known.get(key, 0)
-        if available != before:
+            available += partition_bytes
+        known_bytes = self._known.get(key, 0)
+        if available != known_bytes:
             self._known[key] = available
-            self._total += available - before
+            self._total += available - known_bytes
 
 
 class Fetching(msgspec.Struct, kw_only=True, eq=False):
@@ -157,39 +157,39 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         has a pace.
         """
         outcomes = await self._read(command, pace)
-        if self._is_answered(command, outcomes):
+        if self._needs_no_wait(command, outcomes):
             return outcomes
         await rest_where_due(pace, len(outcomes))
         # KafkaApis keeps unknown partitions from the replica manager, which neither waits for them
         # nor looks them up again.
-        there = [at for at, outcome in enumerate(outcomes) if not outcome.is_missing]
-        if len(there) == len(outcomes):
+        existing = [index for index, outcome in enumerate(outcomes) if not outcome.is_missing]
+        if len(existing) == len(outcomes):
             # What was read is not kept: many wait for thousands of partitions.
-            del outcomes, there
+            del outcomes, existing
             await self._wait(command, pace)
             return await self._read(command, pace)
         command = msgspec.structs.replace(
-            command, partitions=tuple([command.partitions[at] for at in there])
+            command, partitions=tuple([command.partitions[index] for index in existing])
         )
         await self._wait(command, pace)
-        for at, outcome in zip(there, await self._read(command, pace), strict=True):
-            outcomes[at] = outcome
+        for index, outcome in zip(existing, await self._read(command, pace), strict=True):
+            outcomes[index] = outcome
         return outcomes
 
     # Parts
 
-    def _is_answered(self, command: FetchCommand, outcomes: Outcomes) -> bool:
+    def _needs_no_wait(self, command: FetchCommand, outcomes: Outcomes) -> bool:
         """Whether there is nothing to wait for (ReplicaManager.fetchMessages)."""
         if command.max_wait_ms <= 0:
             return True
-        size, found = 0, False
+        size, has_answer = 0, False
         for outcome in outcomes:
             if outcome.error or outcome.diverging:
                 if outcome.is_missing:
                     continue
                 return True
-            size, found = size + outcome.size, True
-        return not found or size >= command.min_bytes
+            size, has_answer = size + outcome.size, True
+        return not has_answer or size >= command.min_bytes
 
     async def _wait(self, command: FetchCommand, pace: Pace | None) -> None:
         enough = _Enough(command, self._available)
@@ -197,8 +197,8 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
         if pace is None:
             enough.add(partitions)
         else:
-            for at in range(0, len(partitions), LOOK_ELEMENTS):
-                enough.add(partitions[at : at + LOOK_ELEMENTS])
+            for start in range(0, len(partitions), LOOK_ELEMENTS):
+                enough.add(partitions[start : start + LOOK_ELEMENTS])
                 await rest_where_due(pace, LOOK_ELEMENTS)
         await self.purgatory.wait(
             enough.by_partition,
@@ -207,71 +207,73 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             prepare=partial(enough.prepare, pace),
         )
 
-    def _available(self, command: FetchCommand, wanted: FetchPartition) -> int | None:
+    def _available(self, command: FetchCommand, partition: FetchPartition) -> int | None:
         """Bytes of one partition that could be answered; None where something went wrong."""
-        log = self._log(command, wanted)
+        log = self._log(command, partition)
         if isinstance(log, Rejection):
             return None
-        if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
+        if not log.log_start_offset <= partition.fetch_offset <= log.log_end_offset:
             return None
         readable = log.readable_bytes(
-            wanted.fetch_offset, command.isolation, up_to_log_end=command.is_to_log_end
+            partition.fetch_offset, command.isolation, up_to_log_end=command.is_to_log_end
         )
-        return min(readable, wanted.max_bytes)
+        return min(readable, partition.max_bytes)
 
     async def _read(self, command: FetchCommand, pace: Pace | None) -> Outcomes:
         outcomes: Outcomes = []
-        left = _BytesLeft(min(command.max_bytes, self.settings().fetch_max_bytes))
-        for wanted in command.partitions:
-            log = self._look(command, wanted)
+        bytes_left = _BytesLeft(min(command.max_bytes, self.settings().fetch_max_bytes))
+        for partition in command.partitions:
+            log = self._look(command, partition)
             was_all_stable = False
-            if self.crossings.armed and not isinstance(log, FetchOutcome):
+            if self.crossings.is_armed and not isinstance(log, FetchOutcome):
                 # A fault here strikes between the check of a log and the read.
                 was_all_stable = log.is_all_stable
-                log = await self._struck(command, wanted)
+                log = await self._look_after_fault(command, partition)
             if not isinstance(log, FetchOutcome):
                 log = self._read_partition(
-                    command, wanted, log, left, was_all_stable=was_all_stable
+                    command, partition, log, bytes_left, was_all_stable=was_all_stable
                 )
-            left.take(log.size)
+            bytes_left.take(log.size)
             outcomes.append(log)
             if pace is not None and pace.has_done(1):
                 await pace.rest()
         return outcomes
 
-    def _look(self, command: FetchCommand, wanted: FetchPartition) -> PartitionLog | FetchOutcome:
+    def _look(
+        self, command: FetchCommand, partition: FetchPartition
+    ) -> PartitionLog | FetchOutcome:
         """The log to read, or the answer without reading."""
-        log = self._log(command, wanted)
+        log = self._log(command, partition)
         if isinstance(log, Rejection):
             return FetchOutcome(error=log.error)
-        diverged = _divergence(log, wanted) if wanted.last_fetched_epoch >= 0 else None
+        diverged = _divergence(log, partition) if partition.last_fetched_epoch >= 0 else None
         return log if diverged is None else diverged
 
-    async def _struck(
-        self, command: FetchCommand, wanted: FetchPartition
+    async def _look_after_fault(
+        self, command: FetchCommand, partition: FetchPartition
     ) -> PartitionLog | FetchOutcome:
         """Wait for faults that hold the read, then look up the log or the error."""
         verdict = await self.crossings.verdict(
-            FaultPoint.LOG_READ, Subject(partitions=(wanted.topic_partition,))
+            FaultPoint.LOG_READ, Subject(partitions=(partition.topic_partition,))
         )
         error = error_in(verdict)
-        return FetchOutcome(error=ErrorCode(error)) if error else self._look(command, wanted)
+        return FetchOutcome(error=ErrorCode(error)) if error else self._look(command, partition)
 
     def _read_partition(
         self,
         command: FetchCommand,
-        wanted: FetchPartition,
+        partition: FetchPartition,
         log: PartitionLog,
-        left: _BytesLeft,
+        bytes_left: _BytesLeft,
         *,
         was_all_stable: bool,
     ) -> FetchOutcome:
         assumes_stable = was_all_stable and not log.config.rules.reads_know_one_high_watermark
         read = log.read(
-            wanted.fetch_offset,
-            max_bytes=min(left.bytes, wanted.max_bytes),
+            partition.fetch_offset,
+            max_bytes=min(bytes_left.bytes, partition.max_bytes),
             isolation=command.isolation,
-            min_one_batch=left.must_progress,
+            min_one_batch=bytes_left.must_progress,
             up_to_log_end=command.is_to_log_end,
             is_all_stable=assumes_stable,
         )
@@ -289,54 +291,56 @@ class Fetching(msgspec.Struct, kw_only=True, eq=False):
             case _:
                 return FetchOutcome(error=read.error)
 
-    def _log(self, command: FetchCommand, wanted: FetchPartition) -> PartitionLog | Rejection:
-        if wanted.naming is not Naming.NAMED:
-            return self._misnamed(wanted)
-        where, epoch = wanted.topic_partition, wanted.current_leader_epoch
+    def _log(self, command: FetchCommand, partition: FetchPartition) -> PartitionLog | Rejection:
+        if partition.naming is not Naming.NAMED:
+            return self._naming_rejection(partition)
+        where, epoch = partition.topic_partition, partition.current_leader_epoch
         if not command.leader_only:
             return self.replicas.replica(where, current_leader_epoch=epoch)
         log = self.replicas.leader(where, current_leader_epoch=epoch)
         if command.is_follower and not isinstance(log, Rejection):
-            return self._unknown_follower(command, wanted) or log
+            return self._unknown_follower(command, partition) or log
         return log
 
-    def _unknown_follower(self, command: FetchCommand, wanted: FetchPartition) -> Rejection | None:
+    def _unknown_follower(
+        self, command: FetchCommand, partition: FetchPartition
+    ) -> Rejection | None:
         """A follower that the partition does not have; the leader is none
         (Partition.followerReplicaOrThrow).
         """
-        replicated = self.replicas.replicated.get(wanted.topic_partition)
+        replicated = self.replicas.replicated.get(partition.topic_partition)
         if replicated is not None and command.replica_id in replicated.followers:
             return None
         error = (
             ErrorCode.unknown_leader_epoch
-            if wanted.current_leader_epoch >= 0
+            if partition.current_leader_epoch >= 0
             else ErrorCode.not_leader_or_follower
         )
         return Rejection(
             error=error,
-            reason=f"broker {command.replica_id} is no follower of {wanted.topic_partition}",
+            reason=f"broker {command.replica_id} is no follower of {partition.topic_partition}",
         )
 
-    def _misnamed(self, wanted: FetchPartition) -> Rejection:
+    def _naming_rejection(self, partition: FetchPartition) -> Rejection:
         """A topic id without a name, or with one that belongs to another topic by now."""
-        if wanted.naming is Naming.NO_NAME:
+        if partition.naming is Naming.NO_NAME:
             return Rejection(error=ErrorCode.unknown_topic_id, reason="no topic has this id")
-        log = self.replicas.replica(wanted.topic_partition)
+        log = self.replicas.replica(partition.topic_partition)
         if isinstance(log, Rejection):
             return log
         return Rejection(
             error=ErrorCode.inconsistent_topic_id,
-            reason=f"{wanted.topic_partition} has another topic id than the session",
+            reason=f"{partition.topic_partition} has another topic id than the session",
         )
 
 
-def _divergence(log: PartitionLog, wanted: FetchPartition) -> FetchOutcome | None:
+def _divergence(log: PartitionLog, partition: FetchPartition) -> FetchOutcome | None:
     """Whether the reader's last epoch ended elsewhere in this log (Partition.readRecords)."""
-    found = log.end_offset_for_epoch(wanted.last_fetched_epoch)
-    epoch, end_offset = found.leader_epoch, found.end_offset
+    epoch_end = log.end_offset_for_epoch(partition.last_fetched_epoch)
+    epoch, end_offset = epoch_end.leader_epoch, epoch_end.end_offset
     if epoch < 0 or end_offset < 0:
         return FetchOutcome(error=ErrorCode.offset_out_of_range)
-    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+    if epoch < partition.last_fetched_epoch or end_offset < partition.fetch_offset:
         return FetchOutcome(
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,

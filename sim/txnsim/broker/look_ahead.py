@@ -68,10 +68,10 @@ class LookAhead:
                     self._spent_ns = 0
                     await self._slices.next()
         except StopIteration as end:
-            found: T = end.value
-            return found
+            result: T = end.value
+            return result
 
-    async def beside(self, work: Callable[[], T]) -> T:
+    async def do_beside_loop(self, work: Callable[[], T]) -> T:
         """What ``work`` makes of a heavy batch, beside the loop, one batch at a time. ``leave`` has
         to be called behind it.
         """

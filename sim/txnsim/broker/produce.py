@@ -125,23 +125,25 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                 command.operation is TransactionOperation.ADD_PARTITION
                 or self.replicas.dynamic.transaction_partition_verification_enable
             ):
-                asked = self._take_guards(command, transactional, guards, outcomes)
-                if asked:
+                unverified = self._take_guards(command, transactional, guards, outcomes)
+                if unverified:
                     assert command.transactional_id is not None
-                    header = asked[0].header  # all of them are of one producer
+                    header = unverified[0].header  # all of them are of one producer
                     ask = partial(
                         self.verification.ask,
                         transactional_id=command.transactional_id,
                         producer_id=ProducerId(header.producer_id),
                         producer_epoch=ProducerEpoch(header.producer_epoch),
-                        partitions=tuple(map(_partition_of, asked)),
+                        partitions=tuple(map(_partition_of, unverified)),
                         operation=command.operation,
                     )
                     errors = await ask()
                     if ErrorCode.concurrent_transactions in errors.values():
                         errors = await self._ask_again(command, ask, errors)
                     for partition, error in errors.items():
-                        outcomes[partition] = _unverified(error, command.operation, self.rules)
+                        outcomes[partition] = _unverified_outcome(
+                            error, command.operation, self.rules
+                        )
         appended = await self._append(command, guards, outcomes, newest, pace)
         if command.acks == ACKS_ALL and self.commits.are_late(appended):
             failed = await self.commits.wait(appended, timeout_ms=command.timeout_ms)
@@ -153,15 +155,15 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
     async def _look_ahead(self, command: ProduceCommand) -> Seen:
         """Look at the records before anything is decided, with breaks: others have their turn."""
         look = LookAhead(self.tasks)
-        found: dict[TopicPartition, AppendRejection | Reread | int] = {}
+        newest_by_partition: dict[TopicPartition, AppendRejection | Reread | int] = {}
         for part in command.partitions:
             try:
-                found[part.topic_partition] = await self._looked(look, part)
+                newest_by_partition[part.topic_partition] = await self._look_at_records(look, part)
             finally:
                 look.leave()
-        return found
+        return newest_by_partition
 
-    async def _looked(
+    async def _look_at_records(
         self, look: LookAhead, part: ProducePartition
     ) -> AppendRejection | Reread | int:
         log = self.replicas.leader(part.topic_partition)
@@ -184,10 +186,10 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             log_start_offset=log.log_start_offset,
             payload=look.payload,
         )
-        found = await look.beside(read)
-        if found is None:
+        walked = await look.do_beside_loop(read)
+        if walked is None:
             return newest
-        return msgspec.structs.replace(found, at_ms=self.clock.now_ms())
+        return msgspec.structs.replace(walked, at_ms=self.clock.now_ms())
 
     # Verification
 
@@ -199,7 +201,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         outcomes: Outcomes,
     ) -> list[ProducePartition]:
         """Note each partition's guard or error; return those that need the coordinator."""
-        asked = []
+        unverified = []
         now_ms = self.clock.now_ms()
         adds = command.operation is TransactionOperation.ADD_PARTITION
         for part in parts:
@@ -221,12 +223,12 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
             if isinstance(guard, Rejection):
                 outcomes[where] = ProduceOutcome(error=guard.error)
                 if self.log_events.tracer.on:
-                    self.log_events.refused(where, header, guard, command.transactional_id)
+                    self.log_events.trace_refusal(where, header, guard, command.transactional_id)
             else:
                 guards[where] = guard
                 if guard != SENTINEL:
-                    asked.append(part)
-        return asked
+                    unverified.append(part)
+        return unverified
 
     async def _ask_again(
         self, command: ProduceCommand, ask: Callable[[], Pending[Errors]], errors: Errors
@@ -248,10 +250,10 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         return errors
 
     async def _pause(self, pause_ms: int) -> None:
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.clock.call_later(pause_ms, lambda: over.set_result(None))
+        pause_end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self.clock.call_later(pause_ms, lambda: pause_end.set_result(None))
         try:
-            await over
+            await pause_end
         finally:
             timer.cancel()
 
@@ -262,7 +264,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
         command: ProduceCommand,
         guards: dict[TopicPartition, int],
         outcomes: Outcomes,
-        seen: Seen,
+        newest_by_partition: Seen,
         pace: Pace | None,
     ) -> Appends:
         """Append the remaining batches. A partition that has to wait makes the later ones of the
@@ -278,7 +280,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                         batch=part.batch,
                         guard=guards.get(where, SENTINEL),
                         header=part.header,
-                        newest=seen.get(where),
+                        newest=newest_by_partition.get(where),
                     ),
                     partial(self.log_for_append, command, where),
                     command,
@@ -294,7 +296,7 @@ class Producing(msgspec.Struct, kw_only=True, eq=False):
                         log_start_offset=result.log_start_offset,
                     )
                 else:
-                    outcomes[where] = _refused(result)
+                    outcomes[where] = _refusal_outcome(result)
                 if pace is not None and pace.has_done(1):
                     await pace.rest()
         return appended
@@ -331,15 +333,17 @@ class _ClientBatch(WaitingBatch, frozen=True, gc=False):
             partitions=(self.part.topic_partition,),
         )
 
-    def stored(self, events: AppendEvents, log: PartitionLog, appended: Appended) -> int:
-        return events.appended(log, self.part.header, appended, self.command.transactional_id)
+    def trace_append(self, events: AppendEvents, log: PartitionLog, appended: Appended) -> int:
+        return events.trace_append(log, self.part.header, appended, self.command.transactional_id)
 
-    def refused(self, events: AppendEvents, refusal: Rejection) -> None:
+    def trace_refusal(self, events: AppendEvents, refusal: Rejection) -> None:
         part = self.part
-        events.refused(part.topic_partition, part.header, refusal, self.command.transactional_id)
+        events.trace_refusal(
+            part.topic_partition, part.header, refusal, self.command.transactional_id
+        )
 
 
-def _refused(result: Rejection) -> ProduceOutcome:
+def _refusal_outcome(result: Rejection) -> ProduceOutcome:
     if not isinstance(result, AppendRejection):
         return ProduceOutcome(error=result.error)
     return ProduceOutcome(
@@ -352,11 +356,11 @@ def _refused(result: Rejection) -> ProduceOutcome:
 
 def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutcome | None:
     """All transactional batches of one request belong to one (producer id, epoch)."""
-    first = parts[0].header
+    first_header = parts[0].header
     for part in parts:
         header = part.header
-        if header.producer_id != first.producer_id or (
-            header.producer_epoch != first.producer_epoch and rules.request_has_one_epoch
+        if header.producer_id != first_header.producer_id or (
+            header.producer_epoch != first_header.producer_epoch and rules.request_has_one_epoch
         ):
             return ProduceOutcome(
                 error=ErrorCode.invalid_producer_id_mapping,
@@ -365,7 +369,9 @@ def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutc
     return None
 
 
-def _unverified(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ProduceOutcome:
+def _unverified_outcome(
+    error: ErrorCode, operation: TransactionOperation, rules: Rules
+) -> ProduceOutcome:
     """The partition's answer where the coordinator did not agree; the message names its error, as
     Kafka's does.
     """

@@ -164,7 +164,7 @@ class ShareFetching:
         while keys:
             self.shares.release(member.member_id, keys.popleft())
 
-    def disconnected(self, connection: Hashable) -> None:
+    def forget_connection(self, connection: Hashable) -> None:
         """A connection has closed. Hundreds may close together: the first one's member leaves now,
         the others' in slices.
         """
@@ -202,7 +202,9 @@ class ShareFetching:
     async def _release(
         self, member: SessionKey, partitions: Iterable[SharedPartition], pace: Pace
     ) -> None:
-        keys = self._leaving[member] = deque(_key(member, one) for one in partitions)
+        keys = self._leaving[member] = deque(
+            _key(member, shared_partition) for shared_partition in partitions
+        )
         while keys:
             self.shares.release(member.member_id, keys.popleft())
             await rest_where_due(pace, 1)
@@ -237,13 +239,13 @@ class _Fetch:
     def begin(self, partition: SharedPartition) -> None:
         """Find a share partition, or have it made and loaded."""
         command = self._command
-        key, place = _key(command.member, partition), command.partitions[partition]
-        led = self._owner.shares.begin(key, place, partial(self._refuse, partition))
+        key, topic_partition = _key(command.member, partition), command.partitions[partition]
+        led = self._owner.shares.begin(key, topic_partition, partial(self._refuse, partition))
         if isinstance(led, Rejection):
             self._refuse(partition, led)
             return
         self.shares[partition] = led
-        for watched in (key, place):
+        for watched in (key, topic_partition):
             self._by_key.setdefault(watched, []).append(led)
 
     def _refuse(self, partition: SharedPartition, rejection: Rejection) -> None:
@@ -280,8 +282,8 @@ class _Fetch:
             return False
         for led in touched:
             self._lock(led)
-        for known in self._known:
-            self._lock(self._by_key[known][0])
+        for locked_partition in self._known:
+            self._lock(self._by_key[locked_partition][0])
         return True
 
     @property
@@ -304,7 +306,7 @@ class _Fetch:
 
     def _available(self, led: LedShare) -> int | None:
         """Bytes that could be read; None where a read has an error, or is beyond the end."""
-        log = self._owner.replicas.leader(led.place)
+        log = self._owner.replicas.leader(led.topic_partition)
         if isinstance(log, Rejection):
             return None
         offset = led.core.next_fetch_offset()
@@ -344,34 +346,37 @@ class _Fetch:
 
     async def complete(self, pace: Pace | None) -> Outcomes:
         """Read what can be acquired, and acquire it."""
-        mine: dict[SharedPartition, int] = {}
+        fetch_offsets: dict[SharedPartition, int] = {}
         is_chosen = bool(self._locked)
         for partition, led in self.shares.items():
             if partition in self.refused or (is_chosen and led.core.key not in self._locked):
                 pass
             elif self._lock(led):
-                mine[partition] = led.core.next_fetch_offset()
+                fetch_offsets[partition] = led.core.next_fetch_offset()
             if pace is not None and pace.has_done(1):
                 await pace.rest()
         shares = self._owner.shares
-        meter = shares.meter.of(self._command.member.group_id)
-        meter.fetch_ratio.observe(100 * len(mine) // len(self._command.partitions))
-        if not mine:
+        meter = shares.meter.meter_of(self._command.member.group_id)
+        meter.fetch_ratio.observe(100 * len(fetch_offsets) // len(self._command.partitions))
+        if not fetch_offsets:
             return {}
         meter.acquire_ms.observe(shares.now_ms() - self._begun_ms)
         if self._max_bytes < 0:
-            return {one: ShareOutcome(error=ErrorCode.unknown_server_error) for one in mine}
-        read = await self._read(mine, pace)
-        outcomes, with_data = await self._acquire(mine, read, pace)
+            return {
+                shared_partition: ShareOutcome(error=ErrorCode.unknown_server_error)
+                for shared_partition in fetch_offsets
+            }
+        read = await self._read(fetch_offsets, pace)
+        outcomes, with_data = await self._acquire(fetch_offsets, read, pace)
         await self._release_in_slices(pace)
         for key in with_data:
             self._owner.purgatory.touch(key)
         return outcomes
 
     async def _read(
-        self, mine: Mapping[SharedPartition, int], pace: Pace | None
+        self, fetch_offsets: Mapping[SharedPartition, int], pace: Pace | None
     ) -> Sequence[FetchOutcome]:
-        number = len(mine)
+        number = len(fetch_offsets)
         chosen = self._owner.draw(number) if number > 1 else 0
         sizes = max_bytes_each(self._max_bytes, number, number, chosen=chosen)
         return await self._owner.fetching.fetch(
@@ -382,11 +387,11 @@ class _Fetch:
                 isolation=self._isolation,
                 partitions=tuple(
                     FetchPartition(
-                        topic_partition=self.shares[partition].place,
+                        topic_partition=self.shares[partition].topic_partition,
                         fetch_offset=offset,
                         max_bytes=size,
                     )
-                    for (partition, offset), size in zip(mine.items(), sizes, strict=True)
+                    for (partition, offset), size in zip(fetch_offsets.items(), sizes, strict=True)
                 ),
                 leader_only=True,
             ),
@@ -395,7 +400,7 @@ class _Fetch:
 
     async def _acquire(
         self,
-        mine: Mapping[SharedPartition, int],
+        fetch_offsets: Mapping[SharedPartition, int],
         read: Sequence[FetchOutcome],
         pace: Pace | None,
     ) -> tuple[Outcomes, list[ShareKey]]:
@@ -405,40 +410,43 @@ class _Fetch:
         outcomes: Outcomes = {}
         with_data = [
             self.shares[partition].core.key
-            for partition, found in zip(mine, read, strict=True)
-            if found.size
+            for partition, fetched in zip(fetch_offsets, read, strict=True)
+            if fetched.size
         ]
-        left = self._command.max_records
-        for (partition, offset), found in zip(mine.items(), read, strict=True):
+        records_left = self._command.max_records
+        for (partition, offset), fetched in zip(fetch_offsets.items(), read, strict=True):
             await rest_where_due(pace, ACQUISITION_WEIGHT)
             led = self.shares[partition]
-            if found.error is ErrorCode.offset_out_of_range:
+            if fetched.error is ErrorCode.offset_out_of_range:
                 outcomes[partition] = self._log_start_moved(led)
                 continue
-            if found.error:
-                outcomes[partition] = ShareOutcome(error=found.error)
+            if fetched.error:
+                outcomes[partition] = ShareOutcome(error=fetched.error)
                 continue
-            batches = await self._batches(led, offset, found, pace)
-            command = self._command_of(batches, offset, left, found)
+            batches = await self._batches(led, offset, fetched, pace)
+            command = self._command_of(batches, offset, records_left, fetched)
             acquired = self._owner.shares.acquire(led, command)
             if isinstance(acquired, Rejection):  # an exception in Kafka, which ends it for all
-                return {one: ShareOutcome(error=acquired.error) for one in mine}, with_data
-            left -= acquired.count
-            outcomes[partition] = _answered(acquired.ranges, batches, found)
+                return {
+                    shared_partition: ShareOutcome(error=acquired.error)
+                    for shared_partition in fetch_offsets
+                }, with_data
+            records_left -= acquired.count
+            outcomes[partition] = _share_outcome(acquired.ranges, batches, fetched)
         return outcomes, with_data
 
     async def _batches(
-        self, led: LedShare, offset: int, found: FetchOutcome, pace: Pace | None
+        self, led: LedShare, offset: int, fetched: FetchOutcome, pace: Pace | None
     ) -> tuple[ReadBatch, ...]:
         """As many of the batches that were read as an acquisition needs; there may be hundreds of
         thousands.
         """
         settings = self._owner.shares.settings_of(led.core.key.group_id)
-        if pace is None and len(found.records) > UNPACED_BATCHES:
+        if pace is None and len(fetched.records) > UNPACED_BATCHES:
             pace = self._owner.purgatory.pace()
         batches: list[ReadBatch] = []
         end = offset
-        for batch in _read_batches(found.records):
+        for batch in _read_batches(fetched.records):
             if not batches:
                 end = led.core.reach(max(offset, batch.base_offset), settings)
             batches.append(batch)
@@ -449,27 +457,32 @@ class _Fetch:
         return tuple(batches)
 
     def _command_of(
-        self, batches: tuple[ReadBatch, ...], offset: int, left: int, found: FetchOutcome
+        self, batches: tuple[ReadBatch, ...], offset: int, records_left: int, fetched: FetchOutcome
     ) -> Acquire:
         command = self._command
         return Acquire(
             member_id=command.member.member_id,
             mode=command.mode,
             batch_size=command.batch_size,
-            max_records=left,
+            max_records=records_left,
             fetch_offset=offset,
             batches=batches,
-            aborted=tuple(AbortedRange(one.producer_id, one.first_offset) for one in found.aborted)
-            if found.aborted
+            aborted=tuple(
+                AbortedRange(aborted_txn.producer_id, aborted_txn.first_offset)
+                for aborted_txn in fetched.aborted
+            )
+            if fetched.aborted
             else (),
         )
 
     def _log_start_moved(self, led: LedShare) -> ShareOutcome:
         """A read was out of range: what the share partition has below the log's start is gone."""
-        log = self._owner.replicas.leader(led.place, current_leader_epoch=led.core.leader_epoch)
+        log = self._owner.replicas.leader(
+            led.topic_partition, current_leader_epoch=led.core.leader_epoch
+        )
         if isinstance(log, Rejection):
             if log.error in FENCING:
-                self._owner.shares.forget_places((led.place,))
+                self._owner.shares.forget_places((led.topic_partition,))
             return ShareOutcome(error=log.error)
         led.core.move_log_start(log.log_start_offset)
         self._owner.shares.trace.log_start_moved(led)
@@ -491,14 +504,14 @@ def _read_batches(records: Iterable[bytes]) -> Iterator[ReadBatch]:
             )
 
 
-def _answered(
-    ranges: tuple[AcquiredRange, ...], batches: Sequence[ReadBatch], found: FetchOutcome
+def _share_outcome(
+    ranges: tuple[AcquiredRange, ...], batches: Sequence[ReadBatch], fetched: FetchOutcome
 ) -> ShareOutcome:
     """What was acquired, with the batches that have it (maybeSliceFetchRecords)."""
     if not ranges:
         return _NOTHING
     if len(batches) == 1:
-        return ShareOutcome(ranges=ranges, records=found.records, size=found.size)
+        return ShareOutcome(ranges=ranges, records=fetched.records, size=fetched.size)
     part = batches_of_answer(batches, ranges)
-    size = sum(one.size for one in batches[part])
-    return ShareOutcome(ranges=ranges, records=found.records[part], size=size)
+    size = sum(batch.size for batch in batches[part])
+    return ShareOutcome(ranges=ranges, records=fetched.records[part], size=size)

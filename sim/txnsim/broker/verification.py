@@ -180,7 +180,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         partitions that have none.
         """
         answer: Pending[Errors] = Pending(self.tasks)
-        asked = _Asked(
+        question = _Asked(
             TxnPartitions(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -193,40 +193,43 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
             operation,
         )
         if self.tracer.on:
-            self._trace_question(asked)
+            self._trace_question(question)
         node = self.coordinator_of(transactional_id)
         if node is None:
             errors = dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
             if self.tracer.on:
-                self._trace_answers(asked, errors, 0)
+                self._trace_answers(question, errors, 0)
             answer.resolve(errors)
             return answer
         queue = self._queues.get(node)
         if queue is None:
             queue = self._queues[node] = _Queue()
-        waiting = queue.waiting
-        if not waiting:
+        queued = queue.waiting
+        if not queued:
             # Kafka maps TRANSACTION_ABORTABLE for a whole batch by the operation of the transaction
             # that opened it.
             queue.operation = operation
-        elif transactional_id in waiting and not self._replaces(waiting[transactional_id], asked):
+        elif transactional_id in queued and not self._replaces(queued[transactional_id], question):
             return answer
-        waiting[transactional_id] = asked
+        queued[transactional_id] = question
         if not queue.in_flight:
             self._send(node, queue)
         return answer
 
     # Parts
 
-    def _replaces(self, waiting: _Asked, asked: _Asked) -> bool:
+    def _replaces(self, queued: _Asked, question: _Asked) -> bool:
         """Whether the new request replaces the waiting one; the loser gets an error."""
-        epoch, waiting_epoch = asked.transaction.producer_epoch, waiting.transaction.producer_epoch
+        epoch, waiting_epoch = (
+            question.transaction.producer_epoch,
+            queued.transaction.producer_epoch,
+        )
         if epoch < waiting_epoch:
-            self._fail(asked, ErrorCode.invalid_producer_epoch, rule="verify.queue-replaced")
+            self._fail(question, ErrorCode.invalid_producer_epoch, rule="verify.queue-replaced")
             return False
         # The waiting request gives way: a higher epoch fences it, else its error is retriable.
         self._fail(
-            waiting,
+            queued,
             ErrorCode.invalid_producer_epoch
             if epoch > waiting_epoch
             else ErrorCode.network_exception,
@@ -244,7 +247,7 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         transactions = tuple(map(_transaction_of, batch.values()))
         command = AddPartitionsToTxnCommand(transactions=transactions)
         self.peers.add_partitions_to_txn(node, version, command).on_done(
-            partial(self._answered, node, queue, batch, queue.operation)
+            partial(self._on_answer, node, queue, batch, queue.operation)
         )
 
     def _meet_old_coordinator(
@@ -263,34 +266,34 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
                 coordinator=node,
                 why=f"broker {node} does not know AddPartitionsToTxn {VERIFICATION_FROM}",
             )
-        for asked in batch.values():
+        for question in batch.values():
             if skips:
                 rule = "verify.old-coordinator"
-                self._resolve(asked, {}, passing="UNSUPPORTED_VERSION", rule=rule)
+                self._resolve(question, {}, passing="UNSUPPORTED_VERSION", rule=rule)
             else:
-                self._fail(asked, ErrorCode.network_exception, rule="verify.closed-door")
+                self._fail(question, ErrorCode.network_exception, rule="verify.closed-door")
 
-    def _answered(
+    def _on_answer(
         self,
         node: BrokerId,
         queue: _Queue,
         batch: dict[TransactionalId, _Asked],
         operation: TransactionOperation,
-        done: Pending[AddPartitionsToTxnReply],
+        answer: Pending[AddPartitionsToTxnReply],
     ) -> None:
         queue.in_flight = False
-        failure, reply = done.error, done.value
+        failure, reply = answer.error, answer.value
         if reply is not None:
             self._deliver(batch, reply, operation)
         elif isinstance(failure, PeerAnsweredError):
             self._deliver(batch, AddPartitionsToTxnReply(error=failure.error), operation)
         elif isinstance(failure, PeerError):
-            for asked in batch.values():
-                self._fail(asked, ErrorCode.network_exception)
+            for question in batch.values():
+                self._fail(question, ErrorCode.network_exception)
         else:
             assert failure is not None
-            for asked in batch.values():
-                asked.answer.fail(failure)
+            for question in batch.values():
+                question.answer.fail(failure)
         if queue.waiting:
             self._send(node, queue)
 
@@ -307,47 +310,47 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
                 else ErrorCode(reply.error)
             )
             is_unauthorized = reply.error == ErrorCode.cluster_authorization_failed
-            for asked in batch.values():
-                self._fail(asked, error, rule="verify.unauthorized" if is_unauthorized else "")
+            for question in batch.values():
+                self._fail(question, error, rule="verify.unauthorized" if is_unauthorized else "")
             return
         for transactional_id, results in reply.results:
-            asked = batch[transactional_id]
+            question = batch[transactional_id]
             errors: Errors = {}
             for partition, code in results:
                 if code:
-                    errors[partition] = _mapped(ErrorCode(code), operation, self.rules)
+                    errors[partition] = _leader_error(ErrorCode(code), operation, self.rules)
             self.verified += len(results) - len(errors)
             self.failed += len(errors)
-            self._resolve(asked, errors)
+            self._resolve(question, errors)
 
-    def _fail(self, asked: _Asked, error: ErrorCode, *, rule: str = "") -> None:
-        self.failed += len(asked.transaction.partitions)
-        self._resolve(asked, dict.fromkeys(asked.transaction.partitions, error), rule=rule)
+    def _fail(self, question: _Asked, error: ErrorCode, *, rule: str = "") -> None:
+        self.failed += len(question.transaction.partitions)
+        self._resolve(question, dict.fromkeys(question.transaction.partitions, error), rule=rule)
 
     def _resolve(
-        self, asked: _Asked, errors: Errors, *, passing: str = _PASSED, rule: str = ""
+        self, question: _Asked, errors: Errors, *, passing: str = _PASSED, rule: str = ""
     ) -> None:
         self.answered += 1
-        waited_us = (self._stopwatch_ns() - asked.since_ns) // 1_000
+        waited_us = (self._stopwatch_ns() - question.since_ns) // 1_000
         self.waited_us += waited_us
         if self.tracer.on:
-            self._trace_answers(asked, errors, waited_us, passing=passing, rule=rule)
-        asked.answer.resolve(errors)
+            self._trace_answers(question, errors, waited_us, passing=passing, rule=rule)
+        question.answer.resolve(errors)
 
     # The trace: an event for each partition, so that a reader can count them
 
-    def _trace_question(self, asked: _Asked) -> None:
-        asked.cause = self.tracer.cause
+    def _trace_question(self, question: _Asked) -> None:
+        question.cause = self.tracer.cause
         if not self.tracer.full:
             return
-        asked.events = tuple(
-            self._trace("verify.ask", asked.transaction, partition, _added(asked))
-            for partition in asked.transaction.partitions
+        question.events = tuple(
+            self._trace("verify.ask", question.transaction, partition, _added_field(question))
+            for partition in question.transaction.partitions
         )
 
     def _trace_answers(
         self,
-        asked: _Asked,
+        question: _Asked,
         errors: Errors,
         waited_us: int,
         *,
@@ -358,18 +361,18 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         has_passed = passing == _PASSED
         if has_passed and not errors and not self.tracer.full:
             return
-        partitions = asked.transaction.partitions
-        causes = asked.events or (asked.cause,) * len(partitions)
+        partitions = question.transaction.partitions
+        causes = question.events or (question.cause,) * len(partitions)
         for partition, cause in zip(partitions, causes, strict=True):
             error = errors.get(partition)
             importance = 0 if has_passed and error is None else None
             data: dict[str, object] = {
                 "error": passing if error is None else error.name.upper(),
-                "rule": rule or answer_rule(error, asked.operation, partition),
+                "rule": rule or answer_rule(error, question.operation, partition),
                 "waited_us": waited_us,
-                **_added(asked),
+                **_added_field(question),
             }
-            self._trace("verify.answer", asked.transaction, partition, data, cause, importance)
+            self._trace("verify.answer", question.transaction, partition, data, cause, importance)
 
     def _trace(
         self,
@@ -399,12 +402,12 @@ class VerificationQueues(msgspec.Struct, kw_only=True, eq=False):
         )
 
 
-def _added(asked: _Asked) -> dict[str, object]:
+def _added_field(question: _Asked) -> dict[str, object]:
     """A field of an event: whether it is about partitions that are to be added."""
-    return {} if asked.transaction.verify_only else {"add": True}
+    return {} if question.transaction.verify_only else {"add": True}
 
 
-def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
+def _leader_error(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
     """The coordinator's word as the leader passes it on (AddPartitionsToTxnManager)."""
     if error is ErrorCode.producer_fenced:
         # Clients learn of fencing on the produce path as INVALID_PRODUCER_EPOCH since 2.7

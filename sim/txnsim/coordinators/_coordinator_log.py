@@ -45,10 +45,10 @@ class CoordinatorLog(Protocol):
     def batch_bytes_max(self, partition: int) -> int:
         """``max.message.bytes`` of the topic as it is now, which is not the broker's."""
 
-    def replicated(self, partition: int) -> int:
+    def high_watermark_of(self, partition: int) -> int:
         """The high watermark."""
 
-    def committed(
+    def wait_for_commit(
         self, partition: int, offset: int, *, timeout_ms: int
     ) -> Awaitable[ErrorCode] | None:
         """None where all up to ``offset``, inclusive, is replicated; else an awaitable result."""

@@ -217,7 +217,7 @@ class TransactionRoutes(ClusterNoun):
         ids: dict[int, str] = {}
         descriptions: dict[str, TransactionDescription] = {}
         for broker_id, broker in tuple(self._cluster.brokers.items()):
-            for owned in broker.coordinator.owned():
+            for owned in broker.coordinator.owned_partitions():
                 for txn in tuple(owned.entries.values()):
                     if txn.producer_id in wanted_ids:
                         ids[txn.producer_id] = txn.transactional_id
@@ -234,7 +234,7 @@ class TransactionRoutes(ClusterNoun):
         """Every entry, or each in a state, with its coordinator's broker, by transactional id."""
         sorted_ones = []
         for broker_id, broker in self._cluster.brokers.items():
-            for owned in broker.coordinator.owned():
+            for owned in broker.coordinator.owned_partitions():
                 own = [
                     (broker_id, txn)
                     for txn in owned.entries.values()

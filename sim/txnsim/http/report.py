@@ -71,7 +71,7 @@ async def waits_text(cluster: SimCluster) -> str:
     pace = Pace(cluster.environment.tasks.turns, cluster.environment.clock.stopwatch_ns)
     unfinished: list[str] = []
     for broker in cluster.brokers.values():
-        for owned in broker.coordinator.owned():
+        for owned in broker.coordinator.owned_partitions():
             unfinished += [
                 name
                 for name, txn in owned.entries.items()
@@ -111,7 +111,7 @@ def cluster_text(cluster: SimCluster) -> str:
     ids = sum(
         len(owned.entries)
         for broker in cluster.brokers.values()
-        for owned in broker.coordinator.owned()
+        for owned in broker.coordinator.owned_partitions()
     )
     up, known = len(image.alive_brokers()), len(image.brokers)
     return in_one_line(

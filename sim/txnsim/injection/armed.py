@@ -84,13 +84,13 @@ class ArmedRule(msgspec.Struct, eq=False):
     def count_strike(self) -> None:
         """One more strike: wake the tasks that wait for it."""
         self.struck += 1
-        due = [future for count, future in self._struck_waiters if count <= self.struck]
+        due_futures = [future for count, future in self._struck_waiters if count <= self.struck]
         self._struck_waiters = [
             (count, future)
             for count, future in self._struck_waiters
             if count > self.struck and not future.done()
         ]
-        for future in due:
+        for future in due_futures:
             if not future.done():
                 future.set_result(None)
 

@@ -116,7 +116,7 @@ class Injector:
         self._rng = rng
         self._rules: dict[str, ArmedRule] = {}
         self._account: list[ArmedRule] = []
-        self._acts = ClusterActs(clock=clock, tasks=tasks, done=self._update_armed)
+        self._acts = ClusterActs(clock=clock, tasks=tasks, on_end=self._update_armed)
         self._stalls = Stalls(
             clock=clock,
             ended=self._update_armed,
@@ -137,9 +137,9 @@ class Injector:
             raise CannotStrikeError(why)
         if rule.id in self._rules:
             raise ValueError(f"a rule {rule.id!r} is armed already")
-        for field, other in (("after", rule.after), ("until", rule.until)):
-            if other is not None and self._latest(other) is None:
-                raise ValueError(f"{field}: no rule {other!r} has been armed")
+        for field, other_id in (("after", rule.after), ("until", rule.until)):
+            if other_id is not None and self._latest(other_id) is None:
+                raise ValueError(f"{field}: no rule {other_id!r} has been armed")
         action = rule.action
         if isinstance(action, ClusterAction) and self.cluster_control is None:
             raise ValueError(f"{action}: this can't be done here (the injector has no cluster)")
@@ -162,24 +162,24 @@ class Injector:
             UnknownRuleError: No such rule.
             CannotStrikeError: What it holds can't meet this fate.
         """
-        state = self._known(rule_id)
+        state = self._armed_rule(rule_id)
         point = state.rule.point
         if type(fate) is not Pass and type(fate) not in TAKES[point]:
             raise CannotStrikeError(f"what is held at {point} can't be lost or doubled so: {fate}")
         ended = self._acts.end_all(state)
-        held = dict(state.held)
-        if not held:
+        held_crossings = dict(state.held)
+        if not held_crossings:
             self._trace_release(state, ())
         if isinstance(state.rule.action, Stall) or isinstance(state.rule.then, Stall):
             self._stalls.end_all(state)
         else:
             state.held = {}
-            state.released += len(held)
-            for future, waiting in held.items():
+            state.released += len(held_crossings)
+            for future, crossing in held_crossings.items():
                 if not future.done():
-                    future.set_result((self._trace_release(state, (waiting.hit,)), fate))
+                    future.set_result((self._trace_release(state, (crossing.hit,)), fate))
         self._update_armed()
-        return len(held) + ended
+        return len(held_crossings) + ended
 
     def disarm(self, rule_id: str) -> ArmedRule:
         """Take a rule out of force, let go what it holds and end what lasts of it.
@@ -187,7 +187,7 @@ class Injector:
         Raises:
             UnknownRuleError: No such rule.
         """
-        state = self._known(rule_id)
+        state = self._armed_rule(rule_id)
         state.is_disarmed = True  # before the release: its event says so
         self.release(rule_id)
         del self._rules[rule_id]
@@ -200,11 +200,13 @@ class Injector:
         for rule_id in list(self._rules):
             self.disarm(rule_id)
 
-    def _known(self, rule_id: str) -> ArmedRule:
+    def _armed_rule(self, rule_id: str) -> ArmedRule:
         armed = self._rules.get(rule_id)
         if armed is None:
-            said = unknown("armed rule", rule_id, self._rules)
-            raise UnknownRuleError(said if self._rules else f"no rule {rule_id!r}: none is armed")
+            complaint = unknown("armed rule", rule_id, self._rules)
+            raise UnknownRuleError(
+                complaint if self._rules else f"no rule {rule_id!r}: none is armed"
+            )
         return armed
 
     def rules(self) -> tuple[ArmedRule, ...]:
@@ -246,7 +248,7 @@ class Injector:
             LookupError: It was disarmed before, or its action on the cluster failed.
             TimeoutError: It has not struck so often within ``timeout_ms`` (monotonic).
         """
-        state = self._known(rule_id)
+        state = self._armed_rule(rule_id)
         future = state.until_struck(count)
 
         def expire() -> None:
@@ -265,46 +267,49 @@ class Injector:
             timer.cancel()
         return state
 
-    def asked(self, point: FaultPoint, api_key: int) -> Asked:
+    def needed_part(self, point: FaultPoint, api_key: int) -> Asked:
         """How much of a message the rules in force want to know before it crosses a point.
 
         Code that would have to decode the message to describe the crossing asks this first.
         """
-        known = Asked.HEADER if self._stalls else Asked.NOTHING
+        needed = Asked.HEADER if self._stalls else Asked.NOTHING
         for state in self._rules.values():
             if not state.spent:
-                known = max(known, needed_part(state.rule, point, api_key))
-        return known
+                needed = max(needed, needed_part(state.rule, point, api_key))
+        return needed
 
     def _update_armed(self) -> None:
         self.is_armed = bool(self._stalls) or any(
-            not (state.spent or self._is_over(state.rule)) for state in self._rules.values()
+            not (state.spent or self._has_ended(state.rule)) for state in self._rules.values()
         )
 
     def _latest(self, rule_id: str) -> ArmedRule | None:
         armed = self._rules.get(rule_id)
         if armed is not None:
             return armed
-        return next((one for one in reversed(self._account) if one.rule.id == rule_id), None)
+        return next(
+            (armed_rule for armed_rule in reversed(self._account) if armed_rule.rule.id == rule_id),
+            None,
+        )
 
     def _has_struck(self, rule_id: str) -> bool:
         named = self._latest(rule_id)
         return named is not None and named.struck > 0
 
-    def _is_over(self, rule: FaultRule) -> bool:
+    def _has_ended(self, rule: FaultRule) -> bool:
         return rule.until is not None and self._has_struck(rule.until)
 
     def _is_due(self, rule: FaultRule) -> bool:
         """Whether the rule ``after`` has struck, and the rule ``until`` has not."""
         if rule.after is not None and not self._has_struck(rule.after):
             return False
-        return not self._is_over(rule)
+        return not self._has_ended(rule)
 
     # Crossings
 
     def cross(self, crossing: Crossing) -> EffectOrWait:
         """See ``Interceptor``; a strike makes its ``fault.hit`` the current cause."""
-        stalled_by = self._stalls.at(crossing) if self._stalls else None
+        stalled_by = self._stalls.rule_at(crossing) if self._stalls else None
         if stalled_by is not None:
             return self._wait_for_line(stalled_by, crossing)
         return self._judge(crossing)
@@ -375,10 +380,10 @@ class Injector:
                 return FaultEffect(outcome=SubmitOutcome.DUPLICATE, times=times)
             case Throttle(throttle_ms=throttle_ms):
                 return FaultEffect(outcome=SubmitOutcome.THROTTLE, throttle_ms=throttle_ms)
-            case Corrupt(what=what):
+            case Corrupt(what=part):
                 noise = self._rng.stream(_stream(state.rule)).randbytes(NOISE_BYTES)
                 return FaultEffect(
-                    outcome=SubmitOutcome.CORRUPT, damage=Damage(part=what, noise=noise)
+                    outcome=SubmitOutcome.CORRUPT, damage=Damage(part=part, noise=noise)
                 )
             case Rewrite(rewriting=rewriting):
                 return FaultEffect(outcome=SubmitOutcome.REWRITE, rewriting=rewriting)
@@ -393,7 +398,7 @@ class Injector:
         state.held[future] = Held(crossing=crossing, hit=hit)
         state.passed = 0
         # A waiting crossing may be cancelled (the cluster stops): then it is no longer held.
-        future.add_done_callback(lambda done: state.held.pop(done, None))
+        future.add_done_callback(lambda ended: state.held.pop(ended, None))
         return future
 
     async def _wait_for_release(self, future: asyncio.Future[Release]) -> FaultEffect:
@@ -411,24 +416,24 @@ class Injector:
     async def _wait_for_line(self, state: ArmedRule, crossing: Crossing) -> FaultEffect:
         while True:
             await self._hold(state, crossing, -1)
-            again = self._stalls.again(crossing)
-            if again is None:
+            staller = self._stalls.rule_after_wake(crossing)
+            if staller is None:
                 break
-            state = again
+            state = staller
         answer = self._judge(crossing)
         if answer is None or isinstance(answer, FaultEffect):
             return answer or PASS
         return await answer
 
-    def _pass_by(self, state: ArmedRule, behind: int) -> None:
+    def _pass_by(self, state: ArmedRule, limit: int) -> None:
         """One more goes past the crossing that waits to be reordered."""
         state.passed += 1
-        if state.passed == behind:
-            future, waiting = state.held.popitem()
+        if state.passed == limit:
+            future, crossing = state.held.popitem()
             if not future.done():
                 state.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.
-                future.set_result((self._trace_release(state, (waiting.hit,)), Pass()))
+                future.set_result((self._trace_release(state, (crossing.hit,)), Pass()))
 
     def _delay(self, delay_ms: int) -> Awaitable[FaultEffect]:
         future: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
@@ -447,16 +452,16 @@ class Injector:
         self, state: ArmedRule, action: ClusterAction, crossing: Crossing, hit: int
     ) -> EffectOrWait:
         struck = BrokerId(int(crossing.target.removeprefix("broker/")))
-        over = self._acts.begin(state, action, self.cluster_control, struck=struck)
+        end = self._acts.begin(state, action, self.cluster_control, struck=struck)
         if can_wait(crossing.point):
-            return self._then(state, over, crossing, hit)
+            return self._then(state, end, crossing, hit)
         then = state.rule.then
         return None if then is None else self._do(state, then, crossing, hit)
 
     async def _then(
-        self, state: ArmedRule, over: asyncio.Future[None], crossing: Crossing, hit: int
+        self, state: ArmedRule, end: asyncio.Future[None], crossing: Crossing, hit: int
     ) -> FaultEffect:
-        await over
+        await end
         if self._tracer.on:
             self._tracer.caused_by(hit)
         if state.rule.then is None or state.failure is not None:
@@ -558,12 +563,12 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
     def __bool__(self) -> bool:
         return bool(self._by_line)
 
-    def at(self, crossing: Crossing) -> ArmedRule | None:
+    def rule_at(self, crossing: Crossing) -> ArmedRule | None:
         """The rule for which a crossing has to wait because its line is stalled."""
         stall = self._by_line.get(crossing.line)
         return None if stall is None else stall.by
 
-    def again(self, crossing: Crossing) -> ArmedRule | None:
+    def rule_after_wake(self, crossing: Crossing) -> ArmedRule | None:
         """The rule that stalls a woken crossing: only a stall begun since then."""
         stall = self._by_line.get(crossing.line)
         return None if stall is None or stall.is_ending else stall.by
@@ -587,11 +592,11 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
         if self._by_line.get(stall.line) is not stall:
             return
         stall.is_ending = True
-        for future, held in list(stall.by.held.items()):
-            if held.crossing.line == stall.line and not future.done():
+        for future, held_crossing in list(stall.by.held.items()):
+            if held_crossing.crossing.line == stall.line and not future.done():
                 stall.by.released += 1
                 del stall.by.held[future]
-                future.set_result((self.released(stall.by, held.hit), Pass()))
+                future.set_result((self.released(stall.by, held_crossing.hit), Pass()))
         # Those that were woken go on in this turn of the loop. A crossing that comes before they
         # have waits behind them.
         asyncio.get_running_loop().call_soon(self._finish, stall)
@@ -599,7 +604,9 @@ class Stalls(msgspec.Struct, kw_only=True, eq=False):
     def _finish(self, stall: StalledLine) -> None:
         if self._by_line.get(stall.line) is not stall:
             return  # one of them was stalled again
-        if any(held.crossing.line == stall.line for held in stall.by.held.values()):
+        if any(
+            held_crossing.crossing.line == stall.line for held_crossing in stall.by.held.values()
+        ):
             self._end(stall)
             return
         del self._by_line[stall.line]
@@ -640,7 +647,7 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
     """When what lasts ends by itself; monotonic."""
     tasks: Tasks
     """Where actions run."""
-    done: Callable[[], None]
+    on_end: Callable[[], None]
     """Called after each action, also after a failed one."""
 
     def begin(
@@ -657,17 +664,17 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
             Done when the action is, with any result.
         """
         assert control is not None, "without one the rule was refused"
-        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        end_future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         coroutine = self._carry_out(state, action, control.carry_out(action, struck=struck))
         task = self.tasks.spawn(coroutine, name=f"fault-{state.rule.id}")
 
         def end(_task: asyncio.Task[Any]) -> None:
-            self.done()
-            if not over.done():
-                over.set_result(None)
+            self.on_end()
+            if not end_future.done():
+                end_future.set_result(None)
 
         task.add_done_callback(end)
-        return over
+        return end_future
 
     async def _carry_out(
         self, state: ArmedRule, action: ClusterAction, doing: Coroutine[Any, Any, Undo | None]
@@ -700,8 +707,8 @@ class ClusterActs(msgspec.Struct, kw_only=True, eq=False):
             How many things that were.
         """
         lasting = list(state.lasting)
-        for one in lasting:
-            self._end(state, one)
+        for effect in lasting:
+            self._end(state, effect)
         return len(lasting)
 
     def _end(self, state: ArmedRule, lasting: Lasting) -> None:

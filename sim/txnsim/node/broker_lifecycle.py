@@ -128,7 +128,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         if self.broker_epoch < 0:
             assert self._registration is not None
             self.peers.register_broker(self._registration, timeout_ms=timeout_ms).on_done(
-                self._registered
+                self._on_registration
             )
             return
         command = BrokerHeartbeatCommand(
@@ -139,10 +139,10 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
             has_failed_directory=self.has_failed_directory,
         )
         self.peers.heartbeat(command, timeout_ms=timeout_ms).on_done(
-            lambda answer: self._heard(answer, command)
+            lambda answer: self._on_heartbeat(answer, command)
         )
 
-    def _registered(self, answer: Pending[BrokerRegistrationReply]) -> None:
+    def _on_registration(self, answer: Pending[BrokerRegistrationReply]) -> None:
         self._in_flight = False
         if self.is_stopped:
             return
@@ -154,7 +154,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         assert self._on_registered is not None
         self._on_registered(self.broker_epoch)
 
-    def _heard(
+    def _on_heartbeat(
         self, answer: Pending[BrokerHeartbeatReply], command: BrokerHeartbeatCommand
     ) -> None:
         self._in_flight = False
@@ -180,7 +180,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
             on_unfenced()
 
     def _has_reply(
-        self, answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply], what: str
+        self, answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply], request: str
     ) -> bool:
         """Whether the controller granted the request; schedule a retry if not."""
         error = answer.exception()
@@ -189,7 +189,7 @@ class BrokerLifecycle(msgspec.Struct, kw_only=True, eq=False):
         if error is not None and not isinstance(error, PeerError):
             raise error
         why = error or ErrorCode(answer.result().error).name
-        _log.info("broker.not_granted", broker=self.broker_id, what=what, why=str(why))
+        _log.info("broker.not_granted", broker=self.broker_id, what=request, why=str(why))
         self._is_soon = False  # never at once after a failure
         self._schedule(self.settings.broker_heartbeat_interval_ms)
         return False

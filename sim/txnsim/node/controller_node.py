@@ -79,7 +79,7 @@ class ControllerNode:
         self._is_running = True
         network = self._environment.network
         network.register(CONTROLLER_ID, self.handle_peer)
-        self._forget_heals = network.on_heal(self._healed)
+        self._forget_heals = network.on_heal(self._on_healed)
         now_ms = self._clock.elapsed_ms()
         for broker_id, broker in self.metadata.image.brokers.items():
             self._sessions.register(broker_id, is_fenced=not broker.alive, now_ms=now_ms)
@@ -168,8 +168,8 @@ class ControllerNode:
         state = self._sessions.next_state(
             command, registered_at=registered_at, leads=lambda: leads_something(image, broker_id)
         )
-        before = self._sessions.state(broker_id)
-        changed = image if state is before else self._become(image, broker_id, state)
+        state_before = self._sessions.state(broker_id)
+        changed = image if state is state_before else self._become(image, broker_id, state)
         if command.has_failed_directory:
             changed = fail_directory(changed, broker_id, self.metadata.settings)
         self._sessions.note_heartbeat(
@@ -197,7 +197,7 @@ class ControllerNode:
 
     # Own acts
 
-    def _healed(self, source: BrokerId, target: BrokerId) -> None:
+    def _on_healed(self, source: BrokerId, target: BrokerId) -> None:
         if self._is_running and source == CONTROLLER_ID:
             self.metadata.catch_up(target)
 
@@ -209,7 +209,7 @@ class ControllerNode:
         if deadline_ms is not None and self._is_running:
             clock = self._clock
             delay_ms = max(0, deadline_ms - clock.elapsed_ms())
-            end = partial(self._end_sessions, clock.monotonic_ms() + delay_ms, _passed(clock))
+            end = partial(self._end_sessions, clock.monotonic_ms() + delay_ms, _advanced_ms(clock))
             # Heartbeats that are due as well come first.
             at_turn_end = self._environment.tasks.at_turn_end
             self._session_timer = clock.call_at(
@@ -228,7 +228,7 @@ class ControllerNode:
         """
         clock = self._clock
         now_ms = clock.elapsed_ms()
-        if _passed(clock) != passed_ms:
+        if _advanced_ms(clock) != passed_ms:
             self._sessions.grant(now_ms, HEARTBEAT_MS)
         elif stood_still(due_ms, clock.monotonic_ms()):
             _log.info("controller.sessions_renewed", late_ms=clock.monotonic_ms() - due_ms)
@@ -289,13 +289,13 @@ class ControllerNode:
             yield
             return
         data = {"timer": timer, "waited_ms": waited_ms}
-        before = tracer.caused_by(
+        old_cause = tracer.caused_by(
             tracer.emit("timer.fire", f"broker/{CONTROLLER_ID}", parents=(NO_CAUSE,), data=data)
         )
         try:
             yield
         finally:
-            tracer.caused_by(before)
+            tracer.caused_by(old_cause)
 
     def _trace_state(self, broker_id: BrokerId, state: BrokerState) -> None:
         tracer = self._environment.tracer
@@ -303,6 +303,6 @@ class ControllerNode:
             tracer.emit("node.state", f"broker/{broker_id}", data={"state": state.name.lower()})
 
 
-def _passed(clock: Clock) -> int:
+def _advanced_ms(clock: Clock) -> int:
     """Milliseconds by which the clock was advanced in all."""
     return clock.elapsed_ms() - clock.monotonic_ms()

@@ -39,7 +39,7 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
     is_stopped: bool = False
 
     @property
-    def armed(self) -> bool:
+    def is_armed(self) -> bool:
         """Whether any rule is armed."""
         return self.network.interceptor.is_armed
 
@@ -64,7 +64,7 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
         role: str = "",
     ) -> None:
         """Call ``then`` with the verdict, synchronously unless a fault holds the step."""
-        if not self.armed:
+        if not self.is_armed:
             then(None)
             return
         answer = self._cross(point, subject, kind, role)
@@ -73,7 +73,7 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
             return
         self.tasks.drive(
             waited(answer),
-            lambda verdict, error: self._released(verdict, error, then),
+            lambda verdict, error: self._on_release(verdict, error, then),
             name=f"{point} at {self.node}",
         )
 
@@ -95,7 +95,7 @@ class Crossings(msgspec.Struct, kw_only=True, eq=False):
             )
         )
 
-    def _released(
+    def _on_release(
         self, verdict: FaultEffect | None, error: BaseException | None, then: Then
     ) -> None:
         if error is None:
@@ -110,7 +110,7 @@ TimerGate = Callable[[str, Scan, Scan], None]
 """(kind, the scan that is due, the action instead where it is left out)."""
 
 
-def at_once(_kind: str, scan: Scan, _left_out: Scan) -> None:
+def run_when_due(_kind: str, scan: Scan, _left_out: Scan) -> None:
     """The gate where no fault can strike: scans run when they are due."""
     scan()
 

@@ -49,11 +49,11 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
         """Apply a new image, at once or after the images before it."""
         if self._held is not None:
             self._next = image
-        elif self.crossings.armed:
+        elif self.crossings.is_armed:
             self._held = image
             roles = changed_roles(self.current(), image, self.broker_id)
             self.crossings.go_on(
-                lambda verdict: self._decided(image, verdict),
+                lambda verdict: self._on_verdict(image, verdict),
                 FaultPoint.METADATA_APPLY,
                 Subject(partitions=roles),
             )
@@ -65,7 +65,7 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
         while self._taken_up is not None:
             await self._taken_up
 
-    def _decided(self, image: ClusterImage, verdict: FaultEffect | None) -> None:
+    def _on_verdict(self, image: ClusterImage, verdict: FaultEffect | None) -> None:
         self._held = None
         if not is_lost(verdict):
             self._take_up(image)
@@ -83,13 +83,13 @@ class ImageIntake(msgspec.Struct, kw_only=True, eq=False):
             return
         self._held, self._taken_up = image, Pending(self.crossings.tasks)
         self.crossings.tasks.drive(
-            self._taken_in_slices(image), self._have_taken, name="taking up metadata"
+            self._take_up_in_slices(image), self._have_taken, name="taking up metadata"
         )
 
-    async def _taken_in_slices(self, image: ClusterImage) -> None:
+    async def _take_up_in_slices(self, image: ClusterImage) -> None:
         pace = Pace(self.crossings.tasks.turns, self.clock.stopwatch_ns)
-        for done in self.take_up(image):
-            if pace.has_done(done):
+        for step in self.take_up(image):
+            if pace.has_done(step):
                 await pace.rest()
                 if self.crossings.is_stopped:
                     return

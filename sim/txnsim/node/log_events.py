@@ -21,17 +21,20 @@ class LogEvents:
         self.tracer = tracer
         self.broker = broker
 
-    def truncated(self, log: PartitionLog) -> None:
+    def trace_truncation(self, log: PartitionLog) -> None:
         """The end of a log was cut off, or all of it dropped."""
         self._emit("log.truncate", log, {"epoch": log.leader_epoch, "to": log.log_end_offset})
 
-    def started(self, log: PartitionLog, reason: str) -> None:
+    def trace_start(self, log: PartitionLog, reason: str) -> None:
         """The log begins at a later offset; transactions that were open there may be gone."""
         bounds = {"to": log.log_start_offset, "lso": log.last_stable_offset}
-        gone = {"open": [one.producer_id for one in log.producers.open()], "reason": reason}
-        self._emit("log.start", log, {**bounds, **gone})
+        open_producers = {
+            "open": [producer.producer_id for producer in log.producers.open()],
+            "reason": reason,
+        }
+        self._emit("log.start", log, {**bounds, **open_producers})
 
-    def expired(self, log: PartitionLog, producer_ids: Iterable[int]) -> None:
+    def trace_expiry(self, log: PartitionLog, producer_ids: Iterable[int]) -> None:
         """Idle producers were forgotten."""
         for producer_id in producer_ids:
             self._emit("pid.expire", log, {"pid": producer_id, "rule": "producer.expires"})

@@ -68,7 +68,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     async def admit(self, subject: Subject, *, kind: str, role: str = LEADER) -> ErrorCode | None:
         """Wait until a batch may be appended; the error that it meets instead."""
         crossings = self.crossings
-        if crossings.armed:
+        if crossings.is_armed:
             error = error_in(
                 await crossings.verdict(FaultPoint.LOG_APPEND, subject, kind=kind, role=role)
             )
@@ -94,13 +94,13 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
     # Behind an append
 
     def durable(self, log: PartitionLog) -> Durable:
-        """The flushed part before an append, to be passed to ``appended``."""
+        """The flushed part before an append, to be passed to ``after_append``."""
         return Durable(log.local.recovery_point, log.producers.newest_snapshot_offset)
 
-    def appended(
+    def after_append(
         self,
         log: PartitionLog,
-        before: Durable,
+        durable_before: Durable,
         *,
         role: str = LEADER,
         aborted_at: int | None = None,
@@ -109,7 +109,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
         """A batch is in the log: ask about the index entries and the flush that came with it.
         ``aborted_at`` is its offset, if it is a marker that aborts.
         """
-        if not self.crossings.armed:
+        if not self.crossings.is_armed:
             return
         where = log.topic_partition
         if aborted_at is not None and aborted_at in log.local.index:
@@ -121,7 +121,7 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
                 role=role,
             )
         snapshot = log.producers.newest_snapshot_offset
-        if snapshot is not None and snapshot != before.snapshot_offset:
+        if snapshot is not None and snapshot != durable_before.snapshot_offset:
             self.crossings.go_on(
                 lambda verdict: (
                     log.producers.snapshots.remove(snapshot) if is_lost(verdict) else None
@@ -131,23 +131,27 @@ class LogGate(msgspec.Struct, kw_only=True, eq=False):
                 kind=PRODUCER_SNAPSHOT,
                 role=role,
             )
-        if log.local.recovery_point > before.recovery_point:
-            self._flush(log, where, before.recovery_point, role)
+        if log.local.recovery_point > durable_before.recovery_point:
+            self._flush(log, where, durable_before.recovery_point, role)
 
-    def replicated(self, log: PartitionLog, before: Durable, batch: ReplicatedBatch) -> None:
-        """Like ``appended``, for a follower."""
+    def after_replication(
+        self, log: PartitionLog, durable_before: Durable, batch: ReplicatedBatch
+    ) -> None:
+        """Like ``after_append``, for a follower."""
         is_abort = batch.is_marker and not batch.committed
-        self.appended(
+        self.after_append(
             log,
-            before,
+            durable_before,
             role=FOLLOWER,
             aborted_at=batch.base_offset if is_abort else None,
             producer_id=batch.producer_id,
         )
 
-    def _flush(self, log: PartitionLog, where: TopicPartition, before: int, role: str) -> None:
+    def _flush(
+        self, log: PartitionLog, where: TopicPartition, recovery_before: int, role: str
+    ) -> None:
         end = log.local.recovery_point
-        log.local.lose_flush(before)
+        log.local.lose_flush(recovery_before)
 
         def flush(verdict: FaultEffect | None) -> None:
             if error_in(verdict):

@@ -115,39 +115,39 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
         return uuid.UUID(int=self.random_bits(128), version=4)
 
     def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
         """Create the topics of one request, as far as they can be, and publish them together."""
         outcomes = controller.create_topics(
             self.image,
-            wanted,
+            topics,
             settings=self.settings,
             new_topic_id=self.new_topic_id,
             keys=self._topic_configs(),
         )
-        return self._created(outcomes, validate_only=validate_only)
+        return self._publish_created(outcomes, validate_only=validate_only)
 
     async def create_topics_in_slices(
-        self, wanted: Sequence[NewTopic], pace: Pace | None, *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], pace: Pace | None, *, validate_only: bool = False
     ) -> list[TopicImage | Rejection]:
         """The same for many topics, decided on with breaks; again where it no longer holds, because
         the metadata have changed meanwhile. Without a pace it is one step.
         """
         if pace is None:
-            return self.create_topics(wanted, validate_only=validate_only)
+            return self.create_topics(topics, validate_only=validate_only)
         while True:
             image = self.image
             outcomes = await pace.run(
                 controller.create_topics_in_steps(
                     image,
-                    wanted,
+                    topics,
                     settings=self.settings,
                     new_topic_id=self.new_topic_id,
                     keys=self._topic_configs(),
                 )
             )
             if self.image is image or controller.still_holds(outcomes, image, self.image):
-                return self._created(outcomes, validate_only=validate_only)
+                return self._publish_created(outcomes, validate_only=validate_only)
 
     def _topic_configs(self) -> Mapping[str, ConfigKey]:
         """Those that the controller, which is the first broker's node, knows."""
@@ -155,40 +155,42 @@ class Metadata(msgspec.Struct, kw_only=True, eq=False):
             self.fleet.release_of(min(self.image.brokers, default=NO_BROKER)).rules
         )
 
-    def _created(
+    def _publish_created(
         self, outcomes: list[TopicImage | Rejection], *, validate_only: bool
     ) -> list[TopicImage | Rejection]:
         if not validate_only:
             self.publish(
-                self.image.with_topics([one for one in outcomes if isinstance(one, TopicImage)])
+                self.image.with_topics(
+                    [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
+                )
             )
         return outcomes
 
-    def create_topic(self, wanted: NewTopic) -> TopicImage | Rejection:
+    def create_topic(self, topic: NewTopic) -> TopicImage | Rejection:
         """Create one topic and publish it."""
-        return self.create_topics((wanted,))[0]
+        return self.create_topics((topic,))[0]
 
     def auto_create(self, name: str) -> TopicImage | Rejection:
         """Create a coordinator's topic, of which a client was the first to want something. As long
         as it can't be made, every client that asks tries again.
         """
-        made = self.create_topic(self.automatic(name))
-        self._log_unmade(name, made)
-        return made
+        outcome = self.create_topic(self.automatic(name))
+        self._log_unmade(name, outcome)
+        return outcome
 
-    async def auto_create_all(self, wanted: Sequence[NewTopic], pace: Pace | None) -> None:
+    async def auto_create_all(self, topics: Sequence[NewTopic], pace: Pace | None) -> None:
         """Create the topics that clients have named, where possible."""
-        for topic, made in zip(
-            wanted, await self.create_topics_in_slices(wanted, pace), strict=True
+        for topic, outcome in zip(
+            topics, await self.create_topics_in_slices(topics, pace), strict=True
         ):
-            self._log_unmade(topic.name, made)
+            self._log_unmade(topic.name, outcome)
 
-    def _log_unmade(self, name: str, made: TopicImage | Rejection) -> None:
-        if not isinstance(made, Rejection):
+    def _log_unmade(self, name: str, outcome: TopicImage | Rejection) -> None:
+        if not isinstance(outcome, Rejection):
             if self._unmade.tried:
                 self._unmade.done(name)
-        elif made.error is ErrorCode.invalid_replication_factor:
-            self._unmade.failed(name, made.error.name.upper(), made.reason)
+        elif outcome.error is ErrorCode.invalid_replication_factor:
+            self._unmade.failed(name, outcome.error.name.upper(), outcome.reason)
 
     def automatic(self, name: str) -> NewTopic:
         """The topic that is made of a name; internal ones have settings of their own

@@ -162,7 +162,9 @@ class Peers:
             own = self.version(self._broker_id, WRITE_TXN_MARKERS)
             rules = self._fleet.release_of(self._broker_id).rules
             if own > version and not exchanges.WRITE_TXN_MARKERS.follows_peer(rules):
-                return _closed(f"broker {target} closes the connection: it has no v{own}")
+                return _disconnected_answer(
+                    f"broker {target} closes the connection: it has no v{own}"
+                )
             command = _without_transaction_versions(command)
         return self._network.ask(
             self._broker_id,
@@ -295,12 +297,12 @@ class Peers:
         if self._changes != fleet.changes:
             self._changes = fleet.changes
             self._versions.clear()
-        found = self._versions.get((target, api_key))
-        if found is None:
+        version = self._versions.get((target, api_key))
+        if version is None:
             peer = fleet.controller if target == CONTROLLER_ID else fleet.release_of(target)
             own = fleet.highest(self._broker_id, api_key)
-            found = self._versions[target, api_key] = min(own, peer.highest(api_key))
-        return found
+            version = self._versions[target, api_key] = min(own, peer.highest(api_key))
+        return version
 
 
 class _NoRunner:
@@ -309,7 +311,7 @@ class _NoRunner:
     stepping = False
 
 
-def _closed(why: str) -> Pending[Any]:
+def _disconnected_answer(why: str) -> Pending[Any]:
     answer: Pending[Any] = Pending(_NoRunner())
     answer.fail(PeerDisconnectedError(why))
     return answer
@@ -334,4 +336,4 @@ class _Gone:
         self, source: BrokerId, _target: BrokerId, *_request: object, **_options: object
     ) -> Pending[Any]:
         """Fail with PeerDisconnectedError."""
-        return _closed(f"broker {source} is gone")
+        return _disconnected_answer(f"broker {source} is gone")

@@ -100,11 +100,11 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         """Like waiting, with a callback; a cancelled entry stays until its answer."""
         timeout_ms = parked.timeout_ms
         parked.parked_ns = self._stopwatch_ns()
-        same = self._by_timeout.get(timeout_ms)
-        if same is None:
-            same = self._by_timeout[timeout_ms] = {}
+        same_timeout = self._by_timeout.get(timeout_ms)
+        if same_timeout is None:
+            same_timeout = self._by_timeout[timeout_ms] = {}
             self._arm(timeout_ms, timeout_ms)
-        same[parked] = None
+        same_timeout[parked] = None
         if len(parked.keys) > WIDE:
             self.wide[parked] = None
         else:
@@ -113,29 +113,34 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def touch(self, key: KeyT) -> None:
         """Something happened to ``key``: run the checks of those who wait for it."""
-        waiting: Collection[Parked] = self.parked.get(key, ())
+        parked_here: Collection[Parked] = self.parked.get(key, ())
         if self.wide:
-            waiting = [*(one for one in self.wide if key in one.keys), *waiting]
-        if len(waiting) > AT_ONCE:
+            parked_here = [
+                *(parked_wide for parked_wide in self.wide if key in parked_wide.keys),
+                *parked_here,
+            ]
+        if len(parked_here) > AT_ONCE:
             self._delay(key, is_released=False)
             return
-        for parked in list(waiting):
+        for parked in list(parked_here):
             outcome = parked.check(key)
             if outcome is not None and outcome is not False:
                 self._finish(parked, partial(parked.resolve, outcome))
 
     def release(self, key: KeyT) -> None:
         """Answer everything that waits for ``key`` (leadership moved, topic deleted)."""
-        waiting = self._waiting_for(key)
-        if len(waiting) > AT_ONCE:
+        parked_here = self._waiting_for(key)
+        if len(parked_here) > AT_ONCE:
             self._delay(key, is_released=True)
             return
-        for parked in waiting:
+        for parked in parked_here:
             self._finish(parked, partial(parked.answer, done=True))
 
     def release_all(self) -> None:
         """Answer everything: the broker stops."""
-        narrow = dict.fromkeys(parked for waiting in self.parked.values() for parked in waiting)
+        narrow = dict.fromkeys(
+            parked for parked_here in self.parked.values() for parked in parked_here
+        )
         for parked in [*self.wide, *narrow]:
             self._finish(parked, partial(parked.answer, done=True))
 
@@ -145,28 +150,31 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
 
     def __len__(self) -> int:
         """How many operations are parked."""
-        narrow = {parked for waiting in self.parked.values() for parked in waiting}
+        narrow = {parked for parked_here in self.parked.values() for parked in parked_here}
         return len(narrow) + len(self.wide)
 
     def _finish(self, parked: Parked, answer: Callable[[], object] | None) -> None:
-        same = self._by_timeout.get(parked.timeout_ms)
-        if same is not None:
-            same.pop(parked, None)
+        same_timeout = self._by_timeout.get(parked.timeout_ms)
+        if same_timeout is not None:
+            same_timeout.pop(parked, None)
         if len(parked.keys) > WIDE:
             self.wide.pop(parked, None)
         else:
             for key in parked.keys:
-                waiting = self.parked.get(key)
-                if waiting is not None:
-                    waiting.pop(parked, None)
-                    if not waiting:
+                parked_here = self.parked.get(key)
+                if parked_here is not None:
+                    parked_here.pop(parked, None)
+                    if not parked_here:
                         del self.parked[key]
         if answer is not None and not parked.is_answered:
             parked.is_answered = True
             self.tasks.soon(answer)
 
     def _waiting_for(self, key: KeyT) -> list[Parked]:
-        return [*(one for one in self.wide if key in one.keys), *self.parked.get(key, ())]
+        return [
+            *(parked_wide for parked_wide in self.wide if key in parked_wide.keys),
+            *self.parked.get(key, ()),
+        ]
 
     def _delay(self, key: KeyT, *, is_released: bool) -> None:
         """Put a key in line. An entry that begins to wait for a released key meanwhile is answered
@@ -187,9 +195,9 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
                         self._late_answer(parked, key, is_released=bool(is_released))
                     if pace.has_done(LOOK_ELEMENTS):
                         await pace.rest()
-                again = self._late.pop(key)
-                if again is not None:  # touched meanwhile
-                    self._late[key] = again
+                check = self._late.pop(key)
+                if check is not None:  # touched meanwhile
+                    self._late[key] = check
         finally:
             self._late.clear()
 
@@ -205,15 +213,15 @@ class Purgatory(msgspec.Struct, Generic[KeyT], eq=False):
         self._clock.call_later(delay_ms, lambda: self._expire(timeout_ms))
 
     def _expire(self, timeout_ms: float) -> None:
-        same = self._by_timeout[timeout_ms]
+        same_timeout = self._by_timeout[timeout_ms]
         now_ms = self._clock.monotonic_ms()
-        for parked in list(islice(same, AT_ONCE)):
+        for parked in list(islice(same_timeout, AT_ONCE)):
             left_ms = self._clock.ms_of(parked.parked_ns) + timeout_ms - now_ms
             if left_ms > 0:
                 self._arm(timeout_ms, left_ms)
                 return
             self._finish(parked, partial(parked.answer, done=False))
-        if same:
+        if same_timeout:
             self._arm(timeout_ms, 0)
         else:
             del self._by_timeout[timeout_ms]

@@ -83,15 +83,15 @@ class AppendEvents(LogEvents):
             leader_epoch: From now on.
             replicas: How many the partition has. The log end of a single one is its high watermark.
         """
-        at = self._log(log.topic_partition)
-        at.stable, at.replicas = log.last_stable_offset, replicas
+        log_state = self._log(log.topic_partition)
+        log_state.stable, log_state.replicas = log.last_stable_offset, replicas
         if log.topic_partition.topic in INTERNAL_TOPICS:
             return
-        found: dict[str, object] = {
+        bounds: dict[str, object] = {
             "start": log.log_start_offset,
             "end": log.log_end_offset,
             "hw": log.high_watermark,
-            "lso": at.stable,
+            "lso": log_state.stable,
             "producers": [
                 {
                     "pid": producer.producer_id,
@@ -104,26 +104,26 @@ class AppendEvents(LogEvents):
                 for producer in log.producers.open()
             ],
         }
-        data = {"tp": at.name, "role": "leader", "epoch": leader_epoch, "replicas": replicas}
-        data.update({name: value for name, value in found.items() if value})
+        data = {"tp": log_state.name, "role": "leader", "epoch": leader_epoch, "replicas": replicas}
+        data.update({name: value for name, value in bounds.items() if value})
         self.tracer.emit("node.role", self.broker, data=data)
 
-    def regrouped(self, log: PartitionLog, replicas: int) -> None:
+    def trace_replicas(self, log: PartitionLog, replicas: int) -> None:
         """A log that the broker leads may have got or lost followers under the same leader epoch
         (a reassignment): what a reader must know of that.
         """
-        at = self._log(log.topic_partition)
-        if at.replicas == replicas or log.topic_partition.topic in INTERNAL_TOPICS:
+        log_state = self._log(log.topic_partition)
+        if log_state.replicas == replicas or log.topic_partition.topic in INTERNAL_TOPICS:
             return
-        at.replicas = replicas
-        data = {"tp": at.name, "role": "replicas", "replicas": replicas}
-        self.tracer.emit("node.role", at.node, data=data)
+        log_state.replicas = replicas
+        data = {"tp": log_state.name, "role": "replicas", "replicas": replicas}
+        self.tracer.emit("node.role", log_state.node, data=data)
 
-    def started(self, log: PartitionLog, reason: str) -> None:
-        super().started(log, reason)
+    def trace_start(self, log: PartitionLog, reason: str) -> None:
+        super().trace_start(log, reason)
         self._log(log.topic_partition).stable = log.last_stable_offset
 
-    def appended(
+    def trace_append(
         self,
         log: PartitionLog,
         header: BatchHeader,
@@ -131,119 +131,127 @@ class AppendEvents(LogEvents):
         transactional_id: str | None,
     ) -> int:
         """Trace an appended or duplicate batch as the current cause; returns the previous cause."""
-        tracer, at = self.tracer, self._log(log.topic_partition)
+        tracer, log_state = self.tracer, self._log(log.topic_partition)
         if transactional_id is not None:
             self._remember(header.producer_id, transactional_id)
         tx = self._tx(header.producer_id, header.producer_epoch)
         entry = log.producers.state.find(header.producer_id)
         base, rule = result.base_offset, data_rule(header, result, entry)
         if result.duplicate:
-            duplicate = (_duplicate, at.name, header, base, rule)
-            return tracer.caused_by(tracer.emit("log.duplicate", at.node, tx=tx, data=duplicate))
+            duplicate = (_duplicate, log_state.name, header, base, rule)
+            return tracer.caused_by(
+                tracer.emit("log.duplicate", log_state.node, tx=tx, data=duplicate)
+            )
         opened = header.is_transactional and result.open_before < 0
         # Brief has a budget.
         size = header.size if tracer.full else None
-        payload = (_append, at.name, header, base, rule, opened, size)
-        cause = self._stored(
-            "log.append", at, header.producer_id, header.producer_epoch, result, tx, payload
+        payload = (_append, log_state.name, header, base, rule, opened, size)
+        cause = self._trace_stored(
+            "log.append", log_state, header.producer_id, header.producer_epoch, result, tx, payload
         )
         if opened:
             epoch = -1 if entry is None else entry.coordinator_epoch
-            opening = (_opening, at.name, header, base, epoch)
-            tracer.emit("pid.open", at.node, parents=(cause,), tx=tx, data=opening)
-        return self._covered(at, log.log_end_offset - 1, cause, tx)
+            opening = (_opening, log_state.name, header, base, epoch)
+            tracer.emit("pid.open", log_state.node, parents=(cause,), tx=tx, data=opening)
+        return self._note_end(log_state, log.log_end_offset - 1, cause, tx)
 
-    def refused(
+    def trace_refusal(
         self,
         topic_partition: TopicPartition,
         header: BatchHeader,
         refusal: Rejection,
         transactional_id: str | None,
     ) -> None:
-        at = self._log(topic_partition)
+        log_state = self._log(topic_partition)
         if transactional_id is not None:
             self._remember(header.producer_id, transactional_id)
         data = {
-            **_records(at.name, header),
+            **_records(log_state.name, header),
             "bytes": header.size,
             "error": refusal.error.name.upper(),
             "reason": refusal.reason,
             "rule": refusal.rule,
         }
         tx = self._tx(header.producer_id, header.producer_epoch)
-        self.tracer.emit("log.reject", at.node, tx=tx, data=data)
+        self.tracer.emit("log.reject", log_state.node, tx=tx, data=data)
 
-    def marked(self, log: PartitionLog, marker: TxnMarker, result: Appended) -> int:
-        """A marker is in the log: the current cause from now on, as with ``appended``."""
-        tracer, at = self.tracer, self._log(log.topic_partition)
-        first, offset = result.open_before, result.base_offset
+    def trace_marker(self, log: PartitionLog, marker: TxnMarker, result: Appended) -> int:
+        """A marker is in the log: the current cause from now on, as with ``trace_append``."""
+        tracer, log_state = self.tracer, self._log(log.topic_partition)
+        first_offset, offset = result.open_before, result.base_offset
         tx = self._tx(marker.producer_id, marker.producer_epoch)
-        payload = (_written, at.name, marker, offset, marker_rule(marker, result))
-        cause = self._stored(
-            "marker.written", at, marker.producer_id, marker.producer_epoch, result, tx, payload
+        payload = (_marker_data, log_state.name, marker, offset, marker_rule(marker, result))
+        cause = self._trace_stored(
+            "marker.written",
+            log_state,
+            marker.producer_id,
+            marker.producer_epoch,
+            result,
+            tx,
+            payload,
         )
-        if first >= 0:
-            closed = at.closed
-            closed[first] = _Written(offset, cause, tx)
+        if first_offset >= 0:
+            closed = log_state.closed
+            closed[first_offset] = _Written(offset, cause, tx)
             if len(closed) > CLOSED_MAX:
                 del closed[next(iter(closed))]
-            closing = (_closing, at.name, marker, first, offset)
-            tracer.emit("pid.close", at.node, parents=(cause,), tx=tx, data=closing)
+            closing = (_closing, log_state.name, marker, first_offset, offset)
+            tracer.emit("pid.close", log_state.node, parents=(cause,), tx=tx, data=closing)
             if not marker.committed:
                 data = {
-                    "tp": at.name,
+                    "tp": log_state.name,
                     "pid": marker.producer_id,
-                    "first": first,
+                    "first": first_offset,
                     "last": offset,
                     "lso": log.last_stable_offset,
                 }
-                tracer.emit("log.aborted", at.node, parents=(cause,), tx=tx, data=data)
-        return self._covered(at, log.log_end_offset - 1, cause, tx)
+                tracer.emit("log.aborted", log_state.node, parents=(cause,), tx=tx, data=data)
+        return self._note_end(log_state, log.log_end_offset - 1, cause, tx)
 
     def marker_refused(
         self, topic_partition: TopicPartition, marker: TxnMarker, refusal: Rejection
     ) -> None:
         """A marker was refused by the leader."""
-        at = self._log(topic_partition)
+        log_state = self._log(topic_partition)
         error = {"error": refusal.error.name.upper(), "rule": refusal.rule}
         tx = self._tx(marker.producer_id, marker.producer_epoch)
-        data = {**_marker(marker), "tp": at.name, **error}
-        self.tracer.emit("marker.refused", at.node, tx=tx, data=data)
+        data = {**_marker(marker), "tp": log_state.name, **error}
+        self.tracer.emit("marker.refused", log_state.node, tx=tx, data=data)
 
     def covers(self, log: PartitionLog) -> None:
         """The end of the log is due to the current cause."""
         _note(self._log(log.topic_partition), log.log_end_offset - 1, self.tracer.cause, "")
 
-    def moved(self, log: PartitionLog) -> int:
+    def trace_bounds(self, log: PartitionLog) -> int:
         """The high watermark has moved, and the last stable offset perhaps with it; the event that
         causes what follows.
         """
-        tracer, at = self.tracer, self._log(log.topic_partition)
-        now, high, waiting = tracer.cause, log.high_watermark, at.unreplicated
+        tracer, log_state = self.tracer, self._log(log.topic_partition)
+        cause, high, unreplicated = tracer.cause, log.high_watermark, log_state.unreplicated
         covered = _NOTHING
-        while waiting and waiting[0].offset < high:
-            covered = waiting.popleft()
+        while unreplicated and unreplicated[0].offset < high:
+            covered = unreplicated.popleft()
         if tracer.full:
-            last = self._bound("log.hw", at, high, (covered.event, now), covered.tx)
+            last_event = self._bound("log.hw", log_state, high, (covered.event, cause), covered.tx)
         else:
-            last = covered.event if covered.event >= 0 else now
-            if at.is_routine:
-                return last
+            last_event = covered.event if covered.event >= 0 else cause
+            if log_state.is_routine:
+                return last_event
         stable = log.last_stable_offset
-        if stable != at.stable:
-            covered = _closed_by(at, stable) or covered
-            causes = (covered.event, last, now)
-            importance = 0 if at.is_routine else None
-            last = self._bound("log.lso", at, stable, causes, covered.tx, importance)
-            at.stable = stable
-        return last
+        if stable != log_state.stable:
+            covered = _closed_by(log_state, stable) or covered
+            causes = (covered.event, last_event, cause)
+            importance = 0 if log_state.is_routine else None
+            last_event = self._bound("log.lso", log_state, stable, causes, covered.tx, importance)
+            log_state.stable = stable
+        return last_event
 
     # Parts
 
-    def _stored(
+    def _trace_stored(
         self,
         kind: str,
-        at: _Log,
+        log_state: _Log,
         producer_id: int,
         producer_epoch: int,
         result: Appended,
@@ -254,18 +262,23 @@ class AppendEvents(LogEvents):
         transaction the event itself says so.
         """
         tracer = self.tracer
-        cause = tracer.emit(kind, at.node, tx=tx, data=payload)
+        cause = tracer.emit(kind, log_state.node, tx=tx, data=payload)
         if 0 <= result.epoch_before < producer_epoch and (not tx or tracer.full):
-            data = {"tp": at.name, "pid": producer_id, "epoch": producer_epoch}
+            data = {"tp": log_state.name, "pid": producer_id, "epoch": producer_epoch}
             importance = 0 if tx else None
             tracer.emit(
-                "pid.bump", at.node, parents=(cause,), tx=tx, data=data, importance=importance
+                "pid.bump",
+                log_state.node,
+                parents=(cause,),
+                tx=tx,
+                data=data,
+                importance=importance,
             )
         return cause
 
-    def _covered(self, at: _Log, last: int, cause: int, tx: Transaction) -> int:
+    def _note_end(self, log_state: _Log, last_offset: int, cause: int, tx: Transaction) -> int:
         """The end of the log is due to ``cause``, the current one from now on; the one before."""
-        _note(at, last, cause, tx)
+        _note(log_state, last_offset, cause, tx)
         return self.tracer.caused_by(cause)
 
     def _remember(self, producer_id: int, transactional_id: str) -> None:
@@ -283,7 +296,7 @@ class AppendEvents(LogEvents):
     def _bound(
         self,
         kind: str,
-        at: _Log,
+        log_state: _Log,
         to: int,
         causes: tuple[int, ...],
         tx: Transaction,
@@ -292,9 +305,9 @@ class AppendEvents(LogEvents):
         """Trace a moved bound, unless the trace level leaves it out."""
         if importance == 0 and not self.tracer.full:
             return self.tracer.joined(causes)
-        data = {"tp": at.name, "to": to}
+        data = {"tp": log_state.name, "to": to}
         return self.tracer.emit(
-            kind, at.node, parents=causes, tx=tx, data=data, importance=importance
+            kind, log_state.node, parents=causes, tx=tx, data=data, importance=importance
         )
 
     def _log(self, topic_partition: TopicPartition) -> _Log:
@@ -304,23 +317,23 @@ class AppendEvents(LogEvents):
         return log
 
 
-def _note(at: _Log, last: int, cause: int, tx: Transaction) -> None:
-    waiting = at.unreplicated
-    while waiting and waiting[-1].offset >= last:
-        waiting.pop()  # cut off meanwhile
-    waiting.append(_Written(last, cause, tx))
+def _note(log_state: _Log, last_offset: int, cause: int, tx: Transaction) -> None:
+    unreplicated = log_state.unreplicated
+    while unreplicated and unreplicated[-1].offset >= last_offset:
+        unreplicated.pop()  # cut off meanwhile
+    unreplicated.append(_Written(last_offset, cause, tx))
 
 
-def _closed_by(at: _Log, stable: int) -> _Written | None:
+def _closed_by(log_state: _Log, stable: int) -> _Written | None:
     """The marker whose transaction held the last stable offset back."""
-    closed = at.closed
+    closed = log_state.closed
     if not closed:
         return None
-    found = closed.get(at.stable)
-    for first in [first for first in closed if first < stable]:
-        one = closed.pop(first)
-        found = found or one
-    return found
+    newest = closed.get(log_state.stable)
+    for first_offset in [first_offset for first_offset in closed if first_offset < stable]:
+        written = closed.pop(first_offset)
+        newest = newest or written
+    return newest
 
 
 # Payloads, made when they are encoded
@@ -348,12 +361,12 @@ def _append(
     return data
 
 
-def _opening(name: str, header: BatchHeader, first: int, epoch: int) -> dict[str, object]:
+def _opening(name: str, header: BatchHeader, first_offset: int, epoch: int) -> dict[str, object]:
     data: dict[str, object] = {
         "tp": name,
         "pid": header.producer_id,
         "epoch": header.producer_epoch,
-        "first": first,
+        "first": first_offset,
         "timestamp": header.max_timestamp_ms,
     }
     if epoch >= 0:
@@ -361,17 +374,19 @@ def _opening(name: str, header: BatchHeader, first: int, epoch: int) -> dict[str
     return data
 
 
-def _written(name: str, marker: TxnMarker, offset: int, rule: str) -> dict[str, object]:
+def _marker_data(name: str, marker: TxnMarker, offset: int, rule: str) -> dict[str, object]:
     return {**_marker(marker), "tp": name, "offset": offset, "rule": rule}
 
 
-def _closing(name: str, marker: TxnMarker, first: int, last: int) -> dict[str, object]:
+def _closing(
+    name: str, marker: TxnMarker, first_offset: int, last_offset: int
+) -> dict[str, object]:
     return {
         "tp": name,
         "pid": marker.producer_id,
         "epoch": marker.producer_epoch,
-        "first": first,
-        "last": last,
+        "first": first_offset,
+        "last": last_offset,
         "committed": marker.committed,
     }
 

@@ -66,9 +66,9 @@ class BudgetKeeper:
             number, log = moved
             tracer = self._environment.tracer
             if tracer.on:
-                LogEvents(tracer, f"broker/{ids[number]}").started(log, "log-budget")
-        held = look.held_bytes - look.freed
-        if held >= self.budget // 2:
+                LogEvents(tracer, f"broker/{ids[number]}").trace_start(log, "log-budget")
+        held_bytes = look.held_bytes - look.freed
+        if held_bytes >= self.budget // 2:
             for maintenance in self._maintenance():
                 maintenance.clean_soon()
         if look.freed and not self._has_told:
@@ -77,5 +77,5 @@ class BudgetKeeper:
                 f"the logs have reached their budget of {spoken_size(self.budget)}"
                 " (--log-budget): the oldest closed segments go from now on"
             )
-        self.allowance.left = max(self.budget // PARTS, self.budget // 2 - held)
+        self.allowance.left = max(self.budget // PARTS, self.budget // 2 - held_bytes)
         self._is_looking = False

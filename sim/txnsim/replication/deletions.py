@@ -38,14 +38,14 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
 
     def delete(self, log: PartitionLog, offset: int) -> int | Rejection:
         """Delete the records below an offset from a log that this broker leads; its start then."""
-        before = log.log_start_offset
+        start_before = log.log_start_offset
         log_start = log.delete_records_before(offset)
         if isinstance(log_start, Rejection):
             return log_start
         self.watermarks.log_start_raised(log)
         events = self.watermarks.log_events
-        if events.tracer.on and log_start != before:
-            events.started(log, "DeleteRecords")
+        if events.tracer.on and log_start != start_before:
+            events.trace_start(log, "DeleteRecords")
         return log_start
 
     async def wait(
@@ -56,7 +56,7 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
         """
         outcomes: dict[TopicPartition, Outcome] = {}
         late = dict(deleted)
-        before: dict[TopicPartition, int] = {}
+        low_watermarks: dict[TopicPartition, int] = {}
 
         def is_over(topic_partition: TopicPartition) -> bool:
             offset = late.get(topic_partition)
@@ -66,7 +66,7 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
                     outcomes[topic_partition] = low_watermark
                     del late[topic_partition]
                 else:
-                    before.setdefault(topic_partition, low_watermark)
+                    low_watermarks.setdefault(topic_partition, low_watermark)
             return not late
 
         for topic_partition in deleted:
@@ -75,7 +75,12 @@ class Deletions(msgspec.Struct, kw_only=True, eq=False):
             await self.purgatory.wait(list(late), timeout_ms=timeout_ms, check=is_over)
             for topic_partition in list(late):
                 is_over(topic_partition)
-            outcomes.update({one: Late(low_watermark=before[one]) for one in late})
+            outcomes.update(
+                {
+                    late_partition: Late(low_watermark=low_watermarks[late_partition])
+                    for late_partition in late
+                }
+            )
         return outcomes
 
     def _low_watermark(self, topic_partition: TopicPartition) -> int | ErrorCode:

@@ -100,17 +100,17 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         if self._is_under_way or not self._queue or not self._is_up:
             return
         self._is_under_way = True
-        asked, self._queue = self._queue, {}
+        changes, self._queue = self._queue, {}
         command = AlterPartitionCommand(
             broker_id=self.broker_id,
             broker_epoch=self.image().brokers[self.broker_id].epoch,
-            partitions=tuple(change for _, change in asked.values()),
+            partitions=tuple(change for _, change in changes.values()),
         )
-        self.peers.alter_partition(command).on_done(lambda answer: self._answered(asked, answer))
+        self.peers.alter_partition(command).on_done(lambda answer: self._on_answer(changes, answer))
 
-    def _answered(
+    def _on_answer(
         self,
-        asked: dict[TopicPartition, tuple[Partition, IsrChange]],
+        changes: dict[TopicPartition, tuple[Partition, IsrChange]],
         answer: Pending[AlterPartitionReply],
     ) -> None:
         if not self._is_up:
@@ -119,23 +119,23 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
         if error is not None and not isinstance(error, PeerError):
             raise error
         if error is not None or answer.result().error:
-            again = asked
+            repeats = changes
             code = None if error is not None else ErrorCode(answer.result().error)
             self._unanswered.failed(
                 self.broker_id,
                 type(error).__name__ if code is None else code.name.upper(),
-                f"the controller does not change the ISR of {', '.join(map(str, asked))[:200]}",
+                f"the controller does not change the ISR of {', '.join(map(str, changes))[:200]}",
             )
         else:
-            again = self._take(asked, answer.result())
-            if not again:
+            repeats = self._take(changes, answer.result())
+            if not repeats:
                 self._unanswered.done(self.broker_id)
                 self._pause_ms = RETRY_MS
                 self._is_under_way = False
                 self._send()
                 return
         # A change that came up meanwhile is newer than the one to send again.
-        self._queue = {**again, **self._queue}
+        self._queue = {**repeats, **self._queue}
         pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, RETRY_MAX_MS)
         self.clock.call_later(pause_ms, self._send_again)
 
@@ -145,21 +145,21 @@ class IsrChanges(msgspec.Struct, kw_only=True, eq=False):
 
     def _take(
         self,
-        asked: dict[TopicPartition, tuple[Partition, IsrChange]],
+        changes: dict[TopicPartition, tuple[Partition, IsrChange]],
         reply: AlterPartitionReply,
     ) -> dict[TopicPartition, tuple[Partition, IsrChange]]:
         """Hand the answers to their partitions; returns the changes to request again."""
-        again: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
+        repeats: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
         answers = {
             (answer.topic_id, answer.topic_partition.partition): answer
             for answer in reply.partitions
         }
-        for topic_partition, (partition, change) in asked.items():
+        for topic_partition, (partition, change) in changes.items():
             answer = answers.get((partition.topic_id, topic_partition.partition))
             if answer is None or self.replicas.replicated.get(topic_partition) is not partition:
                 continue
             repeated = partition.take_answer(answer, change)
             if repeated is not None:
-                again[topic_partition] = (partition, repeated)
+                repeats[topic_partition] = (partition, repeated)
             self.watermarks.advance(partition)
-        return again
+        return repeats

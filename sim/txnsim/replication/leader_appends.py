@@ -42,12 +42,14 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     write: Callable[..., Appended | Rejection]
     """Appends it to the log itself; its arguments are the log and ``now_ms``."""
 
-    def stored(self, events: AppendEvents, log: PartitionLog, _appended: Appended) -> int | None:
+    def trace_append(
+        self, events: AppendEvents, log: PartitionLog, _appended: Appended
+    ) -> int | None:
         """Trace the append; returns the previous cause, None if nothing is traced."""
         events.covers(log)
         return None
 
-    def refused(self, events: AppendEvents, refusal: Rejection) -> None:
+    def trace_refusal(self, events: AppendEvents, refusal: Rejection) -> None:
         """Tell the trace that the log refuses it."""
 
     @property
@@ -167,9 +169,9 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
         appended = batch.write(log, now_ms=self.clock.now_ms() if now_ms is None else now_ms)
         if isinstance(appended, Rejection):
             if is_traced:
-                batch.refused(events, appended)
+                batch.trace_refusal(events, appended)
             return appended
-        cause = batch.stored(events, log, appended) if is_traced else None
+        cause = batch.trace_append(events, log, appended) if is_traced else None
         if partition is None:
             is_committed = log.advance_high_watermark(log.local.end_offset)
         else:
@@ -179,12 +181,12 @@ class LeaderAppends(msgspec.Struct, kw_only=True, eq=False):
             purgatory.touch(where)
         if cause is not None:
             if is_committed:
-                events.moved(log)
+                events.trace_bounds(log)
             events.tracer.caused_by(cause)
         if durable is not None:
             aborts = batch.aborts
             aborted_at = None if aborts is None else appended.base_offset
-            gate.appended(log, durable, aborted_at=aborted_at, producer_id=aborts)
+            gate.after_append(log, durable, aborted_at=aborted_at, producer_id=aborts)
         return appended
 
 
@@ -206,11 +208,11 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
         if not tracer.on:
             self.purgatory.touch(where)
             return True
-        before = tracer.caused_by(self.log_events.moved(partition.log))
+        old_cause = tracer.caused_by(self.log_events.trace_bounds(partition.log))
         try:
             self.purgatory.touch(where)
         finally:
-            tracer.caused_by(before)
+            tracer.caused_by(old_cause)
         return True
 
     def terms(self) -> tuple[int, int]:
@@ -224,7 +226,7 @@ class Watermarks(msgspec.Struct, kw_only=True, eq=False):
             partition.log_start_raised()
         self.purgatory.touch(log.topic_partition)
 
-    def deleted(self, partition: Partition) -> None:
+    def note_deletion(self, partition: Partition) -> None:
         """A follower has deleted the same records as its leader."""
         self.purgatory.touch(partition.topic_partition)
 
@@ -235,10 +237,12 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
     replicas: Replicas
     purgatory: Purgatory[TopicPartition]
 
-    def committed(self, log: PartitionLog, offset: int, *, timeout_ms: int) -> Pending[ErrorCode]:
+    def wait_for_commit(
+        self, log: PartitionLog, offset: int, *, timeout_ms: int
+    ) -> Pending[ErrorCode]:
         """Result once all records below ``offset`` are committed, or can't be any more."""
         keys = (log.topic_partition,)
-        waiting = _Commit(
+        commit = _Commit(
             self.purgatory.tasks,
             keys=keys,
             timeout_ms=timeout_ms,
@@ -248,24 +252,24 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             offset=offset,
         )
         if log.high_watermark > offset:
-            waiting.resolve(_NONE)
+            commit.resolve(_NONE)
         else:
-            self.purgatory.park(waiting)
-        return waiting
+            self.purgatory.park(commit)
+        return commit
 
     def are_late(self, appends: Appends) -> bool:
         """Whether any append is not committed yet."""
-        for log, last in appends:  # noqa: SIM110 - a generator takes a frame more
-            if log.high_watermark <= last:
+        for log, last_offset in appends:  # noqa: SIM110 - a generator takes a frame more
+            if log.high_watermark <= last_offset:
                 return True
         return False
 
     async def wait(self, appends: Appends, *, timeout_ms: int) -> dict[TopicPartition, ErrorCode]:
         """Wait until each append is committed or can't be any more; what failed, by partition."""
         late: dict[TopicPartition, Appends] = {}
-        for log, last in appends:
-            if log.high_watermark <= last:
-                late.setdefault(log.topic_partition, []).append((log, last))
+        for log, last_offset in appends:
+            if log.high_watermark <= last_offset:
+                late.setdefault(log.topic_partition, []).append((log, last_offset))
         if not late:
             return {}
         failed: dict[TopicPartition, ErrorCode] = {}
@@ -273,7 +277,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
         def is_over(key: TopicPartition) -> bool:
             entries = late.get(key)
             if entries is not None:
-                entries[:] = [one for one in entries if not self._found(*one, failed)]
+                entries[:] = [append for append in entries if not self._is_decided(*append, failed)]
                 if not entries:
                     del late[key]
             return not late
@@ -285,7 +289,7 @@ class Commits(msgspec.Struct, kw_only=True, eq=False):
             failed[key] = ErrorCode.request_timed_out
         return failed
 
-    def _found(
+    def _is_decided(
         self, log: PartitionLog, last_offset: int, failed: dict[TopicPartition, ErrorCode]
     ) -> bool:
         error = self.outcome(log, last_offset)

@@ -20,7 +20,7 @@ from txnsim.errors import CorruptBatchError, MissingExtraError
 from txnsim.log.cleaner import Dirt, Work, clean, dirt_of, measure
 from txnsim.log.partition_log import PartitionLog
 from txnsim.loggers import Logger
-from txnsim.node.crossings import TimerGate, at_once
+from txnsim.node.crossings import TimerGate, run_when_due
 from txnsim.node.log_events import LogEvents
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.tasks import settled
@@ -34,7 +34,7 @@ _log: Final = Logger("txnsim.replication")
 class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     """Background work of a broker on its logs."""
 
-    gate: TimerGate = at_once
+    gate: TimerGate = run_when_due
     log_events: LogEvents
     clock: Clock
     tasks: Tasks
@@ -139,12 +139,12 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         for log in logs:
             if self._is_stopped or self.hosted.get(log.topic_partition) is not log:
                 continue
-            before = log.log_start_offset
+            start_before = log.log_start_offset
             log.delete_old_segments(now_ms)
-            if self.log_events.tracer.on and log.log_start_offset != before:
+            if self.log_events.tracer.on and log.log_start_offset != start_before:
                 if timer_ms is not None:
                     self.log_events.timer("retention", timer_ms)
-                self.log_events.started(log, "retention")
+                self.log_events.trace_start(log, "retention")
             yield 1
 
     # Starts of logs
@@ -170,7 +170,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
         self._uncleanable.intersection_update(self.hosted.values())
         if self._filthiest() is None:
             self._delete_segments(
-                self._compacted(), timer_ms=self.settings().log_cleaner_backoff_ms
+                self._compacted_logs(), timer_ms=self.settings().log_cleaner_backoff_ms
             )
             self._arm_cleaner()
         else:
@@ -185,7 +185,7 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
                     if work is None:
                         await asyncio.sleep(0)
                     else:
-                        await self._beside(work)
+                        await self._do_beside_loop(work)
                     if self.hosted.get(log.topic_partition) is not log:
                         break
             except (CorruptBatchError, MissingExtraError) as error:
@@ -193,13 +193,13 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
                 where = str(log.topic_partition)
                 _log.warning("log.uncleanable", partition=where, reason=str(error))
             self._delete_segments(
-                self._compacted(), timer_ms=self.settings().log_cleaner_backoff_ms
+                self._compacted_logs(), timer_ms=self.settings().log_cleaner_backoff_ms
             )
             await asyncio.sleep(0)
         self._round = None
         self._arm_cleaner()
 
-    async def _beside(self, work: Work[Any]) -> None:
+    async def _do_beside_loop(self, work: Work[Any]) -> None:
         unpacker = self.tasks.unpacker
         await unpacker.enter()
         try:
@@ -210,14 +210,14 @@ class LogMaintenance(msgspec.Struct, kw_only=True, eq=False):
     def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
         """The log with the largest dirty part, if any is due."""
         now_ms = self.clock.now_ms()
-        found: tuple[PartitionLog, Dirt] | None = None
-        for log in self._compacted():
+        filthiest: tuple[PartitionLog, Dirt] | None = None
+        for log in self._compacted_logs():
             if len(log.local.segments) == 1 or log in self._uncleanable:
                 continue
             dirt = dirt_of(log, now_ms)
-            if dirt is not None and (found is None or dirt.ratio > found[1].ratio):
-                found = (log, dirt)
-        return found
+            if dirt is not None and (filthiest is None or dirt.ratio > filthiest[1].ratio):
+                filthiest = (log, dirt)
+        return filthiest
 
-    def _compacted(self) -> Iterable[PartitionLog]:
+    def _compacted_logs(self) -> Iterable[PartitionLog]:
         return [log for log in self.hosted.values() if log.config.is_compacted]

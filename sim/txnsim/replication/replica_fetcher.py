@@ -261,13 +261,13 @@ class _Fetcher:
             changed, forgotten, self._session_epoch = dict.fromkeys(self._followed), {}, 0
         if self._names is None:
             self._names = tuple(self._followed)
-        wanted: list[ReplicaFetchPartition] = []
+        partitions: list[ReplicaFetchPartition] = []
         for topic_partition in changed:
             followed = self._followed[topic_partition]
             if followed.is_delayed:
                 continue
             log = followed.log
-            wanted.append(
+            partitions.append(
                 ReplicaFetchPartition(
                     topic_id=followed.topic_id,
                     topic_partition=topic_partition,
@@ -289,7 +289,7 @@ class _Fetcher:
             max_bytes=settings.replica_fetch_response_max_bytes,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
-            partitions=tuple(wanted),
+            partitions=tuple(partitions),
             forgotten=tuple([(topic_id, tp) for tp, topic_id in forgotten.items()])
             if forgotten
             else (),
@@ -298,11 +298,11 @@ class _Fetcher:
         self._session_epoch += 1
         answer = self._peers.replica_fetch(self._leader, command)
         if answer.is_done:
-            self._answered(request, answer)
+            self._on_answer(request, answer)
         else:
-            answer.callbacks.append(partial(self._answered, request))
+            answer.callbacks.append(partial(self._on_answer, request))
 
-    def _answered(self, request: int, answer: Pending[ReplicaFetchReply]) -> None:
+    def _on_answer(self, request: int, answer: Pending[ReplicaFetchReply]) -> None:
         if self._is_stopped:
             return
         error, reply = answer.error, answer.value
@@ -311,8 +311,10 @@ class _Fetcher:
             if not isinstance(error, PeerError):
                 raise error
             if request == self._request:
-                who = f"broker {self._broker_id} copies nothing from broker {self._leader}: {error}"
-                self._unanswered.failed(self._leader, type(error).__name__, who)
+                complaint = (
+                    f"broker {self._broker_id} copies nothing from broker {self._leader}: {error}"
+                )
+                self._unanswered.failed(self._leader, type(error).__name__, complaint)
                 self._begin_again(pause_ms=self._replicas.dynamic.replica_fetch_backoff_ms)
             return
         if self._unanswered.tried:
@@ -327,7 +329,7 @@ class _Fetcher:
         else:
             self._stand(request, reply)
 
-    def _asked(self, request: int, fetched: ReplicaFetchedPartition) -> _Followed | None:
+    def _followed_of(self, request: int, fetched: ReplicaFetchedPartition) -> _Followed | None:
         """The partition that an answer is about, if this broker still follows it."""
         followed = self._followed.get(fetched.topic_partition)
         if followed is None and not fetched.topic_partition.topic:
@@ -345,11 +347,11 @@ class _Fetcher:
         for fetched in reply.partitions:
             followed = self._followed.get(fetched.topic_partition)
             if followed is None or request < followed.first_request:
-                followed = self._asked(request, fetched)
+                followed = self._followed_of(request, fetched)
             if followed is None:
                 continue
             if fetched.error:
-                self._failed(followed, fetched.error)
+                self._on_error(followed, fetched.error)
                 continue
             if self._refused.tried:
                 self._refused.done(str(fetched.topic_partition))
@@ -359,10 +361,12 @@ class _Fetcher:
             log = followed.log
             is_left = False
             for batch in fetched.batches:
-                before = None
+                durable_before = None
                 if gate.crossings.network.interceptor.is_armed or gate.disk.is_full:
                     error = await self._gate.admit_replicated(log.topic_partition, batch)
-                    is_left = self._is_stopped or self._asked(request, fetched) is not followed
+                    is_left = (
+                        self._is_stopped or self._followed_of(request, fetched) is not followed
+                    )
                     if is_left:
                         break
                     if error is not None:
@@ -370,15 +374,15 @@ class _Fetcher:
                         is_left = True
                         break
                     now_ms = self._clock.now_ms()
-                    before = self._gate.durable(log)
-                if batch.base_offset < log.local.end_offset and self._is_here(log, batch):
+                    durable_before = self._gate.durable(log)
+                if batch.base_offset < log.local.end_offset and self._was_sent_twice(log, batch):
                     continue
                 if batch.leader_epoch > followed.leader_epoch:
                     break  # written by a leader that is unknown here (KAFKA-18723)
                 log.append(batch, now_ms=now_ms)
                 self._changed[log.topic_partition] = None
-                if before is not None:
-                    self._gate.replicated(log, before, batch)
+                if durable_before is not None:
+                    self._gate.after_replication(log, durable_before, batch)
             if is_left:
                 continue
             has_moved = False
@@ -463,7 +467,7 @@ class _Fetcher:
         if log.topic_partition in self._followed:
             self._changed[log.topic_partition] = None
 
-    def _is_here(self, log: PartitionLog, batch: ReplicatedBatch) -> bool:
+    def _was_sent_twice(self, log: PartitionLog, batch: ReplicatedBatch) -> bool:
         """Whether a batch that begins below the log end was sent twice: the answer to a superseded
         request was on its way.
         """
@@ -480,10 +484,10 @@ class _Fetcher:
             return False
         self._changed[log.topic_partition] = None
         if self._log_events.tracer.on:
-            self._log_events.started(log, "the leader's log does")
+            self._log_events.trace_start(log, "the leader's log does")
         return True
 
-    def _failed(self, followed: _Followed, error: int) -> None:
+    def _on_error(self, followed: _Followed, error: int) -> None:
         if error == ErrorCode.offset_out_of_range:
             self._ask_offset(followed, LATEST)
             return
@@ -513,21 +517,21 @@ class _Fetcher:
         """Cut a log off. What is known of producers is rebuilt with breaks: it may be read from
         tens of thousands of batches.
         """
-        before = log.log_end_offset
+        end_before = log.log_end_offset
         steps = log.begin_truncation(offset, now_ms=self._clock.now_ms())
-        has_shrunk = log.log_end_offset < before
+        has_shrunk = log.log_end_offset < end_before
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         for batches in steps:
             if pace.has_done(batches):
                 await pace.rest()
         if self._log_events.tracer.on and has_shrunk:
-            self._log_events.truncated(log)
+            self._log_events.trace_truncation(log)
 
     def _restart(self, log: PartitionLog, offset: int) -> None:
         log.restart_at(offset, now_ms=self._clock.now_ms())
         if self._log_events.tracer.on:
-            self._log_events.truncated(log)
-            self._log_events.started(log, "it had nothing in common with the leader's")
+            self._log_events.trace_truncation(log)
+            self._log_events.trace_start(log, "it had nothing in common with the leader's")
 
     # Out of range
 
@@ -564,14 +568,16 @@ class _Fetcher:
                 self._ask_offset(followed, EARLIEST)
                 return
             self._tasks.drive(
-                self._truncate(log, offset), partial(self._found_place, followed), name=self._name
+                self._truncate(log, offset),
+                partial(self._resume_fetching, followed),
+                name=self._name,
             )
             return
         if offset > log.log_end_offset:
             self._restart(log, offset)
-        self._found_place(followed, None, None)
+        self._resume_fetching(followed, None, None)
 
-    def _found_place(self, followed: _Followed, _: None, error: BaseException | None) -> None:
+    def _resume_fetching(self, followed: _Followed, _: None, error: BaseException | None) -> None:
         """Our log ends within the leader's now."""
         if error is not None and not isinstance(error, asyncio.CancelledError):
             raise error

@@ -110,22 +110,22 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         elif command.session_epoch == FULL:
             session = self._begin(command.replica_id, session)
         elif session is None or session.session_id != command.session_id:
-            return self._at_once(ReplicaFetchReply(error=ErrorCode.fetch_session_id_not_found))
+            return self._answer_now(ReplicaFetchReply(error=ErrorCode.fetch_session_id_not_found))
         else:
-            return self._at_once(ReplicaFetchReply(error=ErrorCode.invalid_fetch_session_epoch))
+            return self._answer_now(ReplicaFetchReply(error=ErrorCode.invalid_fetch_session_epoch))
         now_ms = session.last_fetch_ms = self.clock.monotonic_ms()
         if session.parked_request is not None:
             self._supersede(session)
         session.response_max_bytes = command.max_bytes
         for topic_id, topic_partition in command.forgotten:
-            self._forget(session, self._named(topic_id, topic_partition))
+            self._forget(session, self._with_name(topic_id, topic_partition))
         refused = self._take(session, command, now_ms)
         wait_ms = command.max_wait_ms
         if session.out_of_isr:
             self._let_in(session, command.replica_epoch)
             wait_ms = min(wait_ms, self.replicas.dynamic.replica_fetch_wait_max_ms)
         if refused or session.news or wait_ms <= 0:
-            return self._at_once(self._reply(session, refused))
+            return self._answer_now(self._reply(session, refused))
         parked: Pending[ReplicaFetchReply] = Pending(self.tasks)
         session.parked_request = parked
         session.deadline_ms = now_ms + wait_ms
@@ -156,12 +156,12 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts: sessions
 
-    def _begin(self, follower_id: BrokerId, last: _Session | None) -> _Session:
-        if last is not None:
-            if last.parked_request is not None:
-                self._supersede(last)
-            for topic_partition in list(last.positions):
-                self._forget(last, topic_partition)
+    def _begin(self, follower_id: BrokerId, old_session: _Session | None) -> _Session:
+        if old_session is not None:
+            if old_session.parked_request is not None:
+                self._supersede(old_session)
+            for topic_partition in list(old_session.positions):
+                self._forget(old_session, topic_partition)
         self._session_count += 1
         session = self._by_follower[follower_id] = _Session(self, follower_id, self._session_count)
         return session
@@ -175,7 +175,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         if follower is not None and follower.reader is session:
             follower.reader = None
 
-    def _named(self, topic_id: uuid.UUID, topic_partition: TopicPartition) -> TopicPartition:
+    def _with_name(self, topic_id: uuid.UUID, topic_partition: TopicPartition) -> TopicPartition:
         """The partition with its name, which does not travel where requests are Kafka's bytes."""
         if topic_partition.topic:
             return topic_partition
@@ -191,113 +191,115 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         refused: list[ReplicaFetchedPartition] = []
         follower_id, replica_epoch = session.follower_id, command.replica_epoch
         replicated = self.replicas.replicated
-        known = self.replicas.image.brokers.get(follower_id)
+        broker = self.replicas.image.brokers.get(follower_id)
         # It comes from the process that was there before (Replica.updateFetchStateOrThrow).
-        is_outdated = known is not None and -1 < replica_epoch < known.epoch
-        for wanted in command.partitions:
-            if not wanted.topic_partition.topic:
-                named = self._named(wanted.topic_id, wanted.topic_partition)
-                wanted = msgspec.structs.replace(wanted, topic_partition=named)
-            topic_partition, offset = wanted.topic_partition, wanted.fetch_offset
+        is_outdated = broker is not None and -1 < replica_epoch < broker.epoch
+        for position in command.partitions:
+            if not position.topic_partition.topic:
+                named = self._with_name(position.topic_id, position.topic_partition)
+                position = msgspec.structs.replace(position, topic_partition=named)
+            topic_partition, offset = position.topic_partition, position.fetch_offset
             partition = replicated.get(topic_partition)
             if (
                 partition is None
                 or is_outdated
-                or partition.leader_epoch != wanted.current_leader_epoch
+                or partition.leader_epoch != position.current_leader_epoch
                 or (
-                    partition.topic_id is not wanted.topic_id
-                    and partition.topic_id != wanted.topic_id
+                    partition.topic_id is not position.topic_id
+                    and partition.topic_id != position.topic_id
                 )
                 or (follower := partition.followers.get(follower_id)) is None
             ):
-                error = self._refusal(session, wanted, partition)
-                refused.append(self._refused(session, wanted, error))
+                error = self._refusal(session, position, partition)
+                refused.append(self._refused_partition(session, position, error))
                 continue
             log = partition.log
-            end, last_epoch = log.local.end_offset, wanted.last_fetched_epoch
+            end, last_epoch = log.local.end_offset, position.last_fetched_epoch
             if last_epoch != UNKNOWN_EPOCH and (last_epoch != log.epochs.latest or offset > end):
-                parted = self._parted(session, wanted, log)
+                parted = self._divergence(session, position, log)
                 if parted is not None:
                     refused.append(parted)
                     continue
             if not log.log_start_offset <= offset <= end:
-                refused.append(self._refused(session, wanted, ErrorCode.offset_out_of_range))
+                refused.append(
+                    self._refused_partition(session, position, ErrorCode.offset_out_of_range)
+                )
                 continue
-            session.positions[topic_partition] = wanted
+            session.positions[topic_partition] = position
             end_before, start_before = follower.log_end_offset, follower.log_start_offset
             follower.reader = session
             follower.note_fetch(
                 fetch_offset=offset,
-                log_start_offset=wanted.log_start_offset,
+                log_start_offset=position.log_start_offset,
                 leader_end=end,
                 broker_epoch=replica_epoch,
                 now_ms=now_ms,
             )
             # Records may have been deleted while this follower was known to nobody here.
-            if offset < end or wanted.log_start_offset < log.log_start_offset:
+            if offset < end or position.log_start_offset < log.log_start_offset:
                 session.news[topic_partition] = None
             else:
                 session.news.pop(topic_partition, None)
-            if wanted.high_watermark != log.high_watermark:
+            if position.high_watermark != log.high_watermark:
                 session.stale[topic_partition] = None
             if follower_id not in partition.isr:
                 session.is_out(topic_partition)
             if offset != end_before:
                 self.watermarks.advance(partition)
-            if wanted.log_start_offset != start_before:
-                self.watermarks.deleted(partition)
+            if position.log_start_offset != start_before:
+                self.watermarks.note_deletion(partition)
         return refused
 
-    def _parted(
-        self, session: _Session, wanted: ReplicaFetchPartition, log: PartitionLog
+    def _divergence(
+        self, session: _Session, position: ReplicaFetchPartition, log: PartitionLog
     ) -> ReplicaFetchedPartition | None:
         """The answer to a follower whose log may part from this one (KIP-595)."""
-        found = log.end_offset_for_epoch(wanted.last_fetched_epoch)
-        if found.leader_epoch < 0 or found.end_offset < 0:
-            return self._refused(session, wanted, ErrorCode.offset_out_of_range)
+        epoch_end = log.end_offset_for_epoch(position.last_fetched_epoch)
+        if epoch_end.leader_epoch < 0 or epoch_end.end_offset < 0:
+            return self._refused_partition(session, position, ErrorCode.offset_out_of_range)
         if (
-            found.leader_epoch >= wanted.last_fetched_epoch
-            and found.end_offset >= wanted.fetch_offset
+            epoch_end.leader_epoch >= position.last_fetched_epoch
+            and epoch_end.end_offset >= position.fetch_offset
         ):
             return None
-        self._forget(session, wanted.topic_partition)
+        self._forget(session, position.topic_partition)
         return ReplicaFetchedPartition(
-            topic_id=wanted.topic_id,
-            topic_partition=wanted.topic_partition,
+            topic_id=position.topic_id,
+            topic_partition=position.topic_partition,
             high_watermark=log.high_watermark,
             log_start_offset=log.log_start_offset,
-            diverging=(found.leader_epoch, found.end_offset),
+            diverging=(epoch_end.leader_epoch, epoch_end.end_offset),
         )
 
     def _refusal(
         self,
         session: _Session,
-        wanted: ReplicaFetchPartition,
+        position: ReplicaFetchPartition,
         partition: Partition | None,
     ) -> ErrorCode:
         if partition is None:
             log = self.replicas.leader(
-                wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
+                position.topic_partition, current_leader_epoch=position.current_leader_epoch
             )
             # A partition without followers: the sender has newer metadata than this broker.
             return log.error if isinstance(log, Rejection) else ErrorCode.unknown_leader_epoch
-        if partition.topic_id != wanted.topic_id:
+        if partition.topic_id != position.topic_id:
             return ErrorCode.unknown_topic_id
-        if wanted.current_leader_epoch < partition.leader_epoch:
+        if position.current_leader_epoch < partition.leader_epoch:
             return ErrorCode.fenced_leader_epoch
-        if wanted.current_leader_epoch > partition.leader_epoch:
+        if position.current_leader_epoch > partition.leader_epoch:
             return ErrorCode.unknown_leader_epoch
         if session.follower_id not in partition.followers:
             return ErrorCode.unknown_leader_epoch
         return ErrorCode.not_leader_or_follower  # ``is_outdated``
 
-    def _refused(
-        self, session: _Session, wanted: ReplicaFetchPartition, error: ErrorCode
+    def _refused_partition(
+        self, session: _Session, position: ReplicaFetchPartition, error: ErrorCode
     ) -> ReplicaFetchedPartition:
-        self._forget(session, wanted.topic_partition)
+        self._forget(session, position.topic_partition)
         return ReplicaFetchedPartition(
-            topic_id=wanted.topic_id,
-            topic_partition=wanted.topic_partition,
+            topic_id=position.topic_id,
+            topic_partition=position.topic_partition,
             error=error,
         )
 
@@ -330,35 +332,37 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
         remaining, batches = session.response_max_bytes, BATCHES_MAX
         max_bytes = self.replicas.dynamic.replica_fetch_max_bytes
         for topic_partition in news:
-            wanted = session.positions.get(topic_partition)
-            if wanted is None:
+            position = session.positions.get(topic_partition)
+            if position is None:
                 continue
             if remaining <= 0 or batches <= 0:
                 session.news[topic_partition] = None
                 continue
             partition = replicated.get(topic_partition)
-            if partition is None or partition.leader_epoch != wanted.current_leader_epoch:
-                answers.append(self._refused(session, wanted, ErrorCode.not_leader_or_follower))
+            if partition is None or partition.leader_epoch != position.current_leader_epoch:
+                answers.append(
+                    self._refused_partition(session, position, ErrorCode.not_leader_or_follower)
+                )
                 continue
             stale.pop(topic_partition, None)
             log = partition.log
-            tail, offset = log.local.tail, wanted.fetch_offset
+            tail, offset = log.local.tail, position.fetch_offset
             if tail and tail[-1].base_offset == offset:
-                found: tuple[ReplicatedBatch, ...] = (tail[-1],)
+                new_batches: tuple[ReplicatedBatch, ...] = (tail[-1],)
             else:
-                found = log.local.batches_for_follower(
+                new_batches = log.local.batches_for_follower(
                     offset, max_bytes=max_bytes, max_batches=batches
                 )
-            for batch in found:
+            for batch in new_batches:
                 remaining -= len(batch.data)
                 batches -= 1
             answers.append(
                 ReplicaFetchedPartition(
-                    topic_id=wanted.topic_id,
+                    topic_id=position.topic_id,
                     topic_partition=topic_partition,
                     high_watermark=log.high_watermark,
                     log_start_offset=log.log_start_offset,
-                    batches=found,
+                    batches=new_batches,
                 )
             )
         if stale:
@@ -373,14 +377,14 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
     ) -> None:
         stale, session.stale = session.stale, {}
         for topic_partition in stale:
-            wanted = session.positions.get(topic_partition)
+            position = session.positions.get(topic_partition)
             partition = self.replicas.replicated.get(topic_partition)
-            if wanted is None or partition is None:
+            if position is None or partition is None:
                 continue
             log = partition.log
             answers.append(
                 ReplicaFetchedPartition(
-                    topic_id=wanted.topic_id,
+                    topic_id=position.topic_id,
                     topic_partition=topic_partition,
                     high_watermark=log.high_watermark,
                     log_start_offset=log.log_start_offset,
@@ -389,7 +393,7 @@ class ReplicaSessions(msgspec.Struct, kw_only=True, eq=False):
 
     # Parts: waiting
 
-    def _at_once(self, reply: ReplicaFetchReply) -> Pending[ReplicaFetchReply]:
+    def _answer_now(self, reply: ReplicaFetchReply) -> Pending[ReplicaFetchReply]:
         answer: Pending[ReplicaFetchReply] = Pending(self.tasks)
         answer.resolve(reply)
         return answer

@@ -201,7 +201,7 @@ def _with_log(noted: PartitionNow, log: PartitionLog) -> PartitionNow:
 
 def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
     for broker in cluster.brokers.values():
-        for owned in broker.coordinator.owned():
+        for owned in broker.coordinator.owned_partitions():
             for transactional_id in list(owned.entries):
                 txn = owned.entries.get(transactional_id)
                 if txn is not None:
@@ -216,7 +216,7 @@ def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
 def _shares(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     for broker in cluster.brokers.values():
         if broker.shares_made is not None:
-            yield from broker.shares_made.shares.told()
+            yield from broker.shares_made.shares.snapshots()
 
 
 def _streams(cluster: TracedCluster) -> Iterator[dict[str, object]]:

@@ -138,7 +138,7 @@ class Member:
             raise self._wrong_state("start", "stop or kill it first")
         self.state = MemberState.STARTING
         self._life += 1
-        if self._crossings.armed:
+        if self._crossings.is_armed:
             life = self._life
             await self._crossings.verdict(FaultPoint.PROCESS_START)
             if life != self._life:
@@ -182,7 +182,7 @@ class Member:
         """
         if self.state is not MemberState.RUNNING:
             raise self._wrong_state("stop", "only one that runs can be")
-        if self._crossings.armed:
+        if self._crossings.is_armed:
             life = self._life
             await self._crossings.verdict(FaultPoint.PROCESS_STOP)
             if life != self._life or self.state is not MemberState.RUNNING:
@@ -223,7 +223,7 @@ class Member:
         events = LogEvents(self._environment.tracer, f"broker/{self.broker_id}")
         if events.tracer.on:
             for log in losers:
-                events.truncated(log)
+                events.trace_truncation(log)
 
     async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
         """Its last moment is one step: it can't be started again half dead."""

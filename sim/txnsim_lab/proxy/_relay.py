@@ -203,7 +203,7 @@ class Relay:
         return Course.PASS
 
     def _watches_api(self, api_key: int) -> bool:
-        return any(self._injector.asked(point, api_key) for point in self._listener.points)
+        return any(self._injector.needed_part(point, api_key) for point in self._listener.points)
 
     def _decide_token(self) -> Course:
         self._tokens -= 1
@@ -229,8 +229,8 @@ class Relay:
         if sent.api_key == SASL_HANDSHAKE and self._can_not_pass(sent, frame):
             return await self._answer_here(sent, refuse_mechanism(frame))
         point, at_answer = self._listener.points
-        interest = self._injector.asked(point, sent.api_key)
-        interest_in_answer = self._injector.asked(at_answer, sent.api_key)
+        interest = self._injector.needed_part(point, sent.api_key)
+        interest_in_answer = self._injector.needed_part(at_answer, sent.api_key)
         if Asked.BODY in (interest, interest_in_answer):
             await self._listener.decode(sent, frame)
         if not interest:
@@ -377,7 +377,7 @@ class Relay:
         return Course.SKIP
 
     def _asked_of_answer(self, sent: Sent) -> bool:
-        interest = self._injector.asked(self._listener.points[1], sent.api_key)
+        interest = self._injector.needed_part(self._listener.points[1], sent.api_key)
         # Who is to be known by its request can't be known if that passed before the rule was armed.
         return interest is Asked.HEADER or (interest is Asked.BODY and sent.request is not None)
 

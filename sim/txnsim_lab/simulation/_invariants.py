@@ -77,7 +77,7 @@ def _coordinator(broker: Broker) -> Iterator[Violation]:
     withdrawn, and its record stays, as in Kafka. An id whose first record was refused stays in
     memory without an epoch (``TransactionStateManager.putTransactionStateIfNotExists``).
     """
-    withdrawn = broker.coordinator.withdrawn()
+    withdrawn = broker.coordinator.withdrawn_transitions()
     topic = broker.replicas.image.topics.get(TRANSACTION_STATE_TOPIC)
     if topic is None:
         return
@@ -308,7 +308,9 @@ def _coordinated_partitions(cluster: SimCluster) -> Iterator[Violation]:
     """A broker coordinates what it leads, and nothing else."""
     for broker_id, broker in cluster.brokers.items():
         owned = {
-            TRANSACTION_STATE_TOPIC: {shard.partition for shard in broker.coordinator.owned()},
+            TRANSACTION_STATE_TOPIC: {
+                shard.partition for shard in broker.coordinator.owned_partitions()
+            },
             CONSUMER_OFFSETS_TOPIC: {shard.partition for shard in broker.groups.shards()},
         }
         for name, indexes in owned.items():

@@ -39,7 +39,7 @@ from txnsim.interbroker.transactions import (
 from txnsim.log.config import LogConfig
 from txnsim.log.leader_append import append_client
 from txnsim.log.partition_log import PartitionLog
-from txnsim.node.crossings import at_once
+from txnsim.node.crossings import run_when_due
 from txnsim.node.log_events import LogEvents
 from txnsim.releases.rules import LATEST
 from txnsim.replica.broker_logs import BrokerLogs
@@ -537,7 +537,7 @@ class Bench:
             hosted={TP: self.log},
             logs=self.disk,
             gate=self.gates.log,
-            timers=at_once,
+            timers=run_when_due,
             log_events=LogEvents(self.tracer, "broker/1"),
         )
         self.housekeeping.start()

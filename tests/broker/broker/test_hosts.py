@@ -166,11 +166,11 @@ def host_of_coordinator_host(groups: GroupApi, broker: int = 1) -> CoordinatorHo
 
 async def test_the_log_of_a_partition(groups: GroupApi) -> None:
     log = host_of_coordinator_host(groups)
-    before = log.replicated(HOME)
+    before = log.high_watermark_of(HOME)
     appended = log.append(HOME, batch(b"v"), guard=SENTINEL)
     assert isinstance(appended, Appended)
-    assert log.replicated(HOME) == before + 1
-    assert log.committed(HOME, appended.last_offset, timeout_ms=1_000) is None
+    assert log.high_watermark_of(HOME) == before + 1
+    assert log.wait_for_commit(HOME, appended.last_offset, timeout_ms=1_000) is None
 
 
 async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
@@ -181,8 +181,8 @@ async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
     refused = log.append(elsewhere, batch(b"v"), guard=SENTINEL)
     assert isinstance(refused, Rejection)
     assert refused.error is E.not_leader_or_follower
-    assert log.replicated(elsewhere) == 0
-    waiting = log.committed(elsewhere, 0, timeout_ms=1_000)
+    assert log.high_watermark_of(elsewhere) == 0
+    waiting = log.wait_for_commit(elsewhere, 0, timeout_ms=1_000)
     assert waiting is not None
     assert await waiting is E.not_leader_or_follower
 

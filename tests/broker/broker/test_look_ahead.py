@@ -62,7 +62,7 @@ async def test_what_is_done_beside_the_loop_is_done_one_after_the_other() -> Non
 
     async def add(number: int) -> None:
         look = LookAhead(tasks)
-        await look.beside(partial(order.append, number))
+        await look.do_beside_loop(partial(order.append, number))
         look.leave()
 
     await asyncio.gather(*map(add, range(5)))
@@ -79,7 +79,7 @@ async def test_unpacked_records_stay_until_it_leaves() -> None:
     waiting = asyncio.get_running_loop().create_task(after.newest(read_batch_header(other), other))
     kept = look.payload
     assert kept is not None
-    assert await look.beside(lambda: bytes(kept)) == payload_of(batch, header)
+    assert await look.do_beside_loop(lambda: bytes(kept)) == payload_of(batch, header)
     assert not waiting.done()
     look.leave()
     assert await waiting == newest_timestamp(read_batch_header(other), other)

@@ -639,17 +639,19 @@ async def test_it_says_how_much_its_rules_want_to_know(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     point = FaultPoint.CLIENT_REQUEST
-    assert injector.asked(point, 0) is Asked.NOTHING
+    assert injector.needed_part(point, 0) is Asked.NOTHING
     injector.arm(rule("by-api", api="Produce"))
-    assert [injector.asked(point, key) for key in (0, 1)] == [Asked.HEADER, Asked.NOTHING]
+    assert [injector.needed_part(point, key) for key in (0, 1)] == [Asked.HEADER, Asked.NOTHING]
     injector.arm(rule("by-id", Pass(), transactional_id="tx", limit=1))
-    assert injector.asked(point, 0) is Asked.BODY
+    assert injector.needed_part(point, 0) is Asked.BODY
     held = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
-    assert injector.asked(point, 0) is Asked.HEADER, "a rule that is spent asks for nothing"
+    assert injector.needed_part(point, 0) is Asked.HEADER, "a rule that is spent asks for nothing"
     injector.disarm_all()
     injector.arm(rule("line", Stall()))
     waiting = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
-    assert injector.asked(FaultPoint.CLIENT_RESPONSE, 1) is Asked.HEADER, "a line stands still"
+    assert injector.needed_part(FaultPoint.CLIENT_RESPONSE, 1) is Asked.HEADER, (
+        "a line stands still"
+    )
     injector.disarm_all()
     await asyncio.gather(held, waiting)
 

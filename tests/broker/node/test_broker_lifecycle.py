@@ -458,7 +458,7 @@ class LogGateWorld:
             made.end(committed=False)
         else:
             made.append(plain())
-        self.gate.appended(log, before, aborted_at=end if aborts else None)
+        self.gate.after_append(log, before, aborted_at=end if aborts else None)
         return log
 
 
@@ -597,10 +597,10 @@ def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
     driver.txn(1)
     driver.settle()
     log.delete_records_before(1)
-    events.started(log, "DeleteRecords")
+    events.trace_start(log, "DeleteRecords")
     log.restart_at(7, now_ms=NOW)
-    events.truncated(log)
-    events.expired(log, (PID,))
+    events.trace_truncation(log)
+    events.trace_expiry(log, (PID,))
     start = {"tp": "orders-0", "to": 1, "lso": 1, "open": [PID], "reason": "DeleteRecords"}
     assert [(event.k, event.d) for event in tracer.events()] == [
         ("log.start", start),
@@ -614,7 +614,7 @@ def test_a_timer_is_the_cause_of_what_it_finds() -> None:
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
     events = LogEvents(tracer, "broker/1")
     before = events.timer("retention", 300_000)
-    events.expired(LogDriver().log, (PID,))
+    events.trace_expiry(LogDriver().log, (PID,))
     fired, expired = tracer.events()
     assert (fired.k, fired.p, fired.d) == (
         "timer.fire", (), {"timer": "retention", "waited_ms": 300_000}

@@ -31,7 +31,7 @@ from txnsim.interbroker.transactions import (
     WriteTxnMarkersCommand,
 )
 from txnsim.node.coordinator_loading import CoordinatorLoading
-from txnsim.node.crossings import Crossings, at_once, error_in, is_lost, timer_gate
+from txnsim.node.crossings import Crossings, error_in, is_lost, run_when_due, timer_gate
 from txnsim.node.peers import ADD_PARTITIONS_TO_TXN, CONTROLLER_ID, VERIFICATION_FROM, Peers
 from txnsim.releases import Fleet, Rules, fleet_from
 from txnsim.releases._kafka import RELEASE_2_8, RELEASE_3_6, RELEASE_4_1, RELEASE_4_2, RELEASE_4_4
@@ -387,7 +387,7 @@ run_of_crossings = in_virtual_time(CrossingsWorld)
 
 @within(run_of_crossings)
 async def test_no_rule_is_asked_while_nothing_is_armed(world: CrossingsWorld) -> None:
-    assert not world.crossings.armed
+    assert not world.crossings.is_armed
     world.ask()
     assert world.told == [None]
 
@@ -395,7 +395,7 @@ async def test_no_rule_is_asked_while_nothing_is_armed(world: CrossingsWorld) ->
 @within(run_of_crossings)
 async def test_another_crossing_goes_on_at_once(world: CrossingsWorld) -> None:
     world.arm(Hold(), FaultPoint.LOG_APPEND, topic="another")
-    assert world.crossings.armed
+    assert world.crossings.is_armed
     world.ask()
     assert world.told == [None]
     assert await world.crossings.verdict(FaultPoint.LOG_APPEND, ABOUT_P0) is None
@@ -470,7 +470,7 @@ async def test_a_scan_that_is_dropped_is_left_out_once(world: CrossingsWorld) ->
     for kind in ("cleaner", "retention", "retention"):
         gate(kind, partial(happened.append, kind), partial(happened.append, f"no {kind}"))
     assert happened == ["cleaner", "no retention", "retention"]
-    at_once("retention", lambda: happened.append("at once"), lambda: happened.append("never"))
+    run_when_due("retention", lambda: happened.append("at once"), lambda: happened.append("never"))
     assert happened[3:] == ["at once"]
 
 

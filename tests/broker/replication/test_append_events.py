@@ -37,9 +37,9 @@ class Traced:
         result = append_client(self.driver.log, data, guard=guard, now_ms=NOW)
         name, header = "app" if transactional else None, read_batch_header(data)
         if isinstance(result, Appended):
-            self.settle(self.trace.appended(self.driver.log, header, result, name))
+            self.settle(self.trace.trace_append(self.driver.log, header, result, name))
         else:
-            self.trace.refused(PARTITION, header, result, name)
+            self.trace.trace_refusal(PARTITION, header, result, name)
 
     def mark(self, *, committed: bool, coordinator_epoch: int = 0) -> None:
         marker = marker_of(
@@ -49,7 +49,7 @@ class Traced:
         if isinstance(written, Rejection):
             self.trace.marker_refused(PARTITION, marker, written)
         else:
-            self.settle(self.trace.marked(self.driver.log, marker, written))
+            self.settle(self.trace.trace_marker(self.driver.log, marker, written))
 
     def settle(self, cause: int | None = None) -> int:
         """All is replicated; the event that causes what follows, and the cause of before is the
@@ -57,7 +57,7 @@ class Traced:
         """
         log, last = self.driver.log, NO_CAUSE
         if log.advance_high_watermark(log.log_end_offset):
-            last = self.trace.moved(log)
+            last = self.trace.trace_bounds(log)
         if cause is not None:
             self.tracer.caused_by(cause)
         return last
@@ -181,7 +181,7 @@ def test_a_producer_with_a_higher_epoch_is_traced() -> None:
     result = append_client(traced.driver.log, data_of_next, guard=0, now_ms=NOW)
     assert isinstance(result, Appended)
     assert (result.epoch_before, result.open_before) == (0, -1)
-    traced.trace.appended(traced.driver.log, header, result, None)
+    traced.trace.trace_append(traced.driver.log, header, result, None)
     (bumped,) = [event for event in traced.events() if event.k == "pid.bump"]
     assert (bumped.k, data(bumped)) == (
         "pid.bump",
@@ -200,7 +200,7 @@ def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
         result = append_client(traced.driver.log, next_one, guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
         header = read_batch_header(next_one)
-        traced.trace.appended(traced.driver.log, header, result, transactional_id)
+        traced.trace.trace_append(traced.driver.log, header, result, transactional_id)
         assert [event.k for event in traced.events()[seen:]] == kinds
 
 
@@ -229,7 +229,7 @@ def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None
         header = read_batch_header(batch(sequence))
         result = append_client(log, batch(sequence), guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
-        traced.tracer.caused_by(traced.trace.appended(log, header, result, None))
+        traced.tracer.caused_by(traced.trace.trace_append(log, header, result, None))
     fetch = traced.tracer.emit("msg.recv", "broker/1")
     traced.tracer.caused_by(fetch)
     last = traced.settle()
@@ -249,7 +249,7 @@ def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None
     marker = marker_of(producer_id=PID, committed=True)
     written = append_marker(log, marker, now_ms=NOW)
     assert isinstance(written, Appended)
-    traced.tracer.caused_by(traced.trace.marked(log, marker, written))
+    traced.tracer.caused_by(traced.trace.trace_marker(log, marker, written))
     later = traced.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
     traced.tracer.caused_by(later)
     traced.trace.covers(log)
@@ -304,7 +304,7 @@ def test_followers_that_come_later_are_told_once() -> None:
     log = traced.driver.log
     traced.trace.led(log, LeaderEpoch(2), 1)
     for replicas in (1, 3, 3):
-        traced.trace.regrouped(log, replicas)
+        traced.trace.trace_replicas(log, replicas)
     told = [data(one) for one in traced.events()[1:]]
     assert told == [{"tp": "orders-0", "role": "replicas", "replicas": 3}]
 
@@ -320,7 +320,7 @@ def test_a_bound_that_the_reader_knows_is_not_repeated(*, is_led: bool) -> None:
     if is_led:
         traced.trace.led(log, LeaderEpoch(2), 1)
     else:
-        traced.trace.started(log, "DeleteRecords")
+        traced.trace.trace_start(log, "DeleteRecords")
     traced.append(2, transactional=True)
     assert traced.kinds()[1:] == ["log.append", "pid.open", "log.hw"]
 
@@ -335,13 +335,13 @@ def test_a_coordinators_log_tells_what_has_moved_under_its_leader() -> None:
         events.led(log, LeaderEpoch(epoch), 1)
         append_client(log, batch(0), guard=0, now_ms=NOW)
         log.advance_high_watermark(1)
-        events.moved(log)
+        events.trace_bounds(log)
         if epoch == 2:
             log.truncate_to(0, now_ms=NOW)
     events.led(log, LeaderEpoch(5), 1)
     append_coordinator(log, batch(-1, transactional=True), now_ms=NOW, guard=open_guard(log))
     log.advance_high_watermark(2)
-    events.moved(log)
+    events.trace_bounds(log)
     assert [(event.k, data(event)["to"]) for event in tracer.events()] == [
         ("log.hw", 1), ("log.lso", 1), ("log.hw", 1), ("log.lso", 1), ("log.hw", 2)
     ]  # fmt: skip

@@ -81,7 +81,7 @@ class Bench(ReplicaBench):
         appended = append_coordinator(log, plain(), now_ms=NOW)
         assert isinstance(appended, Appended)
         self.leader.appended(log)
-        waiting = self.commits.committed(log, appended.last_offset, timeout_ms=timeout_ms)
+        waiting = self.commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
         return future_of(waiting)
 
 

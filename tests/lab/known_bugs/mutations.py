@@ -596,7 +596,7 @@ _LOG: Final[Mapping[str, Mutation]] = {
     ),
     "coordinators-wait-for-nobody": Mutation(
         Commits,
-        "committed",
+        "wait_for_commit",
         Patch(_at_once),
         "coordinators answer before their records are replicated",
     ),

@@ -150,7 +150,7 @@ def _session(request: Request) -> ShareSession | Rejection:
             reason=f"share sessions have {sessions.partitions_number} partitions, {new} are new",
         )
     if epoch == INITIAL_EPOCH:
-        request.link.at_close(fetching.disconnected)
+        request.link.at_close(fetching.forget_connection)
         fetching.begins(key)
         return sessions.open(
             key,

@@ -24,8 +24,8 @@ from txnsim.coordinators.group._writer import (
     DecisionLines,
     GroupWriter,
     decided_in_slices,
+    decision_inputs,
     in_one_step,
-    seen_of,
     with_names,
     with_records,
 )
@@ -120,20 +120,20 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
     _run: int = 0
     """Timers that ran in this turn."""
 
-    def arm(self, shard: GroupShard, timer: TimerSet, due: Due) -> None:
-        """Arm a timer, or move it; ``due`` is called with it when it fires."""
+    def arm(self, shard: GroupShard, timer: TimerSet, on_fire: Due) -> None:
+        """Arm a timer, or move it; ``on_fire`` is called with it when it fires."""
         key = _key(timer)
         armed = self._armed.setdefault(shard.partition, {}).setdefault(timer.group_id, {})
-        before = armed.get(key)
-        if before is not None:
+        old_timer = armed.get(key)
+        if old_timer is not None:
             if timer.keeps_first:
                 return
-            before.cancel()
+            old_timer.cancel()
         armed[key] = self.clock.call_later(
-            timer.delay_ms, partial(self._fire, shard, timer, key, due)
+            timer.delay_ms, partial(self._fire, shard, timer, key, on_fire)
         )
 
-    def is_armed(self, shard: GroupShard, kind: TimerKind, group_id: str) -> bool:
+    def has_timer(self, shard: GroupShard, kind: TimerKind, group_id: str) -> bool:
         """Whether a timer of a whole group is armed."""
         return (kind, group_id, NO_MEMBER) in self._armed.get(shard.partition, {}).get(group_id, {})
 
@@ -152,27 +152,27 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
         for armed in self._armed.get(shard.partition, {}).pop(group_id, {}).values():
             armed.cancel()
 
-    def unloaded(self, shard: GroupShard) -> None:
+    def unload(self, shard: GroupShard) -> None:
         """Another broker coordinates these groups now."""
         for timers in self._armed.pop(shard.partition, {}).values():
             for armed in timers.values():
                 armed.cancel()
 
-    def _fire(self, shard: GroupShard, timer: TimerSet, key: _Key, due: Due) -> None:
+    def _fire(self, shard: GroupShard, timer: TimerSet, key: _Key, on_fire: Due) -> None:
         where = shard.partition, timer.group_id
         if self.lines.is_busy(*where):
-            if self._wait(self._behind, shard, timer, key, due):
+            if self._wait(self._behind, shard, timer, key, on_fire):
                 self.tasks.drive(self._run_behind(where), settled, name="group.timers")
             return
         if self._late or self._run >= TURN_TIMERS:
             is_first = not self._late
-            self._wait(self._late, shard, timer, key, due)
+            self._wait(self._late, shard, timer, key, on_fire)
             if is_first:
                 self.tasks.drive(self._run_late(), settled, name="group.timers")
             return
         self._run += 1
         self._drop(shard, timer, key)
-        due(shard, (timer,))
+        on_fire(shard, (timer,))
         if self._run == 1:
             self.tasks.soon(self._next_turn)
 
@@ -188,13 +188,15 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
 
     # Those that wait
 
-    def _wait(self, line: _Line, shard: GroupShard, timer: TimerSet, key: _Key, due: Due) -> bool:
+    def _wait(
+        self, line: _Line, shard: GroupShard, timer: TimerSet, key: _Key, on_fire: Due
+    ) -> bool:
         """Put a due timer into a line; whether it is the first one of its group there."""
         where = shard.partition, timer.group_id
-        waiting = line.setdefault(where, {})
-        waiting[key] = shard, timer, due
+        group_timers = line.setdefault(where, {})
+        group_timers[key] = shard, timer, on_fire
         self._armed[shard.partition][timer.group_id][key] = _Waiting(line, where, key)
-        return len(waiting) == 1
+        return len(group_timers) == 1
 
     async def _run_late(self) -> None:
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
@@ -205,23 +207,23 @@ class GroupTimers(msgspec.Struct, kw_only=True, eq=False):
                 await pace.rest()
 
     async def _run_behind(self, where: tuple[int, str]) -> None:
-        async with self.lines.of(*where):
+        async with self.lines.line_of(*where):
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-            while waiting := self._behind.get(where):
-                self._run_some(waiting)
+            while group_timers := self._behind.get(where):
+                self._run_some(group_timers)
                 if pace.has_done(LOOK_ELEMENTS):
                     await pace.rest()
 
-    def _run_some(self, waiting: dict[_Key, tuple[GroupShard, TimerSet, Due]]) -> None:
+    def _run_some(self, group_timers: dict[_Key, tuple[GroupShard, TimerSet, Due]]) -> None:
         """Run the first timers of a group that wait, as many as are decided together."""
-        shard, _, due = next(iter(waiting.values()))
+        shard, _, on_fire = next(iter(group_timers.values()))
         timers = []
-        for key, (_, timer, of) in tuple(islice(waiting.items(), DECIDED_TOGETHER)):
-            if of == due:
+        for key, (_, timer, timer_due) in tuple(islice(group_timers.items(), DECIDED_TOGETHER)):
+            if timer_due == on_fire:
                 self._armed[shard.partition][timer.group_id][key].cancel()
                 self._drop(shard, timer, key)
                 timers.append(timer)
-        due(shard, timers)
+        on_fire(shard, timers)
 
 
 class _Waiting(msgspec.Struct, eq=False):
@@ -232,9 +234,9 @@ class _Waiting(msgspec.Struct, eq=False):
     key: _Key
 
     def cancel(self) -> None:
-        waiting = self.line.get(self.where, {})
-        waiting.pop(self.key, None)
-        if not waiting:
+        group_timers = self.line.get(self.where, {})
+        group_timers.pop(self.key, None)
+        if not group_timers:
             self.line.pop(self.where, None)
 
 
@@ -314,34 +316,34 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
         self._carry_out(shard, command.group_id, effects)
         return reply
 
-    def touched(self, shard: GroupShard, group: ClassicGroup, member_id: str) -> None:
+    def extend_session(self, shard: GroupShard, group: ClassicGroup, member_id: str) -> None:
         """A commit of positions shows that the member is alive."""
         if member_id in group.members:
             self._carry_out(shard, group.group_id, self.protocol.extend_session(group, member_id))
 
     # Life of a shard
 
-    def loaded(self, shard: GroupShard) -> Iterator[int]:
+    def load(self, shard: GroupShard) -> Iterator[int]:
         """Give every member that the log knows the time of a session to show itself; yields after
         each.
         """
         for group in shard.classic_groups():
             for member_id in tuple(group.members):
                 if member_id in group.members:
-                    self.touched(shard, group, member_id)
+                    self.extend_session(shard, group, member_id)
                 yield 1
 
-    def unloaded(self, shard: GroupShard) -> None:
+    def unload(self, shard: GroupShard) -> None:
         """Another broker coordinates these groups now."""
         for group in shard.classic_groups():
             self._refuse_waiting(group, ErrorCode.not_coordinator)
 
-    def converted(self, shard: GroupShard, group: ClassicGroup) -> None:
+    def convert(self, shard: GroupShard, group: ClassicGroup) -> None:
         """The group speaks the consumer protocol now: waiting members have to join again."""
         self.timers.forget(shard, group.group_id)
         self._refuse_waiting(group, ErrorCode.rebalance_in_progress)
 
-    def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
+    def adopt_group(self, shard: GroupShard, group: ClassicGroup) -> None:
         """The group spoke the consumer protocol before: its members are to join again."""
         effects = self.protocol.adopt_group(group, now_ms=self.clock.now_ms())
         self._carry_out(shard, group.group_id, effects)
@@ -365,9 +367,9 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
 
     async def _carry_on(self, shard: GroupShard, group_id: str, pace: Pace) -> None:
         await pace.rest()
-        behind = self._behind[group_id]
-        while behind:
-            effect = behind.popleft()
+        effects = self._behind[group_id]
+        while effects:
+            effect = effects.popleft()
             if isinstance(effect, Answered) or self.is_current(shard):
                 self._do(shard, effect)
             if pace.has_done(2):
@@ -390,15 +392,15 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
     def _write(self, shard: GroupShard, effect: Written) -> None:
         self.tasks.drive(
             self._append(shard, effect),
-            lambda error, bug: self._written(shard, effect.then, error, bug),
+            lambda error, bug: self._on_written(shard, effect.then, error, bug),
             name="group-write",
         )
 
     async def _append(self, shard: GroupShard, effect: Written) -> ErrorCode:
         """Write records whose effect the group already has in memory; return once replicated."""
-        waiting = self.writer.admit(shard, None)
-        if waiting is not None:
-            refused = await waiting
+        admission = self.writer.admit(shard, None)
+        if admission is not None:
+            refused = await admission
             if refused is not None:
                 return refused.error
             if not self.is_current(shard):
@@ -406,9 +408,9 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
         written = self.writer.append(shard, effect.records, takes_effect=False)
         if isinstance(written, Rejection):
             return written.error
-        return await self.writer.committed(shard, written)
+        return await self.writer.wait_for_commit(shard, written)
 
-    def _written(
+    def _on_written(
         self,
         shard: GroupShard,
         then: AfterWrite | None,
@@ -416,9 +418,9 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
         bug: BaseException | None,
     ) -> None:
         if bug is None and error is not None and self.is_current(shard):
-            self._after(shard, then, error)
+            self._follow_write(shard, then, error)
 
-    def _after(self, shard: GroupShard, then: AfterWrite | None, error: ErrorCode) -> None:
+    def _follow_write(self, shard: GroupShard, then: AfterWrite | None, error: ErrorCode) -> None:
         """A write is committed, or has failed."""
         match then:
             case None:
@@ -471,7 +473,7 @@ class Membership(msgspec.Struct, kw_only=True, eq=False):
         if not self.is_current(shard) or not isinstance(group, ClassicGroup):
             return
         now_ms = self.clock.now_ms()
-        silent = [each.member_id for each in timers if each.kind is TimerKind.HEARTBEAT]
+        silent = [timer.member_id for timer in timers if timer.kind is TimerKind.HEARTBEAT]
         if silent:
             effects = self.protocol.sessions_over(group, silent, now_ms=now_ms)
             self._carry_out(shard, group_id, effects)
@@ -509,13 +511,13 @@ class _Decided(msgspec.Struct, frozen=True, kw_only=True):
 
     group: ConsumerGroup
     outcome: ConsumerOutcome
-    before: Sequence[GroupRecord]
+    records_before: Sequence[GroupRecord]
     """Written first: a group of another protocol goes, or goes on in this one."""
 
     @property
     def records(self) -> Sequence[GroupRecord]:
         """Every record, in log order."""
-        return (*self.before, *self.outcome.records)
+        return (*self.records_before, *self.outcome.records)
 
 
 class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
@@ -547,37 +549,37 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             await pace.rest()
         elif members > MANY_MEMBERS or partitions > MANY_PARTITIONS:
             pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        made = (
-            with_records(self._decided(shard, command))
+        decision = (
+            with_records(self._decide(shard, command))
             if pace is None
             else await decided_in_slices(
                 lambda: in_one_step(
-                    lambda: self._decided(shard, command),
+                    lambda: self._decide(shard, command),
                     members + partitions + len(command.topic_names or ()),
                 ),
-                lambda: seen_of(shard, self.image(), command.group_id),
+                lambda: decision_inputs(shard, self.image(), command.group_id),
                 lambda: self.is_current(shard),
                 pace,
-                self.timers.lines.of(shard.partition, command.group_id),
+                self.timers.lines.line_of(shard.partition, command.group_id),
             )
         )
-        if isinstance(made, Rejection):
-            return made
-        decided, records = made
-        waiting = self.writer.admit(shard, None) if records else None
-        if waiting is not None:
-            refused = await waiting
+        if isinstance(decision, Rejection):
+            return decision
+        decided, records = decision
+        admission = self.writer.admit(shard, None) if records else None
+        if admission is not None:
+            refused = await admission
             if refused is not None:
                 return refused
             if not self.is_current(shard):
                 return MOVED
-            made = with_records(
-                self._decided(shard, command)
+            decision = with_records(
+                self._decide(shard, command)
             )  # the group may be another one by now
-            if isinstance(made, Rejection):
-                return made
-            decided, records = made
-        refusal = await self._settled(shard, decided.group, decided.outcome, records)
+            if isinstance(decision, Rejection):
+                return decision
+            decided, records = decision
+        refusal = await self._write_and_wait(shard, decided.group, decided.outcome, records)
         if refusal is not None:
             return refusal
         assert decided.outcome.reply is not None
@@ -586,8 +588,8 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     def _subscribed_partitions(self, command: ConsumerHeartbeat) -> int:
         """Partitions of the topics that a heartbeat names."""
         topics = self.image().topics
-        there = topics.keys() & (command.topic_names or ())
-        return sum(len(topics[name].partitions) for name in there)
+        existing_topics = topics.keys() & (command.topic_names or ())
+        return sum(len(topics[name].partitions) for name in existing_topics)
 
     @staticmethod
     def _members_to_assign(shard: GroupShard, command: ConsumerHeartbeat) -> int:
@@ -598,7 +600,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         is_due = command.member_epoch == 0 or group.assignment_epoch < group.epoch
         return len(group.members) if is_due else 0
 
-    def _decided(self, shard: GroupShard, command: ConsumerHeartbeat) -> _Decided | Rejection:
+    def _decide(self, shard: GroupShard, command: ConsumerHeartbeat) -> _Decided | Rejection:
         """The group and the effect of the heartbeat on it."""
         records: list[GroupRecord] = []
         group = self._group(shard, command, records)
@@ -612,7 +614,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             )
         if isinstance(outcome, Rejection):
             return outcome
-        return _Decided(group=group, outcome=outcome, before=records)
+        return _Decided(group=group, outcome=outcome, records_before=records)
 
     def _group(
         self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
@@ -625,12 +627,12 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
             return group
         if command.member_epoch != 0 or isinstance(group, ShareGroup | StreamsGroup):
             return _missing(command.group_id, exists=group is not None)
-        made = ConsumerGroup(command.group_id, self.protocol.rules)
+        new_group = ConsumerGroup(command.group_id, self.protocol.rules)
         if not isinstance(group, ClassicGroup):
-            return made
+            return new_group
         if group.is_empty:
             records += group.tombstones()
-            return made
+            return new_group
         settings = self.protocol.settings
         if not settings.may_upgrade:
             return not_upgraded(group, "online upgrade is disabled.")
@@ -638,7 +640,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(upgraded, Rejection):
             return upgraded
         records += (*group.tombstones(), *upgraded)
-        return made.with_records(upgraded)
+        return new_group.with_records(upgraded)
 
     # Members of the classic protocol
 
@@ -649,7 +651,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         reply, outcome = self.classic_members.join(
             group, command, image=self.image(), now_ms=self.clock.now_ms()
         )
-        refusal = await self._settled(shard, group, outcome, outcome.records)
+        refusal = await self._write_and_wait(shard, group, outcome, outcome.records)
         return reply if refusal is None else JoinReply(error=refusal.error)
 
     def sync_classic(
@@ -673,12 +675,12 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
     ) -> LeaveReply:
         """LeaveGroup from a group of the consumer protocol."""
         reply, outcome = self.classic_members.leave(group, command, image=self.image())
-        written = self._written(shard, group, outcome, outcome.records)
+        written = self._on_written(shard, group, outcome, outcome.records)
         return LeaveReply(error=written.error) if isinstance(written, Rejection) else reply
 
     # Writing
 
-    async def _settled(
+    async def _write_and_wait(
         self,
         shard: GroupShard,
         group: ConsumerGroup,
@@ -686,15 +688,15 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         records: Sequence[GroupRecord],
     ) -> Rejection | None:
         """Write an outcome and wait until it is replicated; None where that went well."""
-        written = self._written(shard, group, outcome, records)
+        written = self._on_written(shard, group, outcome, records)
         if written is None or isinstance(written, Rejection):
             return written
-        error = await self.writer.committed(shard, written)
+        error = await self.writer.wait_for_commit(shard, written)
         if not error:
             return None
         return Rejection(error=error, reason="the records could not be replicated in time")
 
-    def _written(
+    def _on_written(
         self,
         shard: GroupShard,
         group: ConsumerGroup,
@@ -721,19 +723,19 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                     old.not_upgradable = written
                 return written
         if isinstance(old, ClassicGroup) and records:
-            self.classic_groups.converted(shard, old)
+            self.classic_groups.convert(shard, old)
             for member in group.members.values():
                 self._carry_out(shard, group_id, self.protocol.timers_after_load(group_id, member))
         self._carry_out(shard, group_id, outcome.effects)
         if downgraded is not None:
             self.timers.forget(shard, group_id)
             shard.groups[group_id] = downgraded
-            self.classic_groups.adopted(shard, downgraded)
+            self.classic_groups.adopt_group(shard, downgraded)
         return written
 
     # Life of a shard
 
-    def loaded(self, shard: GroupShard) -> Iterator[int]:
+    def load(self, shard: GroupShard) -> Iterator[int]:
         """Give every member that the log knows the time of a session to show itself; yields after
         each.
         """
@@ -763,7 +765,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
                     assert_never(effect)
 
     def _fire(self, shard: GroupShard, timers: Sequence[TimerSet]) -> None:
-        self._apart(
+        self._write_apart(
             shard,
             timers[0].group_id,
             lambda group: self.protocol.too_late(group, timers, image=self.image()),
@@ -774,31 +776,33 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         steps = matching_topics(effect.regexes, image=image, may_describe=effect.may_describe)
         self.tasks.drive(
             Pace(self.tasks.turns, self.clock.stopwatch_ns).run(steps),
-            partial(self._resolved, shard, group_id, image),
+            partial(self._on_resolved, shard, group_id, image),
             name="group.regex",
         )
 
-    def _resolved(
+    def _on_resolved(
         self,
         shard: GroupShard,
         group_id: str,
         image: ClusterImage,
-        found: Found | None,
+        topics_by_regex: Found | None,
         error: BaseException | None,
     ) -> None:
         if isinstance(error, asyncio.CancelledError):
             return
         if error is not None:
             raise error
-        assert found is not None
+        assert topics_by_regex is not None
 
         def decide(group: ConsumerGroup) -> ConsumerOutcome:
             now_ms = self.clock.now_ms()
-            return ConsumerOutcome(records=resolve(group, found, image=image, now_ms=now_ms))
+            return ConsumerOutcome(
+                records=resolve(group, topics_by_regex, image=image, now_ms=now_ms)
+            )
 
-        self._apart(shard, group_id, decide)
+        self._write_apart(shard, group_id, decide)
 
-    def _apart(
+    def _write_apart(
         self,
         shard: GroupShard,
         group_id: str,
@@ -811,7 +815,7 @@ class ConsumerMembership(msgspec.Struct, kw_only=True, eq=False):
         if not self.is_current(shard) or not isinstance(group, ConsumerGroup):
             return
         outcome = decide(group)
-        written = self._written(shard, group, outcome, outcome.records)
+        written = self._on_written(shard, group, outcome, outcome.records)
         if isinstance(written, Rejection):
             _log.warning("group.write-refused", group=group_id, reason=written.reason)
 

@@ -20,8 +20,8 @@ from txnsim.coordinators.group._writer import (
     MOVED,
     GroupWriter,
     decided_in_slices,
+    decision_inputs,
     in_one_step,
-    seen_of,
     with_names,
     with_records,
 )
@@ -132,19 +132,19 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         """Decide, write, answer when that is replicated; then have share state initialised.
         ``pace`` is that of a large one.
         """
-        made: tuple[ShareOutcome, Sequence[GroupRecord]] | Rejection | None = None
+        decision: tuple[ShareOutcome, Sequence[GroupRecord]] | Rejection | None = None
         if pace is not None:
             command = await with_names(command, pace)
-            made = await decided_in_slices(
+            decision = await decided_in_slices(
                 lambda: in_one_step(
-                    lambda: self._decided(shard, command), len(command.topic_names or ())
+                    lambda: self._decide(shard, command), len(command.topic_names or ())
                 ),
-                lambda: seen_of(shard, self.image(), command.group_id),
+                lambda: decision_inputs(shard, self.image(), command.group_id),
                 lambda: self.is_current(shard),
                 pace,
-                self.timers.lines.of(shard.partition, command.group_id),
+                self.timers.lines.line_of(shard.partition, command.group_id),
             )
-        decided = await self._write(shard, lambda: self._decided(shard, command), made)
+        decided = await self._write(shard, lambda: self._decide(shard, command), decision)
         if isinstance(decided, Rejection):
             return decided
         if decided.initialize:
@@ -152,12 +152,12 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         assert decided.reply is not None
         return decided.reply
 
-    def _decided(self, shard: GroupShard, command: ShareHeartbeat) -> ShareOutcome | Rejection:
+    def _decide(self, shard: GroupShard, command: ShareHeartbeat) -> ShareOutcome | Rejection:
         if command.member_epoch == LEFT:
-            found = _share_group(shard.find(command.group_id))
-            if isinstance(found, Rejection):
-                return found
-            return self.protocol.leave(found, command, image=self.image())
+            share_group = _share_group(shard.find(command.group_id))
+            if isinstance(share_group, Rejection):
+                return share_group
+            return self.protocol.leave(share_group, command, image=self.image())
         group = shard.groups.get(command.group_id)
         if group is None:
             if command.member_epoch != 0:
@@ -166,11 +166,11 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
                     reason=f"Share group {command.group_id} not found.",
                 )
             group = self.new_group(command.group_id)
-        found = _share_group(group)
-        if isinstance(found, Rejection):
-            return found
+        share_group = _share_group(group)
+        if isinstance(share_group, Rejection):
+            return share_group
         now_ms = self.clock.now_ms()
-        return self.protocol.heartbeat(found, command, image=self.image(), now_ms=now_ms)
+        return self.protocol.heartbeat(share_group, command, image=self.image(), now_ms=now_ms)
 
     def _carry_out(self, shard: GroupShard, outcome: ShareOutcome) -> None:
         for effect in outcome.effects:
@@ -194,7 +194,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             if isinstance(written, Rejection):
                 _log.warning("group.write-refused", group=timer.group_id, reason=written.reason)
 
-    def loaded(self, shard: GroupShard) -> Iterator[int]:
+    def load(self, shard: GroupShard) -> Iterator[int]:
         """Give every member that the log knows the time of a session to show itself, and wait anew
         for what is initialising; yields after each.
         """
@@ -212,11 +212,11 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
     def _initialize(self, group_id: str, commands: Sequence[InitializeShareState]) -> None:
         async def asked() -> None:
             answers = await self._ask(self.coordinators.initialize, commands)
-            await self._initialized(group_id, answers)
+            await self._write_initialized(group_id, answers)
 
         self.tasks.drive(asked(), settled, name="group.share-state")
 
-    async def _initialized(self, group_id: str, answers: Sequence[ShareStateError]) -> None:
+    async def _write_initialized(self, group_id: str, answers: Sequence[ShareStateError]) -> None:
         """Write that all is initialised; where share coordinators refuse one partition, or the log
         refuses that, it is as if nobody had been asked.
         """
@@ -257,7 +257,9 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         decided = await self._write(shard, decide)
         if isinstance(decided, Rejection):
             return decided
-        negative = next((each.key for each in decided.initialize if each.key.partition < 0), None)
+        negative = next(
+            (state.key for state in decided.initialize if state.key.partition < 0), None
+        )
         if negative is not None:  # the record is written all the same (DefaultStatePersister)
             return Rejection(
                 error=ErrorCode.unknown_server_error,
@@ -274,7 +276,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         }
         if answers and not errors:
             self.tasks.drive(
-                self._initialized(group_id, answers), settled, name="group.share-state"
+                self._write_initialized(group_id, answers), settled, name="group.share-state"
             )
         return tuple(_with_errors(topic, errors) for topic in decided.topics)
 
@@ -300,7 +302,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             topic_id = uuid_from(answer.key.topic_id)
             errors[topic_id] = errors.get(topic_id) or answer.error
         topics = self.image().topic_names
-        done = [topic_id for topic_id, error in errors.items() if not error]
+        deleted_ids = [topic_id for topic_id, error in errors.items() if not error]
         failed = [
             TopicOutcome(
                 topic_name=topics.get(topic_id, ""),
@@ -310,17 +312,17 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             for topic_id, error in errors.items()
             if error
         ]
-        if not done:
+        if not deleted_ids:
             return (*decided.refused, *failed)
         refused = await self._write_apart(
             group_id,
-            lambda group: offsets_deleted(group, done, now_ms=self.clock.now_ms()),
+            lambda group: offsets_deleted(group, deleted_ids, now_ms=self.clock.now_ms()),
         )
         if refused is not None:
             return refused
         succeeded = (
             TopicOutcome(topic_name=topics.get(topic_id, ""), topic_id=topic_id)
-            for topic_id in done
+            for topic_id in deleted_ids
         )
         return (*succeeded, *decided.refused, *failed)
 
@@ -352,14 +354,14 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         """
         image = self.image()
         unknown: list[TopicOffsets] = []
-        wanted: dict[uuid.UUID, Sequence[int]] = {}
+        indexes_by_topic: dict[uuid.UUID, Sequence[int]] = {}
         if topics is None:
             shard = self.shard_of(group_id)
             if isinstance(shard, Rejection):
                 return shard
             group = shard.groups.get(group_id)
             if isinstance(group, ShareGroup):
-                wanted = {
+                indexes_by_topic = {
                     topic.topic_id: topic.partitions
                     for topic in group.initialized.values()
                     if topic.topic_id in image.topic_names
@@ -370,40 +372,48 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
                 nothing = tuple(ShareOffset(partition=index) for index in partitions)
                 unknown.append((name, None, nothing))
             else:
-                wanted[topic.topic_id] = partitions
-        is_odd = not group_id or any(min(each, default=-1) < 0 for each in wanted.values())
-        if topics and wanted and is_odd:
+                indexes_by_topic[topic.topic_id] = partitions
+        is_odd = not group_id or any(
+            min(indexes, default=-1) < 0 for indexes in indexes_by_topic.values()
+        )
+        if topics and indexes_by_topic and is_odd:
             return Rejection(error=ErrorCode.unknown_server_error, reason="")  # as the persister
         commands = [
             ReadShareState(key=ShareKey(group_id, uuid_text(topic_id), index))
-            for topic_id, partitions in wanted.items()
+            for topic_id, partitions in indexes_by_topic.items()
             for index in partitions
         ]
-        found: dict[uuid.UUID, list[ShareOffset]] = {topic_id: [] for topic_id in wanted}
+        offsets_by_topic: dict[uuid.UUID, list[ShareOffset]] = {
+            topic_id: [] for topic_id in indexes_by_topic
+        }
         pace = self._pace(len(commands))
         for summary in await self._ask(self.coordinators.summarize, commands):
             topic_id = uuid_from(summary.key.topic_id)
-            place = TopicPartition(image.topic_names[topic_id], summary.key.partition)
-            found[topic_id].append(await self._offset(place, summary))
+            topic_partition = TopicPartition(image.topic_names[topic_id], summary.key.partition)
+            offsets_by_topic[topic_id].append(await self._offset(topic_partition, summary))
             await rest_where_due(pace, 1)
         described = [
             (image.topic_names[topic_id], topic_id, tuple(offsets))
-            for topic_id, offsets in found.items()
+            for topic_id, offsets in offsets_by_topic.items()
         ]
         return (*described, *unknown)
 
-    async def _offset(self, place: TopicPartition, summary: ShareStateSummary) -> ShareOffset:
+    async def _offset(
+        self, topic_partition: TopicPartition, summary: ShareStateSummary
+    ) -> ShareOffset:
         """Where a share partition is; a summary that failed says nothing."""
         if summary.error:
-            return ShareOffset(partition=place.partition)
+            return ShareOffset(partition=topic_partition.partition)
         lag = -1
         if summary.start_offset != UNKNOWN_OFFSET and summary.delivery_complete_count != -1:
-            latest = await self.latest_offset(place)
+            latest = await self.latest_offset(topic_partition)
             if isinstance(latest, Rejection):
-                return ShareOffset(partition=place.partition, start_offset=0, error=latest.error)
+                return ShareOffset(
+                    partition=topic_partition.partition, start_offset=0, error=latest.error
+                )
             lag = latest - summary.start_offset - summary.delivery_complete_count
         return ShareOffset(
-            partition=place.partition,
+            partition=topic_partition.partition,
             start_offset=summary.start_offset,
             leader_epoch=summary.leader_epoch,
             lag=lag,
@@ -412,10 +422,10 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
     def topics_gone(self, shards: Iterable[GroupShard], topic_ids: frozenset[uuid.UUID]) -> None:
         """Topics were deleted: groups forget what they know of them, very many in slices."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        steps = self._forgotten(tuple(shards), topic_ids)
+        steps = self._forget_in_steps(tuple(shards), topic_ids)
         self.tasks.drive(pace.run(steps), settled, name="group.share-topics-gone")
 
-    def _forgotten(
+    def _forget_in_steps(
         self, shards: Sequence[GroupShard], topic_ids: frozenset[uuid.UUID]
     ) -> Generator[int, None, None]:
         for shard in shards:
@@ -423,9 +433,9 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             for start in range(0, len(groups), FORGOTTEN_AT_ONCE):
                 if not self.is_current(shard):
                     break
-                some = groups[start : start + FORGOTTEN_AT_ONCE]
-                self._forget(shard, some, topic_ids)
-                yield len(some)
+                slice_of_groups = groups[start : start + FORGOTTEN_AT_ONCE]
+                self._forget(shard, slice_of_groups, topic_ids)
+                yield len(slice_of_groups)
 
     def _forget(
         self, shard: GroupShard, groups: Sequence[Group], topic_ids: frozenset[uuid.UUID]
@@ -450,15 +460,15 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
     ) -> list[AnswerT]:
         """What share coordinators say of each command, in order; very many with breaks."""
         pace = self._pace(len(commands))
-        asked: list[Pending[AnswerT]] = []
+        pending: list[Pending[AnswerT]] = []
         for start in range(0, len(commands), ASKED_AT_ONCE):
-            asked += ask(commands[start : start + ASKED_AT_ONCE])
+            pending += ask(commands[start : start + ASKED_AT_ONCE])
             await rest_where_due(pace, _WEIGHT * ASKED_AT_ONCE)
-        found = []
-        for each in asked:
-            found.append(await each)
+        answers = []
+        for answer in pending:
+            answers.append(await answer)
             await rest_where_due(pace, 1)
-        return found
+        return answers
 
     def _pace(self, partitions: int) -> Pace | None:
         if partitions <= ASKED_AT_ONCE:
@@ -471,7 +481,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         self,
         shard: GroupShard,
         decide: Callable[[], DecisionT | Rejection],
-        made: tuple[DecisionT, Sequence[GroupRecord]] | Rejection | None = None,
+        decision: tuple[DecisionT, Sequence[GroupRecord]] | Rejection | None = None,
     ) -> DecisionT | Rejection:
         """Decide, write, wait until that is replicated. What waits for the log before its append is
         decided again afterwards, as the group may have changed meanwhile.
@@ -479,23 +489,23 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
         Args:
             shard: Of the group.
             decide: Makes the decision.
-            made: It and its records, if it is made already.
+            decision: It and its records, if it is made already.
         """
-        made = made or with_records(decide())
-        if isinstance(made, Rejection):
-            return made
-        decided, records = made
-        waiting = self.writer.admit(shard, None) if records else None
-        if waiting is not None:
-            refused = await waiting
+        decision = decision or with_records(decide())
+        if isinstance(decision, Rejection):
+            return decision
+        decided, records = decision
+        admission = self.writer.admit(shard, None) if records else None
+        if admission is not None:
+            refused = await admission
             if refused is not None:
                 return refused
             if not self.is_current(shard):
                 return MOVED
-            made = with_records(decide())
-            if isinstance(made, Rejection):
-                return made
-            decided, records = made
+            decision = with_records(decide())
+            if isinstance(decision, Rejection):
+                return decision
+            decided, records = decision
         written = self.writer.append(shard, records) if records else None
         if isinstance(written, Rejection):
             return written
@@ -503,7 +513,7 @@ class ShareMembership(msgspec.Struct, kw_only=True, eq=False):
             self._carry_out(shard, decided)
         if written is None:
             return decided
-        error = await self.writer.committed(shard, written)
+        error = await self.writer.wait_for_commit(shard, written)
         if not error:
             return decided
         return Rejection(error=error, reason="the records could not be replicated in time")
@@ -535,10 +545,10 @@ def _share_group(group: Group | Rejection) -> ShareGroup | Rejection:
 
 
 def _partitions(answers: Iterable[ShareStateError]) -> Partitions:
-    found: dict[uuid.UUID, set[int]] = {}
+    indexes_by_topic: dict[uuid.UUID, set[int]] = {}
     for answer in answers:
-        found.setdefault(uuid_from(answer.key.topic_id), set()).add(answer.key.partition)
-    return {topic_id: frozenset(indexes) for topic_id, indexes in found.items()}
+        indexes_by_topic.setdefault(uuid_from(answer.key.topic_id), set()).add(answer.key.partition)
+    return {topic_id: frozenset(indexes) for topic_id, indexes in indexes_by_topic.items()}
 
 
 def _with_errors(topic: TopicOutcome, errors: dict[tuple[str, int], Outcome]) -> TopicOutcome:
@@ -549,8 +559,8 @@ def _with_errors(topic: TopicOutcome, errors: dict[tuple[str, int], Outcome]) ->
     return msgspec.structs.replace(
         topic,
         partitions=tuple(
-            (index, known if known.error else errors.get((text, index), known))
-            for index, known in topic.partitions
+            (index, outcome if outcome.error else errors.get((text, index), outcome))
+            for index, outcome in topic.partitions
         ),
     )
 

@@ -20,7 +20,7 @@ from txnsim.coordinators.group._writer import (
     MOVED,
     GroupWriter,
     decided_in_slices,
-    seen_of,
+    decision_inputs,
     with_records,
 )
 from txnsim.errors import ErrorCode, Rejection
@@ -82,28 +82,30 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> StreamsReply | Rejection:
         """Decide in slices, write, answer when that is replicated."""
-        made = await self._in_slices(shard, command.group_id, lambda: self._decided(shard, command))
-        if isinstance(made, Rejection):
-            return made
-        decided, records = made
-        waiting = self.writer.admit(shard, None) if records else None
-        if waiting is not None:
-            refused = await waiting
+        decision = await self._in_slices(
+            shard, command.group_id, lambda: self._decide(shard, command)
+        )
+        if isinstance(decision, Rejection):
+            return decision
+        decided, records = decision
+        admission = self.writer.admit(shard, None) if records else None
+        if admission is not None:
+            refused = await admission
             if refused is not None:
                 return refused
             if not self.is_current(shard):
                 return MOVED
             # The group may be another one by now.
-            made = with_records(at_once(self._decided(shard, command)))
-            if isinstance(made, Rejection):
-                return made
-            decided, records = made
-        written = self._written(shard, decided, records)
+            decision = with_records(at_once(self._decide(shard, command)))
+            if isinstance(decision, Rejection):
+                return decision
+            decided, records = decision
+        written = self._write_outcome(shard, decided, records)
         if isinstance(written, Rejection):
             return written
         self.rebalances += decided.outcome.is_rebalance
         if written is not None:
-            error = await self.writer.committed(shard, written)
+            error = await self.writer.wait_for_commit(shard, written)
             if error:
                 return Rejection(error=error, reason="the records could not be replicated in time")
         if decided.outcome.refusal is not None:
@@ -119,38 +121,42 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
     ) -> tuple[_Decided, Sequence[GroupRecord]] | Rejection:
         return await decided_in_slices(
             decide,
-            lambda: self._seen(shard, group_id),
+            lambda: self._decision_inputs(shard, group_id),
             lambda: self.is_current(shard),
             Pace(self.tasks.turns, self.clock.stopwatch_ns),
-            self.timers.lines.of(shard.partition, group_id),
+            self.timers.lines.line_of(shard.partition, group_id),
         )
 
-    def _seen(self, shard: GroupShard, group_id: str) -> object:
+    def _decision_inputs(self, shard: GroupShard, group_id: str) -> object:
         """What a decision follows from."""
         group = shard.groups.get(group_id)
         memory = group.memory if isinstance(group, StreamsGroup) else None
-        is_delayed = self.timers.is_armed(shard, TimerKind.ASSIGNMENT, group_id)
-        return seen_of(shard, self.image(), group_id), memory, is_delayed
+        is_delayed = self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id)
+        return decision_inputs(shard, self.image(), group_id), memory, is_delayed
 
-    def _decided(
+    def _decide(
         self, shard: GroupShard, command: StreamsHeartbeat
     ) -> Generator[int, None, _Decided | Rejection]:
         group_id = command.group_id
-        known = shard.groups.get(group_id)
+        current_group = shard.groups.get(group_id)
         if command.member_epoch < 0:
-            found = _streams_group(shard.find(group_id))
-            if isinstance(found, Rejection):
-                return found
-            outcome = self.protocol.leave(found, command)
+            streams_group = _streams_group(shard.find(group_id))
+            if isinstance(streams_group, Rejection):
+                return streams_group
+            outcome = self.protocol.leave(streams_group, command)
             return (
                 outcome
                 if isinstance(outcome, Rejection)
-                else _Decided(group=found, outcome=outcome)
+                else _Decided(group=streams_group, outcome=outcome)
             )
-        before: tuple[GroupRecord, ...] = ()
-        group = known
-        if command.member_epoch == 0 and isinstance(known, ClassicGroup) and known.is_empty:
-            before, group = tuple(known.tombstones()), None
+        old_tombstones: tuple[GroupRecord, ...] = ()
+        group = current_group
+        if (
+            command.member_epoch == 0
+            and isinstance(current_group, ClassicGroup)
+            and current_group.is_empty
+        ):
+            old_tombstones, group = tuple(current_group.tombstones()), None
         if group is None:
             if command.member_epoch != 0:
                 return Rejection(
@@ -158,27 +164,33 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
                     reason=f"Streams group {group_id} not found.",
                 )
             group = StreamsGroup(group_id)
-        found = _streams_group(group)
-        if isinstance(found, Rejection):
-            return found
+        streams_group = _streams_group(group)
+        if isinstance(streams_group, Rejection):
+            return streams_group
         decided = yield from self.protocol.heartbeat(
-            found,
+            streams_group,
             command,
             image=self.image(),
             now_ms=self.clock.now_ms(),
-            is_delayed=self.timers.is_armed(shard, TimerKind.ASSIGNMENT, group_id),
-            is_known=known is not None,
+            is_delayed=self.timers.has_timer(shard, TimerKind.ASSIGNMENT, group_id),
+            is_known=current_group is not None,
         )
         if isinstance(decided, Rejection):
             return decided
         if decided.refusal is not None:
-            before = ()
-        after = (yield from _applied(found, decided)) if found is known else None
-        return _Decided(group=found, outcome=decided, before=before, after=after)
+            old_tombstones = ()
+        group_after = (
+            (yield from _group_after(streams_group, decided))
+            if streams_group is current_group
+            else None
+        )
+        return _Decided(
+            group=streams_group, outcome=decided, before=old_tombstones, after=group_after
+        )
 
     # Writing
 
-    def _written(
+    def _write_outcome(
         self, shard: GroupShard, decided: _Decided, records: Sequence[GroupRecord]
     ) -> int | Rejection | None:
         """Write an outcome and see to its timers; offset of its last record, None without any."""
@@ -191,13 +203,13 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
             # A group that is made now begins with what the log has alone, as in Kafka.
             group.memory = outcome.memory
         if records:
-            seen = self.trace.seen(shard, group.group_id)
+            members_before = self.trace.members_of(shard, group.group_id)
             written = self.writer.append(shard, records, takes_effect=decided.after is None)
             if isinstance(written, Rejection):
                 return written
             if decided.after is not None:
                 group.become(decided.after)
-            self.trace.moved(shard, group.group_id, seen)
+            self.trace.trace_changes(shard, group.group_id, members_before)
         for effect in outcome.effects:
             if isinstance(effect, TimerSet):
                 self.timers.arm(shard, effect, self._fire)
@@ -210,24 +222,24 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         log the next heartbeat decides again, or a coordinator that loads.
         """
         for timer in timers:
-            self._over(shard, timer)
+            self._on_timer(shard, timer)
 
-    def _over(self, shard: GroupShard, timer: TimerSet) -> None:
+    def _on_timer(self, shard: GroupShard, timer: TimerSet) -> None:
         group = shard.groups.get(timer.group_id)
         if not self.is_current(shard) or not isinstance(group, StreamsGroup):
             return
         if timer.kind is TimerKind.ASSIGNMENT:
-            assigning = self._assigned(shard, timer.group_id)
+            assigning = self._assign_after_delay(shard, timer.group_id)
             self.tasks.drive(assigning, settled, name="group.assignment")
             return
         outcome = self.protocol.too_late(group, timer)
         self._write_or_warn(shard, _Decided(group=group, outcome=outcome), outcome.records)
 
-    async def _assigned(self, shard: GroupShard, group_id: str) -> None:
+    async def _assign_after_delay(self, shard: GroupShard, group_id: str) -> None:
         """The delay of a first assignment is over, of however many members there are by now."""
-        made = await self._in_slices(shard, group_id, lambda: self._delay_over(shard, group_id))
-        if not isinstance(made, Rejection):
-            self._write_or_warn(shard, *made)
+        decision = await self._in_slices(shard, group_id, lambda: self._delay_over(shard, group_id))
+        if not isinstance(decision, Rejection):
+            self._write_or_warn(shard, *decision)
 
     def _delay_over(
         self, shard: GroupShard, group_id: str
@@ -236,26 +248,26 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
         if isinstance(group, Rejection):
             return group
         outcome = yield from self.protocol.delay_over(group, now_ms=self.clock.now_ms())
-        after = yield from _applied(group, outcome)
-        return _Decided(group=group, outcome=outcome, after=after)
+        group_after = yield from _group_after(group, outcome)
+        return _Decided(group=group, outcome=outcome, after=group_after)
 
     def _write_or_warn(
         self, shard: GroupShard, decided: _Decided, records: Sequence[GroupRecord]
     ) -> None:
-        written = self._written(shard, decided, records)
+        written = self._write_outcome(shard, decided, records)
         if isinstance(written, Rejection):
             group_id = decided.group.group_id
             _log.warning("group.write-refused", group=group_id, reason=written.reason)
 
     # Life of a shard
 
-    def loaded(self, shard: GroupShard) -> Iterator[int]:
+    def load(self, shard: GroupShard) -> Iterator[int]:
         """Give every member that the log knows the time of a session to show itself; yields after
         each.
         """
         for group in tuple(shard.groups.values()):
             if isinstance(group, StreamsGroup):
-                self.trace.loaded(shard, group.group_id)
+                self.trace.trace_load(shard, group.group_id)
                 for timer in tuple(self.protocol.timers_after_load(group)):
                     if timer.member_id in group.members:
                         self.timers.arm(shard, timer, self._fire)
@@ -266,17 +278,17 @@ class StreamsMembership(msgspec.Struct, kw_only=True, eq=False):
     def topic_problems(self, names: Iterable[str]) -> dict[str, str]:
         """Recent creation errors, by internal topic."""
         now_ms = self.clock.now_ms()
-        known = self._topic_problems
-        for name in [name for name, (_, until_ms) in known.items() if until_ms <= now_ms]:
-            del known[name]
-        return {name: known[name][0] for name in names if name in known}
+        problems = self._topic_problems
+        for name in [name for name, (_, until_ms) in problems.items() if until_ms <= now_ms]:
+            del problems[name]
+        return {name: problems[name][0] for name in names if name in problems}
 
     def keep_topic_problem(self, name: str, text: str, ttl_ms: int) -> None:
         """Repeat a creation error in heartbeats for ``ttl_ms``."""
         self._topic_problems[name] = (text, self.clock.now_ms() + ttl_ms)
 
 
-def _applied(
+def _group_after(
     group: StreamsGroup, outcome: StreamsOutcome
 ) -> Generator[int, None, StreamsGroup | None]:
     """The group with the records of an outcome applied, where they are many."""

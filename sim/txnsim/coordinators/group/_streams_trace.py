@@ -31,27 +31,27 @@ class StreamsTrace(msgspec.Struct, eq=False):
     tracer: Tracer
     ownership: Ownership[GroupShard]
 
-    def seen(self, shard: GroupShard, group_id: str) -> Seen:
+    def members_of(self, shard: GroupShard, group_id: str) -> Seen:
         """Its members now, for ``moved``; empty while the trace is off."""
         return dict(_members(shard, group_id)) if self.tracer.on else {}
 
-    def moved(self, shard: GroupShard, group_id: str, seen: Seen) -> None:
+    def trace_changes(self, shard: GroupShard, group_id: str, members_before: Seen) -> None:
         """Tell what members have now that had something else."""
         if not self.tracer.on:
             return
-        now = _members(shard, group_id)
-        for member_id, member in now.items():
-            before = seen.get(member_id)
-            if before is None or _tells(before) != _tells(member):
-                self._emit("streams.member", shard, _told(group_id, member))
-        for member_id in sorted(seen.keys() - now.keys()):
+        members_now = _members(shard, group_id)
+        for member_id, member in members_now.items():
+            member_before = members_before.get(member_id)
+            if member_before is None or _tells(member_before) != _tells(member):
+                self._emit("streams.member", shard, _member_data(group_id, member))
+        for member_id in sorted(members_before.keys() - members_now.keys()):
             self._emit("streams.left", shard, {"group": group_id, "member": member_id})
 
-    def loaded(self, shard: GroupShard, group_id: str) -> None:
+    def trace_load(self, shard: GroupShard, group_id: str) -> None:
         """The coordinator has read its log, and coordinates the group."""
-        self.moved(shard, group_id, {})
+        self.trace_changes(shard, group_id, {})
 
-    def unloaded(self, shard: GroupShard) -> None:
+    def trace_unload(self, shard: GroupShard) -> None:
         """The coordinator lets its log go."""
         if self.tracer.on:
             for group in shard.groups.values():
@@ -64,7 +64,7 @@ class StreamsTrace(msgspec.Struct, eq=False):
             node = self.ownership.node(shard.partition)
             for group_id in tuple(shard.groups):
                 for member in tuple(_members(shard, group_id).values()):
-                    yield {"node": node, **_told(group_id, member)}
+                    yield {"node": node, **_member_data(group_id, member)}
 
     def _emit(self, kind: str, shard: GroupShard, data: Data) -> None:
         self.tracer.emit(kind, self.ownership.node(shard.partition), data=data)
@@ -80,7 +80,7 @@ def _tells(member: StreamsMember) -> tuple[object, ...]:
     return member.member_epoch, member.state, member.assigned, member.pending_revocation
 
 
-def _told(group_id: str, member: StreamsMember) -> Data:
+def _member_data(group_id: str, member: StreamsMember) -> Data:
     return {
         "group": group_id,
         "member": member.member_id,
@@ -88,12 +88,16 @@ def _told(group_id: str, member: StreamsMember) -> Data:
         "state": member.state.name.lower(),
         "process": member.process_id,
         **_tasks(member.assigned),
-        "revoked": [task for each in _tasks(member.pending_revocation).values() for task in each],
+        "revoked": [task for tasks in _tasks(member.pending_revocation).values() for task in tasks],
     }
 
 
-def _tasks(held: Held) -> dict[str, list[str]]:
-    kinds = {"active": held.active, "standby": held.standby, "warmup": held.warmup}
+def _tasks(held_tasks: Held) -> dict[str, list[str]]:
+    kinds = {
+        "active": held_tasks.active,
+        "standby": held_tasks.standby,
+        "warmup": held_tasks.warmup,
+    }
     return {kind: _names(tasks) for kind, tasks in kinds.items()}
 
 

@@ -84,7 +84,7 @@ class DecisionLines:
     def __init__(self) -> None:
         self._lines: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
 
-    def of(self, partition: int, group_id: str) -> asyncio.Lock:
+    def line_of(self, partition: int, group_id: str) -> asyncio.Lock:
         """The line of a group."""
         line = self._lines.get((partition, group_id))
         if line is None:
@@ -155,7 +155,7 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
                 error = self._too_large(shard, records)
             return Rejection(error=error, reason=appended.reason)
         if takes_effect:
-            replicated = self.log.replicated(shard.partition)
+            replicated = self.log.high_watermark_of(shard.partition)
             for index, record in enumerate(records):
                 shard.apply(
                     record,
@@ -170,15 +170,15 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> EncodedRecords | Rejection:
         """Encode many records, and stop at the first one beyond ``max.message.bytes``."""
-        left = limit = self.log.batch_bytes_max(shard.partition) or sys.maxsize
+        bytes_left = limit = self.log.batch_bytes_max(shard.partition) or sys.maxsize
         if sum(map(_bytes_least, records)) > limit:
-            return self._refused(shard, records, f"{len(records)} records", limit)
+            return self._too_large_rejection(shard, records, f"{len(records)} records", limit)
         pieces: list[bytes] = []
         for number, record in enumerate(records):
             pieces.append(encode_in_batch(record, number))
-            left -= len(pieces[-1])
-            if left < 0:
-                return self._refused(shard, records, f"{number + 1} records", limit)
+            bytes_left -= len(pieces[-1])
+            if bytes_left < 0:
+                return self._too_large_rejection(shard, records, f"{number + 1} records", limit)
         encoded = EncodedRecords(records)
         encoded.pieces = pieces
         return encoded
@@ -189,13 +189,13 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         """
         limit = self.log.batch_bytes_max(shard.partition)
         if self.shares_out and tombstones * (17 + len(group_id)) > limit > 0:
-            return self._refused(shard, (), f"{tombstones} tombstones", limit)
+            return self._too_large_rejection(shard, (), f"{tombstones} tombstones", limit)
         return None
 
-    def _refused(
-        self, shard: GroupShard, records: Sequence[GroupRecord], what: str, limit: int
+    def _too_large_rejection(
+        self, shard: GroupShard, records: Sequence[GroupRecord], subject: str, limit: int
     ) -> Rejection:
-        reason = f"{what} are larger than the {limit} bytes of a batch"
+        reason = f"{subject} are larger than the {limit} bytes of a batch"
         return Rejection(error=self._too_large(shard, records), reason=reason)
 
     @staticmethod
@@ -225,32 +225,32 @@ class GroupWriter(msgspec.Struct, kw_only=True, eq=False):
         self, shard: GroupShard, records: Sequence[GroupRecord]
     ) -> Rejection | None:
         """Before 4.0 (GroupMetadataManager.cleanupGroupMetadata)."""
-        found: Rejection | None = None
+        rejection: Rejection | None = None
         for _, group in groupby(records, lambda record: record.group_id):
             part = tuple(group)
             written = self.append(shard, part)
             if isinstance(written, Rejection):
-                found = written
+                rejection = written
                 for record in part:
                     shard.apply(record, record_offset=shard.end_offset - 1)
-        return found
+        return rejection
 
     def admit(
         self, shard: GroupShard, producer: CommittingProducer | None
     ) -> Awaitable[Rejection | None] | None:
         """Whether positions may be appended now; None where nothing can delay them."""
-        waiting = self.log.admit(shard.partition, lambda where: _subject(producer, where))
-        return None if waiting is None else _worded(waiting)
+        admission = self.log.admit(shard.partition, lambda where: _subject(producer, where))
+        return None if admission is None else _in_coordinator_words(admission)
 
-    def replicated(self, shard: GroupShard) -> int:
+    def high_watermark_of(self, shard: GroupShard) -> int:
         """The high watermark of the shard's log."""
-        return self.log.replicated(shard.partition)
+        return self.log.high_watermark_of(shard.partition)
 
-    async def committed(self, shard: GroupShard, offset: int) -> ErrorCode:
+    async def wait_for_commit(self, shard: GroupShard, offset: int) -> ErrorCode:
         """Wait until everything up to ``offset`` is replicated; in a coordinator's words."""
         timeout_ms = self.timeout_ms()
-        waiting = self.log.committed(shard.partition, offset, timeout_ms=timeout_ms)
-        return _NONE if waiting is None else coordinator_error(await waiting)
+        replication = self.log.wait_for_commit(shard.partition, offset, timeout_ms=timeout_ms)
+        return _NONE if replication is None else coordinator_error(await replication)
 
 
 def _bytes_least(record: GroupRecord) -> int:
@@ -260,22 +260,22 @@ def _bytes_least(record: GroupRecord) -> int:
     return 17
 
 
-async def prepared(decide: DecideCommit, shard: GroupShard, pace: Pace) -> DecideCommit:
+async def prepare_decision(decide: DecideCommit, shard: GroupShard, pace: Pace) -> DecideCommit:
     """``decide``, with the bytes of its records made in slices before it is asked in earnest.
 
     The group may be another one by then, so it decides anew; where that comes to the same records
     their bytes are there, and the append takes no longer than a small one's.
     """
-    first = decide(shard)
-    if isinstance(first, Rejection):
+    first_decision = decide(shard)
+    if isinstance(first_decision, Rejection):
         return decide
-    known = await pace.run(encoded(first.records))
+    encoded_records = await pace.run(encode_records(first_decision.records))
 
     def anew(shard: GroupShard) -> CommitDecision | Rejection:
         decision = decide(shard)
-        if isinstance(decision, Rejection) or decision.records != known:
+        if isinstance(decision, Rejection) or decision.records != encoded_records:
             return decision
-        return msgspec.structs.replace(decision, records=known)
+        return msgspec.structs.replace(decision, records=encoded_records)
 
     return anew
 
@@ -296,7 +296,7 @@ DecidedT = TypeVar("DecidedT", bound=Decided)
 
 async def decided_in_slices(
     decide: Callable[[], Generator[int, None, DecidedT | Rejection]],
-    seen: Callable[[], object],
+    read_inputs: Callable[[], object],
     is_current: Callable[[], bool],
     pace: Pace,
     line: asyncio.Lock,
@@ -306,7 +306,7 @@ async def decided_in_slices(
 
     Args:
         decide: Makes the decision, in steps of so many elements.
-        seen: What it follows from. It is made anew where that has changed in a break.
+        read_inputs: What it follows from. It is made anew where that has changed in a break.
         is_current: Whether this broker still coordinates the group, whose log may have got another
             owner in a break.
         pace: Of the request.
@@ -314,17 +314,17 @@ async def decided_in_slices(
     """
     async with line:
         for _ in range(DECISIONS_MAX):
-            before, pace.has_rested = seen(), False
-            made = with_records(await pace.run(decide()))
-            if pace.has_rested and not isinstance(made, Rejection):
-                decided, records = made
+            seen_before, pace.has_rested = read_inputs(), False
+            decision = with_records(await pace.run(decide()))
+            if pace.has_rested and not isinstance(decision, Rejection):
+                decided, records = decision
                 await pace.rest()
-                made = decided, await pace.run(encoded(records))
+                decision = decided, await pace.run(encode_records(records))
                 await pace.rest()
             if not is_current():
                 return MOVED
-            if not pace.has_rested or seen() == before:
-                return made
+            if not pace.has_rested or read_inputs() == seen_before:
+                return decision
         return with_records(at_once(decide()))
 
 
@@ -344,9 +344,9 @@ async def with_names(command: SubscribingT, pace: Pace) -> SubscribingT:
     if names is None:
         return command
     await pace.rest()
-    found = msgspec.structs.replace(command, topic_names=frozenset(names))  # type: ignore[type-var] # structs
+    new_command = msgspec.structs.replace(command, topic_names=frozenset(names))  # type: ignore[type-var] # structs
     await pace.rest()
-    return found
+    return new_command
 
 
 def in_one_step(
@@ -358,7 +358,7 @@ def in_one_step(
     return decided
 
 
-def seen_of(shard: GroupShard, image: ClusterImage, group_id: str) -> tuple[object, ...]:
+def decision_inputs(shard: GroupShard, image: ClusterImage, group_id: str) -> tuple[object, ...]:
     """What a decision about a group follows from."""
     return shard.end_offset, image.offset, shard.groups.get(group_id)
 
@@ -370,16 +370,16 @@ def with_records(
     return decided if isinstance(decided, Rejection) else (decided, decided.records)
 
 
-def encoded(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecords]:
+def encode_records(records: Sequence[GroupRecord]) -> Generator[int, None, EncodedRecords]:
     """Records with their bytes; yields after each."""
     pieces: list[bytes] = []
     for number, record in enumerate(records):
         piece = yield from encoding_in_batch(record, number)
         pieces.append(piece)
         yield 1 + len(piece) // _ELEMENT_BYTES
-    found = EncodedRecords(records)
-    found.pieces = pieces
-    return found
+    encoded_records = EncodedRecords(records)
+    encoded_records.pieces = pieces
+    return encoded_records
 
 
 def _subject(producer: CommittingProducer | None, where: TopicPartition) -> Subject:
@@ -392,8 +392,8 @@ def _subject(producer: CommittingProducer | None, where: TopicPartition) -> Subj
     )
 
 
-async def _worded(waiting: Awaitable[Rejection | None]) -> Rejection | None:
-    refused = await waiting
+async def _in_coordinator_words(admission: Awaitable[Rejection | None]) -> Rejection | None:
+    refused = await admission
     if refused is None:
         return None
     return Rejection(error=coordinator_error(refused.error), reason=refused.reason)

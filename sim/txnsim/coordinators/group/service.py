@@ -30,7 +30,12 @@ from txnsim.coordinators.group._share_membership import (
 )
 from txnsim.coordinators.group._streams_membership import StreamsMembership
 from txnsim.coordinators.group._streams_trace import StreamsTrace
-from txnsim.coordinators.group._writer import DecideCommit, GroupWriter, coordinator_error, prepared
+from txnsim.coordinators.group._writer import (
+    DecideCommit,
+    GroupWriter,
+    coordinator_error,
+    prepare_decision,
+)
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic import ClassicProtocol
 from txnsim.group.classic_group import ClassicGroup
@@ -378,11 +383,13 @@ class GroupCoordinator:
         self, command: CommitOffsets, pace: Pace | None = None
     ) -> PartitionErrors | Rejection:
         """OffsetCommit: answered when the positions are replicated; ``pace`` of a large one."""
-        first = None if pace is None else await self._prepared(command, pace)
+        decide_first = None if pace is None else await self._prepare_commit(command, pace)
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = await self._decided(shard, partial(self._decide_commit, command), first=first)
+        decision = await self._decide(
+            shard, partial(self._decide_commit, command), decide_first=decide_first
+        )
         if isinstance(decision, Rejection):
             return decision
         group = shard.groups.get(command.group_id)
@@ -390,7 +397,7 @@ class GroupCoordinator:
             ClassicGroupState.STABLE,
             ClassicGroupState.PREPARING_REBALANCE,
         ):
-            self.members.touched(shard, group, command.member_id)
+            self.members.extend_session(shard, group, command.member_id)
         error = await self._write(shard, decision.records)
         return decision.reply if error is None else error
 
@@ -411,7 +418,7 @@ class GroupCoordinator:
         refusal = self._refuse_id(command.group_id)
         if refusal is not None:
             return refusal
-        first = None if pace is None else await self._prepared(command, pace)
+        decide_first = None if pace is None else await self._prepare_commit(command, pace)
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
@@ -426,8 +433,11 @@ class GroupCoordinator:
                 error=ErrorCode.invalid_commit_offset_size,
                 reason=f"a transaction has at most {PENDING_MAX} positions",
             )
-        decision = await self._decided(
-            shard, partial(self._decide_commit, command), producer=producer, first=first
+        decision = await self._decide(
+            shard,
+            partial(self._decide_commit, command),
+            producer=producer,
+            decide_first=decide_first,
         )
         if isinstance(decision, Rejection):
             return decision
@@ -443,9 +453,9 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        found = fetch_offsets(shard, command, replicated=self._writer.replicated(shard))
-        if command.require_stable and not isinstance(found, Rejection):
-            error = await self._writer.committed(shard, shard.end_offset - 1)
+        positions = fetch_offsets(shard, command, replicated=self._writer.high_watermark_of(shard))
+        if command.require_stable and not isinstance(positions, Rejection):
+            error = await self._writer.wait_for_commit(shard, shard.end_offset - 1)
             if error:
                 # A consumer looks for the coordinator again; it does not know the other errors.
                 worded = (
@@ -454,14 +464,14 @@ class GroupCoordinator:
                     else error
                 )
                 return Rejection(error=worded, reason="the positions could not be replicated")
-        return found
+        return positions
 
     async def delete_offsets(self, command: DeleteOffsets) -> PartitionErrors | Rejection:
         """OffsetDelete."""
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = await self._decided(shard, lambda _: decide_delete_offsets(shard, command))
+        decision = await self._decide(shard, lambda _: decide_delete_offsets(shard, command))
         if isinstance(decision, Rejection):
             return decision
         error = await self._take_away(shard, decision.records)
@@ -497,13 +507,13 @@ class GroupCoordinator:
         if isinstance(group, Rejection):
             return group
         if isinstance(group, ShareGroup):
-            refused = await self._admitted(shard, self.shares.delete_state(shard, group_id))
+            refused = await self._await_admission(shard, self.shares.delete_state(shard, group_id))
             group = refused or shard.deletable(group_id)
             if isinstance(group, Rejection):
                 return group
-        waiting = self._writer.admit(shard, None)
-        if waiting is not None:
-            refused = await self._admitted(shard, waiting)
+        admission = self._writer.admit(shard, None)
+        if admission is not None:
+            refused = await self._await_admission(shard, admission)
             group = refused or shard.deletable(group_id)
             if isinstance(group, Rejection):
                 return group
@@ -527,12 +537,12 @@ class GroupCoordinator:
         groups' positions (commit), or are dropped (abort).
         """
         shard = self._ownership.owned[partition]
-        self.trace.decided(shard, marker)
+        self.trace.trace_decision(shard, marker)
         shard.apply_marker(
             marker.producer_id,
             committed=marker.committed,
             marker_offset=offset,
-            replicated=self._writer.replicated(shard),
+            replicated=self._writer.high_watermark_of(shard),
         )
 
     # Loading
@@ -556,10 +566,10 @@ class GroupCoordinator:
         if shard.problem is not None:
             self.load_problems_total += 1
             _log.error("group.load-stopped", partition=partition, problem=shard.problem)
-        yield from self.members.loaded(shard)
-        yield from self.consumers.loaded(shard)
-        yield from self.shares.loaded(shard)
-        yield from self.streams.loaded(shard)
+        yield from self.members.load(shard)
+        yield from self.consumers.load(shard)
+        yield from self.shares.load(shard)
+        yield from self.streams.load(shard)
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
@@ -569,11 +579,11 @@ class GroupCoordinator:
     def topics_deleted(self, topics: Mapping[str, uuid.UUID]) -> None:
         """Forget the positions on deleted topics (name -> id), and their share state."""
         late: list[GroupShard] = []
-        found = 0
+        position_count = 0
         self.shares.topics_gone(self._ownership, frozenset(topics.values()))
         for shard in self._ownership:
-            found += sum(map(shard.offsets.count_of, topics))
-            if found <= SLICE_POSITIONS:
+            position_count += sum(map(shard.offsets.count_of, topics))
+            if position_count <= SLICE_POSITIONS:
                 self._clean_up(shard, delete_topic_offsets(shard, frozenset(topics)))
                 continue
             for topic in topics:
@@ -581,22 +591,28 @@ class GroupCoordinator:
             late.append(shard)
         if late:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-            steps = self._cleaned_up(late, tuple(topics))
+            steps = self._clean_up_in_steps(late, tuple(topics))
             self._tasks.drive(pace.run(steps), settled, name="group.topics-deleted")
 
-    def _cleaned_up(
+    def _clean_up_in_steps(
         self, shards: Sequence[GroupShard], topics: Sequence[str]
     ) -> Generator[int, None, None]:
         """Write tombstones in slices; a position that was committed since stays."""
         for shard in shards:
-            places = [place for topic in topics for place in shard.offsets.places_of(topic)]
-            for start in range(0, len(places), SLICE_POSITIONS):
+            group_partitions = [
+                topic_partition
+                for topic in topics
+                for topic_partition in shard.offsets.places_of(topic)
+            ]
+            for start in range(0, len(group_partitions), SLICE_POSITIONS):
                 if not self._ownership.is_current(shard):
                     break
                 part = [
-                    OffsetDeleted(group_id=group_id, topic_partition=place)
-                    for group_id, place in places[start : start + SLICE_POSITIONS]
-                    if shard.offsets.is_deleted(group_id, place)
+                    OffsetDeleted(group_id=group_id, topic_partition=topic_partition)
+                    for group_id, topic_partition in group_partitions[
+                        start : start + SLICE_POSITIONS
+                    ]
+                    if shard.offsets.is_deleted(group_id, topic_partition)
                 ]
                 self._clean_up(shard, part)
                 yield len(part)
@@ -605,9 +621,9 @@ class GroupCoordinator:
 
     def _let_go(self, shard: GroupShard | None) -> None:
         if shard is not None:
-            self._group_timers.unloaded(shard)
-            self.members.unloaded(shard)
-            self.streams.trace.unloaded(shard)
+            self._group_timers.unload(shard)
+            self.members.unload(shard)
+            self.streams.trace.trace_unload(shard)
 
     def _shard_of(self, group_id: str) -> GroupShard | Rejection:
         if not self.is_running:
@@ -631,38 +647,39 @@ class GroupCoordinator:
             now_ms=self._clock.now_ms() if now_ms is None else now_ms,
         )
 
-    async def _prepared(self, command: CommitOffsets, pace: Pace) -> DecideCommit | None:
+    async def _prepare_commit(self, command: CommitOffsets, pace: Pace) -> DecideCommit | None:
         """Of a large commit how to decide on it, with its bytes made already."""
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return None
         decide = partial(self._decide_commit, command, now_ms=self._clock.now_ms())
-        return await prepared(decide, shard, pace)
+        return await prepare_decision(decide, shard, pace)
 
-    async def _decided(
+    async def _decide(
         self,
         shard: GroupShard,
         decide: Callable[[GroupShard], DecisionT | Rejection],
         *,
         producer: CommittingProducer | None = None,
-        first: Callable[[GroupShard], DecisionT | Rejection] | None = None,
+        decide_first: Callable[[GroupShard], DecisionT | Rejection] | None = None,
     ) -> DecisionT | Rejection:
         """Decide about positions. A request that waits for the log before its append decides again
-        afterwards, as the group may have changed meanwhile; ``first`` is its decision before.
+        afterwards, as the group may have changed meanwhile; ``decide_first`` is its decision
+        before.
         """
-        decision = (first or decide)(shard)
+        decision = (decide_first or decide)(shard)
         if isinstance(decision, Rejection) or not decision.records:
             return decision
-        waiting = self._writer.admit(shard, producer)
-        if waiting is None:
+        admission = self._writer.admit(shard, producer)
+        if admission is None:
             return decision
-        return await self._admitted(shard, waiting) or decide(shard)
+        return await self._await_admission(shard, admission) or decide(shard)
 
-    async def _admitted(
-        self, shard: GroupShard, waiting: Awaitable[Rejection | None]
+    async def _await_admission(
+        self, shard: GroupShard, admission: Awaitable[Rejection | None]
     ) -> Rejection | None:
         """Wait for the log; the error if appends are no longer possible."""
-        refused = await waiting
+        refused = await admission
         if refused is not None:
             return refused
         return (
@@ -683,7 +700,7 @@ class GroupCoordinator:
         written = self._writer.append(shard, records, producer=producer, guard=guard)
         if isinstance(written, Rejection):
             return written
-        error = await self._writer.committed(shard, written)
+        error = await self._writer.wait_for_commit(shard, written)
         if not self._ownership.is_current(shard):
             return self._ownership.refuse(shard.partition)
         if error is ErrorCode.none:
@@ -717,15 +734,15 @@ class GroupCoordinator:
     def expire(self) -> None:
         """Write that positions have expired, and groups with them."""
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        self._tasks.drive(pace.run(self._expired()), settled, name="group.expiry")
+        self._tasks.drive(pace.run(self._expire_in_steps()), settled, name="group.expiry")
 
-    def _expired(self) -> Generator[int, None, None]:
+    def _expire_in_steps(self) -> Generator[int, None, None]:
         """Expire what is due, a group at a time."""
         now_ms = self._clock.now_ms()
         for shard in list(self._ownership):
             if not self._ownership.is_current(shard):
                 continue
-            shard.offsets.prune(replicated=self._writer.replicated(shard))
+            shard.offsets.prune(replicated=self._writer.high_watermark_of(shard))
             for group in tuple(shard.groups.values()):
                 if not self._ownership.is_current(shard):
                     break
@@ -790,9 +807,9 @@ class OffsetTrace(msgspec.Struct, eq=False):
     ) -> None:
         """A transaction has added positions; they wait for its marker."""
         tx = f"{producer.transactional_id}/{producer.producer_id}:{producer.producer_epoch}"
-        taken = {where for where, error in reply if not error}
+        accepted = {where for where, error in reply if not error}
         for position in command.positions:
-            if position.topic_partition in taken:
+            if position.topic_partition in accepted:
                 data = {
                     "group": command.group_id,
                     "tp": str(position.topic_partition),
@@ -801,15 +818,15 @@ class OffsetTrace(msgspec.Struct, eq=False):
                 }
                 self._emit("group.offset_pending", shard, data, tx=tx)
 
-    def decided(self, shard: GroupShard, marker: TxnMarker) -> None:
+    def trace_decision(self, shard: GroupShard, marker: TxnMarker) -> None:
         """Trace a transaction's marker that is in the log but not applied yet."""
         if not self.tracer.on:
             return
         kind = "group.offset_commit" if marker.committed else "group.offset_abort"
-        for group_id, place, offset in shard.offsets.pending_of(marker.producer_id):
+        for group_id, topic_partition, offset in shard.offsets.pending_of(marker.producer_id):
             data = {
                 "group": group_id,
-                "tp": str(place),
+                "tp": str(topic_partition),
                 "offset": offset,
                 "pid": marker.producer_id,
             }
@@ -820,9 +837,9 @@ class OffsetTrace(msgspec.Struct, eq=False):
         for shard in self.ownership:
             node, offsets = self.ownership.node(shard.partition), shard.offsets
             for group_id in offsets.groups():
-                for one in tuple(offsets.committed_offsets(group_id)):
-                    place = str(one.topic_partition)
-                    yield PositionNow(node=node, group=group_id, tp=place, offset=one.position)
+                for position in tuple(offsets.committed_offsets(group_id)):
+                    tp = str(position.topic_partition)
+                    yield PositionNow(node=node, group=group_id, tp=tp, offset=position.position)
             for pid in offsets.pending_producers():
                 for group_id, where, offset in offsets.pending_of(pid):
                     yield PositionNow(

@@ -220,7 +220,9 @@ class ShareCoordinator:
             commands: One for each share partition.
         """
         pace = None
-        is_long = any(len(getattr(one, "batches", ())) > BATCHES_AT_ONCE for one in commands)
+        is_long = any(
+            len(getattr(command, "batches", ())) > BATCHES_AT_ONCE for command in commands
+        )
         if is_long or len(commands) > COMMANDS_AT_ONCE:
             pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
         operation = OPERATIONS[api_key]
@@ -229,8 +231,8 @@ class ShareCoordinator:
             begun.append(await self._begin(operation, command, pace))
             await rest_where_due(pace, _WEIGHT)
         answers = []
-        for command, (shard, answer, waiting) in zip(commands, begun, strict=True):
-            error = _NONE if waiting is None else await waiting
+        for command, (shard, answer, replication) in zip(commands, begun, strict=True):
+            error = _NONE if replication is None else await replication
             if shard is not None and not self._ownership.is_current(shard):
                 answer = operation.fail(command, ErrorCode.not_coordinator, "")
             elif error:
@@ -254,7 +256,7 @@ class ShareCoordinator:
         shard = self._ownership.find(command.key.coordinator_key)
         if isinstance(shard, Rejection):
             return None, operation.fail(command, shard.error, shard.reason), None
-        before = shard.appended
+        appended_before = shard.appended
         if pace is not None and isinstance(command, WriteShareState):
             decision = await pace.run(self._deciding(shard).writing(command))
             if not self._ownership.is_current(shard):
@@ -262,16 +264,16 @@ class ShareCoordinator:
         else:
             decision = self._decide(operation, shard, command)
         batch: bytes | None = None
-        after: ShareSnapshot | None = None
+        state_after: ShareSnapshot | None = None
         if pace is not None and not isinstance(decision, Rejection) and decision.records:
             batch = await pace.run(encoding_batch(decision.records, now_ms=self._clock.now_ms()))
             await rest_where_due(pace, len(batch) // _ELEMENT_BYTES)
             (record,) = decision.records
-            after = await pace.run(shard.state_after(record))
+            state_after = await pace.run(shard.state_after(record))
             if not self._ownership.is_current(shard):
                 return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-        if shard.appended != before:
-            decision, batch, after = self._decide(operation, shard, command), None, None
+        if shard.appended != appended_before:
+            decision, batch, state_after = self._decide(operation, shard, command), None, None
         if not isinstance(decision, Rejection) and decision.records:
             admitting = self._log.admit(shard.partition, lambda where: Subject(partitions=(where,)))
             if admitting is not None:
@@ -280,15 +282,15 @@ class ShareCoordinator:
                     return shard, operation.fail(command, refused.error, refused.reason), None
                 if not self._ownership.is_current(shard):
                     return shard, operation.fail(command, ErrorCode.not_coordinator, ""), None
-                decision, batch, after = self._decide(operation, shard, command), None, None
+                decision, batch, state_after = self._decide(operation, shard, command), None, None
         if isinstance(decision, Rejection):
             answer = operation.refuse(command, decision.error, decision.reason)
         else:
-            refused = self._append(shard, decision.records, batch, after)
+            refused = self._append(shard, decision.records, batch, state_after)
             if refused is not None:
                 return shard, operation.fail(command, refused.error, refused.reason), None
             answer = decision.reply
-        return shard, answer, self._committed(shard)
+        return shard, answer, self._replication_of(shard)
 
     def _decide(
         self, operation: Operation, shard: ShareStateShard, command: ShareCommand
@@ -308,10 +310,10 @@ class ShareCoordinator:
         shard: ShareStateShard,
         records: Sequence[ShareRecord],
         batch: bytes | None = None,
-        after: ShareSnapshot | None = None,
+        state_after: ShareSnapshot | None = None,
     ) -> Rejection | None:
         """Append records, encoded or not, and let them take effect; why the log refused them.
-        ``after`` is what a single one leads to, where it is known.
+        ``state_after`` is what a single one leads to, where it is known.
         """
         if not records:
             return None
@@ -321,14 +323,14 @@ class ShareCoordinator:
         if isinstance(appended, Rejection):
             return appended
         for index, record in enumerate(records):
-            shard.apply(record, record_offset=appended.base_offset + index, new_state=after)
+            shard.apply(record, record_offset=appended.base_offset + index, new_state=state_after)
         shard.appended = appended.last_offset
         return None
 
-    def _committed(self, shard: ShareStateShard) -> Awaitable[ErrorCode] | None:
+    def _replication_of(self, shard: ShareStateShard) -> Awaitable[ErrorCode] | None:
         """The end of the wait until all that this coordinator has written is replicated."""
         timeout_ms = self._settings.share_coordinator_write_timeout_ms
-        return self._log.committed(shard.partition, shard.appended, timeout_ms=timeout_ms)
+        return self._log.wait_for_commit(shard.partition, shard.appended, timeout_ms=timeout_ms)
 
     def _timed_out(self, operation: Operation) -> str:
         timeout_ms = self._settings.share_coordinator_write_timeout_ms
@@ -373,12 +375,12 @@ class ShareCoordinator:
         """Delete the records that nobody needs."""
         for shard in self._ownership:
             if self._pruned.get(shard.partition, 0) < shard.snapshots.redundant_below:
-                self._tasks.drive(self._prune(shard), _ended, name="share.prune")
+                self._tasks.drive(self._prune(shard), _raise_error, name="share.prune")
 
     async def _prune(self, shard: ShareStateShard) -> None:
         below = shard.snapshots.redundant_below
-        waiting = self._committed(shard)
-        error = _NONE if waiting is None else await waiting
+        replication = self._replication_of(shard)
+        error = _NONE if replication is None else await replication
         if error or not self._ownership.is_current(shard):
             return
         refused = await self._delete_records(shard.partition, below)
@@ -427,7 +429,7 @@ class ShareCoordinator:
                         break
 
         pace = Pace(self._tasks.turns, self._clock.stopwatch_ns)
-        self._tasks.drive(pace.run(steps()), _ended, name="share.upkeep")
+        self._tasks.drive(pace.run(steps()), _raise_error, name="share.upkeep")
 
     def _note(self, shard: ShareStateShard, refused: Rejection | None) -> None:
         """What the log refuses, the next look finds again."""
@@ -457,6 +459,6 @@ def _in_parts(keys: Sequence[ShareKey]) -> Iterator[Sequence[ShareKey]]:
         yield keys[start : start + UPKEEP_RECORDS]
 
 
-def _ended(_result: object, error: BaseException | None) -> None:
+def _raise_error(_result: object, error: BaseException | None) -> None:
     if error is not None and not isinstance(error, asyncio.CancelledError):
         raise error

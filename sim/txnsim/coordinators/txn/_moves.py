@@ -122,7 +122,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             begun = begin(owned.entries.get(name), record, now_ms=record.last_update_timestamp_ms)
             owned.entries[name] = begun
             if self.tracer.full:
-                tracing.prepared(self.tracer, owned.node, begun, level)
+                tracing.trace_preparation(self.tracer, owned.node, begun, level)
         if self.kip_text:
             # The text calls lowering the level harmless: fields that have no room in a record are
             # left out.
@@ -144,26 +144,26 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
             error, now_ms = await error, self.clock.now_ms()
         if self.tracer.full or (error != _NONE and self.tracer.on):
             why = decision.rule if error == _NONE else _refused_rule(record, error)
-            tracing.appended(self.tracer, owned.node, record, error, why)
+            tracing.trace_append(self.tracer, owned.node, record, error, why)
         if self.ownership.owned.get(owned.partition) is not owned:
             return self.ownership.refuse(owned.partition)
         txn = owned.entries[name]
         if error != _NONE:
-            return _withdrawn(owned, record, error)
+            return _withdraw_move(owned, record, error)
         insists_on_order = not self.rules.start_may_step_back
         if (
             insists_on_order
             and record.start_timestamp_ms < txn.start_timestamp_ms
             and record.state is TransactionState.ONGOING
         ):
-            return _stepped_back(record, txn)
+            return _step_back(record, txn)
         applied = apply(txn, record, rules=self.rules)
         assert applied is not None
         owned.entries[name] = applied
         if owned.withdrawn:
             owned.withdrawn.pop(name, None)
         if self.tracer.on:
-            tracing.completed(self.tracer, owned.node, applied, level)
+            tracing.trace_completion(self.tracer, owned.node, applied, level)
         if then is not None and decision.effects:
             then(owned, name, now_ms, fences=record.fences_epoch)
         return decision.reply
@@ -183,7 +183,7 @@ class TransactionLogWriter(msgspec.Struct, kw_only=True, eq=False):
         return error if isinstance(error, ErrorCode) else await error
 
 
-def _stepped_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
+def _step_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
     """The exception leaves the move pending, until the coordinator moves (KAFKA-8803)."""
     return Rejection(
         error=ErrorCode.unknown_server_error,
@@ -192,7 +192,7 @@ def _stepped_back(record: TxnTransition, txn: TxnMetadata) -> Rejection:
     )
 
 
-def _withdrawn(owned: OwnedPartition, record: TxnTransition, error: ErrorCode) -> Rejection:
+def _withdraw_move(owned: OwnedPartition, record: TxnTransition, error: ErrorCode) -> Rejection:
     """The log has refused a move: it is pending no longer, unless it is tried again."""
     name = record.transactional_id
     mapped = append_error(error)
@@ -311,10 +311,10 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         txn = owned.entries[transactional_id]
         completion = to_complete(txn, now_ms=now_ms)
         tracer = self.tracer
-        before = tracer.cause if tracer.on else -1
+        old_cause = tracer.cause if tracer.on else -1
         begun = owned.entries[transactional_id] = begin(txn, completion, now_ms=now_ms)
         if tracer.full:
-            tracing.prepared(tracer, owned.node, begun, self.writer.level)
+            tracing.trace_preparation(tracer, owned.node, begun, self.writer.level)
         debt = debt_of(
             txn,
             completion,
@@ -333,7 +333,7 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 sorted(txn.partitions),
                 rule="sent.resent-after-move" if is_load else "sent.every-partition",
             )
-            self.tracer.caused_by(before)
+            self.tracer.caused_by(old_cause)
         if not self._flush_due:
             self.flush_soon()
 
@@ -384,21 +384,21 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             return
         completions, self._completions = self._completions, []
         for debt in completions:
-            before = self.tracer.caused_by(debt.cause)
+            old_cause = self.tracer.caused_by(debt.cause)
             owner = self.ownership.get(debt.txn_partition, debt.coordinator_epoch)
             self._complete(owner, debt, self.clock.now_ms())
-            self.tracer.caused_by(before)
+            self.tracer.caused_by(old_cause)
         for debt, partitions in self.queue.take_waiting():
-            gone = self.queue.route(debt, partitions, self.leader_of)
-            if gone or not partitions:
-                self._settle_gone(debt, gone)
+            deleted_partitions = self.queue.route(debt, partitions, self.leader_of)
+            if deleted_partitions or not partitions:
+                self._settle_gone(debt, deleted_partitions)
         for batch in self.queue.take_batches():
             self._send(batch)
         if self.queue.unknown:
             for debt, unled in self.queue.unknown:
-                first = min(unled)
+                first_unled = min(unled)
                 self._unsent.failed(
-                    debt.transactional_id, "NO_LEADER", f"no leader of {first} is known"
+                    debt.transactional_id, "NO_LEADER", f"no leader of {first_unled} is known"
                 )
             self._flush_later(RETRY_PAUSE_MS)
 
@@ -410,57 +410,61 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         self._flush_timer = None
         self.flush_soon()
 
-    def _settle_gone(self, debt: Debt, gone: frozenset[TopicPartition]) -> None:
-        """Cancel the markers of ``gone`` partitions; complete the transaction if none is left."""
+    def _settle_gone(self, debt: Debt, deleted_partitions: frozenset[TopicPartition]) -> None:
+        """Cancel the markers of deleted partitions; complete the transaction if none is left."""
         owned = self.ownership.owned[debt.txn_partition]  # what waits is dropped with its partition
         assert owned.coordinator_epoch == debt.coordinator_epoch
-        before = -1
+        old_cause = -1
         if self.tracer.on:
-            before = self.tracer.caused_by(debt.cause)
+            old_cause = self.tracer.caused_by(debt.cause)
             tracing.marker(
                 self.tracer,
                 "marker.cancelled",
                 owned.node,
                 debt,
-                sorted(gone),
+                sorted(deleted_partitions),
                 rule="sent.no-leader",
                 reason="it has no leader, and counts as deleted",
             )
-        self._settle(owned, debt, gone, self.clock.now_ms())
+        self._settle(owned, debt, deleted_partitions, self.clock.now_ms())
         if self.tracer.on:
-            self.tracer.caused_by(before)
+            self.tracer.caused_by(old_cause)
 
     def _send(self, batch: MarkerBatch) -> None:
         self.sent_total += len(batch.owed_markers)
-        before = -1
+        old_cause = -1
         sent: dict[Debt, int] = {}
         if self.tracer.on:
-            for owed in batch.owed_markers:
-                repeated = self._repeated.get(owed.debt.transactional_id, 0)
+            for owed_marker in batch.owed_markers:
+                repeated = self._repeated.get(owed_marker.debt.transactional_id, 0)
                 if not repeated and not self.tracer.full:
-                    sent[owed.debt] = owed.debt.cause
+                    sent[owed_marker.debt] = owed_marker.debt.cause
                     continue
-                sent[owed.debt] = tracing.marker(
+                sent[owed_marker.debt] = tracing.marker(
                     self.tracer,
                     "marker.sent",
-                    self.ownership.node(owed.debt.txn_partition),
-                    owed.debt,
-                    owed.marker.partitions,
+                    self.ownership.node(owed_marker.debt.txn_partition),
+                    owed_marker.debt,
+                    owed_marker.marker.partitions,
                     target=batch.broker_id,
-                    parents=(owed.debt.cause,),
-                    rule=owed.debt.epoch_rule,
+                    parents=(owed_marker.debt.cause,),
+                    rule=owed_marker.debt.epoch_rule,
                     importance=None if repeated else 0,
                     **({"attempt": repeated + 1} if repeated else {}),
                 )
-            before = self.tracer.caused_by(next(reversed(sent.values()), -1))
+            old_cause = self.tracer.caused_by(next(reversed(sent.values()), -1))
         answer = self.send_markers(batch.broker_id, batch.command)
         if isinstance(answer, Pending):
-            answer.on_done(lambda done: self._on_answer(batch, sent, done.value, done.error))
+            answer.on_done(
+                lambda settled_answer: self._on_answer(
+                    batch, sent, settled_answer.value, settled_answer.error
+                )
+            )
         else:
-            done = partial(self._on_answer, batch, sent)
-            self.tasks.drive(waited(answer), done, name="markers")
+            on_answer = partial(self._on_answer, batch, sent)
+            self.tasks.drive(waited(answer), on_answer, name="markers")
         if self.tracer.on:
-            self.tracer.caused_by(before)
+            self.tracer.caused_by(old_cause)
 
     def _on_answer(
         self,
@@ -500,16 +504,16 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
     ) -> None:
         """Thousands of transactions may end together: with breaks."""
         pace = Pace(self.tasks.turns, self.clock.stopwatch_ns)
-        found = 0
+        outcome_count = 0
         for outcome in self.queue.outcomes(batch, reply):
-            found += 1
+            outcome_count += 1
             own = sent.get(outcome.debt, -1)
             self._follow(outcome, batch.broker_id, own, self.clock.now_ms())
             if pace.has_done(LOOK_ELEMENTS):
                 await pace.rest()
                 if self._stopped:
                     return
-        if found < len(batch.owed_markers):
+        if outcome_count < len(batch.owed_markers):
             self._note_broken(batch, reply)
         if self.queue.has_queued:
             self.flush_soon()
@@ -523,9 +527,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
         if owned is None:
             self.queue.forget_stale(debt)
             return
-        before = -1
+        old_cause = -1
         if self.tracer.on:
-            before = self._trace_outcome(owned.node, outcome, target, sent)
+            old_cause = self._trace_outcome(owned.node, outcome, target, sent)
         if outcome.refusal:
             if self.queue.forget(debt):
                 self._paid(debt.transactional_id)
@@ -543,15 +547,21 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             self._flush_later(RETRY_PAUSE_MS)
         self._settle(owned, debt, outcome.written_partitions, now_ms)
         if self.tracer.on:
-            self.tracer.caused_by(before)
+            self.tracer.caused_by(old_cause)
 
     def _settle(
-        self, owned: OwnedPartition, debt: Debt, done: frozenset[TopicPartition], now_ms: int
+        self,
+        owned: OwnedPartition,
+        debt: Debt,
+        settled_partitions: frozenset[TopicPartition],
+        now_ms: int,
     ) -> None:
         """Remove partitions from the debt; complete the transaction after the last one."""
         transactional_id = debt.transactional_id
-        if done:
-            owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
+        if settled_partitions:
+            owned.entries[transactional_id] = acknowledge(
+                owned.entries[transactional_id], settled_partitions
+            )
         if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
             if self._repeated or self._unsent.tried:
                 self._paid(transactional_id)
@@ -564,9 +574,11 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def _tell_retry(self, outcome: MarkerOutcome, target: BrokerId) -> None:
         error = ErrorCode(outcome.retried).name.upper() if outcome.retried else "NO_ANSWER"
-        first = min(outcome.retry)
+        first_partition = min(outcome.retry)
         self._unsent.failed(
-            outcome.debt.transactional_id, error, f"broker {target} has not taken that of {first}"
+            outcome.debt.transactional_id,
+            error,
+            f"broker {target} has not taken that of {first_partition}",
         )
 
     # Completion
@@ -577,9 +589,9 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
             records=(debt.completion,), reply=None, rule="sent.every-partition"
         )
         append = self.writer.append(owned, completion, now_ms=now_ms, is_begun=True)
-        self.tasks.drive(append, partial(self._completed, owned, debt), name="completion")
+        self.tasks.drive(append, partial(self._on_completed, owned, debt), name="completion")
 
-    def _completed(
+    def _on_completed(
         self,
         owned: OwnedPartition,
         debt: Debt,
@@ -606,15 +618,15 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
 
     def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId, sent: int) -> int:
         """Make the last acknowledgement the cause of the next events; returns the old cause."""
-        before = self.tracer.cause
-        debt, done = outcome.debt, sorted(outcome.written_partitions)
-        causes = (sent, before)
+        old_cause = self.tracer.cause
+        debt, written_partitions = outcome.debt, sorted(outcome.written_partitions)
+        causes = (sent, old_cause)
         acked = tracing.marker(
             self.tracer,
             "marker.acked",
             node,
             debt,
-            done,
+            written_partitions,
             target=target,
             parents=causes,
             rule="result.done",
@@ -633,4 +645,4 @@ class MarkerSender(msgspec.Struct, kw_only=True, eq=False):
                 rule=outcome.refusal_rule,
                 error=ErrorCode(outcome.refusal).name.upper(),
             )
-        return before
+        return old_cause

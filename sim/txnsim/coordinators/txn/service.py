@@ -27,7 +27,7 @@ from txnsim.coordinators.txn._moves import MarkerSender, SendMarkers, Transactio
 from txnsim.errors import ErrorCode, PeerError, Rejection
 from txnsim.interbroker.transactions import AllocateProducerIdsReply
 from txnsim.loggers import Logger, Retries
-from txnsim.node.crossings import TimerGate, at_once
+from txnsim.node.crossings import TimerGate, run_when_due
 from txnsim.releases.rules import Rules
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
 from txnsim.runtime.tasks import Pending, settled, waited
@@ -142,7 +142,7 @@ class TransactionCoordinator:
         leader_of: LeaderOf,
         allocate_producer_ids: AllocateProducerIds,
         partitions: int | None = None,
-        timers: TimerGate = at_once,
+        timers: TimerGate = run_when_due,
         rules: Rules,
     ) -> None:
         self._rules = rules
@@ -251,7 +251,7 @@ class TransactionCoordinator:
             _NO_ID_TO_INIT,
         )
         if self._tracer.on:
-            tracing.decided(self._tracer, owned, transactional_id, "InitProducerId", outcome)
+            tracing.trace_decision(self._tracer, owned, transactional_id, "InitProducerId", outcome)
         if isinstance(outcome, Rejection):
             return outcome
         return await self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
@@ -268,7 +268,9 @@ class TransactionCoordinator:
         now_ms = self._clock.now_ms()
         outcome = decide_add_partitions(txn, command, now_ms=now_ms, rules=self._rules)
         if self._tracer.on:
-            tracing.decided(self._tracer, owned, transactional_id, "AddPartitionsToTxn", outcome)
+            tracing.trace_decision(
+                self._tracer, owned, transactional_id, "AddPartitionsToTxn", outcome
+            )
         if isinstance(outcome, Rejection):
             return outcome
         if not outcome.records:
@@ -302,14 +304,14 @@ class TransactionCoordinator:
         txn = owned.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
         decide = partial(decide_end_txn, txn, command, now_ms=now_ms, rules=self._rules)
-        found = decide()
+        decision = decide()
         outcome = (
             self._with_id(lambda fresh: decide(fresh=fresh), _NO_ID_TO_END)
-            if isinstance(found, NeedsProducerId)
-            else found
+            if isinstance(decision, NeedsProducerId)
+            else decision
         )
         if self._tracer.on:
-            tracing.decided(self._tracer, owned, transactional_id, "EndTxn", outcome)
+            tracing.trace_decision(self._tracer, owned, transactional_id, "EndTxn", outcome)
         if isinstance(outcome, Rejection):
             return outcome
         if not outcome.records:
@@ -331,8 +333,8 @@ class TransactionCoordinator:
             return owned
         txn = owned.entries.get(transactional_id)
         if txn is None or txn.pending_state is not None or txn.state in _BUSY:
-            what = "unknown" if txn is None else f"in {txn.state.wire_name}"
-            reason = f"{transactional_id} is {what}: only an idle id can be aged"
+            status = "unknown" if txn is None else f"in {txn.state.wire_name}"
+            reason = f"{transactional_id} is {status}: only an idle id can be aged"
             return Rejection(error=ErrorCode.invalid_txn_state, reason=reason)
         if epoch <= txn.producer_epoch:
             reason = f"{transactional_id} is at epoch {txn.producer_epoch} already"
@@ -381,7 +383,7 @@ class TransactionCoordinator:
             )
         return list_transactions(self.entries(), query, now_ms=self._clock.now_ms())
 
-    def owned(self) -> Iterator[OwnedPartition]:
+    def owned_partitions(self) -> Iterator[OwnedPartition]:
         """The partitions of the transaction log that are coordinated here."""
         return iter(self._ownership)
 
@@ -394,9 +396,13 @@ class TransactionCoordinator:
         """All entries with their pending transitions, for invariants and the control API."""
         return tuple(chain.from_iterable(owned.entries.values() for owned in self._ownership))
 
-    def withdrawn(self) -> dict[TransactionalId, TxnTransition]:
+    def withdrawn_transitions(self) -> dict[TransactionalId, TxnTransition]:
         """Moves whose records are in the log, though they did not take effect."""
-        return {name: one for owned in self._ownership for name, one in owned.withdrawn.items()}
+        return {
+            name: transition
+            for owned in self._ownership
+            for name, transition in owned.withdrawn.items()
+        }
 
     def snapshot(self) -> CoordinatorSnapshot:
         """Gauges and counters."""
@@ -448,7 +454,7 @@ class TransactionCoordinator:
             self.load_problems_total += 1
             _log.error("txn.load.incomplete", partition=partition, problem=loaded.problem)
         if self._tracer.on:
-            tracing.loaded(
+            tracing.trace_load(
                 self._tracer, owned.node, partition, coordinator_epoch, len(owned.entries)
             )
             if loaded.problem is not None:
@@ -469,7 +475,7 @@ class TransactionCoordinator:
         self._markers.drop(partition)
         owned = self._ownership.unload(partition, epoch)
         if owned is not None and self._tracer.on:
-            tracing.unloaded(self._tracer, owned.node, partition, epoch)
+            tracing.trace_unload(self._tracer, owned.node, partition, epoch)
 
     def leaders_changed(self) -> None:
         """Route markers without a known leader at once instead of after the pause."""
@@ -491,21 +497,21 @@ class TransactionCoordinator:
             ),
             _NO_ID_TO_END,
         )
-        before = self._tracer.cause
+        old_cause = self._tracer.cause
         if self._tracer.on:
             tracing.timed_out(self._tracer, owned.node, txn)
-            tracing.decided(self._tracer, owned, txn.transactional_id, "timeout", outcome)
+            tracing.trace_decision(self._tracer, owned, txn.transactional_id, "timeout", outcome)
         if isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
-            self._aborted(owned, txn, outcome, None)
+            self._on_aborted(owned, txn, outcome, None)
         else:
             self.timeouts_total += 1
             _log.info("txn.timed_out", node=owned.node, transactional_id=txn.transactional_id)
             append = self._writer.append(owned, outcome, now_ms=now_ms, then=self._markers.owe)
-            self._tasks.drive(append, partial(self._aborted, owned, txn), name="timeout")
+            self._tasks.drive(append, partial(self._on_aborted, owned, txn), name="timeout")
         if self._tracer.on:
-            self._tracer.caused_by(before)
+            self._tracer.caused_by(old_cause)
 
-    def _aborted(
+    def _on_aborted(
         self, owned: OwnedPartition, txn: TxnMetadata, outcome: object, error: BaseException | None
     ) -> None:
         """An abort is under way, or could not be logged: then the next scan tries again."""
@@ -554,9 +560,9 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
 
     def take(self) -> ProducerId | None:
         """An unused producer id; None without a block, in which case a block is requested."""
-        taken = self._pool.take()
+        producer_id = self._pool.take()
         self._request()
-        return taken
+        return producer_id
 
     async def ready(self) -> None:
         """Wait for the controller's answer where no id is at hand, as brokers did before
@@ -579,8 +585,8 @@ class ProducerIdSource(msgspec.Struct, kw_only=True, eq=False):
         self, reply: AllocateProducerIdsReply | None, error: BaseException | None
     ) -> None:
         self._pool.on_reply(reply, now_ms=self.clock.monotonic_ms())
-        waiting, self._waiting = self._waiting, []
-        for answered in waiting:
+        requests, self._waiting = self._waiting, []
+        for answered in requests:
             answered.resolve(None)
         if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
             raise error
@@ -603,7 +609,7 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
     """Periodic work over all entries of a coordinator."""
 
     rules: Rules
-    gate: TimerGate = at_once
+    gate: TimerGate = run_when_due
     ownership: Ownership[OwnedPartition]
     clock: Clock
     settings: Settings
@@ -638,14 +644,14 @@ class Scans(msgspec.Struct, kw_only=True, eq=False):
         self._timers.clear()
 
     def _arm(self, kind: str, interval_ms: int, scan: Callable[[], object]) -> None:
-        again = partial(self._arm, kind, interval_ms, scan)
+        arm_again = partial(self._arm, kind, interval_ms, scan)
 
         def due() -> None:
-            again()
+            arm_again()
             scan()
 
         self._timers[kind] = self.clock.call_at(
-            self.clock.now_ms() + interval_ms, lambda: self.gate(kind, due, again)
+            self.clock.now_ms() + interval_ms, lambda: self.gate(kind, due, arm_again)
         )
 
     def _scan(self, steps: Generator[int, None, None], name: str) -> None:

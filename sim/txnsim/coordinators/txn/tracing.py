@@ -1,8 +1,9 @@
 """The coordinator's trace events. Call these under ``if tracer.on`` only: they format.
 
-``decided``, ``prepared``, ``appended`` and ``completed`` make themselves the current cause, so that
-a command's events form a chain: decided, pending, in the log, in effect, markers owed. A command
-runs in a context of its own (``Tasks.drive``); code that only queues markers restores the cause.
+``trace_decision``, ``trace_preparation``, ``trace_append`` and ``trace_completion`` make
+themselves the current cause, so that a command's events form a chain: decided, pending, in
+the log, in effect, markers owed. A command runs in a context of its own (``Tasks.drive``); code
+that only queues markers restores the cause.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> tuple[str, int, int]:
     return txn.transactional_id, txn.producer_id, txn.producer_epoch
 
 
-def decided(
+def trace_decision(
     tracer: Tracer,
     owned: OwnedPartition,
     transactional_id: TransactionalId,
@@ -76,7 +77,9 @@ def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
     tracer.caused_by(tracer.emit("timer.fire", node, parents=(NO_CAUSE,), tx=tx_of(txn), data=data))
 
 
-def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
+def trace_preparation(
+    tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion
+) -> None:
     """A move is pending; ``level`` is that of the feature ``transaction.version`` now. Only at
     full.
     """
@@ -84,7 +87,9 @@ def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVers
     tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
 
 
-def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode, rule: str) -> None:
+def trace_append(
+    tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode, rule: str
+) -> None:
     """The log answered; at brief only with an error."""
     partition = node.rpartition("/")[2]
     data = {
@@ -105,7 +110,9 @@ def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode,
     )
 
 
-def completed(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
+def trace_completion(
+    tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion
+) -> None:
     """A move took effect; ``level`` is that of the feature ``transaction.version`` now."""
     data = (_completion, txn, int(level))
     tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=data))
@@ -129,7 +136,7 @@ def _completion(txn: TxnMetadata, level: int) -> dict[str, object]:
     return data
 
 
-def loaded(
+def trace_load(
     tracer: Tracer, node: str, partition: int, epoch: CoordinatorEpoch, transactions: int
 ) -> None:
     """A partition of the transaction log was loaded."""
@@ -144,7 +151,7 @@ def loaded(
     )
 
 
-def unloaded(tracer: Tracer, node: str, partition: int, epoch: int | None) -> None:
+def trace_unload(tracer: Tracer, node: str, partition: int, epoch: int | None) -> None:
     """A partition of the transaction log was released."""
     data: dict[str, object] = {"tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
     if epoch is not None:
@@ -168,7 +175,7 @@ def marker(
     """Trace a marker once per partition; index of the last event, -1 without partitions."""
     if importance == 0 and not tracer.full:
         return tracer.joined(parents)
-    last = -1
+    last_event = -1
     for partition in partitions:
         data: dict[str, object] = {
             "pid": debt.producer_id,
@@ -183,10 +190,10 @@ def marker(
             data["coordinator_epoch"] = debt.coordinator_epoch  # when it is owed: then it is known
         else:
             data["target"] = f"broker/{target}"
-        last = tracer.emit(
+        last_event = tracer.emit(
             kind, node, parents=parents, tx=tx_of(debt), data=data, importance=importance
         )
-    return last
+    return last_event
 
 
 def fields(txn: TxnMetadata) -> dict[str, object]:

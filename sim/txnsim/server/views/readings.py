@@ -60,7 +60,7 @@ async def counted_ids(cluster: SimCluster, pace: Pace) -> dict[BrokerId, IdCount
     found: dict[BrokerId, IdCounts] = {}
     for broker_id, broker in tuple(cluster.brokers.items()):
         counts = found[broker_id] = IdCounts()
-        for owned in broker.coordinator.owned():
+        for owned in broker.coordinator.owned_partitions():
             counts.add(tuple(owned.entries.values()))
             await rest_where_due(pace, 1 + len(owned.entries) // 10)
     return found
@@ -185,7 +185,12 @@ def _shares(labels: tuple[str, ...], fetching: ShareFetching) -> Iterator[Readin
         ):
             yield found.reading(metric, (*labels, group_id))
     for led in fetching.shares:
-        place = (*labels, led.core.key.group_id, led.place.topic, str(led.place.partition))
+        place = (
+            *labels,
+            led.core.key.group_id,
+            led.topic_partition.topic,
+            str(led.topic_partition.partition),
+        )
         for metric, value in (
             (table.SHARE_IN_FLIGHT, led.core.in_flight_number),
             (table.SHARE_IN_FLIGHT_BATCHES, led.core.in_flight_batches),

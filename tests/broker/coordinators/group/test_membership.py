@@ -566,7 +566,7 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
             transaction_version=2,
             partitions=(),
         )
-        trace.decided(shard, marker)
+        trace.trace_decision(shard, marker)
     told = {"group": "g", "tp": "t-0", "offset": 3, "pid": 7}
     events = list(tracer.events())
     assert [(event.k, event.tx, event.d) for event in events] == [
@@ -643,8 +643,8 @@ async def test_what_is_gone_does_not_fire(world: GroupWorld) -> None:
     await asyncio.sleep(0.011)
     assert armed.fired == ["c"]
     armed.arm("d", 10)
-    armed.timers.unloaded(armed.shard)
-    armed.timers.unloaded(armed.shard)
+    armed.timers.unload(armed.shard)
+    armed.timers.unload(armed.shard)
     await asyncio.sleep(0.011)
     assert armed.fired == ["c"]
 
@@ -696,7 +696,7 @@ async def test_timers_that_wait_for_a_turn_end_with_their_shard(world: GroupWorl
     armed = Armed(world)
     for number in range(TURN_TIMERS + 4):
         armed.arm(f"m{number}", 10)
-    armed.after_first = lambda: world.env.tasks.soon(lambda: armed.timers.unloaded(armed.shard))
+    armed.after_first = lambda: world.env.tasks.soon(lambda: armed.timers.unload(armed.shard))
     await asyncio.sleep(0.02)
     assert len(armed.fired) == TURN_TIMERS
 
@@ -710,7 +710,7 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     for member in members:
         armed.arm(member, 10)
     armed.arm("other", 10, group_id="h")
-    async with armed.timers.lines.of(3, "g"):
+    async with armed.timers.lines.line_of(3, "g"):
         await asyncio.sleep(0.02)
         assert armed.fired == ["other"]
         armed.disarm(members[0])
@@ -720,7 +720,7 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
     assert armed.together == [1] + [DECIDED_TOGETHER] * 3
     await asyncio.sleep(0.05)
     assert armed.fired[-1] == members[1]
-    async with armed.timers.lines.of(3, "g"):
+    async with armed.timers.lines.line_of(3, "g"):
         armed.arm("last", 10)
         await asyncio.sleep(0.02)
         armed.disarm("last")

@@ -421,10 +421,10 @@ async def test_a_move_that_was_not_replicated_in_time_is_withdrawn_but_known_to_
     session = await world.ready()
     world.append_errors.append(error)
     assert error_of(await world.add(session, FOO_0)) != 0
-    late = [one.state for one in world.service.withdrawn().values()]
+    late = [one.state for one in world.service.withdrawn_transitions().values()]
     assert late == ([TransactionState.ONGOING] if is_in_the_log else [])
     assert error_of(await world.add(session, FOO_0)) == 0
-    assert world.service.withdrawn() == {}
+    assert world.service.withdrawn_transitions() == {}
 
 
 async def test_an_append_has_the_timeout_of_its_transaction() -> None:

@@ -53,7 +53,7 @@ def debt() -> Debt:
 
 
 def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> None:
-    tracing.decided(tracer, owned(PREPARED), TID, "EndTxn", AGAIN)
+    tracing.trace_decision(tracer, owned(PREPARED), TID, "EndTxn", AGAIN)
     event, data = told(tracer)
     assert (event.k, event.tx) == ("txn.decide", "txn-1/7:5")
     assert (data["command"], data["state"], data["pending"]) == (
@@ -63,7 +63,7 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
     )
     assert data["rule"] == "end.v4.committed-commit"
     refused = unknown_id("end.v5.unknown-id")
-    tracing.decided(tracer, owned(), TID, "EndTxn", refused)
+    tracing.trace_decision(tracer, owned(), TID, "EndTxn", refused)
     event, data = told(tracer)
     assert (event.tx, data["rule"]) == (TID, "end.v5.unknown-id")
     assert data["error"] == "INVALID_PRODUCER_ID_MAPPING"
@@ -75,31 +75,31 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
 def test_an_append_names_the_partition_and_the_error(
     tracer: Tracer, error: ErrorCode, shown: str | None
 ) -> None:
-    tracing.appended(tracer, NODE, debt().completion, error, "sent.every-partition")
+    tracing.trace_append(tracer, NODE, debt().completion, error, "sent.every-partition")
     _, data = told(tracer)
     assert (data["tp"], data["state"]) == ("__transaction_state-10", "CompleteCommit")
     assert data.get("error") == shown
 
 
 def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
-    tracing.prepared(tracer, NODE, PREPARED, TransactionVersion.TV_2)
+    tracing.trace_preparation(tracer, NODE, PREPARED, TransactionVersion.TV_2)
     assert told(tracer)[1]["partitions"] == ["foo-0"]
     assert (told(tracer)[1]["version"], told(tracer)[1]["level"]) == (2, 2)
-    tracing.completed(tracer, NODE, entry(), TransactionVersion.TV_1)
+    tracing.trace_completion(tracer, NODE, entry(), TransactionVersion.TV_1)
     assert told(tracer)[1]["pending"] is None
     assert told(tracer)[1]["level"] == 1
 
 
 def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
-    tracing.loaded(tracer, NODE, 10, CoordinatorEpoch(3), 2)
+    tracing.trace_load(tracer, NODE, 10, CoordinatorEpoch(3), 2)
     assert told(tracer)[1] == {
         "tp": "__transaction_state-10",
         "coordinator_epoch": 3,
         "transactions": 2,
     }
-    tracing.unloaded(tracer, NODE, 10, None)
+    tracing.trace_unload(tracer, NODE, 10, None)
     assert told(tracer)[1] == {"tp": "__transaction_state-10"}
-    tracing.unloaded(tracer, NODE, 10, 4)
+    tracing.trace_unload(tracer, NODE, 10, 4)
     assert told(tracer)[1]["coordinator_epoch"] == 4
 
 
