@@ -69,7 +69,7 @@ class World:
 class Script:
     """An interceptor that answers from a table and writes down what crossed."""
 
-    armed = True
+    is_armed = True
 
     def __init__(
         self, **verdicts: FaultEffect | Callable[[], Awaitable[FaultEffect] | FaultEffect]
