@@ -226,7 +226,7 @@ def test_an_id_that_was_granted_or_is_in_the_log_is_compared(
         home = cluster.home(name)
         (owned,) = (
             one
-            for one in leader(cluster, home).coordinator.owned()
+            for one in leader(cluster, home).coordinator.owned_partitions()
             if one.partition == home.partition
         )
         changed = replace(entry, transactional_id=TransactionalId(name), **changes)
