@@ -319,7 +319,7 @@ def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
     "ask",
     [
         lambda log: log.producers.settle(),
-        lambda log: log.producers.all(),
+        lambda log: log.producers.all_producers(),
         lambda log: log.producers.open(),
         lambda log: log.producers.open_transaction_of(3),
         lambda log: log.producers.snapshots_with(400),
