@@ -13,15 +13,15 @@ from tests.support.handlers import Api, handlers
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
     """Handlers of a single broker with the topic ``orders`` of three partitions."""
-    async with handlers() as found:
-        yield found
+    async with handlers() as api:
+        yield api
 
 
 @pytest.fixture
 async def api_of_three() -> AsyncIterator[Api]:
     """Handlers of the first of three brokers; partition n of ``orders`` is led by broker n + 1."""
-    async with handlers(brokers=3) as found:
-        yield found
+    async with handlers(brokers=3) as api:
+        yield api
 
 
 @pytest.fixture

@@ -144,9 +144,9 @@ async def test_a_handler_has_a_last_word_on_what_can_be_read() -> None:
 
 async def test_a_newer_client_learns_the_versions_also_in_a_large_frame() -> None:
     data = bytes((0, 18, 0, 99)) + bytes(4) + b"\xff\xff" + bytes(30_000)
-    found = await read_slowly(data, pace())
-    assert (found["refused"], found["api_version"]) == (ErrorCode.unsupported_version, 0)
-    assert found == read(data)
+    fields = await read_slowly(data, pace())
+    assert (fields["refused"], fields["api_version"]) == (ErrorCode.unsupported_version, 0)
+    assert fields == read(data)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +184,11 @@ async def test_a_large_reply_has_the_same_bytes_with_breaks(*, nested: bool) -> 
 async def test_what_is_there_again_is_encoded_once_and_has_the_same_bytes() -> None:
     partitions = [{"partition_index": number} for number in range(3_000)]
     topics = [{"name": "t", "partitions": partitions}, {"name": "u", "partitions": ()}]
-    once = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
-    first, second = once.topics
-    reply = dataclasses.replace(once, topics=(first, second, first, first, second))
+    message = message_from(codec.response_class(3, 9), {"topics": topics, "cluster_id": "c"})
+    first_topic, second = message.topics
+    reply = dataclasses.replace(
+        message, topics=(first_topic, second, first_topic, first_topic, second)
+    )
     pieces = await encoded_with_breaks(reply, pace(), id, limit=1 << 20)
     assert b"".join(pieces) == codec.encode_body(reply)
     assert max(Counter(map(id, pieces)).values()) == 3
@@ -237,22 +239,22 @@ async def test_a_large_reply_has_few_pieces_and_large_ones_are_not_copied() -> N
     assert slow.has_rested
     assert len(pieces) < 200
     read = codec.read_response(0, 9, bytes(5) + b"".join(pieces))[1]
-    found = read.responses[0].partition_responses[0].record_errors
-    assert [one.batch_index for one in found] == list(range(50_000))
+    record_errors = read.responses[0].partition_responses[0].record_errors
+    assert [record_error.batch_index for record_error in record_errors] == list(range(50_000))
 
 
 @pytest.mark.parametrize(
-    ("key", "values", "told"),
+    ("key", "values", "message"),
     [
         (26, {"transactional_ids": "t"}, "EndTxnRequest has no field transactional_ids; it has"),
         (8, {"topics": [{"topic": "t"}]}, "OffsetCommitRequest.topics has no field topic;"),
     ],
 )
 def test_the_helper_of_tests_takes_no_field_that_no_version_has(
-    key: int, values: dict[str, Any], told: str
+    key: int, values: dict[str, Any], message: str
 ) -> None:
     """It was left out as one of another version is, and the test asked something else."""
-    with pytest.raises(TypeError, match=told):
+    with pytest.raises(TypeError, match=message):
         message_from(codec.request_class(key, 2), values)
 
 
@@ -303,8 +305,8 @@ async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: 
     new = {"name": "new", "num_partitions": 1, "replication_factor": 1}
     created = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new, new])
     assert _told(created.topics) == [(E.request_timed_out, None)] * 2
-    more = {"name": "orders", "count": 9, "assignments": None}
-    grown = await api.ask("CreatePartitions", 2, timeout=left_ms, topics=[more])
+    topic_growth = {"name": "orders", "count": 9, "assignments": None}
+    grown = await api.ask("CreatePartitions", 2, timeout=left_ms, topics=[topic_growth])
     assert _told(grown.results) == [(E.request_timed_out, None)]
     deleted = await api.ask("DeleteTopics", 6, timeout=left_ms, topics=[{"name": "orders"}])
     assert _told(deleted.responses) == [(E.request_timed_out, None)]
@@ -382,13 +384,13 @@ async def test_a_refusal_is_an_error_at_the_top_and_nothing_else_or_one_in_each_
     low, high = HANDLERS[KEYS[name]].versions
     for version in range(low, high + 1):
         answer = api.refuse(name, version, E.not_controller, **(AT_THE_TOP | IN_EACH)[name])
-        found: list[int] = []
+        errors: list[int] = []
         tell = errors_of(answer.__class__)
         assert tell is not None
-        tell(answer, found.append)
-        assert found == [E.not_controller] * (2 if name in IN_EACH else 1)
-        said = (getattr(answer, field) for field in answer.__dataclass_fields__)
-        lists = [one for one in said if isinstance(one, tuple)]
+        tell(answer, errors.append)
+        assert errors == [E.not_controller] * (2 if name in IN_EACH else 1)
+        values = (getattr(answer, field) for field in answer.__dataclass_fields__)
+        lists = [value for value in values if isinstance(value, tuple)]
         assert name in IN_EACH or not any(lists), "nothing that the broker knows"
 
 
@@ -421,9 +423,9 @@ POSITION = {"partition_index": 0, "committed_offset": 1, "committed_metadata": "
 ORDERS = TopicPartition("orders", 0)
 
 
-def field_names(cls: Any, seen: set[Any]) -> set[str]:
+def field_names(cls: Any, visited_classes: set[Any]) -> set[str]:
     """The names of a message's fields, and of its parts'."""
-    seen.add(cls)
+    visited_classes.add(cls)
     names: set[str] = set()
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
@@ -432,13 +434,17 @@ def field_names(cls: Any, seen: set[Any]) -> set[str]:
         while parts:
             part = parts.pop()
             parts += typing.get_args(part)
-            if isinstance(part, type) and dataclasses.is_dataclass(part) and part not in seen:
-                names |= field_names(part, seen)
+            if (
+                isinstance(part, type)
+                and dataclasses.is_dataclass(part)
+                and part not in visited_classes
+            ):
+                names |= field_names(part, visited_classes)
     return names
 
 
 def test_every_request_that_names_a_transaction_or_a_partition_has_a_subject() -> None:
-    without = {
+    names_without_subject = {
         handler.name
         for key, handler in HANDLERS.items()
         if handler.subject is no_subject
@@ -447,7 +453,7 @@ def test_every_request_that_names_a_transaction_or_a_partition_has_a_subject() -
             for version in range(handler.versions[0], handler.versions[1] + 1)
         )
     }
-    assert without == set(ABOUT_NOBODY)
+    assert names_without_subject == set(ABOUT_NOBODY)
 
 
 def test_several_transactional_ids_are_one_subject_each() -> None:
@@ -463,7 +469,7 @@ def named(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
     if name != "OffsetFetch":
         return {"topics": topics}
     group = {"group_id": "g", "topics": topics, "member_id": None, "member_epoch": -1}
-    old = [{key: one[key] for key in one if key != "topic_id"} for one in topics]
+    old = [{key: topic[key] for key in topic if key != "topic_id"} for topic in topics]
     return {"groups": [group], "group_id": "g", "topics": old}
 
 
@@ -484,10 +490,10 @@ def named(name: str, topics: list[dict[str, Any]]) -> dict[str, Any]:
 async def test_partitions_are_named_by_their_topic(
     api: Api, name: str, version: int, topic: dict[str, Any]
 ) -> None:
-    known = {"topic" if name == "DescribeLogDirs" else "name": "orders"}
+    fields = {"topic" if name == "DescribeLogDirs" else "name": "orders"}
     if name in {"OffsetCommit", "OffsetFetch", "TxnOffsetCommit"}:
-        known["topic_id"] = api.topic_id("orders")
-    about = api.subject(name, version, **named(name, [{**known, **topic}]))
+        fields["topic_id"] = api.topic_id("orders")
+    about = api.subject(name, version, **named(name, [{**fields, **topic}]))
     assert about.partitions == (ORDERS,)
 
 
@@ -506,17 +512,17 @@ async def test_a_group_that_asks_for_all_names_no_partition(api: Api) -> None:
 
 
 def test_each_handler_module_has_its_row() -> None:
-    found = {}
+    module_by_key = {}
     of_groups = (groups, share_states)
     for folder in (configs, *of_groups, identities, nodes, partitions, records, transactions):
-        for one in iter_modules(folder.__path__, f"{folder.__name__}."):
-            module = import_module(one.name)
+        for module_info in iter_modules(folder.__path__, f"{folder.__name__}."):
+            module = import_module(module_info.name)
             if hasattr(module, "KEY"):
-                found[module.KEY] = module
-    assert found.keys() == HANDLERS.keys()
+                module_by_key[module.KEY] = module
+    assert module_by_key.keys() == HANDLERS.keys()
     for key, handler in HANDLERS.items():
-        assert handler.handle is found[key].handle
-        assert handler.refuse is found[key].refuse
+        assert handler.handle is module_by_key[key].handle
+        assert handler.refuse is module_by_key[key].refuse
 
 
 PROGRAM = """
@@ -528,10 +534,10 @@ print(SHIPPED.handlers[26].name, SHIPPED.handlers[26].handle.__module__)
 
 
 def test_a_handler_is_imported_when_it_is_needed() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines() == ["[]", "EndTxn txnsim.api._transactions.end_txn"]
+    assert process.stdout.splitlines() == ["[]", "EndTxn txnsim.api._transactions.end_txn"]
     with pytest.raises(AttributeError):
         _ = HANDLERS[26].nothing
 
@@ -557,10 +563,10 @@ def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
 
 def test_client_metrics_are_listed_only_where_telemetry_is_on() -> None:
     assert not {71, 72} & ADVERTISED.keys()
-    taken = shipped(RELEASE_4_0, telemetry=True)
-    assert taken.advertised[71] == taken.accepted[72] == (0, 0)
-    before = shipped(RELEASES["3.6"], telemetry=True)
-    assert not {71, 72} & before.advertised.keys(), "KIP-714 came with Kafka 3.7"
+    table_of_4_0 = shipped(RELEASE_4_0, telemetry=True)
+    assert table_of_4_0.advertised[71] == table_of_4_0.accepted[72] == (0, 0)
+    table_of_3_6 = shipped(RELEASES["3.6"], telemetry=True)
+    assert not {71, 72} & table_of_3_6.advertised.keys(), "KIP-714 came with Kafka 3.7"
 
 
 def test_what_is_answered_follows_from_messages_and_release() -> None:
@@ -603,19 +609,19 @@ async def test_what_needs_more_memory_is_refused_until_there_is_some_again(
     mark = MemoryMark(LIMIT, cluster.env.clock, lambda: sim.listeners, lambda: resident[0])
     mark.look()
     wire = await open_wire(cluster)
-    for now, error in (
+    for resident_bytes, error in (
         (LIMIT, ErrorCode.none),
         (LIMIT + 1, ErrorCode.kafka_storage_error),
         (int(LIMIT * BELOW) + 1, ErrorCode.kafka_storage_error),
         (int(LIMIT * BELOW), ErrorCode.none),
     ):
-        resident[0] = now
+        resident[0] = resident_bytes
         await asyncio.sleep((LOOK_MS + 1) / 1_000)
         late = await open_wire(cluster)
-        for one in (wire, late):
-            assert await produced(one) is error
-            one.send(one.metadata())
-            await one.answer()
+        for client_wire in (wire, late):
+            assert await produced(client_wire) is error
+            client_wire.send(client_wire.metadata())
+            await client_wire.answer()
         await late.close()
     await wire.close()
 
@@ -624,15 +630,17 @@ async def test_what_needs_more_memory_is_refused_until_there_is_some_again(
 async def test_large_frames_that_are_not_whole_are_given_up_first(cluster: VirtualCluster) -> None:
     sim = cluster.sim
     large, small = await open_wire(cluster), await open_wire(cluster)
-    held = sim.options.settings.connection_queue_bytes + 1
-    size = (held * 2).to_bytes(4, "big")
-    large.writer.write(size + bytes(held))
+    frame_bytes = sim.options.settings.connection_queue_bytes + 1
+    size = (frame_bytes * 2).to_bytes(4, "big")
+    large.writer.write(size + bytes(frame_bytes))
     small.writer.write(size + bytes(100))
     for wire in (large, small):
         await wire.writer.drain()
     await asyncio.sleep(0.1)
-    told = iter((LIMIT + 1, LIMIT))  # the second one once large frames are gone
-    mark = MemoryMark(LIMIT, cluster.env.clock, lambda: sim.listeners, lambda: next(told, LIMIT))
+    resident_sizes = iter((LIMIT + 1, LIMIT))  # the second one once large frames are gone
+    mark = MemoryMark(
+        LIMIT, cluster.env.clock, lambda: sim.listeners, lambda: next(resident_sizes, LIMIT)
+    )
     mark.look()
     assert await large.closed()
     await asyncio.sleep((LOOK_MS + 1) / 1_000)
@@ -666,8 +674,8 @@ GAP = Gap("qh", end_txn)
 
 @given(producer_id=INT64, producer_epoch=INT16)
 def test_a_filled_gap_is_the_encoded_message(producer_id: int, producer_epoch: int) -> None:
-    wanted = encode_body(end_txn((producer_id, producer_epoch)))
-    assert GAP.fill(producer_id, producer_epoch) == wanted
+    expected_body = encode_body(end_txn((producer_id, producer_epoch)))
+    assert GAP.fill(producer_id, producer_epoch) == expected_body
 
 
 @pytest.mark.parametrize(
@@ -679,15 +687,15 @@ def test_numbers_that_are_not_found_side_by_side_are_refused(make: Callable[...,
 
 
 def test_an_answer_is_made_once_per_shape_and_the_number_of_shapes_is_bounded() -> None:
-    made = []
+    shapes = []
 
     @prepared
     def answer(shape: int) -> bytes:
-        made.append(shape)
+        shapes.append(shape)
         return bytes([shape])
 
     assert [answer(1), answer(2), answer(1)] == [b"\1", b"\2", b"\1"]
-    assert made == [1, 2]
+    assert shapes == [1, 2]
     assert answer.cache_info().maxsize == ANSWERS_MAX
 
 
@@ -721,7 +729,7 @@ def test_each_kind_of_resource_is_asked_for_by_its_name() -> None:
 
 
 def test_bits_are_the_operations_that_are_allowed_of_those_that_are_known() -> None:
-    bits = ACCESS.bits(TOPIC_OPERATIONS, lambda one: ACCESS.may_topic(one, "orders"))
+    bits = ACCESS.bits(TOPIC_OPERATIONS, lambda operation: ACCESS.may_topic(operation, "orders"))
     assert bits == 1 << Operation.READ | 1 << Operation.DESCRIBE
     assert ACCESS.bits(TOPIC_OPERATIONS, lambda _: True) == TOPIC_OPERATIONS
 
@@ -734,15 +742,15 @@ async def test_each_leader_is_named_and_its_address_given_once(api_of_three: Api
     named = [leaders.of("orders", index).leader_id for index in (1, 2, 1)]
     assert named == [2, 3, 2]
     brokers = api_of_three.broker.image.brokers
-    assert [(one.node_id, one.port) for one in leaders.endpoints()] == [
+    assert [(endpoint.node_id, endpoint.port) for endpoint in leaders.endpoints()] == [
         (node, broker.port) for node, broker in brokers.items() if node in (2, 3)
     ]
 
 
 async def test_a_missing_partition_has_no_leader(api: Api) -> None:
     leaders = CurrentLeaders(api.request("Fetch", 16))
-    found = leaders.of("missing", 0)
-    assert (found.leader_id, found.leader_epoch) == (-1, -1)
+    leader = leaders.of("missing", 0)
+    assert (leader.leader_id, leader.leader_epoch) == (-1, -1)
     assert leaders.endpoints() == ()
 
 

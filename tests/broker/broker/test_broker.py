@@ -65,15 +65,15 @@ MARKERS = FaultPoint.PEER_REQUEST
 
 
 async def describe(client: Cluster, name: str = "tx") -> TransactionDescription:
-    found = (await Admin(client).describe_transactions((name,)))[name]
-    assert isinstance(found, TransactionDescription), found
-    return found
+    description = (await Admin(client).describe_transactions((name,)))[name]
+    assert isinstance(description, TransactionDescription), description
+    return description
 
 
 async def producers(client: Cluster, partition: TopicPartition = P0) -> tuple[ProducerState, ...]:
-    found = (await Admin(client).describe_producers((partition,)))[partition]
-    assert not isinstance(found, ClientError), found
-    return found
+    producers = (await Admin(client).describe_producers((partition,)))[partition]
+    assert not isinstance(producers, ClientError), producers
+    return producers
 
 
 async def begun(client: Cluster, *partitions: TopicPartition, timeout_ms: int = 60_000) -> Producer:
@@ -82,7 +82,10 @@ async def begun(client: Cluster, *partitions: TopicPartition, timeout_ms: int = 
     await producer.init_transactions()
     producer.begin()
     await asyncio.gather(
-        *(producer.send(one.topic, one.partition, b"v") for one in partitions or (P0,))
+        *(
+            producer.send(partition.topic, partition.partition, b"v")
+            for partition in partitions or (P0,)
+        )
     )
     return producer
 
@@ -95,15 +98,20 @@ def test_an_open_transaction_survives_its_coordinator(level: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, P1)
-            before = await describe(client)
+            state_before = await describe(client)
             new = cluster.move(cluster.home("tx"))
-            after = await describe(client)
-            assert before.coordinator_id != after.coordinator_id == new
-            assert (after.state, after.producer_id, after.producer_epoch, after.partitions) == (
+            state_after = await describe(client)
+            assert state_before.coordinator_id != state_after.coordinator_id == new
+            assert (
+                state_after.state,
+                state_after.producer_id,
+                state_after.producer_epoch,
+                state_after.partitions,
+            ) == (
                 "Ongoing",
-                before.producer_id,
-                before.producer_epoch,
-                before.partitions,
+                state_before.producer_id,
+                state_before.producer_epoch,
+                state_before.partitions,
             )
             await producer.commit()
             await until_state(client, "tx", "CompleteCommit")
@@ -127,8 +135,8 @@ async def test_a_prepared_transaction_is_finished_by_the_next_coordinator(
         cluster.sim.injector.disarm("lost")
         cluster.move(cluster.home("tx"))
         await until_state(client, "tx", f"Complete{state}")
-        assert {one.txn_start_offset for one in await producers(client)} == {None}
-        assert {one.coordinator_epoch for one in await producers(client)} == {1}
+        assert {producer.txn_start_offset for producer in await producers(client)} == {None}
+        assert {producer.coordinator_epoch for producer in await producers(client)} == {1}
         await producer.close()
 
 
@@ -138,10 +146,10 @@ async def test_an_open_transaction_of_a_partition_survives_its_leader(
 ) -> None:
     async with cluster.client() as client:
         producer = await begun(client, P0)
-        before = await producers(client)
-        assert [one.txn_start_offset for one in before] == [0]
+        producers_before = await producers(client)
+        assert [producer.txn_start_offset for producer in producers_before] == [0]
         new = cluster.move(P0)
-        assert await producers(client) == before
+        assert await producers(client) == producers_before
         assert cluster.sim.brokers[new].replicas.led[P0].leader_epoch == 1
         assert await values(client, "orders") == []
         await producer.send("orders", 0, b"more")
@@ -177,7 +185,7 @@ async def test_a_reader_that_waits_at_the_old_leader_is_sent_away(cluster: Virtu
         producer = Producer(client)
         await producer.send("orders", 0, b"v")
         old = cluster.sim.brokers[cluster.leader(P0)]
-        waiting = asyncio.get_running_loop().create_task(
+        task = asyncio.get_running_loop().create_task(
             values_from(client, offset=1, max_wait_ms=600_000)
         )
         await asyncio.sleep(1)
@@ -185,7 +193,7 @@ async def test_a_reader_that_waits_at_the_old_leader_is_sent_away(cluster: Virtu
         started_ms = cluster.env.clock.monotonic_ms()
         cluster.move(P0)
         await producer.send("orders", 0, b"after")
-        assert await waiting == [b"after"]
+        assert await task == [b"after"]
         assert cluster.env.clock.monotonic_ms() - started_ms < 10_000
         await producer.close()
 
@@ -212,13 +220,13 @@ def test_a_transaction_times_out_by_the_cluster_clock(level: int) -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client() as client:
             producer = await begun(client, P0, timeout_ms=60_000)
-            before = await describe(client)
+            state_before = await describe(client)
             cluster.advance(59_000)
             assert (await describe(client)).state == "Ongoing"
             cluster.advance(11_000)
             await until_state(client, "tx", "CompleteAbort")
-            after = await describe(client)
-            assert after.producer_epoch == before.producer_epoch + 1
+            state_after = await describe(client)
+            assert state_after.producer_epoch == state_before.producer_epoch + 1
             if level == 0:
                 with pytest.raises(FatalError):
                     await producer.commit()
@@ -243,9 +251,9 @@ async def test_idle_transactional_ids_and_producers_are_forgotten(cluster: Virtu
         assert (await describe(client)).state == "CompleteCommit"
         cluster.advance(7 * day_ms)
         await asyncio.sleep(1)
-        found = (await Admin(client).describe_transactions(("tx",)))["tx"]
-        assert isinstance(found, ClientError)
-        assert found.error is E.transactional_id_not_found
+        description = (await Admin(client).describe_transactions(("tx",)))["tx"]
+        assert isinstance(description, ClientError)
+        assert description.error is E.transactional_id_not_found
 
 
 @within(run_cluster)
@@ -254,7 +262,7 @@ async def test_an_open_transaction_keeps_its_producer_and_its_id(cluster: Virtua
     async with cluster.client() as client:
         producer = await begun(client, P0)
         cluster.advance(8 * 86_400_000)
-        assert [one.txn_start_offset for one in await producers(client)] == [0]
+        assert [producer.txn_start_offset for producer in await producers(client)] == [0]
         assert (await describe(client)).state == "PrepareAbort"
         await producer.close()
 
@@ -264,7 +272,7 @@ async def test_an_open_transaction_keeps_its_producer_and_its_id(cluster: Virtua
 
 @within(run_cluster, level=0)
 async def test_the_level_may_go_up_and_down_while_producers_work(cluster: VirtualCluster) -> None:
-    seen: list[tuple[int, TxnProtocol]] = []
+    levels_and_protocols: list[tuple[int, TxnProtocol]] = []
     async with cluster.client("admin") as admin:
         for number, level in enumerate((0, 1, 2, 1, 0)):
             current = cluster.sim.metadata.image.features["transaction.version"]
@@ -275,7 +283,7 @@ async def test_the_level_may_go_up_and_down_while_producers_work(cluster: Virtua
             async with cluster.client() as client:
                 producer = Producer(client, transactional_id="tx")
                 await producer.init_transactions()
-                seen.append((level, producer.protocol))
+                levels_and_protocols.append((level, producer.protocol))
                 producer.begin()
                 await producer.send("orders", 0, str(number).encode())
                 await producer.commit()
@@ -283,7 +291,7 @@ async def test_the_level_may_go_up_and_down_while_producers_work(cluster: Virtua
                 await producer.close()
         assert await values(admin, "orders") == [b"0", b"1", b"2", b"3", b"4"]
     v1, v2 = TxnProtocol.V1, TxnProtocol.V2
-    assert seen == [(0, v1), (1, v1), (2, v2), (1, v1), (0, v1)]
+    assert levels_and_protocols == [(0, v1), (1, v1), (2, v2), (1, v1), (0, v1)]
 
 
 # What peers ask
@@ -335,7 +343,7 @@ async def test_verification_answers_each_partition_and_an_add_all_alike(
         assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
         added = await home.add_partitions_to_txn(asked(P0, P1, verify_only=False))
         assert added.results[0][1] == ((P0, E.none), (P1, E.none))
-        elsewhere = next(one for one in cluster.sim.brokers.values() if one is not home)
+        elsewhere = next(broker for broker in cluster.sim.brokers.values() if broker is not home)
         for verify_only in (True, False):
             reply = await elsewhere.add_partitions_to_txn(asked(P0, verify_only=verify_only))
             assert reply.results[0][1] == ((P0, E.not_coordinator),)
@@ -451,9 +459,9 @@ async def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions(
         assert sum(loading) == 2
         assert (await describe(client)).state == "Ongoing"
         new = cluster.sim.brokers[cluster.move(home)].coordinator
-        told = new.describe(TransactionalId("tx"))
-        assert isinstance(told, Rejection)
-        assert told.error is E.coordinator_load_in_progress
+        description = new.describe(TransactionalId("tx"))
+        assert isinstance(description, Rejection)
+        assert description.error is E.coordinator_load_in_progress
         listed = new.list_transactions(ListTransactions())
         assert isinstance(listed, Rejection)
         assert listed.error is E.coordinator_load_in_progress
@@ -471,12 +479,12 @@ async def test_groups_stay_where_they_were_when_their_log_has_more_partitions(
     def homes() -> list[BrokerId | None]:
         return [broker.group_host.coordinator_of(group) for group in groups]
 
-    before = homes()
+    homes_before = homes()
     grown = grown_topic(metadata.image, CONSUMER_OFFSETS_TOPIC, count=73)
     assert not isinstance(grown, Rejection)
     metadata.publish(metadata.image.with_topic(grown))
     assert len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions) == 73
-    assert homes() == before
+    assert homes() == homes_before
 
 
 @within(run_cluster)
@@ -557,12 +565,12 @@ async def test_idle_producers_are_forgotten_again_and_again(bench: Bench) -> Non
     bench.clock.advance(1)
     assert len(bench.log.producers.all_producers()) == 0
     assert bench.kinds()[:1] == ["timer.fire"]
-    before = len(bench.kinds())
+    kinds_before = len(bench.kinds())
     now_ms = bench.clock.now_ms()
     append_client(bench.log, batch(0, timestamp=now_ms), guard=0, now_ms=now_ms)
     bench.clock.advance(EXPIRY_MS)
     assert len(bench.log.producers.all_producers()) == 0
-    assert len(bench.kinds()) > before
+    assert len(bench.kinds()) > kinds_before
 
 
 async def test_nothing_happens_after_the_stop(bench: Bench) -> None:

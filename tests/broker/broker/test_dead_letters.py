@@ -32,8 +32,8 @@ async def member_of(
     """A member of a group with dead letters; the topic for them has these configs."""
     metadata = cluster.sim.metadata
     if topic is not None:
-        given = {"errors.deadletterqueue.group.enable": "true", **topic}
-        metadata.create_topic(NewTopic(name=LETTERS.topic, partitions=2, configs=given))
+        group_configs = {"errors.deadletterqueue.group.enable": "true", **topic}
+        metadata.create_topic(NewTopic(name=LETTERS.topic, partitions=2, configs=group_configs))
     metadata.publish(
         metadata.image.with_group_configs(
             "g",
@@ -52,11 +52,11 @@ async def member_of(
 
 def letters(cluster: VirtualCluster, partition: int = 0) -> list[list[Record]]:
     """What is in the topic, by batch."""
-    place = TopicPartition(LETTERS.topic, partition)
-    if place.topic not in cluster.sim.metadata.image.topics:
+    topic_partition = TopicPartition(LETTERS.topic, partition)
+    if topic_partition.topic not in cluster.sim.metadata.image.topics:
         return []
-    log = cluster.sim.brokers[cluster.leader(place)].replicas.led[place]
-    return [read_records(one) for one in log.batches()]
+    log = cluster.sim.brokers[cluster.leader(topic_partition)].replicas.led[topic_partition]
+    return [read_records(batch) for batch in log.batches()]
 
 
 def told(record: Record) -> dict[str, str]:
@@ -70,15 +70,15 @@ def told(record: Record) -> dict[str, str]:
 async def arrived(cluster: VirtualCluster, count: int, *, after_s: int = 10) -> list[Record]:
     """All letters there are after some time, so many."""
     await asyncio.sleep(after_s)
-    found = [each for one in letters(cluster) for each in one]
-    assert len(found) == count
-    return found
+    records = [record for partition_records in letters(cluster) for record in partition_records]
+    assert len(records) == count
+    return records
 
 
 def states(member: ShareMember) -> list[tuple[int, int, str]]:
     core = member.api.broker.share_fetching.shares.find(member.key())
     assert core is not None
-    return [(one.first_offset, one.last_offset, one.state.name) for one in core.in_flight()]
+    return [(batch.first_offset, batch.last_offset, batch.state.name) for batch in core.in_flight()]
 
 
 @within(run_cluster, brokers=1)
@@ -87,9 +87,9 @@ async def test_a_rejected_record_is_copied_with_its_origin(cluster: VirtualClust
     await fill(member.api, 3)
     assert await member.get() == "0-2:1"
     assert errors(await member.acknowledge("0-2:3,1,3")) == {0: "none"}
-    first, second = await arrived(cluster, 2)
-    assert (first.key, first.value) == (b"k", b"v")
-    assert told(first) == {
+    first_letter, second = await arrived(cluster, 2)
+    assert (first_letter.key, first_letter.value) == (b"k", b"v")
+    assert told(first_letter) == {
         "topic": "orders",
         "partition": "0",
         "offset": "0",
@@ -109,8 +109,8 @@ async def test_without_copies_a_letter_has_headers_alone(cluster: VirtualCluster
     await fill(member.api, 2)
     await member.get()
     await member.acknowledge("0-1:3")
-    found = await arrived(cluster, 2)
-    assert [(one.key, one.value) for one in found] == [(None, None)] * 2
+    dead_letters = await arrived(cluster, 2)
+    assert [(letter.key, letter.value) for letter in dead_letters] == [(None, None)] * 2
     assert len(letters(cluster)) == 1
 
 
@@ -130,8 +130,8 @@ async def test_what_was_delivered_too_often_is_copied(cluster: VirtualCluster) -
 async def test_the_partition_follows_from_that_of_the_source(cluster: VirtualCluster) -> None:
     """Also where another broker leads it."""
     member = await member_of(cluster, topic={})
-    place = TopicPartition("orders", 1)
-    member.api = Api(cluster.sim, cluster.leader(place))
+    topic_partition = TopicPartition("orders", 1)
+    member.api = Api(cluster.sim, cluster.leader(topic_partition))
     await member.initialize(1)
     await fill(member.api, 1, partition=1)
     await member.fetch(of=(1,), max_wait=2_000)
@@ -205,8 +205,10 @@ async def test_batches_are_no_larger_than_the_topic_takes(cluster: VirtualCluste
     await fill(member.api, 10)
     await member.get()
     await member.acknowledge("0-9:3")
-    found = await arrived(cluster, 10)
-    assert [told(one)["offset"] for one in found] == [str(offset) for offset in range(10)]
+    dead_letters = await arrived(cluster, 10)
+    assert [told(letter)["offset"] for letter in dead_letters] == [
+        str(offset) for offset in range(10)
+    ]
     assert len(letters(cluster)) > 2
 
 
@@ -217,9 +219,11 @@ async def test_many_ranges_go_together(cluster: VirtualCluster) -> None:
     await member.get()
     types = ",".join("3" if offset % 2 else "1" for offset in range(200))
     assert errors(await member.acknowledge(f"0-199:{types}")) == {0: "none"}
-    found = await arrived(cluster, 100)
-    assert [told(one)["offset"] for one in found] == [str(one) for one in range(1, 200, 2)]
-    assert {one.value for one in found} == {b"v"}
+    dead_letters = await arrived(cluster, 100)
+    assert [told(letter)["offset"] for letter in dead_letters] == [
+        str(offset) for offset in range(1, 200, 2)
+    ]
+    assert {letter.value for letter in dead_letters} == {b"v"}
     assert len(letters(cluster)) == 1
     assert states(member) == []
 
@@ -232,8 +236,8 @@ async def test_what_is_too_large_takes_no_other_along(cluster: VirtualCluster) -
         await member.api.ask("Produce", 8, **produce("orders", batch(b"v" * size)))
     await member.get(batch_size=1)
     assert errors(await member.acknowledge("0-3:3,3,1,3")) == {0: "none"}
-    found = await arrived(cluster, 2)
-    assert [told(one)["offset"] for one in found] == ["0", "3"]
+    dead_letters = await arrived(cluster, 2)
+    assert [told(letter)["offset"] for letter in dead_letters] == ["0", "3"]
 
 
 @within(run_cluster, brokers=1)
@@ -245,8 +249,8 @@ async def test_a_large_record_is_told_without_its_value(cluster: VirtualCluster)
         await member.api.ask("Produce", 8, **produce("orders", records))
     await member.get()
     await member.acknowledge("0-2:3")
-    found = await arrived(cluster, 3)
-    assert [one.value for one in found] == [None, b"v" * 20, None]
+    dead_letters = await arrived(cluster, 3)
+    assert [letter.value for letter in dead_letters] == [None, b"v" * 20, None]
 
 
 @within(run_cluster, brokers=1)
@@ -268,7 +272,7 @@ async def test_a_compressed_batch_is_copied(cluster: VirtualCluster) -> None:
     await member.api.ask("Produce", 8, **produce("orders", batch(b"a", b"b", b"c", compression=1)))
     await member.get()
     await member.acknowledge("0-2:1,3,3")
-    assert [one.value for one in await arrived(cluster, 2)] == [b"b", b"c"]
+    assert [letter.value for letter in await arrived(cluster, 2)] == [b"b", b"c"]
 
 
 @within(run_cluster, brokers=1)
@@ -278,7 +282,7 @@ async def test_what_is_gone_from_the_log_has_headers_alone(cluster: VirtualClust
     await member.get()
     cluster.sim.brokers[cluster.leader(PLACE)].replicas.led[PLACE].delete_records_before(2)
     await member.acknowledge("0-1:3")
-    assert [one.value for one in await arrived(cluster, 2)] == [None, None]
+    assert [letter.value for letter in await arrived(cluster, 2)] == [None, None]
 
 
 @within(run_cluster, brokers=3)
@@ -320,7 +324,7 @@ async def test_a_new_leader_sends_what_was_on_its_way(cluster: VirtualCluster) -
     await cluster.struck()
     shares: Any = member.api.broker.share_fetching.shares
     shares.forget_places([PLACE])
-    again = ShareMember(member.api, "m2")
-    await again.get(wait=500)
+    next_member = ShareMember(member.api, "m2")
+    await next_member.get(wait=500)
     for letter in await arrived(cluster, 2, after_s=60):
         assert told(letter)["message"] == "Offset rejected by client."

@@ -27,12 +27,12 @@ async def leader() -> Leader:
     return Leader(transaction_partition_verification_enable=False)
 
 
-def wanted(topic_partition: TopicPartition = P0, offset: int = 0, **more: Any) -> FetchPartition:
+def wanted(topic_partition: TopicPartition = P0, offset: int = 0, **fields: Any) -> FetchPartition:
     return FetchPartition(
         topic_partition=topic_partition,
         fetch_offset=offset,
-        max_bytes=more.pop("max_bytes", 1 << 20),
-        **more,
+        max_bytes=fields.pop("max_bytes", 1 << 20),
+        **fields,
     )
 
 
@@ -61,23 +61,23 @@ async def test_a_consumer_gets_the_beginning_of_the_batch_at_the_size_limit() ->
     leader = Leader()
     await append(leader)
     await append(leader)
-    (whole,) = await leader.fetching.fetch(fetch())
-    limit = len(whole.records[0]) + 9
+    (uncut,) = await leader.fetching.fetch(fetch())
+    limit = len(uncut.records[0]) + 9
     (cut,) = await leader.fetching.fetch(fetch(wanted(max_bytes=limit)))
-    assert cut.records == (whole.records[0], whole.records[1][:9])
+    assert cut.records == (uncut.records[0], uncut.records[1][:9])
     assert cut.size == limit
     (replicas,) = await leader.fetching.fetch(
         fetch(wanted(max_bytes=limit), replica_id=FUTURE_REPLICA_ID)
     )
-    assert replicas.records == whole.records[:1]
+    assert replicas.records == uncut.records[:1]
 
 
 def start(leader: Leader, command: FetchCommand) -> asyncio.Task[Outcomes]:
     return asyncio.get_running_loop().create_task(leader.fetching.fetch(command))
 
 
-async def append(leader: Leader, topic_partition: TopicPartition = P0, **more: Any) -> None:
-    outcomes = await leader.producing.produce(produce(part(topic_partition, **more)))
+async def append(leader: Leader, topic_partition: TopicPartition = P0, **fields: Any) -> None:
+    outcomes = await leader.producing.produce(produce(part(topic_partition, **fields)))
     assert outcomes[topic_partition].error is E.none
 
 
@@ -248,8 +248,8 @@ async def test_what_is_written_between_the_slices_of_a_wait_is_not_missed(
                 await append(leader)
 
     command = fetch(wanted(), wanted(P1), max_wait_ms=1_000)
-    first, second = await leader.fetching.fetch(command, cast(Pace, Interrupted()))
-    assert (first.size > 0, second.size) == (True, 0)
+    first_partition, second = await leader.fetching.fetch(command, cast(Pace, Interrupted()))
+    assert (first_partition.size > 0, second.size) == (True, 0)
     assert len(leader.purgatory) == 0
 
 

@@ -67,17 +67,19 @@ async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> No
     home = partition_for(GROUP, 3)
     leader = host(of_two).coordinator_of(GROUP)
     assert leader is not None
-    there = GroupApi(of_two.api.at(leader))
-    await there.commit(5)
-    other = BrokerId(3 - leader)
-    cluster.move_leader(at(home), other)
-    here = GroupApi(of_two.api.at(other))
+    leader_groups = GroupApi(of_two.api.at(leader))
+    await leader_groups.commit(5)
+    other_broker = BrokerId(3 - leader)
+    cluster.move_leader(at(home), other_broker)
+    other_groups = GroupApi(of_two.api.at(other_broker))
     # The new leader has to hear how far the other one is before it knows what is replicated.
-    assert await here.committed(require_stable=True) == (5, E.none)
-    moved = await there.api.ask("OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=False)
+    assert await other_groups.committed(require_stable=True) == (5, E.none)
+    moved = await leader_groups.api.ask(
+        "OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=False
+    )
     assert moved.error_code is E.not_coordinator
     assert host(of_two, leader).refuses_markers(at(home))
-    assert not host(of_two, other).refuses_markers(at(home))
+    assert not host(of_two, other_broker).refuses_markers(at(home))
     assert not host(of_two, leader).refuses_markers(TopicPartition("orders", 0))
 
 
@@ -90,14 +92,16 @@ async def test_a_new_leader_answers_at_once_or_under_the_switch_once_all_is_repl
         leader = host(groups).coordinator_of(GROUP)
         assert leader is not None
         await GroupApi(groups.api.at(leader)).commit(5)
-        other = BrokerId(3 - leader)
-        groups.api.cluster.move_leader(at(HOME), other)
-        there = groups.api.at(other)
-        asked = {"group_id": GROUP, "topics": None, "require_stable": False}
-        first = await there.ask("OffsetFetch", 7, **asked)
-        assert first.error_code is (E.coordinator_load_in_progress if waits else E.none)
-        await there.until(lambda answer: answer.error_code is E.none, "OffsetFetch", 7, **asked)
-        assert await GroupApi(there).committed(require_stable=True) == (5, E.none)
+        other_broker = BrokerId(3 - leader)
+        groups.api.cluster.move_leader(at(HOME), other_broker)
+        leader_api = groups.api.at(other_broker)
+        fields = {"group_id": GROUP, "topics": None, "require_stable": False}
+        first_answer = await leader_api.ask("OffsetFetch", 7, **fields)
+        assert first_answer.error_code is (E.coordinator_load_in_progress if waits else E.none)
+        await leader_api.until(
+            lambda answer: answer.error_code is E.none, "OffsetFetch", 7, **fields
+        )
+        assert await GroupApi(leader_api).committed(require_stable=True) == (5, E.none)
 
 
 async def test_positions_go_with_their_topic_also_where_it_is_made_anew(groups: GroupApi) -> None:
@@ -120,7 +124,7 @@ async def test_without_the_topic_there_is_no_coordinator(groups: GroupApi) -> No
 
 async def test_a_log_that_another_broker_leads_is_not_verified_for(of_two: GroupApi) -> None:
     topic = of_two.api.cluster.metadata.image.topics[CONSUMER_OFFSETS_TOPIC]
-    elsewhere = next(n for n, each in enumerate(topic.partitions) if each.leader != 1)
+    elsewhere = next(n for n, partition in enumerate(topic.partitions) if partition.leader != 1)
     refused = await host(of_two).verify(elsewhere, committing((1, 0)), ADD)
     assert isinstance(refused, Rejection)
     assert refused.error is E.not_leader_or_follower
@@ -166,25 +170,25 @@ def host_of_coordinator_host(groups: GroupApi, broker: int = 1) -> CoordinatorHo
 
 async def test_the_log_of_a_partition(groups: GroupApi) -> None:
     log = host_of_coordinator_host(groups)
-    before = log.high_watermark_of(HOME)
+    end_before = log.high_watermark_of(HOME)
     appended = log.append(HOME, batch(b"v"), guard=SENTINEL)
     assert isinstance(appended, Appended)
-    assert log.high_watermark_of(HOME) == before + 1
+    assert log.high_watermark_of(HOME) == end_before + 1
     assert log.wait_for_commit(HOME, appended.last_offset, timeout_ms=1_000) is None
 
 
 async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
     image = of_two.api.cluster.metadata.image
     topic = image.topics[CONSUMER_OFFSETS_TOPIC]
-    elsewhere = next(n for n, each in enumerate(topic.partitions) if each.leader != 1)
+    elsewhere = next(n for n, partition in enumerate(topic.partitions) if partition.leader != 1)
     log = host_of_coordinator_host(of_two)
     refused = log.append(elsewhere, batch(b"v"), guard=SENTINEL)
     assert isinstance(refused, Rejection)
     assert refused.error is E.not_leader_or_follower
     assert log.high_watermark_of(elsewhere) == 0
-    waiting = log.wait_for_commit(elsewhere, 0, timeout_ms=1_000)
-    assert waiting is not None
-    assert await waiting is E.not_leader_or_follower
+    commit = log.wait_for_commit(elsewhere, 0, timeout_ms=1_000)
+    assert commit is not None
+    assert await commit is E.not_leader_or_follower
 
 
 async def test_too_few_replicas_refuse_a_coordinators_records() -> None:

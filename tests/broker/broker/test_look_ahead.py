@@ -14,7 +14,7 @@ from txnsim.wire.records import payload_of
 
 
 def _batch(codec: int, count: int, *, size: int = 1) -> bytes:
-    records = [Record(value=b"v" * size, timestamp_ms=1_000 + at) for at in range(count)]
+    records = [Record(value=b"v" * size, timestamp_ms=1_000 + index) for index in range(count)]
     return build_batch(records, timestamp_ms=1_000, compression=codec)
 
 
@@ -29,12 +29,12 @@ async def _turns_while(tasks: LoopTasks, batches: list[bytes]) -> int:
             await asyncio.sleep(0)
             turns += 1
 
-    other = asyncio.get_running_loop().create_task(others())
+    other_turns = asyncio.get_running_loop().create_task(others())
     for batch in batches:
         header = read_batch_header(batch, 0)
         assert await look.newest(header, batch) == newest_timestamp(header, batch)
         look.leave()
-    other.cancel()
+    other_turns.cancel()
     return turns
 
 
@@ -72,18 +72,20 @@ async def test_what_is_done_beside_the_loop_is_done_one_after_the_other() -> Non
 
 async def test_unpacked_records_stay_until_it_leaves() -> None:
     tasks = LoopTasks(asyncio.get_running_loop(), has_threads=True)
-    batch, other = (_batch(ZSTD, count, size=100_000) for count in (10, 20))
+    batch, other_batch = (_batch(ZSTD, count, size=100_000) for count in (10, 20))
     header = read_batch_header(batch)
-    look, after = LookAhead(tasks), LookAhead(tasks)
+    look, next_look = LookAhead(tasks), LookAhead(tasks)
     await look.newest(header, batch)
-    waiting = asyncio.get_running_loop().create_task(after.newest(read_batch_header(other), other))
-    kept = look.payload
-    assert kept is not None
-    assert await look.do_beside_loop(lambda: bytes(kept)) == payload_of(batch, header)
-    assert not waiting.done()
+    task = asyncio.get_running_loop().create_task(
+        next_look.newest(read_batch_header(other_batch), other_batch)
+    )
+    held_payload = look.payload
+    assert held_payload is not None
+    assert await look.do_beside_loop(lambda: bytes(held_payload)) == payload_of(batch, header)
+    assert not task.done()
     look.leave()
-    assert await waiting == newest_timestamp(read_batch_header(other), other)
-    after.leave()
+    assert await task == newest_timestamp(read_batch_header(other_batch), other_batch)
+    next_look.leave()
     await tasks.close()
 
 

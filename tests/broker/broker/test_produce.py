@@ -68,8 +68,8 @@ async def errors(leader: Leader, command: ProduceCommand) -> dict[TopicPartition
     return {topic_partition: outcome.error for topic_partition, outcome in outcomes.items()}
 
 
-def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **more: Any) -> Any:
-    return part(topic_partition, sequence, transactional=True, **more)
+def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **fields: Any) -> Any:
+    return part(topic_partition, sequence, transactional=True, **fields)
 
 
 # Order of checks
@@ -116,7 +116,7 @@ async def test_the_first_transactional_batch_waits_for_the_coordinator(leader: L
     assert transaction.partitions == (P0, P1)
     assert transaction.verify_only
     leader.answer()
-    assert {one.error for one in (await task).values()} == {E.none}
+    assert {outcome.error for outcome in (await task).values()} == {E.none}
     assert leader.log().producers.open_transaction_of(7) == 0
 
 
@@ -139,7 +139,7 @@ async def test_only_the_partitions_that_need_it_are_asked_about(leader: Leader) 
     await settle()
     assert leader.asked[1].command.transactions[0].partitions == (P1,)
     leader.answer()
-    assert {tp: one.error for tp, one in (await task).items()} == {
+    assert {tp: outcome.error for tp, outcome in (await task).items()} == {
         P0: E.none,
         P1: E.none,
         NOT_LED: E.not_leader_or_follower,
@@ -148,7 +148,7 @@ async def test_only_the_partitions_that_need_it_are_asked_about(leader: Leader) 
 
 
 @pytest.mark.parametrize(
-    ("said", "operation", "error", "message"),
+    ("answered_error", "operation", "error", "message"),
     [
         (E.transaction_abortable, OLD, E.invalid_txn_state, "not added"),
         (E.transaction_abortable, NEW, E.transaction_abortable, None),
@@ -160,14 +160,14 @@ async def test_only_the_partitions_that_need_it_are_asked_about(leader: Leader) 
 )
 async def test_what_the_coordinator_refuses_is_not_appended(
     leader: Leader,
-    said: ErrorCode,
+    answered_error: ErrorCode,
     operation: TransactionOperation,
     error: ErrorCode,
     message: str | None,
 ) -> None:
     task = start(leader, produce(txn(P0), txn(P1), operation=operation))
     await settle()
-    leader.answer(said, E.none)
+    leader.answer(answered_error, E.none)
     outcomes = await task
     assert (outcomes[P0].error, outcomes[P0].log_start_offset) == (error, -1)
     assert message is None or message in (outcomes[P0].message or "")
@@ -244,7 +244,7 @@ async def test_an_implicit_add_is_repeated_while_the_last_transaction_is_ending(
     await settle()
     assert leader.asked[1].command == leader.asked[0].command, "the whole call again"
     leader.answer()
-    assert {one.error for one in (await task).values()} == {E.none}
+    assert {outcome.error for outcome in (await task).values()} == {E.none}
     assert leader.clock.armed == 0
 
 
@@ -406,26 +406,26 @@ HEAVY = 100_000
 
 @pytest.mark.slow
 async def test_others_have_turns_while_many_records_are_looked_at(leader: Leader) -> None:
-    waiting = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
+    production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     turns = 0
-    while not waiting.done():
+    while not production.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
         turns += 1
-    assert (await waiting)[P0].base_offset == 0
+    assert (await production)[P0].base_offset == 0
     assert turns > 3
 
 
 @pytest.mark.slow
 async def test_nothing_is_decided_before_the_records_are_looked_at(leader: Leader) -> None:
-    waiting = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
+    production = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
     await asyncio.sleep(0)
     light = await errors(leader, produce(part(), acks=1))
     assert light == {P0: E.none}
-    while not waiting.done():
+    while not production.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
-    assert (await waiting)[P0].base_offset == 1
+    assert (await production)[P0].base_offset == 1
 
 
 async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_then(
@@ -434,11 +434,11 @@ async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_the
     data = bytearray(part(count=HEAVY, compression=GZIP).batch[:-3])
     struct.pack_into(">i", data, 8, len(data) - 12)
     struct.pack_into(">I", data, 17, crc_of(data))
-    waiting = start(leader, produce(part(data=bytes(data)), part(P1), acks=1))
-    while not waiting.done():
+    production = start(leader, produce(part(data=bytes(data)), part(P1), acks=1))
+    while not production.done():
         leader.clock.pass_ms(0)
         await asyncio.sleep(0)
-    outcomes = await waiting
+    outcomes = await production
     assert (outcomes[P0].error, outcomes[P0].log_start_offset) == (E.unknown_server_error, 0)
     assert outcomes[P1].error is E.none
 

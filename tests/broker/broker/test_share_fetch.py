@@ -31,8 +31,8 @@ LOCK_MS = 30_000
 def configured(cluster: VirtualCluster, **configs: str) -> None:
     """The group g has these configs."""
     metadata = cluster.sim.metadata
-    given = {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
-    metadata.publish(metadata.image.with_group_configs("g", given, stays=True))
+    group_configs = {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
+    metadata.publish(metadata.image.with_group_configs("g", group_configs, stays=True))
 
 
 async def member_of(cluster: VirtualCluster, *sizes: int) -> ShareMember:
@@ -58,35 +58,35 @@ def shares_of(member: ShareMember) -> Any:
 async def test_a_fetch_waits_for_the_state_and_for_the_next_record(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, 2)
     assert await member.get() == "0-1:1"
-    waiting = member.waiting()
+    fetch_task = member.waiting()
     await asyncio.sleep(1)
-    assert not waiting.done()
+    assert not fetch_task.done()
     await fill(member.api, 3)
-    assert await waiting == "2-4:1"
+    assert await fetch_task == "2-4:1"
 
 
 @within(run_cluster, brokers=1)
 async def test_of_two_that_wait_one_gets_the_record(cluster: VirtualCluster) -> None:
-    first = await member_of(cluster, 1)
-    second = other(first)
-    assert await first.get() == "0-0:1"
-    waiting = [first.waiting(wait=3_000), second.waiting(wait=3_000)]
+    first_member = await member_of(cluster, 1)
+    second = other(first_member)
+    assert await first_member.get() == "0-0:1"
+    fetch_tasks = [first_member.waiting(wait=3_000), second.waiting(wait=3_000)]
     await asyncio.sleep(1)
-    await fill(first.api, 1)
-    assert sorted([await one for one in waiting]) == ["", "1-1:1"]
+    await fill(first_member.api, 1)
+    assert sorted([await fetch_task for fetch_task in fetch_tasks]) == ["", "1-1:1"]
 
 
 @within(run_cluster, brokers=1)
 async def test_a_fetch_waits_for_as_many_bytes_as_it_wants(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, 1)
     assert await member.get() == "0-0:1"
-    waiting = member.waiting(min_bytes=200)
+    fetch_task = member.waiting(min_bytes=200)
     await asyncio.sleep(1)
     await fill(member.api, 1)
     await asyncio.sleep(1)
-    assert not waiting.done()
+    assert not fetch_task.done()
     await fill(member.api, 1, 1)
-    assert await waiting == "1-3:1"
+    assert await fetch_task == "1-3:1"
 
 
 @within(run_cluster, brokers=1)
@@ -104,11 +104,11 @@ async def test_a_group_may_lock_no_more_than_its_limit(cluster: VirtualCluster) 
     configured(cluster, partition_max_record_locks="100")
     member = await member_of(cluster, *[10] * 12)
     assert await member.get() == "0-99:1"
-    waiting = other(member).waiting()
+    fetch_task = other(member).waiting()
     await asyncio.sleep(1)
-    assert not waiting.done()
+    assert not fetch_task.done()
     assert errors(await member.acknowledge("0-99:1")) == {0: "none"}
-    assert await waiting == "100-119:1"
+    assert await fetch_task == "100-119:1"
 
 
 @within(run_cluster, brokers=1)
@@ -142,13 +142,13 @@ async def test_a_lock_that_runs_out_gives_the_records_to_a_waiting_member(
     member = await member_of(cluster, 2)
     second = other(member)
     assert await member.get() == "0-1:1"
-    waiting = second.waiting()
+    fetch_task = second.waiting()
     await asyncio.sleep(1)
     cluster.advance(LOCK_MS - 1_500)
     await asyncio.sleep(0.1)
-    assert not waiting.done()
+    assert not fetch_task.done()
     cluster.advance(1_000)
-    assert await waiting == "0-1:2"
+    assert await fetch_task == "0-1:2"
     assert errors(await member.acknowledge("0-1:1")) == {0: "invalid_record_state"}
     assert errors(await second.acknowledge("0-1:1")) == {0: "none"}
 
@@ -214,16 +214,16 @@ async def test_a_member_that_returns_while_its_old_session_is_released_gets_all_
     await member.fetch(of=partitions)
     await asyncio.sleep(1)
     assert with_records(await member.fetch(of=partitions, epoch=0)) == [0, 1_099]
-    last = shares_of(member).find(member.key(1_099))
+    last_share = shares_of(member).find(member.key(1_099))
     member.link.closed()
-    again = other(member, member.name)
-    member.api.broker.share_fetching.begins(_key(again))
-    assert last.release(member.name, shares_of(member).settings_of("g")) is None, "not yet"
-    await again.fetch(of=partitions)
+    returning_member = other(member, member.name)
+    member.api.broker.share_fetching.begins(_key(returning_member))
+    assert last_share.release(member.name, shares_of(member).settings_of("g")) is None, "not yet"
+    await returning_member.fetch(of=partitions)
     await asyncio.sleep(1)
-    assert shares_of(member).find(member.key(1_099)) is last
-    assert sorted(with_records(await again.fetch())) == [0, 1_099]
-    again.link.closed()
+    assert shares_of(member).find(member.key(1_099)) is last_share
+    assert sorted(with_records(await returning_member.fetch())) == [0, 1_099]
+    returning_member.link.closed()
     await asyncio.sleep(1)
     assert len(shares_of(member)) == 0
 
@@ -254,10 +254,10 @@ async def test_another_leader_goes_on_where_the_state_says(cluster: VirtualClust
     member = await member_of(cluster, 2, 2)
     assert await member.get() == "0-3:1"
     assert errors(await member.acknowledge("0-1:1", "2-3:2")) == {0: "none"}
-    before = shares_of(member)
+    shares_before = shares_of(member)
     cluster.move(PLACE)
     await asyncio.sleep(1)
-    assert len(before) == 0
+    assert len(shares_before) == 0
     answer = await member.fetch(max_wait=100)
     ((moved,),) = (topic.partitions for topic in answer.responses)
     assert moved.error_code is ErrorCode.not_leader_or_follower
@@ -318,17 +318,17 @@ async def test_without_share_groups_nothing_is_answered(cluster: VirtualCluster)
 
 @within(run_cluster, brokers=1)
 @pytest.mark.parametrize(
-    ("strategy", "first"),
+    ("strategy", "first_range"),
     [("latest", ""), ("earliest", "0-2:1"), ("by_duration:PT1H", "offset_not_available")],
 )
 async def test_a_new_group_begins_where_its_strategy_says(
-    cluster: VirtualCluster, strategy: str, first: str
+    cluster: VirtualCluster, strategy: str, first_range: str
 ) -> None:
     configured(cluster, auto_offset_reset=strategy)
     member = ShareMember(Api(cluster.sim))
     await member.initialize(start=FROM_RESET)
     await fill(member.api, 1, 2, stamp_ms=cluster.env.clock.now_ms() - 7_200_000)
-    assert await member.get(wait=500) == first
+    assert await member.get(wait=500) == first_range
 
 
 @within(run_cluster, brokers=1)
@@ -359,12 +359,12 @@ async def test_a_held_write_leaves_its_records_to_nobody(cluster: VirtualCluster
     member = await member_of(cluster, 1)
     assert await member.get() == "0-0:1"
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST, kind="write")
-    held = asyncio.ensure_future(member.acknowledge("0:2"))  # noqa: TID251 - a client's
+    acknowledgement = asyncio.ensure_future(member.acknowledge("0:2"))  # noqa: TID251 - a client's
     await cluster.struck()
     assert await other(member).get(wait=100) == ""
-    assert not held.done()
+    assert not acknowledgement.done()
     cluster.sim.injector.release("f")
-    assert errors(await held) == {0: "none"}
+    assert errors(await acknowledgement) == {0: "none"}
     assert await other(member, "m3").get() == "0-0:2"
 
 
@@ -428,12 +428,16 @@ def test_in_4_3_an_unknown_topic_fails_the_whole_fetch() -> None:
         member = await member_of(cluster, 1)
         await member.fetch(of=(0,))
         answer = await member.fetch(topics=[unknown])
-        told = [one.error_code.name for topic in answer.responses for one in topic.partitions]
-        return answer.error_code.name, told
+        errors = [
+            partition.error_code.name
+            for topic in answer.responses
+            for partition in topic.partitions
+        ]
+        return answer.error_code.name, errors
 
-    before = {"share_fetches_tell_unknown_topics": False}
+    rules = {"share_fetches_tell_unknown_topics": False}
     assert run_cluster(play, brokers=1) == ("none", ["unknown_topic_id"])
-    assert run_cluster(play, brokers=1, rules=before) == ("unknown_server_error", [])
+    assert run_cluster(play, brokers=1, rules=rules) == ("unknown_server_error", [])
 
 
 def test_in_4_2_a_request_without_a_group_fails() -> None:
@@ -443,20 +447,24 @@ def test_in_4_2_a_request_without_a_group_fails() -> None:
         answers = [await member.fetch(of=(0,)), await member.acknowledge("0:1")]
         return [answer.error_code.name for answer in answers]
 
-    before = {"share_requests_need_groups": False}
+    rules = {"share_requests_need_groups": False}
     assert run_cluster(play, brokers=1) == ["invalid_request"] * 2
-    assert run_cluster(play, brokers=1, rules=before) == ["unknown_server_error"] * 2
+    assert run_cluster(play, brokers=1, rules=rules) == ["unknown_server_error"] * 2
 
 
 def numbers(answer: Any) -> list[int]:
     """The partitions of an answer about one topic."""
     (topic,) = answer.responses
-    return [one.partition_index for one in topic.partitions]
+    return [partition.partition_index for partition in topic.partitions]
 
 
 def with_records(answer: Any) -> list[int]:
     """Partitions of which something was acquired."""
-    return [one for one in numbers(answer) if acquired(answer, one)]
+    return [
+        partition_number
+        for partition_number in numbers(answer)
+        if acquired(answer, partition_number)
+    ]
 
 
 def _key(member: ShareMember) -> SessionKey:

@@ -45,9 +45,10 @@ async def initialize(cluster: VirtualCluster, *, times: int = 1) -> None:
 
 def log_starts(cluster: VirtualCluster) -> set[int]:
     home = partition_for(key(cluster).coordinator_key, 50)
-    place = TopicPartition(SHARE_STATE_TOPIC, home)
+    topic_partition = TopicPartition(SHARE_STATE_TOPIC, home)
     return {
-        broker.replicas.hosted[place].log_start_offset for broker in cluster.sim.brokers.values()
+        broker.replicas.hosted[topic_partition].log_start_offset
+        for broker in cluster.sim.brokers.values()
     }
 
 
@@ -147,11 +148,11 @@ async def read(cluster: VirtualCluster) -> ShareState:
 @within(run_cluster, brokers=1)
 async def test_a_broker_that_starts_again_knows_the_states(cluster: VirtualCluster) -> None:
     await written(cluster)
-    before = await read(cluster)
+    state_before = await read(cluster)
     await cluster.sim.kill_broker(B1)
     await cluster.sim.start_broker(B1)
-    assert await read(cluster) == before
-    assert before.batches == (StateBatch(5, 5, 2, 1),)
+    assert await read(cluster) == state_before
+    assert state_before.batches == (StateBatch(5, 5, 2, 1),)
 
 
 @within(run_cluster, brokers=1, coordinator_load_min_ms=5_000)
@@ -174,7 +175,9 @@ def test_the_states_are_on_a_written_disk_and_loaded_from_it(tmp_path: Path) -> 
             path.write_bytes(b"".join(file.parts))
         return await read(cluster)
 
-    before = run_cluster(write, brokers=1)
+    state_before = run_cluster(write, brokers=1)
     disks = find_disks([tmp_path])
     loaded = load_cluster(disks, settings=DEFAULTS, fleet=Fleet(), now_ms=STAMP_MS)
-    assert run_cluster(read, cluster_options=ClusterOptions(brokers=1, loaded=loaded)) == before
+    assert (
+        run_cluster(read, cluster_options=ClusterOptions(brokers=1, loaded=loaded)) == state_before
+    )

@@ -75,7 +75,7 @@ class World:
         """Answer a request, every command alike."""
         _, _, commands = self.sent[number]
         self.answers[number].resolve(
-            [ShareState(key=one.key, error=error, message=message) for one in commands]
+            [ShareState(key=command.key, error=error, message=message) for command in commands]
         )
 
 
@@ -85,7 +85,7 @@ run = in_virtual_time(World)
 @within(run)
 async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(world: World) -> None:
     world.leaders[3] = B2
-    first = world.persister.read([reading(), reading("g", 3)])
+    first_futures = world.persister.read([reading(), reading("g", 3)])
     assert world.sent == [
         (B1, READ_SHARE_GROUP_STATE, [reading()]),
         (B2, READ_SHARE_GROUP_STATE, [reading("g", 3)]),
@@ -100,27 +100,27 @@ async def test_what_waits_for_one_broker_goes_in_one_request_of_each_group(world
         (B1, READ_SHARE_GROUP_STATE, [reading("h")]),
     ]
     world.answer(3)
-    last = world.persister.read([reading("k")])
+    last_futures = world.persister.read([reading("k")])
     assert len(world.sent) == 5  # the other group's is still on its way
     world.answer(4)
     assert world.sent[5] == (B1, READ_SHARE_GROUP_STATE, [reading("k")])
-    assert first[0].result().key == key()
-    assert [one.result().key.group_id for one in later] == ["g", "h", "g"]
+    assert first_futures[0].result().key == key()
+    assert [future.result().key.group_id for future in later] == ["g", "h", "g"]
     assert not deleted[0].done()
-    assert not last[0].done()
+    assert not last_futures[0].done()
 
 
 @pytest.mark.parametrize("error", [E.none, E.fenced_state_epoch])
 @within(run)
 async def test_very_many_answers_are_taken_in_slices(world: World, error: ErrorCode) -> None:
-    asked = world.persister.read([reading(partition=index) for index in range(1_000)])
+    futures = world.persister.read([reading(partition=index) for index in range(1_000)])
     world.answer(error=error, message="no")
-    done = [one.done() for one in asked]
-    assert 0 < sum(done) < 1_000
-    assert sorted(done, reverse=True) == done
-    answers = [await one for one in asked]
-    assert [one.key.partition for one in answers] == list(range(1_000))
-    assert {one.error for one in answers} == {error}
+    are_done = [future.done() for future in futures]
+    assert 0 < sum(are_done) < 1_000
+    assert sorted(are_done, reverse=True) == are_done
+    answers = [await future for future in futures]
+    assert [answer.key.partition for answer in answers] == list(range(1_000))
+    assert {answer.error for answer in answers} == {error}
 
 
 @within(run)
@@ -174,14 +174,14 @@ async def test_a_coordinator_that_moved_is_found_again(world: World) -> None:
 async def test_without_a_coordinator_the_topic_is_made_and_looked_for_again(world: World) -> None:
     world.leaders[0] = None
     (lost,) = world.persister.read([reading()])
-    (other,) = world.persister.read([reading("h")])
+    (other_future,) = world.persister.read([reading("h")])
     assert world.topics_made == 2
     await asyncio.sleep(1)
     world.leaders[0] = B1
     await asyncio.sleep(2)
     world.answer(0)
     world.answer(1)
-    assert (lost.result().key, other.result().key) == (key(), key("h"))
+    assert (lost.result().key, other_future.result().key) == (key(), key("h"))
 
 
 @within(run)
@@ -221,8 +221,8 @@ async def test_what_will_not_pass_is_told_at_once(world: World) -> None:
 async def test_a_request_without_an_answer_is_sent_again(
     world: World, failure: Exception, error: ErrorCode
 ) -> None:
-    first = InitializeShareState(key=key(), state_epoch=0)
-    (answer,) = world.persister.initialize([first])
+    first_command = InitializeShareState(key=key(), state_epoch=0)
+    (answer,) = world.persister.initialize([first_command])
     for _ in range(ATTEMPTS):
         world.answers[-1].fail(failure)
         await asyncio.sleep(30)
@@ -232,14 +232,16 @@ async def test_a_request_without_an_answer_is_sent_again(
 
 @within(run)
 async def test_answers_belong_to_topic_and_partition_in_any_order(world: World) -> None:
-    first, second, third = world.persister.read([reading(), reading("g", 1), reading("g", 2)])
+    first_future, second, third = world.persister.read(
+        [reading(), reading("g", 1), reading("g", 2)]
+    )
     world.answers[-1].resolve(
         [
             ShareState(key=ShareKey("", TOPIC_ID, partition), start_offset=partition)
             for partition in (1, 0)
         ]
     )
-    assert (first.result().key, first.result().start_offset) == (key(), 0)
+    assert (first_future.result().key, first_future.result().start_offset) == (key(), 0)
     assert (second.result().key, second.result().start_offset) == (key("g", 1), 1)
     assert third.result().error is E.unknown_server_error
 
@@ -259,15 +261,15 @@ async def test_a_broker_that_stops_answers_all_that_waits(world: World) -> None:
     (pauses,) = world.persister.read([reading("g", 3)])
     world.persister.stop()
     stopped = (E.coordinator_not_available, "The broker has stopped.")
-    for one in (waits, pauses):
-        assert (one.result().error, one.result().message) == stopped
+    for future in (waits, pauses):
+        assert (future.result().error, future.result().message) == stopped
     world.answer(0, E.not_coordinator)
     assert sent.result().error is E.not_coordinator
     assert len(world.sent) == 1
 
 
 async def all_of(answers: Sequence[Pending[Any]]) -> list[Any]:
-    return [await one for one in answers]
+    return [await future for future in answers]
 
 
 @within(run_cluster, brokers=3)
@@ -280,36 +282,38 @@ async def test_between_brokers_a_state_is_written_by_one_and_read_by_all(
     keys = [ShareKey("g", topic_id, partition) for partition in range(3)]
     asks = brokers[B1].share_persister
     assert SHARE_STATE_TOPIC not in image.topics
-    made = await all_of(
+    initialized = await all_of(
         asks.initialize(
-            InitializeShareState(key=one, state_epoch=2, start_offset=4) for one in keys
+            InitializeShareState(key=state_key, state_epoch=2, start_offset=4) for state_key in keys
         )
     )
-    assert made == [ShareStateError(key=one) for one in keys]
+    assert initialized == [ShareStateError(key=state_key) for state_key in keys]
     wrote = await all_of(
         asks.write(
             WriteShareState(
-                key=one,
+                key=state_key,
                 state_epoch=2,
                 leader_epoch=1,
                 start_offset=5,
                 delivery_complete_count=1,
                 batches=(StateBatch(6, 6, 2, 1),),
             )
-            for one in keys
+            for state_key in keys
         )
     )
-    assert not any(one.error for one in wrote)
+    assert not any(written_state.error for written_state in wrote)
     for broker in brokers.values():
         read = await all_of(
-            broker.share_persister.read(ReadShareState(key=one, leader_epoch=1) for one in keys)
+            broker.share_persister.read(
+                ReadShareState(key=state_key, leader_epoch=1) for state_key in keys
+            )
         )
-        assert {one.batches for one in read} == {(StateBatch(6, 6, 2, 1),)}
-    summed = await all_of(asks.summarize(ReadShareState(key=one) for one in keys))
-    assert {one.delivery_complete_count for one in summed} == {1}
-    await all_of(asks.delete(DeleteShareState(key=one) for one in keys))
-    (gone,) = await all_of(asks.read([ReadShareState(key=keys[0], leader_epoch=1)]))
-    assert gone.error is E.invalid_request
+        assert {state.batches for state in read} == {(StateBatch(6, 6, 2, 1),)}
+    summed = await all_of(asks.summarize(ReadShareState(key=state_key) for state_key in keys))
+    assert {summary.delivery_complete_count for summary in summed} == {1}
+    await all_of(asks.delete(DeleteShareState(key=state_key) for state_key in keys))
+    (deleted_state,) = await all_of(asks.read([ReadShareState(key=keys[0], leader_epoch=1)]))
+    assert deleted_state.error is E.invalid_request
 
 
 @within(run_cluster, brokers=3)
@@ -318,16 +322,19 @@ async def test_it_goes_on_while_coordinators_die(cluster: VirtualCluster) -> Non
     topic_id = uuid_text(brokers[B1].image.topics["orders"].topic_id)
     keys = [ShareKey(f"g{number}", topic_id, 0) for number in range(20)]
     asks = brokers[B1].share_persister
-    first = await all_of(
-        asks.initialize(InitializeShareState(key=one, state_epoch=0) for one in keys)
+    initialized = await all_of(
+        asks.initialize(InitializeShareState(key=state_key, state_epoch=0) for state_key in keys)
     )
-    assert not any(one.error for one in first)
+    assert not any(state.error for state in initialized)
     await cluster.sim.kill_broker(BrokerId(3))
     wrote = await all_of(
         asks.write(
-            WriteShareState(key=one, state_epoch=0, leader_epoch=0, start_offset=7) for one in keys
+            WriteShareState(key=state_key, state_epoch=0, leader_epoch=0, start_offset=7)
+            for state_key in keys
         )
     )
-    assert not any(one.error for one in wrote)
-    read = await all_of(asks.read(ReadShareState(key=one, leader_epoch=0) for one in keys))
-    assert {one.start_offset for one in read} == {7}
+    assert not any(state.error for state in wrote)
+    read = await all_of(
+        asks.read(ReadShareState(key=state_key, leader_epoch=0) for state_key in keys)
+    )
+    assert {state.start_offset for state in read} == {7}

@@ -21,19 +21,21 @@ NOW = ("start", "next", "held", "isolation")
 
 
 def told(cluster: VirtualCluster) -> list[Event]:
-    return [one for one in cluster.env.tracer.events() if one.k.startswith("share.")]
+    return [event for event in cluster.env.tracer.events() if event.k.startswith("share.")]
 
 
 def brief(event: Event) -> tuple[Any, ...]:
     """Kind, start offset, next offset, who holds what, and the rest without names."""
     data = dict(event.d)
-    rest = {name: value for name, value in data.items() if name not in (*NOW, "group", "tp")}
+    event_fields = {
+        name: value for name, value in data.items() if name not in (*NOW, "group", "tp")
+    }
     return (
         event.k.removeprefix("share."),
         data.get("start"),
         data.get("next"),
         data.get("held"),
-        rest,
+        event_fields,
     )
 
 
@@ -76,11 +78,13 @@ async def test_a_share_partition_begins_later_with_its_log(cluster: VirtualClust
     member = await member_of(cluster, 1)
     await member.get()
     await fill(member.api, 3)
-    place = TopicPartition("orders", 0)
-    cluster.sim.brokers[cluster.leader(place)].replicas.led[place].delete_records_before(3)
+    topic_partition = TopicPartition("orders", 0)
+    cluster.sim.brokers[cluster.leader(topic_partition)].replicas.led[
+        topic_partition
+    ].delete_records_before(3)
     while not await member.get():
         pass
-    (moved,) = [brief(one) for one in told(cluster) if one.k == "share.start"]
+    (moved,) = [brief(event) for event in told(cluster) if event.k == "share.start"]
     assert moved == ("start", 3, 3, ["0-0:m1"], {})
 
 
@@ -90,10 +94,10 @@ async def test_a_lock_that_ran_out_is_due_to_its_timer(cluster: VirtualCluster) 
     await member.get()
     cluster.advance(LOCK_MS)
     await asyncio.sleep(0.1)
-    (timer,) = [one for one in cluster.env.tracer.events() if one.k == "timer.fire"]
+    (timer,) = [event for event in cluster.env.tracer.events() if event.k == "timer.fire"]
     assert timer.d == {"timer": "share.record.lock", "waited_ms": LOCK_MS}
     assert timer.p == ()
-    (release,) = [one for one in told(cluster) if one.k == "share.release"]
+    (release,) = [event for event in told(cluster) if event.k == "share.release"]
     assert release.p == (timer.i,)
 
 
@@ -101,8 +105,8 @@ async def test_a_lock_that_ran_out_is_due_to_its_timer(cluster: VirtualCluster) 
 async def test_of_very_many_ranges_the_first_are_told(cluster: VirtualCluster) -> None:
     member = await member_of(cluster, *[1] * 1_200)
     assert await member.get() == "0-499:1"
-    await member.acknowledge(*(f"{at}:1" for at in range(1, 500, 2)))
-    assert brief(told(cluster)[-2])[3] == [f"{at}-{at}:m1" for at in range(0, 200, 2)]
+    await member.acknowledge(*(f"{offset}:1" for offset in range(1, 500, 2)))
+    assert brief(told(cluster)[-2])[3] == [f"{offset}-{offset}:m1" for offset in range(0, 200, 2)]
     assert len(told(cluster)[-2].d["batches"]) == TOLD_MAX
 
 
@@ -112,7 +116,7 @@ async def test_what_is_not_persisted_stays_with_its_member(cluster: VirtualClust
     await member.get()
     cluster.arm(Fail(error="coordinator_not_available"), FaultPoint.SHARE_PERSIST, limit=1)
     assert errors(await member.acknowledge("0:1")) == {0: "coordinator_not_available"}
-    (refused,) = [brief(one) for one in told(cluster) if one.k == "share.persist"]
+    (refused,) = [brief(event) for event in told(cluster) if event.k == "share.persist"]
     assert refused == (
         "persist", 0, 2, ["0-1:m1"],
         {"batches": ["0-0:acknowledged:1"], "error": "COORDINATOR_NOT_AVAILABLE"},
@@ -127,7 +131,7 @@ async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: Virtua
     await fill(member.api, 1)
     await other(member).get()
     cluster.arm(Hold(), FaultPoint.SHARE_PERSIST)
-    said = task(member.acknowledge("0:1"))
+    acknowledgement = task(member.acknowledge("0:1"))
     await asyncio.sleep(0.1)
     (part,) = parts(cluster.sim)
     assert part["shares"] == [
@@ -137,4 +141,4 @@ async def test_a_recording_that_begins_late_knows_who_holds_what(cluster: Virtua
         }
     ]  # fmt: skip
     cluster.sim.injector.release("f")
-    assert errors(await said) == {0: "none"}
+    assert errors(await acknowledgement) == {0: "none"}

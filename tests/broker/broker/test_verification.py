@@ -95,7 +95,9 @@ class Leader:
 
     def names(self, index: int) -> list[str]:
         """Transactional ids of the request with that index."""
-        return [one.transactional_id for one in self.sent[index].command.transactions]
+        return [
+            transaction.transactional_id for transaction in self.sent[index].command.transactions
+        ]
 
 
 async def settle() -> None:
@@ -109,12 +111,13 @@ def reply(request: SentRequest, **errors: ErrorCode) -> None:
         AddPartitionsToTxnReply(
             results=tuple(
                 (
-                    one.transactional_id,
+                    transaction.transactional_id,
                     tuple(
-                        (part, errors.get(one.transactional_id, E.none)) for part in one.partitions
+                        (part, errors.get(transaction.transactional_id, E.none))
+                        for part in transaction.partitions
                     ),
                 )
-                for one in request.command.transactions
+                for transaction in request.command.transactions
             )
         )
     )
@@ -132,12 +135,12 @@ async def leader() -> Leader:
 async def test_the_operation_says_whether_partitions_are_only_verified(
     leader: Leader, operation: TransactionOperation, verify_only: bool
 ) -> None:
-    asked = leader.ask(partitions=(P0, P1), operation=operation)
+    verification = leader.ask(partitions=(P0, P1), operation=operation)
     (transaction,) = leader.sent[0].command.transactions
     assert transaction.verify_only is verify_only
     assert transaction.partitions == (P0, P1)
     reply(leader.sent[0])
-    assert await asked == {}
+    assert await verification == {}
     assert leader.verification.verified == 2
 
 
@@ -162,8 +165,8 @@ async def test_questions_are_timed_with_the_wait_for_their_turn(leader: Leader) 
     await settle()
     leader.clock.pass_ms(4)
     reply(leader.sent[1], b=E.transaction_abortable)
-    found = leader.verification
-    assert (found.answered, found.waited_us) == (2, 3_000 + 7_000)
+    counters = leader.verification
+    assert (counters.answered, counters.waited_us) == (2, 3_000 + 7_000)
 
 
 async def test_each_coordinator_has_its_own_queue(leader: Leader) -> None:
@@ -181,7 +184,7 @@ async def test_without_a_coordinator_nothing_is_sent(leader: Leader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("waiting", "coming", "waiting_gets", "coming_gets"),
+    ("waiting_epoch", "coming", "waiting_gets", "coming_gets"),
     [
         (0, 1, E.invalid_producer_epoch, None),
         (1, 1, E.network_exception, None),
@@ -190,15 +193,15 @@ async def test_without_a_coordinator_nothing_is_sent(leader: Leader) -> None:
 )
 async def test_of_two_that_wait_for_one_transaction_one_gives_way(
     leader: Leader,
-    waiting: int,
+    waiting_epoch: int,
     coming: int,
     waiting_gets: ErrorCode | None,
     coming_gets: ErrorCode | None,
 ) -> None:
     blocker = leader.ask("blocker")
-    first = leader.ask(epoch=waiting, partitions=(P0,))
+    first_question = leader.ask(epoch=waiting_epoch, partitions=(P0,))
     second = leader.ask(epoch=coming, partitions=(P1,))
-    assert (first.result() if first.done() else None) == (
+    assert (first_question.result() if first_question.done() else None) == (
         {P0: waiting_gets} if waiting_gets is not None else None
     )
     assert (second.result() if second.done() else None) == (
@@ -208,19 +211,19 @@ async def test_of_two_that_wait_for_one_transaction_one_gives_way(
     assert await blocker == {}
     await settle()
     (transaction,) = leader.sent[1].command.transactions
-    assert transaction.producer_epoch == max(waiting, coming)
+    assert transaction.producer_epoch == max(waiting_epoch, coming)
     reply(leader.sent[1])
     await settle()
-    assert first.done()
+    assert first_question.done()
     assert second.done()
     assert leader.verification.failed == 1
 
 
 async def test_one_that_is_on_its_way_is_left_alone(leader: Leader) -> None:
-    first, second = leader.ask(epoch=0), leader.ask(epoch=1)
-    assert not first.done()
+    first_question, second = leader.ask(epoch=0), leader.ask(epoch=1)
+    assert not first_question.done()
     reply(leader.sent[0])
-    assert await first == {}
+    assert await first_question == {}
     reply(leader.sent[1])
     assert await second == {}
 
@@ -256,17 +259,19 @@ def test_an_answer_is_explained_by_a_rule(
 
 async def test_what_the_trace_tells_of_an_answer(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.FULL
-    first = leader.ask("a", epoch=1)
+    first_question = leader.ask("a", epoch=1)
     second = leader.ask("b", epoch=1)
     leader.ask("b", epoch=0)  # gives way to the one that waits
     reply(leader.sent[0], a=E.transaction_abortable)
-    await first
+    await first_question
     leader.sent[1].answer.resolve(AddPartitionsToTxnReply(error=E.cluster_authorization_failed))
     await second
     leader.coordinators["c"] = None
     await leader.ask("c")
-    told = [event.d for event in leader.tracer.events() if event.k == "verify.answer"]
-    assert [(one["error"], one["rule"]) for one in told if isinstance(one, dict)] == [
+    answers = [event.d for event in leader.tracer.events() if event.k == "verify.answer"]
+    assert [
+        (answer["error"], answer["rule"]) for answer in answers if isinstance(answer, dict)
+    ] == [
         ("INVALID_PRODUCER_EPOCH", "verify.queue-replaced"),
         ("INVALID_TXN_STATE", "verify.not-added.v10"),
         ("INVALID_TXN_STATE", "verify.unauthorized"),
@@ -306,24 +311,26 @@ MAPPED = [
 
 
 @pytest.mark.parametrize(
-    ("said", "operation", "answered"),
+    ("coordinator_error", "operation", "answered"),
     [
-        (said, operation, answered)
-        for said, *row in MAPPED
+        (coordinator_error, operation, answered)
+        for coordinator_error, *row in MAPPED
         for operation, answered in zip((OLD, NEW, ADD), row, strict=True)
     ],
 )
 async def test_a_producer_gets_an_error_that_its_version_knows(
     leader: Leader,
-    said: ErrorCode,
+    coordinator_error: ErrorCode,
     operation: TransactionOperation,
     answered: ErrorCode | None,
 ) -> None:
-    asked = leader.ask(operation=operation)
-    reply(leader.sent[0], tx=said)
-    errors = await asked
-    told = {part: produce_error(error, operation, rules=LATEST) for part, error in errors.items()}
-    assert told == ({} if answered is None else {P0: answered})
+    verification = leader.ask(operation=operation)
+    reply(leader.sent[0], tx=coordinator_error)
+    errors = await verification
+    errors_for_producer = {
+        part: produce_error(error, operation, rules=LATEST) for part, error in errors.items()
+    }
+    assert errors_for_producer == ({} if answered is None else {P0: answered})
     assert leader.verification.verified == (answered is None)
     assert leader.verification.failed == (answered is not None)
 
@@ -339,43 +346,43 @@ async def test_a_producer_gets_an_error_that_its_version_knows(
 async def test_a_top_level_error_answers_all_waiting_requests(
     leader: Leader, top: ErrorCode, answered: ErrorCode, as_exception: bool
 ) -> None:
-    asked = leader.ask(partitions=(P0, P1))
+    verification = leader.ask(partitions=(P0, P1))
     if as_exception:
         leader.sent[0].answer.fail(PeerAnsweredError("answered", error=int(top)))
     else:
         leader.sent[0].answer.resolve(AddPartitionsToTxnReply(error=int(top)))
-    assert await asked == {P0: answered, P1: answered}
+    assert await verification == {P0: answered, P1: answered}
 
 
 @pytest.mark.parametrize("failure", [PeerDisconnectedError("lost"), PeerTimeoutError("late")])
 async def test_no_answer_is_a_network_exception_and_the_queue_goes_on(
     leader: Leader, failure: Exception
 ) -> None:
-    asked, waiting = leader.ask("a"), leader.ask("b")
+    first_question, second_question = leader.ask("a"), leader.ask("b")
     leader.sent[0].answer.fail(failure)
-    assert await asked == {P0: E.network_exception}
+    assert await first_question == {P0: E.network_exception}
     await settle()
     reply(leader.sent[1])
-    assert await waiting == {}
+    assert await second_question == {}
 
 
 async def test_a_bug_is_not_taken_for_an_answer(leader: Leader) -> None:
-    asked = leader.ask()
+    verification = leader.ask()
     leader.sent[0].answer.fail(InvariantViolation("broken"))
     with pytest.raises(InvariantViolation):
-        await asked
+        await verification
 
 
 async def test_a_cancelled_request_cancels_all_that_waited_for_it(leader: Leader) -> None:
-    asked = leader.ask()
+    verification = leader.ask()
     leader.sent[0].answer.fail(asyncio.CancelledError())
     with pytest.raises(asyncio.CancelledError):
-        await asked
+        await verification
 
 
 @pytest.mark.parametrize("operation", [OLD, NEW, ADD])
 @pytest.mark.parametrize(
-    ("rules", "told", "event"),
+    ("rules", "expected", "event"),
     [
         (LATEST, {}, "txn.verification.skipped"),
         (
@@ -387,14 +394,14 @@ async def test_a_cancelled_request_cancels_all_that_waited_for_it(leader: Leader
 )
 async def test_a_coordinator_from_before_verification_is_met_and_told_of_once(
     rules: Rules,
-    told: Errors,
+    expected: Errors,
     event: str,
     operation: TransactionOperation,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     leader = Leader(rules=rules, fleet=Fleet(by_broker={HOME: RELEASE_2_8}))
     for _ in range(3):
-        assert await leader.ask(operation=operation) == told
+        assert await leader.ask(operation=operation) == expected
     assert leader.sent == []
     assert capsys.readouterr().out.count(event) == 1
 
@@ -405,33 +412,33 @@ async def test_in_a_mixed_batch_the_first_ones_version_decides_for_all(leader: L
         (OLD, NEW, E.invalid_txn_state),
         (NEW, OLD, E.transaction_abortable),
     ]
-    for opening, joining, told in cases:
+    for opening, joining, expected_error in cases:
         blocker = leader.ask("blocker")
         answers = [leader.ask("a", operation=opening), leader.ask("b", operation=joining)]
         reply(leader.sent[-1])
         await blocker
         await settle()
         reply(leader.sent[-1], a=E.transaction_abortable, b=E.transaction_abortable)
-        assert [await answer for answer in answers] == [{P0: told}, {P0: told}]
+        assert [await answer for answer in answers] == [{P0: expected_error}, {P0: expected_error}]
         await settle()
 
 
 async def test_only_the_partitions_with_an_error_are_in_the_answer(leader: Leader) -> None:
-    asked = leader.ask(partitions=(P0, P1))
+    verification = leader.ask(partitions=(P0, P1))
     leader.sent[0].answer.resolve(
         AddPartitionsToTxnReply(
             results=((TransactionalId("tx"), ((P0, E.none), (P1, E.invalid_txn_state))),)
         )
     )
-    assert await asked == {P1: E.invalid_txn_state}
+    assert await verification == {P1: E.invalid_txn_state}
     assert (leader.verification.verified, leader.verification.failed) == (1, 1)
 
 
 async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.FULL
-    first = leader.ask(operation=ADD)
+    first_question = leader.ask(operation=ADD)
     reply(leader.sent[0])
-    await first
+    await first_question
     await settle()
     second = leader.ask()
     reply(leader.sent[1], tx=E.transaction_abortable)
@@ -439,22 +446,22 @@ async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
     events = list(leader.tracer.events())
     assert [event.k for event in events] == ["verify.ask", "verify.answer"] * 2
     data = [cast(dict[str, object], event.d) for event in events]
-    assert [one.get("add") for one in data[::2]] == [True, None]
-    assert [one["error"] for one in data[1::2]] == ["NONE", "INVALID_TXN_STATE"]
+    assert [event_fields.get("add") for event_fields in data[::2]] == [True, None]
+    assert [event_fields["error"] for event_fields in data[1::2]] == ["NONE", "INVALID_TXN_STATE"]
     assert [event.p for event in events[1::2]] == [(events[0].i,), (events[2].i,)]
 
 
 async def test_each_partition_is_asked_and_answered_in_the_trace(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.FULL
-    asked = leader.ask(partitions=(P0, P1))
+    verification = leader.ask(partitions=(P0, P1))
     leader.sent[0].answer.resolve(
         AddPartitionsToTxnReply(
             results=((TransactionalId("tx"), ((P0, E.none), (P1, E.invalid_txn_state))),)
         )
     )
-    await asked
-    told = [(event.k, cast(dict[str, object], event.d)) for event in leader.tracer.events()]
-    assert [(kind, data["tp"], data.get("error")) for kind, data in told] == [
+    await verification
+    events = [(event.k, cast(dict[str, object], event.d)) for event in leader.tracer.events()]
+    assert [(kind, data["tp"], data.get("error")) for kind, data in events] == [
         ("verify.ask", str(P0), None),
         ("verify.ask", str(P1), None),
         ("verify.answer", str(P0), "NONE"),
@@ -468,20 +475,24 @@ async def test_a_question_without_a_coordinator_is_answered_in_the_trace(
     leader.tracer.level = TraceLevel.FULL
     leader.coordinators["tx"] = None
     assert await leader.ask() == {P0: E.coordinator_not_available}
-    asked, answered = leader.tracer.events()
-    assert (asked.k, answered.k, answered.p) == ("verify.ask", "verify.answer", (asked.i,))
+    question_event, answered = leader.tracer.events()
+    assert (question_event.k, answered.k, answered.p) == (
+        "verify.ask",
+        "verify.answer",
+        (question_event.i,),
+    )
     assert cast(dict[str, object], answered.d)["error"] == "COORDINATOR_NOT_AVAILABLE"
 
 
 async def test_brief_has_the_refusal_alone_with_all_that_it_was_about(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.BRIEF
     request = leader.tracer.emit("note", "broker/1")
-    before = leader.tracer.caused_by(request)
-    asked = leader.ask(operation=ADD)
-    leader.tracer.caused_by(before)
+    cause_before = leader.tracer.caused_by(request)
+    verification = leader.ask(operation=ADD)
+    leader.tracer.caused_by(cause_before)
     leader.clock.pass_ms(3)
     reply(leader.sent[0], tx=E.invalid_txn_state)
-    await asked
+    await verification
     _, answered = leader.tracer.events()
     assert (answered.k, answered.p) == ("verify.answer", (request,))
     about = cast(dict[str, object], answered.d)
@@ -490,16 +501,16 @@ async def test_brief_has_the_refusal_alone_with_all_that_it_was_about(leader: Le
 
 async def test_brief_leaves_a_yes_out_as_the_append_follows(leader: Leader) -> None:
     leader.tracer.level = TraceLevel.BRIEF
-    asked = leader.ask(operation=ADD)
+    verification = leader.ask(operation=ADD)
     reply(leader.sent[0])
-    await asked
+    await verification
     assert len(leader.tracer) == 0
 
 
 async def test_an_answer_is_in_the_trace_whose_question_came_before_it(leader: Leader) -> None:
-    asked = leader.ask()
+    verification = leader.ask()
     leader.tracer.level = TraceLevel.FULL
     reply(leader.sent[0])
-    await asked
+    await verification
     (event,) = leader.tracer.events()
     assert (event.k, event.p) == ("verify.answer", ())

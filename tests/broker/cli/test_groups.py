@@ -25,8 +25,10 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TxnsimServer]:
-    with TxnsimServer(brokers=1, arguments=("--topic", "orders:1", "--topic", "sales:1")) as one:
-        yield one
+    with TxnsimServer(
+        brokers=1, arguments=("--topic", "orders:1", "--topic", "sales:1")
+    ) as txnsim_server:
+        yield txnsim_server
 
 
 def member_of(server: TxnsimServer, group_id: str, topic: str, *, leaves: bool) -> None:
@@ -75,8 +77,10 @@ def test_a_share_group_from_its_offsets_to_its_end(server: TxnsimServer, capsys:
     assert out.splitlines()[1].split() == ["orders-0", "2"]
     for where, offset in (("--to-earliest", 0), ("--to-latest", 2)):
         assert run(server, *reset, where, "--json") == 0
-        told = json.loads(capsys.readouterr().out)
-        assert told == [{"partition": {"topic": "orders", "partition": 0}, "offset": offset}]
+        altered_offsets = json.loads(capsys.readouterr().out)
+        assert altered_offsets == [
+            {"partition": {"topic": "orders", "partition": 0}, "offset": offset}
+        ]
     assert run(server, "describe", "shop", "--json") == 0
     (position,) = json.loads(capsys.readouterr().out)["positions"]
     assert (position["offset"], position["lag"]) == (2, 0)
@@ -92,7 +96,7 @@ def test_a_share_group_from_its_offsets_to_its_end(server: TxnsimServer, capsys:
 
 
 def described_share_group(**changes: object) -> GroupDescription:
-    whole = {
+    description_fields = {
         "group_id": "shop",
         "type": "share",
         "state": "Stable",
@@ -104,17 +108,17 @@ def described_share_group(**changes: object) -> GroupDescription:
         "positions": (),
         **changes,
     }
-    return GroupDescription(**whole)  # type: ignore[arg-type] # each test names what it wants
+    return GroupDescription(**description_fields)  # type: ignore[arg-type] # each test names what it wants
 
 
 @pytest.mark.parametrize(
-    ("offset", "said"),
+    ("offset", "beginning"),
     [
         (None, "Nothing of orders-0 was delivered yet: the group begins at the end of the log,"),
         (5, "In orders-0 the group stands at the end of the log, offset 5, as share.auto.offset"),
     ],
 )
-def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, said: str) -> None:
+def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, beginning: str) -> None:
     orders = TopicPartition("orders", 0)
     lines = [
         str(line)
@@ -131,7 +135,7 @@ def test_a_share_group_that_begins_at_the_end_says_so(offset: int | None, said: 
     ]
     assert "share.isolation.level is read_committed, share.auto.offset.reset is latest" in lines
     (line,) = (line for line in lines if "end of the log" in line)
-    assert line.startswith(said)
+    assert line.startswith(beginning)
     assert lines[-1].endswith("txnsim groups offsets reset shop --topic orders --to-earliest")
 
 

@@ -117,8 +117,8 @@ def test_only_a_process_of_our_own_leaves_out_what_no_command_uses(
 def test_a_command_does_not_import_hypothesis() -> None:
     """It is installed here. kio imports it where it is, and that takes as long as all the rest."""
     command = (sys.executable, "-X", "importtime", "-m", "txnsim", "txns", "list", "--help")
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in process.stderr.splitlines()}
     assert "kio.static.primitive" in imported
     assert not {"hypothesis", "rich"} & imported
 
@@ -139,10 +139,10 @@ def test_every_error_has_one_form(
 ) -> None:
     monkeypatch.setenv("TXNSIM_PORT", "-1")
     assert main(argv) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("txnsim: ")
-    assert "usage:" not in told
-    assert len(told.splitlines()) <= 2
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("txnsim: ")
+    assert "usage:" not in complaint
+    assert len(complaint.splitlines()) <= 2
 
 
 def test_a_variable_that_there_is_not_is_refused_by_every_command(
@@ -173,10 +173,10 @@ def in_process(*args: str, **environment: str) -> subprocess.CompletedProcess[st
 
 
 def test_optimized_python_is_refused_with_a_reason() -> None:
-    done = in_process("-O", "-m", "txnsim.cli.main", "--help")
-    assert done.returncode == 1
-    assert "refusing to run under python -O" in done.stderr
-    assert done.stdout == ""
+    process = in_process("-O", "-m", "txnsim.cli.main", "--help")
+    assert process.returncode == 1
+    assert "refusing to run under python -O" in process.stderr
+    assert process.stdout == ""
 
 
 def test_help_imports_no_command() -> None:
@@ -198,10 +198,10 @@ def test_a_reader_that_goes_away_is_no_traceback(
 
 
 def test_the_package_is_the_command_too() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "txnsim", "--version"], capture_output=True, text=True, check=True
     )
-    assert done.stdout.startswith("txnsim ")
+    assert process.stdout.startswith("txnsim ")
 
 
 INTERRUPTED: Final = """
@@ -221,12 +221,13 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    "place", ["argparse", "msgspec", "txnsim.cli.serve", "txnsim.errors", "txnsim.server.cluster"]
+    "interrupted_in",
+    ["argparse", "msgspec", "txnsim.cli.serve", "txnsim.errors", "txnsim.server.cluster"],
 )
-def test_ctrl_c_during_a_start_says_nothing(place: str) -> None:
+def test_ctrl_c_during_a_start_says_nothing(interrupted_in: str) -> None:
     """It was a traceback of up to 70 lines: most of a start is imports."""
     ended = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, place, "serve", "--port", "0"],
+        [sys.executable, "-c", INTERRUPTED, interrupted_in, "serve", "--port", "0"],
         capture_output=True,
         text=True,
         check=False,
@@ -237,12 +238,12 @@ def test_ctrl_c_during_a_start_says_nothing(place: str) -> None:
 def test_a_full_disk_is_said_in_one_line() -> None:
     """It was a traceback, or ``None: No space left on device``."""
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "txnsim", "completion", "bash"],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr == (
+    assert process.returncode == 1
+    assert process.stderr == (
         "txnsim: standard output, or a temporary file: what was written is not whole: No space left"
         " on device; make room, or name another place, and run the command again\n"
     )
@@ -276,13 +277,13 @@ def test_results_and_complaints_go_to_different_streams(capsys: pytest.CaptureFi
 
 
 def test_logs_are_no_results(capsys: pytest.CaptureFixture[str]) -> None:
-    before = structlog.get_config()
+    config_before = structlog.get_config()
     set_up_logs(level="error")
     try:
         structlog.get_logger("txnsim.test").info("controller.session_ended", broker=1)
         structlog.get_logger("txnsim.test").error("txn.markers.broken_answer", broker=1)
     finally:
-        structlog.configure(**before)
+        structlog.configure(**config_before)
     out, err = capsys.readouterr()
     assert out == ""
     assert "txn.markers.broken_answer" in err
@@ -316,11 +317,11 @@ def test_a_terminal_gets_what_it_understands(
     TERMINAL.warn("a remark")
     set_up_logs()
     structlog.get_logger("x").warning("an.event")
-    told = terminal.getvalue()
-    assert ("\x1b[K" in told) is moves
-    assert ("\x1b[3" in told) is colours
+    output = terminal.getvalue()
+    assert ("\x1b[K" in output) is moves
+    assert ("\x1b[3" in output) is colours
     if not moves:
-        assert told.startswith("a remark\n")
+        assert output.startswith("a remark\n")
     structlog.reset_defaults()
 
 
@@ -331,19 +332,19 @@ def test_a_pipe_gets_neither(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed"),
+    ("form", "printed"),
     [
-        (lambda found: f"{len(found)} things", "2 things\n"),
-        (lambda found: [str(one) for one in found], "1\n2\n"),
-        ({"Thing": lambda one: one}, "Thing\t\n1    \t\n2    \t\n"),
+        (lambda numbers: f"{len(numbers)} things", "2 things\n"),
+        (lambda numbers: [str(number) for number in numbers], "1\n2\n"),
+        ({"Thing": lambda number: number}, "Thing\t\n1    \t\n2    \t\n"),
     ],
 )
 def test_what_was_found_is_told_in_lines_in_a_table_or_as_json(
-    shown: Any, printed: str, capsys: pytest.CaptureFixture[str]
+    form: Any, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    TERMINAL.tell(argparse.Namespace(json=False), [1, 2], shown)
+    TERMINAL.tell(argparse.Namespace(json=False), [1, 2], form)
     assert capsys.readouterr().out == printed
-    TERMINAL.tell(argparse.Namespace(json=True), [1, 2], shown)
+    TERMINAL.tell(argparse.Namespace(json=True), [1, 2], form)
     assert json.loads(capsys.readouterr().out) == [1, 2]
 
 
@@ -351,7 +352,7 @@ def test_what_was_found_is_printed_in_one_piece(monkeypatch: pytest.MonkeyPatch)
     """No line of a log, which goes to standard error, can stand in its middle."""
     written: list[str] = []
     monkeypatch.setattr(sys.stdout, "write", lambda text: written.append(text))
-    TERMINAL.tell(argparse.Namespace(json=False), [1, 2], lambda found: map(str, found))
+    TERMINAL.tell(argparse.Namespace(json=False), [1, 2], lambda numbers: map(str, numbers))
     assert [text for text in written if text] == ["1\n2\n"]
 
 
@@ -363,7 +364,7 @@ def test_names_of_others_give_a_terminal_no_orders(capsys: pytest.CaptureFixture
     columns: Columns[str] = {"id": str, "more": lambda _: "x"}
     args = argparse.Namespace(json=False)
     TERMINAL.tell(args, [ORDERS], columns)
-    TERMINAL.tell(args, [ORDERS], lambda found: [f"id {one}" for one in found])
+    TERMINAL.tell(args, [ORDERS], lambda names: [f"id {name}" for name in names])
     Output(headers=("id",), rows=((ORDERS,),), lines=(ORDERS,)).print(as_json=False)
     TERMINAL.line(ORDERS)
     TERMINAL.complain(ORDERS)
@@ -391,9 +392,9 @@ def test_a_misuse_is_told_with_its_file(capsys: pytest.CaptureFixture[str]) -> N
 Captured = pytest.CaptureFixture[str]
 
 
-def refused(parser: CommandParser, given: list[str], capsys: Captured) -> list[str]:
+def refused(parser: CommandParser, words: list[str], capsys: Captured) -> list[str]:
     with pytest.raises(SystemExit) as end:
-        parser.parse_args(given)
+        parser.parse_args(words)
     assert end.value.code == MISUSE_STATUS
     return capsys.readouterr().err.splitlines()
 
@@ -413,7 +414,7 @@ def test_options_are_not_abbreviated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "first", "second"),
+    ("words", "first_line", "second"),
     [
         (["--brokrs=3"], "p: no option '--brokrs'; did you mean --brokers?", "p"),
         (["--brokrs", "x", "sub"], "p: no option '--brokrs'; did you mean --brokers?", "p"),
@@ -431,7 +432,7 @@ def test_options_are_not_abbreviated() -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_what_was_meant(
-    given: list[str], first: str, second: str, capsys: Captured
+    words: list[str], first_line: str, second: str, capsys: Captured
 ) -> None:
     parser = CommandParser(prog="p")
     parser.add_argument("--brokers", type=int)
@@ -439,20 +440,20 @@ def test_what_is_wrong_is_told_with_what_was_meant(
     branch = branches.add_parser("sub")
     branch.add_argument("--topic")
     branch.add_argument("--level", choices=["deeper", "flat"])
-    other = branches.add_parser("other")
-    other.add_argument("file", metavar="FILE")
-    other.add_argument("--to", required=True)
-    either = other.add_mutually_exclusive_group()
+    other_command = branches.add_parser("other")
+    other_command.add_argument("file", metavar="FILE")
+    other_command.add_argument("--to", required=True)
+    either = other_command.add_mutually_exclusive_group()
     either.add_argument("--a", action="store_true")
     either.add_argument("--b", action="store_true")
-    assert refused(parser, given, capsys) == [first, f"`{second} --help` shows what it takes"]
+    assert refused(parser, words, capsys) == [first_line, f"`{second} --help` shows what it takes"]
 
 
 def test_help_wraps_sentences_and_leaves_examples() -> None:
     parser = CommandParser(prog="p", epilog=f"{'word ' * 40}\n\nexamples:\n  {'x' * 200}")
-    told = parser.format_help()
-    assert f"\nexamples:\n  {'x' * 200}\n" in told
-    assert max(len(line) for line in told.splitlines() if "word" in line) <= 80
+    help_text = parser.format_help()
+    assert f"\nexamples:\n  {'x' * 200}\n" in help_text
+    assert max(len(line) for line in help_text.splitlines() if "word" in line) <= 80
 
 
 @pytest.mark.parametrize("given", ["100", "0", "", "wide", "-5"])
@@ -468,15 +469,17 @@ def test_help_has_a_width_without_standard_output(monkeypatch: pytest.MonkeyPatc
 
 
 def test_options_are_added_without_what_only_help_needs() -> None:
-    asked = """
+    program = """
 import sys
 from txnsim.cli.main import CONVENIENCES, parser_of
 sys.modules.update(dict.fromkeys(CONVENIENCES))
 parser_of("serve")
 print("shutil" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "False\n"
 
 
 # Completion as people have it: each shell is asked for real where the machine has it.
@@ -523,8 +526,10 @@ def test_other_shells_take_their_script(
     program = shutil.which(shell)
     if program is None:
         pytest.skip(f"no {shell} on this machine: its script is made and not run")
-    done = subprocess.run([program, "-n", str(file)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = subprocess.run(
+        [program, "-n", str(file)], capture_output=True, text=True, check=False
+    )
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_bash_completes_actions_and_apis(script: Path) -> None:
@@ -549,7 +554,9 @@ def commands_of(line: str) -> list[list[str]]:
     calls: list[list[str]] = []
     for part in line.split("&&"):
         words = shlex.split(part)
-        end = next((at for at, word in enumerate(words) if word in ("<", ">", "|")), len(words))
+        end = next(
+            (index for index, word in enumerate(words) if word in ("<", ">", "|")), len(words)
+        )
         assert words[0] == "txnsim"
         calls.append(words[1:end])
     return calls
@@ -561,15 +568,15 @@ def test_an_example_is_taken(path: str, line: str) -> None:
         module = importlib.import_module(commands()[words[0]][0])
         parser_of(words[0]).parse_args(getattr(module, "rewrite", list)(words))
     given = [word for word in commands_of(line)[0] if not word.startswith("-")]
-    of = path.split()
-    assert all(word in given for word in of), "it is about another command"
+    command_words = path.split()
+    assert all(word in given for word in command_words), "it is about another command"
 
 
 @pytest.mark.parametrize("name", commands())
 def test_help_shows_them(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([name, "--help"]) == 0
-    told = capsys.readouterr().out
-    assert all(f"\n  {line}\n" in told for line in examples()[name])
+    help_text = capsys.readouterr().out
+    assert all(f"\n  {line}\n" in help_text for line in examples()[name])
 
 
 @pytest.mark.parametrize("name", commands())

@@ -10,8 +10,8 @@ from txnsim.cli.progress import LINES, Progress, stop_sentence
 
 def test_a_file_gets_a_line_for_each_tenth_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress("seeds", 479)
-    for done in range(1, 480):
-        progress.advance(done, f"seed {done}", f"{done // 100} found")
+    for seeds_done in range(1, 480):
+        progress.advance(seeds_done, f"seed {seeds_done}", f"{seeds_done // 100} found")
     progress.end()
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -34,8 +34,8 @@ def test_a_total_that_nobody_knows_takes_few_lines_as_well(
     progress = Progress("seeds", None)
     for done in range(1, 101):
         progress.advance(done)
-    shown = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
-    assert shown == ["1", "2", "4", "8", "16", "32", "64"]
+    counts = [line.split()[0] for line in capsys.readouterr().err.splitlines()]
+    assert counts == ["1", "2", "4", "8", "16", "32", "64"]
 
 
 def test_a_terminal_has_one_line_that_is_replaced(

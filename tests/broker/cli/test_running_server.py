@@ -42,19 +42,19 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Iterator[Time]:
     """A log of JSON that goes by a clock of its own."""
-    before = structlog.get_config()
+    config_before = structlog.get_config()
     clock = Time()
     monkeypatch.setattr(event_log, "monotonic_ms", clock)
     set_up_logs(level="debug", log_format=LogFormat.JSON)
     yield clock
     logging.getLogger("asyncio").removeFilter(event_log._floods)
-    structlog.configure(**before)
+    structlog.configure(**config_before)
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int]]:
     """(event, left out) of each line since the last look."""
-    told = map(json.loads, capsys.readouterr().err.splitlines())
-    return [(line["event"], line.get("left_out", 0)) for line in told]
+    events = map(json.loads, capsys.readouterr().err.splitlines())
+    return [(line["event"], line.get("left_out", 0)) for line in events]
 
 
 def fail(*, deep: bool) -> None:
@@ -144,7 +144,7 @@ def test_thousands_of_timeouts_are_some_lines_and_a_count(
     for number in range(10_000):
         log.info("txn.timed_out", node="broker/1/txn/0", transactional_id=f"app-{number}")
     told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [one["transactional_id"] for one in told] == [f"app-{at}" for at in range(21)]
+    assert [line["transactional_id"] for line in told] == [f"app-{number}" for number in range(21)]
     time.ms += ONCE_MS
     tell_left_out()
     assert lines(capsys) == [("txn.timed_out", 10_000 - REASONS_MAX - 1)]
@@ -186,8 +186,8 @@ def test_each_reason_is_told_and_no_stranger_can_tell_a_thousand(
     log = structlog.get_logger("txnsim.server")
     for reason in ("byte 17 of 32: a", "byte 3 of 9: a", "byte 1 of 2: b"):
         log.warning("connection closed: bad request", reason=reason)
-    told = [json.loads(line)["reason"] for line in capsys.readouterr().err.splitlines()]
-    assert told == ["byte 17 of 32: a", "byte 1 of 2: b"]
+    reasons = [json.loads(line)["reason"] for line in capsys.readouterr().err.splitlines()]
+    assert reasons == ["byte 17 of 32: a", "byte 1 of 2: b"]
     for number in range(1_000):
         word = "".join(chr(ord("a") + int(digit)) for digit in str(number))
         log.warning("connection closed: bad request", reason=f"no API {word}")
@@ -364,11 +364,11 @@ def test_an_exception_has_its_stack(
 def test_lines_below_the_level_are_left_out(level: str, capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logs(level=level)
     log = structlog.get_logger("txnsim.test")
-    for each in LEVELS:
-        getattr(log, each)(f"of-level-{each}")
+    for level_name in LEVELS:
+        getattr(log, level_name)(f"of-level-{level_name}")
     err = capsys.readouterr().err
-    shown = [each for each in LEVELS if f"of-level-{each}" in err]
-    assert shown == list(LEVELS[LEVELS.index(level) :])
+    shown_levels = [level_name for level_name in LEVELS if f"of-level-{level_name}" in err]
+    assert shown_levels == list(LEVELS[LEVELS.index(level) :])
 
 
 def test_lines_for_people_have_no_colours_where_nobody_looks(
@@ -383,11 +383,13 @@ def test_lines_for_people_have_no_colours_where_nobody_looks(
 
 
 def test_it_looks_seldom_inside_and_as_before_behind() -> None:
-    before = gc.get_threshold()
+    thresholds_before = gc.get_threshold()
     with rare_garbage_collection():
         assert gc.get_threshold() == THRESHOLDS
-        assert not any(one is gc.__dict__ for one in gc.get_objects()), "modules are passed over"
-    assert gc.get_threshold() == before
+        assert not any(collected_object is gc.__dict__ for collected_object in gc.get_objects()), (
+            "modules are passed over"
+        )
+    assert gc.get_threshold() == thresholds_before
     assert gc.get_freeze_count() == 0
 
 
@@ -397,10 +399,10 @@ def test_nothing_is_collected_while_modules_are_imported() -> None:
     try:
         with no_garbage_collection():
             passes.clear()
-            kept: list[object] = [[] for _ in range(2 * gc.get_threshold()[0])]
-            seen = tuple(passes)
-        assert not seen
-        kept += [[] for _ in range(2 * gc.get_threshold()[0])]
+            garbage: list[object] = [[] for _ in range(2 * gc.get_threshold()[0])]
+            passes_before = tuple(passes)
+        assert not passes_before
+        garbage += [[] for _ in range(2 * gc.get_threshold()[0])]
         assert passes, "and again behind it"
     finally:
         gc.callbacks.pop()

@@ -141,11 +141,11 @@ def test_a_file_may_ask_for_the_control_port_and_the_argument_wins(tmp_path: Pat
 
 
 def test_clients_may_be_told_other_addresses() -> None:
-    told = ("--advertised", "localhost:31000", "--advertised", "localhost:31001")
-    options = options_from(arguments("--brokers", "2", *told))
+    advertised = ("--advertised", "localhost:31000", "--advertised", "localhost:31001")
+    options = options_from(arguments("--brokers", "2", *advertised))
     assert options.advertised == (("localhost", 31_000), ("localhost", 31_001))
     with pytest.raises(ConfigError, match="--advertised: 2 addresses for 3 brokers"):
-        options_from(arguments(*told))
+        options_from(arguments(*advertised))
 
 
 @pytest.mark.parametrize("text", ["localhost", ":9092", "localhost:", "localhost:0", "a:99999"])
@@ -168,10 +168,10 @@ def test_a_busy_port_is_named_and_free_ones_are_suggested(
     if by_make:
         monkeypatch.setenv("MAKELEVEL", "1")
     hint = ": make run ARGS='--port 0'" if by_make else ""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as busy_socket:
+        busy_socket.bind(("127.0.0.1", 0))
+        busy_socket.listen()
+        port = busy_socket.getsockname()[1]
         assert serve.run(arguments("--port", str(port), "--brokers", "1")) == 1
     complaint = capsys.readouterr().err
     assert complaint == (
@@ -189,10 +189,10 @@ def test_of_several_ports_the_busy_one_is_named(capsys: pytest.CaptureFixture[st
 def test_a_busy_control_port_is_not_taken_for_a_brokers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as busy_socket:
+        busy_socket.bind(("127.0.0.1", 0))
+        busy_socket.listen()
+        port = busy_socket.getsockname()[1]
         assert serve.run(arguments("--port", "0", "--http", str(port))) == 1
     complaint = capsys.readouterr().err
     assert complaint.startswith(f"txnsim: control port: 127.0.0.1:{port}: ")
@@ -248,8 +248,8 @@ def test_ipv6_addresses_stand_in_brackets_wherever_clients_take_them() -> None:
 
 def has_ipv6() -> bool:
     try:
-        with socket.socket(socket.AF_INET6) as one:
-            one.bind(("::1", 0))
+        with socket.socket(socket.AF_INET6) as ipv6_socket:
+            ipv6_socket.bind(("::1", 0))
     except OSError:
         return False
     return True
@@ -280,18 +280,18 @@ def test_a_failed_start_is_one_line_and_a_status(
 
 
 def test_the_collector_looks_seldom_while_the_server_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, int, int]] = []
+    thresholds: list[tuple[int, int, int]] = []
 
     def note(serving: Coroutine[Any, Any, int]) -> int:
         serving.close()
-        seen.append(gc.get_threshold())
+        thresholds.append(gc.get_threshold())
         return 0
 
-    before = gc.get_threshold()
+    thresholds_before = gc.get_threshold()
     monkeypatch.setattr("txnsim.runtime.real.run", note)
     assert serve.run(arguments("--port", "0")) == 0
-    assert seen == [THRESHOLDS] != [before]
-    assert gc.get_threshold() == before
+    assert thresholds == [THRESHOLDS] != [thresholds_before]
+    assert gc.get_threshold() == thresholds_before
 
 
 def test_a_wrong_argument_is_told_before_anything_starts(
@@ -356,10 +356,10 @@ def test_a_reader_of_its_output_that_is_gone_ends_it_without_a_complaint() -> No
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+        process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (process.returncode, process.stderr) == (1, b"")
 
 
 @pytest.mark.slow
@@ -535,17 +535,17 @@ def test_the_listeners_of_security_need_ports_too() -> None:
 
 @pytest.mark.slow
 def test_security_says_where_its_files_are_and_takes_them_away_again(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
+    security_dir = tmp_path / "kept"
     demo = ("--security", "demo")
-    with TxnsimServer(brokers=1, arguments=(*demo, "--security-dir", str(kept))) as server:
-        told = server.ready["security"]
-        assert told["directory"] == str(kept)
-        assert set(told["bootstrap"]) == {"SASL_PLAINTEXT", "SASL_SSL", "SSL"}
-    assert (kept / "admin.properties").exists()
+    with TxnsimServer(brokers=1, arguments=(*demo, "--security-dir", str(security_dir))) as server:
+        security = server.ready["security"]
+        assert security["directory"] == str(security_dir)
+        assert set(security["bootstrap"]) == {"SASL_PLAINTEXT", "SASL_SSL", "SSL"}
+    assert (security_dir / "admin.properties").exists()
     with TxnsimServer(brokers=1, arguments=demo) as server:
-        told = server.ready["security"]
-        assert Path(told["directory"], "ca.pem").exists()
-    assert not Path(told["directory"]).exists()
+        security = server.ready["security"]
+        assert Path(security["directory"], "ca.pem").exists()
+    assert not Path(security["directory"]).exists()
 
 
 @pytest.mark.slow
@@ -558,10 +558,10 @@ def test_a_file_may_have_security_and_its_listeners_are_told(tmp_path: Path) -> 
         'listener.name.passwords.plain.sasl.jaas.config=P required user_alice="secret";\n'
     )
     with TxnsimServer(brokers=2, arguments=("--config", str(file))) as server:
-        told = server.ready["security"]
-        assert list(told) == ["bootstrap"]
-        assert list(told["bootstrap"]) == ["PASSWORDS"]
-        assert len(told["bootstrap"]["PASSWORDS"].split(",")) == 2
+        security = server.ready["security"]
+        assert list(security) == ["bootstrap"]
+        assert list(security["bootstrap"]) == ["PASSWORDS"]
+        assert len(security["bootstrap"]["PASSWORDS"].split(",")) == 2
 
 
 def test_security_is_the_files_or_the_demos(tmp_path: Path) -> None:
@@ -595,12 +595,12 @@ LATER = (
 
 
 def test_a_cluster_starts_without_what_nobody_has_asked_for() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", STARTED], capture_output=True, text=True, check=True
     )
-    modules = done.stdout.split()
+    modules = process.stdout.split()
     assert "txnsim.coordinators.txn.service" in modules
-    assert [one for one in modules if one.startswith(LATER)] == []
+    assert [module for module in modules if module.startswith(LATER)] == []
 
 
 # The arguments of ``serve`` for disks.
@@ -642,7 +642,9 @@ def test_directories_are_named_together_or_one_by_one(disk: Path) -> None:
     assert args.load == [Path("a"), Path("b"), Path("c")]
     disks = serve_load.disks_of(arguments("--load", str(disk), "--load-topic", "orders"))
     assert disks is not None
-    assert [str(one.replica.topic_partition) for _, one in disks.all_folders()] == ["orders-0"]
+    assert [str(folder.replica.topic_partition) for _, folder in disks.all_folders()] == [
+        "orders-0"
+    ]
 
 
 def test_a_directory_on_which_a_broker_runs_is_loaded_with_a_warning(
@@ -659,8 +661,10 @@ def test_arguments_that_contradict_the_disks_are_refused(disk: Path) -> None:
     load = ("--load", str(disk))
     assert refused(*load, "--load-topic", "x") == "--load-topic x: no directory holds it"
     assert refused(*load, "--brokers", "3").startswith("--brokers 3: the directories")
-    told = refused(*load, "--load-limit-mb", "1")
-    assert told.startswith("--load: 2 MB of segments would be kept in memory (orders 2 MB, other 0")
+    complaint = refused(*load, "--load-limit-mb", "1")
+    assert complaint.startswith(
+        "--load: 2 MB of segments would be kept in memory (orders 2 MB, other 0"
+    )
     write_metadata_log(
         disk / "__cluster_metadata-0",
         [feature("transaction.version", 1), topic("orders", ORDERS), partition(ORDERS)],
@@ -782,10 +786,10 @@ def test_many_losses_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_all_of_it_is_there_as_json() -> None:
-    told: dict[str, Any] = json.loads(json.dumps(serve_load.facts(loaded_with(22, 1))))
-    assert (told["bytes"], told["replicas"], len(told["losses"])) == (7, 0, 22)
-    assert told["losses"][0] == {"path": "f0", "position": 3, "size": 9, "reason": "torn"}
-    assert told["left_out"] == ["g0: gone"]
+    facts: dict[str, Any] = json.loads(json.dumps(serve_load.facts(loaded_with(22, 1))))
+    assert (facts["bytes"], facts["replicas"], len(facts["losses"])) == (7, 0, 22)
+    assert facts["losses"][0] == {"path": "f0", "position": 3, "size": 9, "reason": "torn"}
+    assert facts["left_out"] == ["g0: gone"]
 
 
 # What ``serve`` says of its settings; the rest is read by tests that start it (``test_serve``).

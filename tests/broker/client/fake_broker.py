@@ -35,10 +35,10 @@ class Asked:
 
 def in_turn(*handlers: Handler) -> Handler:
     """Each request has the next handler; the last one stays."""
-    left = list(handlers)
+    handlers_left = list(handlers)
 
-    def handle(asked: Asked) -> Any:
-        return (left.pop(0) if len(left) > 1 else left[0])(asked)
+    def handle(request: Asked) -> Any:
+        return (handlers_left.pop(0) if len(handlers_left) > 1 else handlers_left[0])(request)
 
     return handle
 
@@ -92,11 +92,11 @@ class FakeBroker:
     def keys(self) -> list[int]:
         """What was asked, ApiVersions and Metadata apart."""
         quiet = (Api.API_VERSIONS, Api.METADATA)
-        return [asked.api_key for asked in self.asked if asked.api_key not in quiet]
+        return [request.api_key for request in self.asked if request.api_key not in quiet]
 
     def of(self, api: Api) -> list[Asked]:
         """The requests of one API."""
-        return [asked for asked in self.asked if asked.api_key == api]
+        return [request for request in self.asked if request.api_key == api]
 
     def cut(self) -> None:
         """Cut every connection."""
@@ -105,16 +105,16 @@ class FakeBroker:
 
     # What a broker says unless a test has it say something else
 
-    def api_versions(self, asked: Asked) -> Any:
+    def api_versions(self, request: Asked) -> Any:
         features: tuple[Any, ...] = ()
-        if asked.version >= 3 and self.level:
+        if request.version >= 3 and self.level:
             row = {
                 "name": "transaction.version",
                 "max_version_level": self.level,
                 "min_version_level": self.level,
             }
             features = (row,)
-        return asked.answer(
+        return request.answer(
             error_code=0,
             api_keys=[
                 {"api_key": key, "min_version": low, "max_version": high}
@@ -124,11 +124,11 @@ class FakeBroker:
             finalized_features=features,
         )
 
-    def metadata(self, asked: Asked, leader_id: int = 1, error: int = 0) -> Any:
-        wanted = asked.message.topics
-        names = self.topics if wanted is None else [row.name for row in wanted]
+    def metadata(self, request: Asked, leader_id: int = 1, error: int = 0) -> Any:
+        topics = request.message.topics
+        names = self.topics if topics is None else [row.name for row in topics]
         broker = {"node_id": 1, "host": "127.0.0.1", "port": self.port}
-        return asked.answer(
+        return request.answer(
             brokers=(broker,),
             cluster_id="fake",
             controller_id=1,
@@ -152,28 +152,28 @@ class FakeBroker:
             ],
         )
 
-    def find_coordinator(self, asked: Asked, error: int = 0) -> Any:
-        return coordinator(asked, self.port, error=error)
+    def find_coordinator(self, request: Asked, error: int = 0) -> Any:
+        return coordinator(request, self.port, error=error)
 
 
-def coordinator(asked: Asked, port: int = 1, *, error: int = 0) -> Any:
+def coordinator(request: Asked, port: int = 1, *, error: int = 0) -> Any:
     """An answer to FindCoordinator that names broker 1, or an error for every key."""
     node = -1 if error else 1
     common = {"node_id": node, "host": "127.0.0.1", "port": port, "error_code": error}
-    if asked.version < 4:
-        return asked.answer(error_message=None, **common)
-    return asked.answer(
-        coordinators=[{"key": key, **common} for key in asked.message.coordinator_keys]
+    if request.version < 4:
+        return request.answer(error_message=None, **common)
+    return request.answer(
+        coordinators=[{"key": key, **common} for key in request.message.coordinator_keys]
     )
 
 
 def produced(error: int = 0, offset: int = 0) -> Handler:
     """Every partition of a Produce request has this outcome."""
 
-    def handle(asked: Asked) -> Any:
-        if asked.message.acks == 0:
+    def handle(request: Asked) -> Any:
+        if request.message.acks == 0:
             return SILENCE
-        return asked.answer(
+        return request.answer(
             responses=[
                 {
                     "name": topic.name,
@@ -186,7 +186,7 @@ def produced(error: int = 0, offset: int = 0) -> Handler:
                         for row in topic.partition_data
                     ],
                 }
-                for topic in asked.message.topic_data
+                for topic in request.message.topic_data
             ]
         )
 
@@ -195,7 +195,7 @@ def produced(error: int = 0, offset: int = 0) -> Handler:
 
 def initialized(error: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Handler:
     """An answer to InitProducerId."""
-    return lambda asked: asked.answer(
+    return lambda request: request.answer(
         error_code=error,
         producer_id=-1 if error else producer_id,
         producer_epoch=-1 if error else epoch,
@@ -207,21 +207,23 @@ def added(*errors: int) -> Handler:
     the rest.
     """
 
-    def handle(asked: Asked) -> Any:
-        left: list[int] = list(errors or (0,))
-        return asked.answer(
+    def handle(request: Asked) -> Any:
+        errors_left: list[int] = list(errors or (0,))
+        return request.answer(
             results_by_topic_v3_and_below=[
                 {
                     "name": topic.name,
                     "results_by_partition": [
                         {
                             "partition_index": index,
-                            "partition_error_code": left.pop(0) if len(left) > 1 else left[0],
+                            "partition_error_code": errors_left.pop(0)
+                            if len(errors_left) > 1
+                            else errors_left[0],
                         }
                         for index in topic.partitions
                     ],
                 }
-                for topic in asked.message.v3_and_below_topics
+                for topic in request.message.v3_and_below_topics
             ]
         )
 
@@ -230,7 +232,7 @@ def added(*errors: int) -> Handler:
 
 def ended(error: int = 0, *, producer_id: int = 7, epoch: int = 1) -> Handler:
     """An answer to EndTxn; versions below 5 carry no identity."""
-    return lambda asked: asked.answer(
+    return lambda request: request.answer(
         error_code=error,
         producer_id=-1 if error else producer_id,
         producer_epoch=-1 if error else epoch,
@@ -259,9 +261,9 @@ class _Peer(asyncio.Protocol):
     def _handle(self, frame: bytes) -> None:
         header = codec.read_request_header(frame)
         message = codec.decode_request(header, frame)
-        asked = Asked(header.api_key, header.api_version, message)
-        self._broker.asked.append(asked)
-        answer = self._broker.handlers[header.api_key](asked)
+        request = Asked(header.api_key, header.api_version, message)
+        self._broker.asked.append(request)
+        answer = self._broker.handlers[header.api_key](request)
         if answer is SILENCE:
             return
         if answer == CLOSE:
@@ -290,9 +292,9 @@ __all__: Sequence[str] = (
 )
 
 
-def producers_of(asked: Asked, *states: Any, error: int = 0) -> Any:
+def producers_of(request: Asked, *states: Any, error: int = 0) -> Any:
     """The answer to DescribeProducers: the same for each partition."""
-    return asked.answer(
+    return request.answer(
         topics=[
             {
                 "name": topic.name,
@@ -301,6 +303,6 @@ def producers_of(asked: Asked, *states: Any, error: int = 0) -> Any:
                     for index in topic.partition_indexes
                 ],
             }
-            for topic in asked.message.topics
+            for topic in request.message.topics
         ]
     )

@@ -20,7 +20,7 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 
 def created(error: int = 0, message: str | None = None) -> Any:
-    return lambda asked: asked.answer(
+    return lambda request: request.answer(
         topics=[
             {
                 "name": topic.name,
@@ -29,35 +29,35 @@ def created(error: int = 0, message: str | None = None) -> Any:
                 "num_partitions": 2,
                 "replication_factor": 1,
             }
-            for topic in asked.message.topics
+            for topic in request.message.topics
         ]
     )
 
 
 def deleted(error: int = 0) -> Any:
-    def handle(asked: Asked) -> Any:
-        names = [t.name for t in asked.message.topics] if asked.version >= 6 else []
-        names = names or list(asked.message.topic_names)
-        return asked.answer(responses=[{"name": name, "error_code": error} for name in names])
+    def handle(request: Asked) -> Any:
+        names = [t.name for t in request.message.topics] if request.version >= 6 else []
+        names = names or list(request.message.topic_names)
+        return request.answer(responses=[{"name": name, "error_code": error} for name in names])
 
     return handle
 
 
 def altered(error: int = 0) -> Any:
-    return lambda asked: asked.answer(
+    return lambda request: request.answer(
         responses=[
             {
                 "error_code": error,
                 "resource_type": row.resource_type,
                 "resource_name": row.resource_name,
             }
-            for row in asked.message.resources
+            for row in request.message.resources
         ]
     )
 
 
 def updated(error: int = 0, message: str | None = None) -> Any:
-    return lambda asked: asked.answer(error_code=error, error_message=message, results=())
+    return lambda request: request.answer(error_code=error, error_message=message, results=())
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ async def broker() -> AsyncIterator[FakeBroker]:
         Api.INCREMENTAL_ALTER_CONFIGS: altered(),
         Api.UPDATE_FEATURES: updated(),
     }
-    async with FakeBroker(handlers) as one:
-        yield one
+    async with FakeBroker(handlers) as fake_broker:
+        yield fake_broker
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ async def admin(broker: FakeBroker) -> AsyncIterator[Admin]:
 
 
 async def test_a_created_topic_is_waited_for(broker: FakeBroker, admin: Admin) -> None:
-    def unknown(asked: Asked) -> Any:
-        return broker.metadata(asked, leader_id=-1)
+    def unknown(request: Asked) -> Any:
+        return broker.metadata(request, leader_id=-1)
 
     broker.handlers[Api.METADATA] = in_turn(unknown, broker.metadata)
     assert (await admin.create_topic("t", partitions=2)).led
@@ -98,18 +98,18 @@ async def test_a_topic_without_leaders_is_not_waited_for_forever(
 async def test_a_deletion_is_waited_for_until_no_broker_names_the_topic(
     broker: FakeBroker, admin: Admin
 ) -> None:
-    left = 2
+    lookups_left = 2
 
-    def heard(asked: Asked) -> Any:
-        nonlocal left
-        left -= 1
-        return broker.metadata(asked, error=3 if left < 0 else 0)
+    def heard(request: Asked) -> Any:
+        nonlocal lookups_left
+        lookups_left -= 1
+        return broker.metadata(request, error=3 if lookups_left < 0 else 0)
 
     broker.handlers[Api.METADATA] = heard
     await admin.wait_without_topics([], timeout_ms=1_000)
-    assert left == 2
+    assert lookups_left == 2
     await admin.wait_without_topics(["t"], timeout_ms=1_000)
-    assert left == -1
+    assert lookups_left == -1
     broker.handlers[Api.METADATA] = broker.metadata
     await admin.wait_without_topics(["t"], timeout_ms=20)  # it hears of nothing: no failure
 
@@ -152,8 +152,8 @@ async def test_topics_are_deleted_by_name(version: int) -> None:
 
 async def test_features_are_changed_all_or_none(broker: FakeBroker, admin: Admin) -> None:
     await admin.update_features({"transaction.version": 1}, upgrade_type=2)
-    (asked,) = broker.of(Api.UPDATE_FEATURES)
-    (row,) = asked.message.feature_updates
+    (request,) = broker.of(Api.UPDATE_FEATURES)
+    (row,) = request.message.feature_updates
     assert (row.feature, row.max_version_level, row.upgrade_type) == ("transaction.version", 1, 2)
     broker.handlers[Api.UPDATE_FEATURES] = updated(95, "too high")
     with pytest.raises(ClientError, match=r"INVALID_UPDATE_VERSION \(too high\)"):
@@ -171,8 +171,8 @@ async def test_a_brokers_own_configuration_goes_to_that_broker(
     outcomes = await admin.incremental_alter_configs(changes)
     assert outcomes == {(4, "1"): None, (4, ""): None, (2, "t"): None}
     sent = [
-        [row.resource_name for row in asked.message.resources]
-        for asked in broker.of(Api.INCREMENTAL_ALTER_CONFIGS)
+        [row.resource_name for row in request.message.resources]
+        for request in broker.of(Api.INCREMENTAL_ALTER_CONFIGS)
     ]
     assert sent == [["1"], ["", "t"]]
 
@@ -187,7 +187,7 @@ async def test_a_refused_default_is_raised(broker: FakeBroker, admin: Admin) -> 
 async def test_an_older_broker_describes_the_cluster_by_metadata(broker: FakeBroker) -> None:
     del broker.ranges[Api.DESCRIBE_CLUSTER]
     async with Cluster(broker.address) as cluster:
-        known = await Admin(cluster).describe_cluster()
-    assert [one.broker_id for one in known.brokers] == [1]
-    assert (known.cluster_id, known.controller_id) == ("fake", 1)
+        description = await Admin(cluster).describe_cluster()
+    assert [broker.broker_id for broker in description.brokers] == [1]
+    assert (description.cluster_id, description.controller_id) == ("fake", 1)
     assert broker.of(Api.DESCRIBE_CLUSTER) == []

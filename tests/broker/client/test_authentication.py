@@ -34,12 +34,12 @@ END = TxnRequests("t", producer_id=1, producer_epoch=2).end(committed=True)
 
 
 def shakes(error: int = 0) -> Callable[[Asked], Any]:
-    return lambda asked: asked.answer(error_code=error, mechanisms=("PLAIN", "OAUTHBEARER"))
+    return lambda request: request.answer(error_code=error, mechanisms=("PLAIN", "OAUTHBEARER"))
 
 
 def lets_in(lifetime_ms: int = 0, *, error: int = 0, token: bytes = b"") -> Callable[[Asked], Any]:
-    def answer(asked: Asked) -> Any:
-        return asked.answer(
+    def answer(request: Asked) -> Any:
+        return request.answer(
             error_code=error,
             error_message="who are you?" if error else None,
             auth_bytes=token,
@@ -110,8 +110,8 @@ async def test_a_session_is_renewed_before_it_ends_and_requests_wait() -> None:
     async with broker(authenticate=authenticate) as fake:
         connection = await connect(fake)
         await asyncio.sleep(0.01)
-        first, second = connection.send(END), connection.send(END)
-        await first
+        first_answer, second = connection.send(END), connection.send(END)
+        await first_answer
         await second
         assert fake.keys == [
             *(Api.SASL_HANDSHAKE, Api.SASL_AUTHENTICATE),
@@ -138,10 +138,10 @@ async def test_a_connection_that_is_cut_meanwhile_fails_what_waits() -> None:
     async with broker(authenticate=in_turn(lets_in(1), lambda _: SILENCE)) as fake:
         connection = await connect(fake)
         await asyncio.sleep(0.01)
-        waiting = connection.send(END)
+        answer = connection.send(END)
         connection.close()
         with pytest.raises(ConnectionLostError):
-            await waiting
+            await answer
         await connection.wait_closed()
 
 
@@ -167,10 +167,10 @@ def test_the_first_version_tells_no_lifetime() -> None:
     authentication = Authentication(PLAIN, now_ms=0, nonce="n")
     shaken = Asked(Api.SASL_HANDSHAKE, 1, None).answer(error_code=0, mechanisms=("PLAIN",))
     assert authentication.take(shaken) is not None
-    known = Asked(Api.SASL_AUTHENTICATE, 0, None).answer(
+    answer = Asked(Api.SASL_AUTHENTICATE, 0, None).answer(
         error_code=0, error_message=None, auth_bytes=b""
     )
-    assert authentication.take(known) is None
+    assert authentication.take(answer) is None
     assert authentication.lifetime_ms == 0
 
 
@@ -196,10 +196,10 @@ async def test_tls_that_fails_is_no_lost_connection(tmp_path: Path) -> None:
 async def test_an_alert_after_the_handshake_is_a_failure_of_it() -> None:
     async with broker() as fake:
         connection = await connect(fake)
-        waiting = connection.send(END)
+        answer = connection.send(END)
         connection.connection_lost(ssl.SSLError(1, "certificate required"))
         with pytest.raises(AuthenticationError, match="certificate required"):
-            await waiting
+            await answer
 
 
 async def test_bad_certificates_are_reported_at_once() -> None:

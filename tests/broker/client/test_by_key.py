@@ -32,14 +32,14 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as one:
-        yield one
+    async with FakeBroker() as fake_broker:
+        yield fake_broker
 
 
 @pytest.fixture
 async def cluster(broker: FakeBroker) -> AsyncIterator[Cluster]:
-    async with Cluster(broker.address, settings=SETTINGS) as one:
-        yield one
+    async with Cluster(broker.address, settings=SETTINGS) as connected_cluster:
+        yield connected_cluster
 
 
 class Script:
@@ -53,8 +53,8 @@ class Script:
 
     async def look_up(self, _cluster: Cluster, keys: Sequence[str], _: Deadline) -> Lookup[str]:
         self.looked_up.append(tuple(keys))
-        found: Lookup[str] = self._next(self._lookups)
-        return found
+        lookup: Lookup[str] = self._next(self._lookups)
+        return lookup
 
     async def ask(self, broker_id: int, keys: Sequence[str]) -> KeyedResponse[str, str]:
         self.asked.append((broker_id, tuple(keys)))
@@ -115,7 +115,7 @@ async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "in_doubt"),
+    ("first_answer", "in_doubt"),
     [
         (ConnectionLostError("cut"), True),
         (KeyedResponse(unmapped={"a": E.coordinator_not_available}), True),
@@ -124,10 +124,10 @@ async def test_a_lost_connection_is_looked_up_again(cluster: Cluster) -> None:
     ],
 )
 async def test_a_refusal_is_in_doubt_behind_what_may_have_taken_effect(
-    cluster: Cluster, first: object, in_doubt: bool
+    cluster: Cluster, first_answer: object, in_doubt: bool
 ) -> None:
     script = Script(
-        [Lookup(mapped={"a": 1})], [first, KeyedResponse(failed={"a": ClientError("no")})]
+        [Lookup(mapped={"a": 1})], [first_answer, KeyedResponse(failed={"a": ClientError("no")})]
     )
     refused = (await script.run(cluster, "a"))["a"]
     assert isinstance(refused, ClientError)
@@ -173,11 +173,11 @@ async def test_nothing_asked_is_nothing_answered(cluster: Cluster) -> None:
 
 
 async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Cluster) -> None:
-    here, beyond = TopicPartition("t", 0), TopicPartition("t", 9)
+    existing, beyond = TopicPartition("t", 0), TopicPartition("t", 9)
     nowhere = TopicPartition("nope", 0)
-    found = await look_up_leaders(cluster, (here, beyond, nowhere), cluster.deadline())
-    assert found.mapped == {here: 1}
-    assert found.waiting == dict.fromkeys((beyond, nowhere), E.unknown_topic_or_partition)
+    lookup = await look_up_leaders(cluster, (existing, beyond, nowhere), cluster.deadline())
+    assert lookup.mapped == {existing: 1}
+    assert lookup.waiting == dict.fromkeys((beyond, nowhere), E.unknown_topic_or_partition)
 
 
 @pytest.mark.parametrize(
@@ -191,10 +191,10 @@ async def test_leaders_are_found_per_partition(broker: FakeBroker, cluster: Clus
 async def test_refused_topics_are_reported_in_kafkas_words(
     broker: FakeBroker, cluster: Cluster, error: int, words: str
 ) -> None:
-    broker.handlers[Api.METADATA] = lambda asked: broker.metadata(asked, error=error)
+    broker.handlers[Api.METADATA] = lambda request: broker.metadata(request, error=error)
     partition = TopicPartition("t", 0)
-    found = await look_up_leaders(cluster, (partition,), cluster.deadline())
-    assert words in str(found.failed[partition])
+    lookup = await look_up_leaders(cluster, (partition,), cluster.deadline())
+    assert words in str(lookup.failed[partition])
 
 
 @pytest.mark.parametrize(
@@ -204,15 +204,15 @@ async def test_refused_topics_are_reported_in_kafkas_words(
 async def test_coordinators_are_found_per_id(
     broker: FakeBroker, cluster: Cluster, error: int, group: str
 ) -> None:
-    def answer(asked: Asked) -> Any:
-        return broker.find_coordinator(asked, error=error)
+    def answer(request: Asked) -> Any:
+        return broker.find_coordinator(request, error=error)
 
     broker.handlers[Api.FIND_COORDINATOR] = answer
-    found = await look_up_coordinators(cluster, ("a",), cluster.deadline())
-    assert list(getattr(found, group)) == ["a"]
+    lookup = await look_up_coordinators(cluster, ("a",), cluster.deadline())
+    assert list(getattr(lookup, group)) == ["a"]
 
 
 async def test_a_fixed_broker_has_every_key(cluster: Cluster) -> None:
     look_up: LookUp[str] = fixed_broker(3)
-    found = await look_up(cluster, ("a", "b"), cluster.deadline())
-    assert found.mapped == {"a": 3, "b": 3}
+    lookup = await look_up(cluster, ("a", "b"), cluster.deadline())
+    assert lookup.mapped == {"a": 3, "b": 3}

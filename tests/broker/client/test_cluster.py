@@ -89,20 +89,20 @@ def test_bootstrap_addresses_that_are_none(text: str) -> None:
 
 
 async def test_a_dead_address_is_passed_over() -> None:
-    async with FakeBroker() as gone:
+    async with FakeBroker() as dead_broker:
         pass
     async with (
         FakeBroker() as broker,
-        Cluster(f"{gone.address},{broker.address}", settings=QUICK) as cluster,
+        Cluster(f"{dead_broker.address},{broker.address}", settings=QUICK) as cluster,
     ):
         assert [row.port for row in cluster.view.brokers] == [broker.port]
 
 
 async def test_a_missing_broker_fails_at_once_and_keeps_the_reason() -> None:
-    async with FakeBroker() as gone:
+    async with FakeBroker() as dead_broker:
         pass
     with pytest.raises(ConnectionLostError, match="Connection refused") as error:
-        await Cluster(gone.address).connect()
+        await Cluster(dead_broker.address).connect()
     assert isinstance(error.value.__cause__, OSError)
 
 
@@ -111,12 +111,12 @@ async def test_connections_are_shared_and_reopened() -> None:
         FakeBroker({Api.END_TXN: ended()}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
-        first, second = await asyncio.gather(cluster.connection(1), cluster.connection(1))
-        assert first is second
-        assert await cluster.connection(1, lane="other") is not first
+        connection, second = await asyncio.gather(cluster.connection(1), cluster.connection(1))
+        assert connection is second
+        assert await cluster.connection(1, lane="other") is not connection
         broker.cut()
-        await first.wait_closed()
-        assert await cluster.connection(1) is not first
+        await connection.wait_closed()
+        assert await cluster.connection(1) is not connection
         assert (await cluster.ask(1, END)).error_code == ErrorCode.none
 
 
@@ -157,12 +157,12 @@ async def test_a_leader_is_looked_up_until_there_is_one_and_remembered() -> None
         leaderless = functools.partial(broker.metadata, leader_id=-1)
         broker.handlers[Api.METADATA] = in_turn(leaderless, leaderless, broker.metadata)
         assert (await cluster.leader(T0)).leader_id == 1
-        asked = len(broker.of(Api.METADATA))
+        lookups_before = len(broker.of(Api.METADATA))
         await cluster.leader(T0)
-        assert len(broker.of(Api.METADATA)) == asked
+        assert len(broker.of(Api.METADATA)) == lookups_before
         cluster.forget_leader("t")
         await cluster.leader(T0)
-        assert len(broker.of(Api.METADATA)) == asked + 1
+        assert len(broker.of(Api.METADATA)) == lookups_before + 1
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ async def test_an_old_broker_is_asked_for_coordinators_one_by_one() -> None:
         FakeBroker(ranges={10: (0, 3)}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
-        found = await cluster.find_coordinators(("a", "b"), cluster.deadline())
-        assert found == {"a": (0, 1), "b": (0, 1)}
-        assert [asked.message.key for asked in broker.of(Api.FIND_COORDINATOR)] == ["a", "b"]
+        coordinators = await cluster.find_coordinators(("a", "b"), cluster.deadline())
+        assert coordinators == {"a": (0, 1), "b": (0, 1)}
+        assert [request.message.key for request in broker.of(Api.FIND_COORDINATOR)] == ["a", "b"]
 
 
 async def test_a_broker_without_the_api_is_named() -> None:
@@ -443,7 +443,7 @@ async def test_versions_and_features_are_negotiated_first() -> None:
 async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settled: int) -> None:
     async with FakeBroker() as broker:
 
-        def refuse(asked: Asked) -> Any:
+        def refuse(request: Asked) -> Any:
             # As a broker does: version 0, its own range inside (KIP-511).
             old = Asked(18, 0, None)
             row = {"api_key": 18, "max_version": highest}
@@ -451,14 +451,16 @@ async def test_an_older_broker_is_asked_again_in_its_version(highest: int, settl
 
         broker.handlers[Api.API_VERSIONS] = in_turn(refuse, broker.api_versions)
         connection = await connect(broker)
-        assert [asked.version for asked in broker.asked] == [4, settled]
+        assert [request.version for request in broker.asked] == [4, settled]
         assert connection.versions
         connection.close()
 
 
 async def test_a_refused_greeting_is_named() -> None:
     async with FakeBroker() as broker:
-        broker.handlers[Api.API_VERSIONS] = lambda asked: asked.answer(error_code=42, api_keys=())
+        broker.handlers[Api.API_VERSIONS] = lambda request: request.answer(
+            error_code=42, api_keys=()
+        )
         with pytest.raises(NotSupportedError, match="ApiVersions with INVALID_REQUEST"):
             await connect(broker)
 
@@ -489,12 +491,14 @@ async def test_answers_are_matched_by_correlation_id() -> None:
 async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind() -> None:
     async with FakeBroker({Api.END_TXN: lambda _: SILENCE}) as broker:
         connection = await connect(broker)
-        first = connection.send(Request(api=Api.END_TXN, build=CONNECTION_END.build, timeout_ms=30))
+        first_answer = connection.send(
+            Request(api=Api.END_TXN, build=CONNECTION_END.build, timeout_ms=30)
+        )
         second = connection.send(
             Request(api=Api.END_TXN, build=CONNECTION_END.build, timeout_ms=60_000)
         )
         with pytest.raises(RequestTimeoutError, match="did not answer EndTxn in time") as late:
-            await first
+            await first_answer
         assert late.value.error == ErrorCode.request_timed_out
         with pytest.raises(ConnectionLostError, match="was left"):
             await second
@@ -576,13 +580,13 @@ def view(*topics: TopicView, broker_id: int = 1) -> ClusterView:
 
 
 def test_lookups() -> None:
-    known = view(topic(0, 0))
-    assert str(known.broker(1)) == "broker 1 (h:1)"
-    assert known.broker(2) is None
-    assert known.topic("u") is None
-    assert known.leader(TopicPartition("t", 1)) is not None
-    assert known.leader(TopicPartition("t", 2)) is None
-    assert known.leader(TopicPartition("u", 0)) is None
+    cluster_view = view(topic(0, 0))
+    assert str(cluster_view.broker(1)) == "broker 1 (h:1)"
+    assert cluster_view.broker(2) is None
+    assert cluster_view.topic("u") is None
+    assert cluster_view.leader(TopicPartition("t", 1)) is not None
+    assert cluster_view.leader(TopicPartition("t", 2)) is None
+    assert cluster_view.leader(TopicPartition("u", 0)) is None
     assert view(topic(0, leader=-1)).leader(TopicPartition("t", 0)) is None
     assert view(topic(0, error=29)).leader(TopicPartition("t", 0)) is None
 
@@ -595,9 +599,9 @@ def test_a_topic_is_led_when_every_partition_is() -> None:
 
 
 def test_topics_not_asked_for_stay_known_and_brokers_are_replaced() -> None:
-    other = TopicView(name="u")
-    merged = merge(view(topic(0), other), view(topic(1), broker_id=2))
-    assert merged.topics == (topic(1), other)
+    other_topic = TopicView(name="u")
+    merged = merge(view(topic(0), other_topic), view(topic(1), broker_id=2))
+    assert merged.topics == (topic(1), other_topic)
     assert merged.broker(1) is None
 
 
@@ -614,8 +618,8 @@ def test_a_recreated_topic_begins_anew() -> None:
 
 
 def test_an_error_replaces_what_was_known() -> None:
-    gone = topic(error=3)
-    assert merge(view(topic(5)), view(gone)).topics == (gone,)
+    deleted_topic = topic(error=3)
+    assert merge(view(topic(5)), view(deleted_topic)).topics == (deleted_topic,)
 
 
 def test_a_new_partition_and_a_broker_without_epochs_are_believed() -> None:
@@ -629,14 +633,14 @@ def test_answers_of_all_versions_are_read() -> None:
     broker = FakeBroker()
     broker.port = 9
     for version in (1, 5, 9, 12, 13):
-        asked = Asked(3, version, type("Message", (), {"topics": None})())
-        seen = parse_metadata(broker.metadata(asked))
-        assert seen.broker(1) is not None
-        assert seen.leader(TopicPartition("t", 1)) is not None
+        request = Asked(3, version, type("Message", (), {"topics": None})())
+        cluster_view = parse_metadata(broker.metadata(request))
+        assert cluster_view.broker(1) is not None
+        assert cluster_view.leader(TopicPartition("t", 1)) is not None
     for version in (1, 3, 4, 6):
-        asked = Asked(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
-        assert parse_coordinators(coordinator(asked), ("a",)) == {"a": (0, 1)}
-        assert parse_coordinators(coordinator(asked, error=15), ("a",)) == {"a": (15, -1)}
+        request = Asked(10, version, type("Message", (), {"coordinator_keys": ("a",)})())
+        assert parse_coordinators(coordinator(request), ("a",)) == {"a": (0, 1)}
+        assert parse_coordinators(coordinator(request, error=15), ("a",)) == {"a": (15, -1)}
 
 
 def test_the_highest_common_version_is_chosen() -> None:
@@ -670,23 +674,25 @@ NEWER = version_range(Api.LIST_TRANSACTIONS)[1] + 1
 
 
 @pytest.mark.parametrize(
-    ("theirs", "within"),
+    ("broker_range", "within"),
     [
         (VersionRange(NEWER, NEWER + 1), ANY),
         (VersionRange(0, NEWER), VersionRange(NEWER, NEWER)),
     ],
 )
 def test_a_limit_of_ours_is_not_called_the_brokers(
-    theirs: VersionRange, within: VersionRange
+    broker_range: VersionRange, within: VersionRange
 ) -> None:
-    with pytest.raises(ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to") as it:
-        choose_version(Api.LIST_TRANSACTIONS, {66: theirs}, within=within)
-    assert it.value.error is ErrorCode.unsupported_version
+    with pytest.raises(
+        ClientTooOldError, match="This client speaks LIST_TRANSACTIONS up to"
+    ) as raised:
+        choose_version(Api.LIST_TRANSACTIONS, {66: broker_range}, within=within)
+    assert raised.value.error is ErrorCode.unsupported_version
 
 
 def test_the_client_speaks_every_version_that_there_are_messages_for() -> None:
-    behind = {api for api in Api if api.ours.highest < version_range(api)[1]}
-    assert behind == {
+    apis_behind = {api for api in Api if api.ours.highest < version_range(api)[1]}
+    assert apis_behind == {
         Api.OFFSET_COMMIT,
         Api.OFFSET_FETCH,
         Api.API_VERSIONS,
@@ -734,16 +740,16 @@ class HandClock(ManualClock):
 
 async def test_a_pause_ends_with_its_timer_and_a_cancelled_one_disarms_it() -> None:
     clock = ManualClock()
-    waiting = asyncio.gather(pause(clock, 5))
+    pauses = asyncio.gather(pause(clock, 5))
     await asyncio.sleep(0)
     clock.pass_ms(4)
     assert clock.armed == 1
     clock.pass_ms(1)
-    await waiting
-    waiting = asyncio.gather(pause(clock, 9))
+    await pauses
+    pauses = asyncio.gather(pause(clock, 9))
     await asyncio.sleep(0)
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
+    pauses.cancel()
+    await asyncio.gather(pauses, return_exceptions=True)
     assert clock.armed == 0
 
 

@@ -20,8 +20,8 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 
 
 def offsets(error: int = 0, offset: int = 0) -> Any:
-    def handle(asked: Asked) -> Any:
-        return asked.answer(
+    def handle(request: Asked) -> Any:
+        return request.answer(
             topics=[
                 {
                     "name": topic.name,
@@ -35,7 +35,7 @@ def offsets(error: int = 0, offset: int = 0) -> Any:
                         for row in topic.partitions
                     ],
                 }
-                for topic in asked.message.topics
+                for topic in request.message.topics
             ]
         )
 
@@ -44,14 +44,16 @@ def offsets(error: int = 0, offset: int = 0) -> Any:
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker({Api.FETCH: fetched(), Api.LIST_OFFSETS: offsets(offset=5)}) as one:
-        yield one
+    async with FakeBroker(
+        {Api.FETCH: fetched(), Api.LIST_OFFSETS: offsets(offset=5)}
+    ) as fake_broker:
+        yield fake_broker
 
 
 @pytest.fixture
 async def consumer(broker: FakeBroker) -> AsyncIterator[Consumer]:
-    async with Cluster(broker.address, settings=SETTINGS) as cluster, Consumer(cluster) as one:
-        yield one
+    async with Cluster(broker.address, settings=SETTINGS) as cluster, Consumer(cluster) as consumer:
+        yield consumer
 
 
 @pytest.mark.parametrize(("reset", "timestamp"), [("earliest", -2), ("latest", -1)])
@@ -60,8 +62,8 @@ async def test_positions_are_looked_up_where_none_are_given(
 ) -> None:
     await consumer.assign([T0], reset=reset)
     assert consumer.positions == {T0: 5}
-    (asked,) = broker.of(Api.LIST_OFFSETS)
-    assert asked.message.topics[0].partitions[0].timestamp == timestamp
+    (request,) = broker.of(Api.LIST_OFFSETS)
+    assert request.message.topics[0].partitions[0].timestamp == timestamp
 
 
 async def test_a_position_that_cannot_be_had_is_an_error(
@@ -105,10 +107,10 @@ async def test_what_comes_for_an_old_position_is_thrown_away(
     await consumer.assign({T0: 0})
     sent = asyncio.Event()
 
-    def seek(asked: Asked) -> Any:
+    def seek(request: Asked) -> Any:
         consumer.seek(T0, 7)
         sent.set()
-        return fetched(0, b"old")(asked)
+        return fetched(0, b"old")(request)
 
     broker.handlers[Api.FETCH] = in_turn(seek, fetched(0, b"new", offset=7))
     assert [record.value for record in await consumer.poll()] == [b"new"]

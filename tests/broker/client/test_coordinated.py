@@ -23,7 +23,7 @@ P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
     ("error", "kind"), [(53, FatalError), (120, AbortableError), (15, RetriableError)]
 )
 async def test_no_coordinator(error: int, kind: type[ClientError]) -> None:
-    handlers = {Api.FIND_COORDINATOR: lambda asked: coordinator(asked, error=error)}
+    handlers = {Api.FIND_COORDINATOR: lambda request: coordinator(request, error=error)}
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as c:
         session = TxnSession()
         with pytest.raises(kind):
@@ -67,8 +67,8 @@ async def test_wanted_partitions_go_along_and_a_given_up_one_is_not_added() -> N
         coordinated.want(P1)
         await coordinated.add_partition(P0, lambda: False, cluster.deadline())
         await coordinated.add_partition(P1, lambda: False, cluster.deadline())
-        (asked,) = broker.of(Api.ADD_PARTITIONS_TO_TXN)
-        assert sorted(asked.message.v3_and_below_topics[0].partitions) == [0, 1]
+        (request,) = broker.of(Api.ADD_PARTITIONS_TO_TXN)
+        assert sorted(request.message.v3_and_below_topics[0].partitions) == [0, 1]
 
 
 async def test_adding_not_decided_in_time_asks_for_an_abort() -> None:

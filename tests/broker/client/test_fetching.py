@@ -23,12 +23,12 @@ SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeou
 def fetched(
     error: int = 0, *values: bytes, offset: int = 0, aborted: Any = ()
 ) -> Callable[[Asked], Any]:
-    def handle(asked: Asked) -> Any:
+    def handle(request: Asked) -> Any:
         data = b""
         if values and not error:
             records = [Record(value=value) for value in values]
             data = build_batch(records, timestamp_ms=1, base_offset=offset)
-        return asked.answer(
+        return request.answer(
             error_code=0,
             session_id=0,
             responses=[
@@ -47,7 +47,7 @@ def fetched(
                         for row in topic.partitions
                     ],
                 }
-                for topic in asked.message.topics
+                for topic in request.message.topics
             ],
         )
 
@@ -81,17 +81,19 @@ async def test_no_list_of_aborted_transactions_is_not_an_empty_one() -> None:
         assert (await fetch(cluster, "t", 0, 0)).aborted is None
 
 
-@pytest.mark.parametrize("first", [fetched(6), fetched(3), lambda _: CLOSE])
-async def test_a_leader_that_moved_is_looked_up_and_asked(first: Callable[[Asked], Any]) -> None:
+@pytest.mark.parametrize("first_answer", [fetched(6), fetched(3), lambda _: CLOSE])
+async def test_a_leader_that_moved_is_looked_up_and_asked(
+    first_answer: Callable[[Asked], Any],
+) -> None:
     settings = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=2_000)
     async with (
-        FakeBroker({Api.FETCH: in_turn(first, fetched(0, b"a"))}) as broker,
+        FakeBroker({Api.FETCH: in_turn(first_answer, fetched(0, b"a"))}) as broker,
         Cluster(broker.address, settings=settings) as cluster,
     ):
         await cluster.refresh(("t",))
-        before = len(broker.of(Api.METADATA))
+        lookups_before = len(broker.of(Api.METADATA))
         assert len((await fetch(cluster, "t", 0, 0)).records) == 1
-        assert len(broker.of(Api.METADATA)) == before + 1
+        assert len(broker.of(Api.METADATA)) == lookups_before + 1
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ async def test_errors_say_why(error: int, kind: type[ClientError]) -> None:
 async def test_an_error_of_the_whole_answer_counts() -> None:
     async with (
         FakeBroker(
-            {Api.FETCH: lambda asked: asked.answer(error_code=-1, session_id=0, responses=())}
+            {Api.FETCH: lambda request: request.answer(error_code=-1, session_id=0, responses=())}
         ) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):

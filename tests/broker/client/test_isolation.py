@@ -35,8 +35,8 @@ def marker(offset: int, pid: int, *, committed: bool = False) -> bytes:
     )
 
 
-def aborted(pid: int, first: int) -> AbortedTransaction:
-    return AbortedTransaction(producer_id=ProducerId(pid), first_offset=Offset(first))
+def aborted(pid: int, first_offset: int) -> AbortedTransaction:
+    return AbortedTransaction(producer_id=ProducerId(pid), first_offset=Offset(first_offset))
 
 
 def read(
@@ -90,9 +90,11 @@ def test_the_same_producer_may_abort_several_times() -> None:
         marker(5, 1),
     )
     # In order of markers, as a broker lists them; the rule wants them by first offset.
-    seen = read(*parts, entries=(aborted(1, 4), aborted(1, 0)))
-    assert offsets(seen) == [2]
-    assert [(one.offset, one.producer_id, one.committed) for one in seen.markers] == [
+    records_read = read(*parts, entries=(aborted(1, 4), aborted(1, 0)))
+    assert offsets(records_read) == [2]
+    assert [
+        (marker.offset, marker.producer_id, marker.committed) for marker in records_read.markers
+    ] == [
         (1, 1, False),
         (3, 1, True),
         (5, 1, False),

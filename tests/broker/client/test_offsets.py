@@ -24,10 +24,13 @@ async def test_one_request_asks_for_all_partitions_of_a_leader() -> None:
         found = await list_offsets(
             cluster, {T0: LATEST, T1: EARLIEST}, isolation=IsolationLevel.READ_COMMITTED
         )
-        assert [one.offset for one in found.values() if isinstance(one, FoundOffset)] == [5, 5]
-        (asked,) = broker.of(Api.LIST_OFFSETS)
-        assert asked.message.isolation_level == 1
-        assert [row.timestamp for row in asked.message.topics[0].partitions] == [-1, -2]
+        assert [offset.offset for offset in found.values() if isinstance(offset, FoundOffset)] == [
+            5,
+            5,
+        ]
+        (request,) = broker.of(Api.LIST_OFFSETS)
+        assert request.message.isolation_level == 1
+        assert [row.timestamp for row in request.message.topics[0].partitions] == [-1, -2]
 
 
 @pytest.mark.parametrize("error", [6, 78])
@@ -37,9 +40,9 @@ async def test_passing_errors_are_asked_again(error: int) -> None:
         FakeBroker({Api.LIST_OFFSETS: in_turn(offsets(error), offsets(offset=1))}) as broker,
         Cluster(broker.address, settings=settings) as cluster,
     ):
-        found = (await list_offsets(cluster, {T0: LATEST}))[T0]
-        assert isinstance(found, FoundOffset)
-        assert found.offset == 1
+        offset = (await list_offsets(cluster, {T0: LATEST}))[T0]
+        assert isinstance(offset, FoundOffset)
+        assert offset.offset == 1
 
 
 @pytest.mark.parametrize(("error", "kind"), [(29, ClientError), (78, RetriableError)])
@@ -48,8 +51,8 @@ async def test_errors_belong_to_their_partition(error: int, kind: type[ClientErr
         FakeBroker({Api.LIST_OFFSETS: offsets(error)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as cluster,
     ):
-        found = (await list_offsets(cluster, {T0: LATEST}))[T0]
-        assert type(found) is kind
+        offset = (await list_offsets(cluster, {T0: LATEST}))[T0]
+        assert type(offset) is kind
         code = ErrorCode(error) if kind is ClientError else ErrorCode.request_timed_out
-        assert isinstance(found, ClientError)
-        assert found.error == code
+        assert isinstance(offset, ClientError)
+        assert offset.error == code

@@ -48,12 +48,12 @@ def test_a_super_user_whose_password_is_known_asks(
     change: Callable[[SecurityOptions], SecurityOptions],
     expected: tuple[str, str, str] | None,
 ) -> None:
-    found = operator_login(change(demo))
+    login = operator_login(change(demo))
     if expected is None:
-        assert found is None
+        assert login is None
         return
-    assert found is not None
-    listener, security = found
+    assert login is not None
+    listener, security = login
     assert isinstance(security.credential, Password)
     assert (listener, security.mechanism, security.credential.user) == expected
     assert security.protocol.name == listener

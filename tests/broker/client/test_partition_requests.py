@@ -13,7 +13,7 @@ P0, Q0 = TopicPartition("t", 0), TopicPartition("u", 0)
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "expected"),
     [
         (requests.delete_records({P0: 3, Q0: -1}, timeout_ms=5), [3, -1]),
         (
@@ -22,10 +22,10 @@ P0, Q0 = TopicPartition("t", 0), TopicPartition("u", 0)
         ),
     ],
 )
-def test_they_can_be_sent_in_every_version(request_: Request, told: list[object]) -> None:
-    ours = request_.api.ours
-    for version in range(ours.lowest, ours.highest + 1):
+def test_they_can_be_sent_in_every_version(request_: Request, expected: list[object]) -> None:
+    own_versions = request_.api.ours
+    for version in range(own_versions.lowest, own_versions.highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
         assert codec.encode_request(request_.api, version, 1, "c", message)
         rows = [row for topic in message.topics for row in topic.partitions]
-        assert [getattr(row, "offset", None) or row.replicas for row in rows] == told
+        assert [getattr(row, "offset", None) or row.replicas for row in rows] == expected

@@ -25,14 +25,18 @@ async def test_positions_of_a_transaction_are_there_once_it_is_committed(
     async with cluster.client() as client:
         producer = Producer(client, transactional_id="tx")
         identity = await producer.init_transactions()
-        who = {"producer_id": identity.producer_id, "producer_epoch": identity.producer_epoch}
+        identity_fields = {
+            "producer_id": identity.producer_id,
+            "producer_epoch": identity.producer_epoch,
+        }
         assert producer.protocol is TxnProtocol.V1
         await client.ask(
-            await client.coordinator("tx"), TxnRequests("tx", **who).add_offsets(group_id="g")
+            await client.coordinator("tx"),
+            TxnRequests("tx", **identity_fields).add_offsets(group_id="g"),
         )
         answer = await client.ask_group_coordinator(
             "g",
-            TxnRequests("tx", **who).commit_offsets(
+            TxnRequests("tx", **identity_fields).commit_offsets(
                 group_id="g", offsets={P0: 4}, within=VersionRange(0, 4)
             ),
         )

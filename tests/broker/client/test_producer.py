@@ -51,8 +51,8 @@ GOOD: dict[Any, Handler] = {
 }
 
 
-def header(asked: Asked) -> BatchHeader:
-    return read_batch_header(asked.message.topic_data[0].partition_data[0].records)
+def header(request: Asked) -> BatchHeader:
+    return read_batch_header(request.message.topic_data[0].partition_data[0].records)
 
 
 class Scene:
@@ -102,8 +102,11 @@ async def test_transactions_v2_leave_the_adding_to_the_leader_and_take_the_new_i
         assert scene.producer.identity.producer_epoch == 1
         scene.producer.begin()
         await scene.producer.send("t", 0, b"b")
-        assert [header(asked).base_sequence for asked in scene.broker.of(Api.PRODUCE)] == [0, 0]
-        assert [header(asked).producer_epoch for asked in scene.broker.of(Api.PRODUCE)] == [0, 1]
+        assert [header(request).base_sequence for request in scene.broker.of(Api.PRODUCE)] == [0, 0]
+        assert [header(request).producer_epoch for request in scene.broker.of(Api.PRODUCE)] == [
+            0,
+            1,
+        ]
 
 
 async def test_old_protocol_continues_its_sequences() -> None:
@@ -112,7 +115,7 @@ async def test_old_protocol_continues_its_sequences() -> None:
             await scene.producer.send("t", 0, b"a")
             await scene.producer.commit()
             scene.producer.begin()
-        assert [header(asked).base_sequence for asked in scene.broker.of(Api.PRODUCE)] == [0, 1]
+        assert [header(request).base_sequence for request in scene.broker.of(Api.PRODUCE)] == [0, 1]
 
 
 async def test_a_level_raised_meanwhile_ends_old_then_bumps_with_its_identity() -> None:
@@ -173,28 +176,28 @@ async def test_an_end_whose_answer_is_lost_is_asked_again_with_the_same_identity
         scene.broker.handlers[Api.END_TXN] = in_turn(lambda _: lost, ended())
         await scene.producer.send("t", 0, b"a")
         await scene.producer.commit()
-        first, second = scene.broker.of(Api.END_TXN)
-        assert first.message == second.message
+        first_request, second = scene.broker.of(Api.END_TXN)
+        assert first_request.message == second.message
 
 
 @pytest.mark.parametrize("level", [1, 2])
-@pytest.mark.parametrize("last", [47, 90, 48, 49, 53])
-@pytest.mark.parametrize("first", [CLOSE, 15, 16, 14, 51], ids=str)
+@pytest.mark.parametrize("last_error", [47, 90, 48, 49, 53])
+@pytest.mark.parametrize("first_error", [CLOSE, 15, 16, 14, 51], ids=str)
 async def test_a_refusal_says_no_only_where_no_attempt_before_may_have_been_taken(
-    first: int | object, last: int, level: int
+    first_error: int | object, last_error: int, level: int
 ) -> None:
     """The epoch may have gone on, or the id been forgotten, after a commit that was taken. Only
     INVALID_TXN_STATE (48) says that this transaction was not committed.
     """
     async with Scene(level=level) as scene:
-        lost = ended(first) if isinstance(first, int) else lambda _: first
-        scene.broker.handlers[Api.END_TXN] = in_turn(lost, ended(last))
+        lost = ended(first_error) if isinstance(first_error, int) else lambda _: first_error
+        scene.broker.handlers[Api.END_TXN] = in_turn(lost, ended(last_error))
         await scene.producer.send("t", 0, b"a")
         with pytest.raises(FatalError) as raised:
             await scene.producer.commit()
-        assert raised.value.error == ErrorCode(last)
-        may_be_taken = first in (CLOSE, 15, 16)
-        assert raised.value.in_doubt is (may_be_taken and last != 48)
+        assert raised.value.error == ErrorCode(last_error)
+        may_be_taken = first_error in (CLOSE, 15, 16)
+        assert raised.value.in_doubt is (may_be_taken and last_error != 48)
 
 
 async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
@@ -209,19 +212,21 @@ async def test_what_is_refused_behind_an_end_says_nothing_of_the_end() -> None:
         assert raised.value.in_doubt
 
 
-@pytest.mark.parametrize(("first", "in_doubt"), [(CLOSE, True), (6, True), (20, True), (19, False)])
+@pytest.mark.parametrize(
+    ("first_error", "in_doubt"), [(CLOSE, True), (6, True), (20, True), (19, False)]
+)
 async def test_a_record_is_in_doubt_behind_an_attempt_that_may_have_been_written(
-    first: int | object, in_doubt: bool
+    first_error: int | object, in_doubt: bool
 ) -> None:
     async with Scene() as scene:
-        lost = produced(first) if isinstance(first, int) else lambda _: first
+        lost = produced(first_error) if isinstance(first_error, int) else lambda _: first_error
         scene.broker.handlers[Api.PRODUCE] = in_turn(lost, produced(47))
         with pytest.raises(AbortableError) as raised:
             await scene.producer.send("t", 0, b"a")
         assert raised.value.in_doubt is in_doubt
-        with pytest.raises(AbortableError) as again:
+        with pytest.raises(AbortableError) as second_raised:
             await scene.producer.commit()
-        assert not again.value.in_doubt, "the commit was not even sent"
+        assert not second_raised.value.in_doubt, "the commit was not even sent"
 
 
 @pytest.mark.parametrize("error", [47, 90, 48, 49, 53, 42, -1])
@@ -295,8 +300,8 @@ async def test_an_abortable_error_of_the_old_protocol_bumps_behind_the_abort() -
         assert scene.broker.keys[-2:] == [26, 22]
         scene.producer.begin()
         await scene.producer.send("t", 0, b"b")
-        last = header(scene.broker.of(Api.PRODUCE)[-1])
-        assert (last.producer_epoch, last.base_sequence) == (1, 0)
+        last_header = header(scene.broker.of(Api.PRODUCE)[-1])
+        assert (last_header.producer_epoch, last_header.base_sequence) == (1, 0)
 
 
 # initTransactions
@@ -328,8 +333,8 @@ async def test_passing_errors_of_produce_are_sent_again_as_they_were(error: int)
     async with Scene() as scene:
         scene.broker.handlers[Api.PRODUCE] = in_turn(produced(error), produced(offset=4))
         assert (await scene.producer.send("t", 0, b"a")).offset == 4
-        first, second = scene.broker.of(Api.PRODUCE)
-        assert first.message == second.message
+        first_request, second = scene.broker.of(Api.PRODUCE)
+        assert first_request.message == second.message
 
 
 async def test_a_duplicate_is_success() -> None:
@@ -368,7 +373,7 @@ async def test_a_held_produce_is_given_up_in_time_and_the_abort_goes_round_it() 
             await scene.producer.send("t", 0, b"a")
         await scene.producer.abort()
         assert scene.producer.identity.producer_epoch == 1
-        assert len({header(asked).base_sequence for asked in scene.broker.of(Api.PRODUCE)}) == 1
+        assert len({header(request).base_sequence for request in scene.broker.of(Api.PRODUCE)}) == 1
 
 
 async def test_abort_drops_what_was_not_sent_and_waits_for_what_was() -> None:
@@ -377,7 +382,7 @@ async def test_abort_drops_what_was_not_sent_and_waits_for_what_was() -> None:
         sent = [scene.producer.send("t", 0, b"a") for _ in range(3)]
         await asyncio.sleep(0.02)
         await scene.producer.abort()
-        assert [str(one.exception())[:10] for one in sent] == [
+        assert [str(future.exception())[:10] for future in sent] == [
             "Produce to",
             "the transa",
             "the transa",
@@ -387,8 +392,8 @@ async def test_abort_drops_what_was_not_sent_and_waits_for_what_was() -> None:
 async def test_records_sent_together_travel_together() -> None:
     async with Scene() as scene:
         sent = [scene.producer.send("t", 0, str(i).encode()) for i in range(20)]
-        assert [(await one).offset for one in sent] == list(range(20))
-        assert [header(asked).records_count for asked in scene.broker.of(Api.PRODUCE)] == [20]
+        assert [(await future).offset for future in sent] == list(range(20))
+        assert [header(request).records_count for request in scene.broker.of(Api.PRODUCE)] == [20]
 
 
 async def test_closing_fails_what_is_not_acknowledged() -> None:
@@ -397,7 +402,7 @@ async def test_closing_fails_what_is_not_acknowledged() -> None:
         sent = [scene.producer.send("t", 0, b"a") for _ in range(2)]
         await asyncio.sleep(0.02)
         await scene.producer.close()
-        assert all(isinstance(one.exception(), IllegalUseError) for one in sent)
+        assert all(isinstance(future.exception(), IllegalUseError) for future in sent)
 
 
 # Without transactions
@@ -412,8 +417,10 @@ async def test_an_idempotent_producer_restarts_after_a_gap() -> None:
         producer = Producer(cluster)
         await producer.send("t", 0, b"a")
         assert (await producer.send("t", 0, b"b")).offset == 1
-        seen = [(header(a).producer_epoch, header(a).base_sequence) for a in broker.of(Api.PRODUCE)]
-        assert seen == [(0, 0), (0, 1), (1, 0)]
+        epochs_and_sequences = [
+            (header(a).producer_epoch, header(a).base_sequence) for a in broker.of(Api.PRODUCE)
+        ]
+        assert epochs_and_sequences == [(0, 0), (0, 1), (1, 0)]
 
 
 async def test_a_lost_batch_costs_an_idempotent_producer_its_epoch_only() -> None:
@@ -500,20 +507,24 @@ def test_a_call_is_a_root_and_its_result_is_due_to_the_last_answer() -> None:
         tracer.post((LINE, 9, True), answer)
         trace.received(LINE, "broker/1", 26, 5, 9, 20, sent=sent, call=call)
         trace.delivered(PLACE, [record(b"v" * 200), record(None)])
-    _, asked, request, answered, got, *delivered, result = tracer.events()
-    assert (asked.k, asked.p, data(asked)) == (
+    _, call_event, request, answered, got, *delivered, result = tracer.events()
+    assert (call_event.k, call_event.p, data(call_event)) == (
         "client.call", (), {"call": "commit", "args": {"id": "app"}}
     )  # fmt: skip
-    assert (request.p, data(request)["api"], data(request)["bytes"]) == ((asked.i,), "EndTxn", 80)
+    assert (request.p, data(request)["api"], data(request)["bytes"]) == (
+        (call_event.i,),
+        "EndTxn",
+        80,
+    )
     assert got.p == (answered.i, sent)
-    assert [(one.k, one.p) for one in (*delivered, result)] == [
-        ("client.deliver", (got.i, asked.i)),
-        ("client.deliver", (got.i, asked.i)),
-        ("client.result", (got.i, asked.i)),
+    assert [(event.k, event.p) for event in (*delivered, result)] == [
+        ("client.deliver", (got.i, call_event.i)),
+        ("client.deliver", (got.i, call_event.i)),
+        ("client.result", (got.i, call_event.i)),
     ]
     assert data(delivered[0])["value"] == "v" * TEXT_MAX
     assert (data(delivered[1])["value"], data(delivered[1])["key"]) == (None, "\\xff")
-    assert {tracer.nodes[one.n] for one in (asked, request, result)} == {"client/app"}
+    assert {tracer.nodes[event.n] for event in (call_event, request, result)} == {"client/app"}
     assert ClientTrace.current_call() is None
 
 
@@ -534,26 +545,26 @@ def test_a_call_within_a_call_is_part_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "shown"),
+    ("error", "expected_error"),
     [
         (ClientError("no", error=ErrorCode.invalid_txn_state), "INVALID_TXN_STATE"),
         (ClientError("no"), "ClientError"),
     ],
 )
-def test_a_failure_is_traced_by_its_name(error: ClientError, shown: str) -> None:
+def test_a_failure_is_traced_by_its_name(error: ClientError, expected_error: str) -> None:
     tracer, trace = traced()
     with pytest.raises(ClientError), trace.call("commit"):
         raise error
     *_, result = tracer.events()
-    assert data(result) == {"call": "commit", "error": shown}
+    assert data(result) == {"call": "commit", "error": expected_error}
 
 
 def test_records_outside_of_a_call_are_due_to_what_happens_now() -> None:
     tracer, trace = traced()
-    now = tracer.emit("note", "x")
-    tracer.caused_by(now)
+    note = tracer.emit("note", "x")
+    tracer.caused_by(note)
     trace.delivered(PLACE, [record(b"a")])
-    assert list(tracer.events())[-1].p == (now,)
+    assert list(tracer.events())[-1].p == (note,)
 
 
 @pytest.mark.parametrize("tracer", [None, Tracer(lambda: 0)])
@@ -581,8 +592,8 @@ def test_codes_are_spelled_as_kafka_does(number: int, name: str) -> None:
 
 def test_every_error_is_a_client_error_with_the_brokers_code() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    ours = [kind for kind in kinds if issubclass(kind, ClientError)]
-    assert len(ours) == 10
-    for kind in ours:
+    kinds_of_ours = [kind for kind in kinds if issubclass(kind, ClientError)]
+    assert len(kinds_of_ours) == 10
+    for kind in kinds_of_ours:
         assert kind("x", error=ErrorCode.producer_fenced).error == ErrorCode.producer_fenced
         assert kind("x").error is None

@@ -37,16 +37,16 @@ T0: Final = TopicPartition("t", 0)
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=500)
 
 
-def nobody(asked: Asked) -> Any:
-    return producers_of(asked)
+def nobody(request: Asked) -> Any:
+    return producers_of(request)
 
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     topics = {f"t{index}": 1 for index in range(BATCH_MAX + 1)}
     handlers = {Api.DESCRIBE_PRODUCERS: nobody, Api.INIT_PRODUCER_ID: initialized()}
-    async with FakeBroker(handlers, topics=topics) as one:
-        yield one
+    async with FakeBroker(handlers, topics=topics) as fake_broker:
+        yield fake_broker
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ async def test_a_search_asks_for_500_partitions_at_a_time(
     broker: FakeBroker, admin: TransactionAdmin
 ) -> None:
     assert await admin.find_hanging(now_ms=0, broker_id=1) == ()
-    sizes = [len(asked.message.topics) for asked in broker.of(Api.DESCRIBE_PRODUCERS)]
+    sizes = [len(request.message.topics) for request in broker.of(Api.DESCRIBE_PRODUCERS)]
     assert sizes == [BATCH_MAX, 1]
     assert broker.of(Api.LIST_TRANSACTIONS) == []  # without candidates nobody is looked up
 
@@ -154,15 +154,15 @@ async def test_errors_are_met_as_by_javas_handlers(
         async with FakeBroker({api: in_turn(answer(code), answer(0))}) as broker:
             async with Cluster(broker.address, settings=SETTINGS) as cluster:
                 outcome = await ask(TransactionAdmin(cluster), api)
-            asked = len(broker.of(api))
+            requests_sent = len(broker.of(api))
             by_id = api in (Api.DESCRIBE_TRANSACTIONS, Api.INIT_PRODUCER_ID)
             looked_up = len(broker.of(Api.FIND_COORDINATOR if by_id else Api.METADATA))
         if reaction is FINAL:
-            assert asked == 1
+            assert requests_sent == 1
             assert isinstance(outcome, ClientError)
             assert outcome.error == code
         else:
-            assert asked == 2
+            assert requests_sent == 2
             assert not isinstance(outcome, ClientError)
             # By partition, the first Metadata is that of connecting.
             assert looked_up == (1 if by_id else 2) + (1 if reaction is ELSEWHERE else 0)
@@ -203,9 +203,9 @@ async def test_an_abort_goes_by_the_start_offset_or_by_the_identity(
     spec = await admin.identify(OpenSince(partition=where, start_offset=4))
     await admin.abort_transaction(OpenSince(partition=where, start_offset=4))
     await admin.abort_transaction(spec)
-    first, second = (asked.message for asked in broker.of(Api.WRITE_TXN_MARKERS))
-    assert first == second
-    assert (first.markers[0].producer_id, first.markers[0].coordinator_epoch) == (
+    by_offset, second = (request.message for request in broker.of(Api.WRITE_TXN_MARKERS))
+    assert by_offset == second
+    assert (by_offset.markers[0].producer_id, by_offset.markers[0].coordinator_epoch) == (
         spec.producer_id,
         0,
     )
@@ -384,9 +384,9 @@ GROUP_REQUESTS_ALL = {
 
 @pytest.mark.parametrize("request_", GROUP_REQUESTS_ALL.values(), ids=GROUP_REQUESTS_ALL)
 def test_they_can_be_sent_in_every_version(request_: Request) -> None:
-    ours = request_.api.ours
-    lowest = max(ours.lowest, request_.within.lowest)
-    highest = min(ours.highest, request_.within.highest)
+    own_versions = request_.api.ours
+    lowest = max(own_versions.lowest, request_.within.lowest)
+    highest = min(own_versions.highest, request_.within.highest)
     assert lowest <= highest
     for version in range(lowest, highest + 1):
         message = request_.build(codec.request_schema(request_.api, version))
@@ -395,12 +395,12 @@ def test_they_can_be_sent_in_every_version(request_: Request) -> None:
 
 def test_positions_are_grouped_by_topic() -> None:
     message = GROUP_REQUESTS_ALL["commit"].build(codec.request_schema(Api.TXN_OFFSET_COMMIT, 3))
-    found = {
+    offset_by_partition = {
         (topic.name, row.partition_index): row.committed_offset
         for topic in message.topics
         for row in topic.partitions
     }
-    assert found == {("t", 0): 3, ("t", 1): 5, ("u", 0): 4}
+    assert offset_by_partition == {("t", 0): 3, ("t", 1): 5, ("u", 0): 4}
 
 
 def test_only_a_version_that_can_say_so_is_asked_for_stable_positions() -> None:

@@ -120,14 +120,14 @@ def snake(name: str) -> str:
 def fields_by_json_name(message: Any, values: Line) -> dict[str, str]:
     """JSON name -> field name; kio drops the unit: ``throttleTimeMs`` is ``throttle_time``."""
     names = {field.name for field in fields(message)}
-    found = {}
+    names_by_json_name = {}
     for json_name in values:
         name = snake(json_name)
         if name not in names:
             name = RENAMED.get(name) or name.removesuffix("_ms")
         assert name in names, f"{type(message).__name__} has no field for {json_name}"
-        found[json_name] = name
-    return found
+        names_by_json_name[json_name] = name
+    return names_by_json_name
 
 
 def assert_same(value: Any, expected: Any, where: str) -> None:
@@ -244,12 +244,12 @@ def announced() -> set[tuple[int, int]]:
 
 def test_golden_bytes_cover_every_version_that_we_have_a_schema_for() -> None:
     recorded = {(line["api"], line["version"]) for line in LINES}
-    ours = {(key, version) for key in API_KEYS for version in registry.versions(key)}
+    schemas = {(key, version) for key in API_KEYS for version in registry.versions(key)}
     # DescribeTransactions v1 exists in the text of KIP-994 only; Kafka never wrote one. v0 of
     # WriteTxnMarkers is gone since 4.0: its bytes are in a test of its own.
-    assert ours - recorded - announced() == {(27, 0), (65, 1)}
+    assert schemas - recorded - announced() == {(27, 0), (65, 1)}
     # All that the reference has is here, unstable versions included: nothing is excepted.
-    assert recorded - ours == set()
+    assert recorded - schemas == set()
 
 
 @pytest.mark.slow
@@ -336,9 +336,11 @@ def test_header_reads_as_kafka_reads_it(line: Line) -> None:
 
 def test_batches_end_to_end_are_walked_in_order() -> None:
     log = b"".join(raw(line) for line in GOLDEN_BATCHES_LINES)
-    found = list(iter_batches(log))
-    assert [header.crc for _, header in found] == [line["crc"] for line in GOLDEN_BATCHES_LINES]
-    assert all(crc_is_valid(log, header, position) for position, header in found)
+    positions_and_headers = list(iter_batches(log))
+    assert [header.crc for _, header in positions_and_headers] == [
+        line["crc"] for line in GOLDEN_BATCHES_LINES
+    ]
+    assert all(crc_is_valid(log, header, position) for position, header in positions_and_headers)
 
 
 @decodable
@@ -508,10 +510,10 @@ CLIENT_METRICS = {"71", "72"}
 
 
 def test_api_versions_are_those_of_a_broker() -> None:
-    ours = {str(key): list(versions) for key, versions in REFERENCE.api_versions.items()}
+    version_ranges = {str(key): list(versions) for key, versions in REFERENCE.api_versions.items()}
     broker = {key: value for key, value in GOLDEN["broker"].items() if key not in CLIENT_METRICS}
-    assert ours == broker
-    assert list(ours) == list(broker)
+    assert version_ranges == broker
+    assert list(version_ranges) == list(broker)
 
 
 def test_versions_between_the_advertised_and_the_oldest_real_one_are_refused() -> None:

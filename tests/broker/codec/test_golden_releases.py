@@ -31,7 +31,7 @@ def release(request: pytest.FixtureRequest) -> Release:
 
 def test_every_release_line_is_there() -> None:
     """But for one whose jar can't be had yet: of such a one no test compares what it says."""
-    assert list(GOLDEN) == [name for name, one in RELEASES.items() if one.is_released]
+    assert list(GOLDEN) == [name for name, release in RELEASES.items() if release.is_released]
 
 
 def test_a_line_is_kept_by_what_differs_from_the_one_before() -> None:
@@ -57,18 +57,21 @@ def test_api_versions_are_those_of_its_clients_jar(release: Release) -> None:
         for key, versions in GOLDEN[release.name]["broker"].items()
         if key not in LEFT_OUT
     }
-    ours = {str(key): list(versions) for key, versions in release.api_versions.items()}
+    version_ranges = {str(key): list(versions) for key, versions in release.api_versions.items()}
     for key, lowest in release.refused_below.items():
         assert recorded[str(key)][0] == lowest, "advertised lower than it works"
-        recorded[str(key)][0] = ours[str(key)][0]
-    assert ours == recorded
-    assert list(ours) == list(recorded), "ascending"
+        recorded[str(key)][0] = version_ranges[str(key)][0]
+    assert version_ranges == recorded
+    assert list(version_ranges) == list(recorded), "ascending"
 
 
 def test_versions_to_the_controller_are_those_of_its_clients_jar(release: Release) -> None:
     recorded = GOLDEN[release.name]["controller"]
-    ours = {str(key): list(ours) for key, ours in release.controller_api_versions.items()}
-    assert ours == {key: recorded[key] for key in TO_THE_CONTROLLER if key in recorded}
+    version_ranges = {
+        str(key): list(version_range)
+        for key, version_range in release.controller_api_versions.items()
+    }
+    assert version_ranges == {key: recorded[key] for key in TO_THE_CONTROLLER if key in recorded}
 
 
 @pytest.mark.real

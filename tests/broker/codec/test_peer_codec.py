@@ -150,9 +150,9 @@ def test_write_txn_markers_carries_the_transaction_version_from_v2_on(
             + b"\x00\x00"  # coordinator epoch, version, no tags
         )
     )
-    known = 2 if version == 2 else 0
+    transaction_version = 2 if version == 2 else 0
     assert CODEC.decode_request(MARKERS, version, body) == WriteTxnMarkersCommand(
-        markers=(marker(transaction_version=known),)
+        markers=(marker(transaction_version=transaction_version),)
     )
 
 
@@ -228,7 +228,7 @@ partitions = st.sets(st.builds(TopicPartition, names, st.integers(0, 2**31 - 1))
 )
 results = st.dictionaries(
     st.builds(TopicPartition, names, st.integers(0, 2**31 - 1)), errors, max_size=6
-).map(lambda found: tuple(sorted(found.items())))
+).map(lambda errors_by_partition: tuple(sorted(errors_by_partition.items())))
 transactions = st.builds(
     TxnPartitions,
     transactional_id=st.text(max_size=20).map(TransactionalId),

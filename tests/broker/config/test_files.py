@@ -71,22 +71,24 @@ settings:
   message_timestamp_type: LogAppendTime
 """,
     )
-    found = load(path)
-    assert (found.brokers, found.host, found.port) == (5, "0.0.0.0", 19092)
-    assert (found.advertised_host, found.http_port) == ("kafka.test", 9090)
-    assert found.topics == (("orders", 3), ("payments", 1))
-    assert found.settings.transaction_max_timeout_ms == 60_000
-    assert found.settings.transaction_partition_verification_enable is False
-    assert found.settings.transaction_version == 0
-    assert found.settings.message_timestamp_type == "LogAppendTime"
-    assert found.settings.segment_bytes == DEFAULTS.segment_bytes
-    assert found.warnings == ()
+    config = load(path)
+    assert (config.brokers, config.host, config.port) == (5, "0.0.0.0", 19092)
+    assert (config.advertised_host, config.http_port) == ("kafka.test", 9090)
+    assert config.topics == (("orders", 3), ("payments", 1))
+    assert config.settings.transaction_max_timeout_ms == 60_000
+    assert config.settings.transaction_partition_verification_enable is False
+    assert config.settings.transaction_version == 0
+    assert config.settings.message_timestamp_type == "LogAppendTime"
+    assert config.settings.segment_bytes == DEFAULTS.segment_bytes
+    assert config.warnings == ()
 
 
 def test_what_the_file_does_not_say_is_left_as_it_was(tmp_path: Path) -> None:
-    before = ClusterOptions(brokers=1, port=0, topics=(("a", 1),))
-    after = load(write(tmp_path, "c.yaml", "host: 0.0.0.0\ntopics: {b: 2}\n")).onto(before)
-    assert after == ClusterOptions(
+    options_before = ClusterOptions(brokers=1, port=0, topics=(("a", 1),))
+    options_after = load(write(tmp_path, "c.yaml", "host: 0.0.0.0\ntopics: {b: 2}\n")).onto(
+        options_before
+    )
+    assert options_after == ClusterOptions(
         brokers=1, port=0, host="0.0.0.0", topics=(("a", 1), ("b", 2)), settings=DEFAULTS
     )
 
@@ -112,14 +114,14 @@ log.segment.bytes=1048576
 log.message.timestamp.type=LogAppendTime
 """,
     )
-    found = load(path)
-    assert (found.host, found.port, found.advertised_host) == ("0.0.0.0", 19092, "kafka.test")
-    assert found.settings.num_partitions == 6
-    assert found.settings.auto_create_topics_enable is False
-    assert found.settings.segment_bytes == 1_048_576
-    assert found.settings.message_timestamp_type == "LogAppendTime"
-    assert (found.brokers, found.first_broker_id) == (1, 1)
-    assert found.warnings == (
+    config = load(path)
+    assert (config.host, config.port, config.advertised_host) == ("0.0.0.0", 19092, "kafka.test")
+    assert config.settings.num_partitions == 6
+    assert config.settings.auto_create_topics_enable is False
+    assert config.settings.segment_bytes == 1_048_576
+    assert config.settings.message_timestamp_type == "LogAppendTime"
+    assert (config.brokers, config.first_broker_id) == (1, 1)
+    assert config.warnings == (
         f"{path}: without effect, because partitions are kept in memory: log.dirs",
     )
 
@@ -204,9 +206,9 @@ def test_a_setting_given_under_both_names_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_property_without_effect_is_known_in_yaml_too(tmp_path: Path) -> None:
-    found = load(write(tmp_path, "c.yaml", "settings: {log.preallocate: true}\n"))
-    assert len(found.warnings) == 1
-    assert "log.preallocate" in found.warnings[0]
+    config = load(write(tmp_path, "c.yaml", "settings: {log.preallocate: true}\n"))
+    assert len(config.warnings) == 1
+    assert "log.preallocate" in config.warnings[0]
 
 
 def test_hours_minutes_and_fractions_are_read(tmp_path: Path) -> None:
@@ -216,12 +218,12 @@ def test_hours_minutes_and_fractions_are_read(tmp_path: Path) -> None:
         write(tmp_path, "h.properties", properties),
         write(tmp_path, "h.yaml", f"settings: {section}\n"),
     ):
-        found = load(path)
-        assert found.warnings == ()
-        assert found.settings.log_retention_hours == 24
-        assert found.settings.log_retention_minutes is None
-        assert found.settings.log_roll_ms == 7
-        assert found.settings.log_cleaner_min_cleanable_ratio == 0.25
+        config = load(path)
+        assert config.warnings == ()
+        assert config.settings.log_retention_hours == 24
+        assert config.settings.log_retention_minutes is None
+        assert config.settings.log_roll_ms == 7
+        assert config.settings.log_cleaner_min_cleanable_ratio == 0.25
 
 
 @pytest.mark.parametrize(
@@ -245,9 +247,9 @@ def test_numbers_that_a_broker_would_refuse_are_refused(
 
 def test_of_a_repeated_property_the_last_one_wins_as_in_java(tmp_path: Path) -> None:
     path = write(tmp_path, "r.properties", "num.partitions=2\nnum.partitions=3\n")
-    found = load(path)
-    assert found.settings.num_partitions == 3
-    assert found.warnings == (f"{path}:1: num.partitions: repeated further down, which wins",)
+    config = load(path)
+    assert config.settings.num_partitions == 3
+    assert config.warnings == (f"{path}:1: num.partitions: repeated further down, which wins",)
 
 
 def test_a_listener_that_is_taken_oddly_is_warned_about(tmp_path: Path) -> None:
@@ -273,10 +275,10 @@ inter.broker.listener.name=PLAINTEXT
 super.users=User:admin
 """
     path = write(tmp_path, "s.properties", text)
-    found = load(path)
-    assert found.security is None
+    config = load(path)
+    assert config.security is None
     front = f"{path}: without effect, because"
-    assert found.warnings == (
+    assert config.warnings == (
         f"{front} no listener has a use for it: ssl.keystore.type, "
         "listener.name.plaintext.ssl.keystore.type, super.users",
         f"{front} it needs listener and mechanism: listener.name.NAME.plain.sasl.jaas.config: "
@@ -294,10 +296,10 @@ listener.security.protocol.map=OUTSIDE:SASL_PLAINTEXT
 sasl.enabled.mechanisms=PLAIN
 listener.name.outside.plain.sasl.jaas.config=a.P required user_alice="secret";
 """
-    found = load(write(tmp_path, "s.properties", text))
-    assert found.warnings == ()
-    assert (found.host, found.port) == ("0.0.0.0", 9093)
-    options = found.onto(ClusterOptions())
+    config = load(write(tmp_path, "s.properties", text))
+    assert config.warnings == ()
+    assert (config.host, config.port) == ("0.0.0.0", 9093)
+    options = config.onto(ClusterOptions())
     assert not options.security.has_plain_listener
     assert options.security.listeners[0].plain_users == {"alice": "secret"}
 
@@ -307,9 +309,9 @@ def test_yaml_has_a_section_for_it(tmp_path: Path) -> None:
   listeners: {SASL_PLAINTEXT: {port: 9392}}
   plain_users: {alice: secret}
 """
-    found = load(write(tmp_path, "s.yaml", text))
-    assert found.security is not None
-    assert found.security.plain_users == {"alice": "secret"}
+    config = load(write(tmp_path, "s.yaml", text))
+    assert config.security is not None
+    assert config.security.plain_users == {"alice": "secret"}
     assert problems(write(tmp_path, "t.yaml", "security:\n  listeners: {SSL: {}}\n")) == [
         "t.yaml:1: security: listener SSL: SSL needs TLS files"
     ]
@@ -351,7 +353,7 @@ def test_pydantic_is_imported_only_when_a_file_is_read() -> None:
 
 
 def test_settings_of_a_program_go_by_both_names_and_are_judged_like_a_file() -> None:
-    found, warnings = settings_of(
+    settings, warnings = settings_of(
         {
             "transaction.max.timeout.ms": 60_000,
             "transaction_partition_verification_enable": False,
@@ -359,8 +361,8 @@ def test_settings_of_a_program_go_by_both_names_and_are_judged_like_a_file() -> 
         },
         where="SimulatedKafka",
     )
-    assert found.transaction_max_timeout_ms == 60_000
-    assert found.transaction_partition_verification_enable is False
+    assert settings.transaction_max_timeout_ms == 60_000
+    assert settings.transaction_partition_verification_enable is False
     (warning,) = warnings
     assert warning.startswith("SimulatedKafka: without effect, because ")
     assert warning.endswith(": log.dirs")
@@ -398,9 +400,9 @@ def test_a_file_that_is_nothing_but_wrong_is_not_searched_to_its_end(
     file.write_text("".join(f"{name}.{number}=x\n" for number in range(100_000)))
     with pytest.raises(ConfigError) as caught:
         load(file)
-    *told, last = str(caught.value).splitlines()
-    assert len(told) == PROBLEMS_MAX
-    assert last == f"{file}: 100 problems; more are not looked for"
+    *problems, last_line = str(caught.value).splitlines()
+    assert len(problems) == PROBLEMS_MAX
+    assert last_line == f"{file}: 100 problems; more are not looked for"
 
 
 def test_a_factor_that_is_set_counts_as_set_by_every_way_also_at_kafkas_default(
@@ -415,7 +417,12 @@ def test_a_factor_that_is_set_counts_as_set_by_every_way_also_at_kafkas_default(
         load(write(tmp_path, "b.yaml", f"settings: {{{name.replace('.', '_')}: 3}}\n")).settings,
         settings_of({name: 3}, where="test")[0],
     )
-    assert [one.transaction_state_log_replication_factor for one in through] == [3, 3, 3, 3]
+    assert [settings.transaction_state_log_replication_factor for settings in through] == [
+        3,
+        3,
+        3,
+        3,
+    ]
 
 
 def test_in_yaml_a_name_of_kafkas_kind_that_is_near_nothing_passes_and_others_do_not(
@@ -433,17 +440,17 @@ def test_in_yaml_a_name_of_kafkas_kind_that_is_near_nothing_passes_and_others_do
 
 
 @pytest.mark.parametrize(
-    ("given", "answer"),
+    ("properties", "answer"),
     [
         tuple(line.split(" -> "))
         for line in Path(__file__).with_name("group_settings_of_4_4.txt").read_text().splitlines()
     ],
 )
 def test_settings_of_groups_are_refused_where_a_real_broker_does_not_start(
-    given: str, answer: str, tmp_path: Path
+    properties: str, answer: str, tmp_path: Path
 ) -> None:
     """The words are those of KafkaConfig of 4.4.0; where one value alone is out of bounds, ours."""
-    file = write(tmp_path, "server.properties", given.replace(" ", "\n"))
+    file = write(tmp_path, "server.properties", properties.replace(" ", "\n"))
     if answer == "ok":
         assert not load(file).warnings
         return
@@ -603,14 +610,17 @@ class Outer(BaseModel):
     table: dict[str, Literal["on", "off"]] = {}
 
 
-def said(given: object) -> list[str]:
+def said(value: object) -> list[str]:
     with pytest.raises(ValidationError) as refused:
-        Outer.model_validate(given)
-    return [f"{'.'.join(map(str, at))}: {words}" for at, words in problems_in(refused.value, Outer)]
+        Outer.model_validate(value)
+    return [
+        f"{'.'.join(map(str, value_path))}: {words}"
+        for value_path, words in problems_in(refused.value, Outer)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("value", "expected"),
     [
         ({}, "needed: is missing"),
         (
@@ -645,8 +655,8 @@ def said(given: object) -> list[str]:
         ({"needed": True, "raw": 1}, "raw: Input should be a valid bytes, not 1"),
     ],
 )
-def test_each_mistake_in_words(given: object, wanted: str) -> None:
-    assert said(given)[0].startswith(wanted), said(given)
+def test_each_mistake_in_words(value: object, expected: str) -> None:
+    assert said(value)[0].startswith(expected), said(value)
 
 
 class Held(BaseModel):
@@ -666,12 +676,12 @@ def test_kinds_that_may_stand_for_one_another_are_no_part_of_a_place() -> None:
     assert members == {"str", "Held", "NoneType"}
     with pytest.raises(ValidationError) as refused:
         OneOfSeveral.model_validate({"awaited": {"cal": "x"}, "other": "x"})
-    found = [
+    complaints = [
         (place_of(detail, members), in_words(detail, model=OneOfSeveral))
         for detail in refused.value.errors()
     ]
-    assert (("awaited",), "expected a text, found {'cal': 'x'}") in found
-    assert sorted(without_other_kinds(found)) == [
+    assert (("awaited",), "expected a text, found {'cal': 'x'}") in complaints
+    assert sorted(without_other_kinds(complaints)) == [
         (("awaited", "cal"), "no field 'cal'; did you mean call? there are: call, again"),
         (("awaited", "call"), "is missing"),
         (("other",), "expected a whole number, found 'x'"),
@@ -687,7 +697,7 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "refused", "taken"),
+    ("name", "refused", "accepted_value"),
     [
         ("transaction_max_timeout_ms", 0, 1),
         ("transaction_max_timeout_ms", 2**31, 2**31 - 1),
@@ -707,9 +717,9 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
     ],
 )
 def test_bounds_are_those_of_kafkas_own_definition(
-    name: str, refused: object, taken: object
+    name: str, refused: object, accepted_value: object
 ) -> None:
-    assert getattr(settings_model().model_validate({name: taken}), name) == taken
+    assert getattr(settings_model().model_validate({name: accepted_value}), name) == accepted_value
     with pytest.raises(ValidationError):
         settings_model().model_validate({name: refused})
 

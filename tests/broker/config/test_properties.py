@@ -101,27 +101,27 @@ def test_nothing_named_is_no_store() -> None:
 
 
 def test_a_pem_file_has_key_and_certificates(files: Files) -> None:
-    found = read_keystore(
+    keystore = read_keystore(
         given(type="pem", location=files.path("store.pem"), key_password="secret")
     )
-    assert found is not None
-    assert (found.certificate, found.key) == (files.certificate, files.key)
-    assert found.key_password == "secret"
+    assert keystore is not None
+    assert (keystore.certificate, keystore.key) == (files.certificate, files.key)
+    assert keystore.key_password == "secret"
     files.write("ca2.pem", files.authority * 2)
     trusted = given("truststore", type="PEM", location=files.path("ca2.pem"))
     assert read_truststore(trusted) == files.authority * 2
 
 
 def test_pem_may_stand_in_the_property_with_blanks_for_line_ends(files: Files) -> None:
-    found = read_keystore(
+    keystore = read_keystore(
         given(
             type="PEM",
             certificate_chain=files.certificate.replace("\n", " "),
             key=files.key.replace("\n", " \n "),
         )
     )
-    assert found is not None
-    assert (found.certificate, found.key) == (files.certificate, files.key)
+    assert keystore is not None
+    assert (keystore.certificate, keystore.key) == (files.certificate, files.key)
     trusted = given("truststore", type="PEM", certificates=files.authority.replace("\n", " "))
     assert read_truststore(trusted) == files.authority
 
@@ -129,9 +129,9 @@ def test_pem_may_stand_in_the_property_with_blanks_for_line_ends(files: Files) -
 @pytest.mark.parametrize("kind", ["PKCS12", "JKS"])
 def test_pkcs12_is_read_under_either_name(files: Files, kind: str) -> None:
     # keytool makes PKCS12 since Java 9, and the type JKS reads both.
-    found = read_keystore(given(type=kind, location=files.path("store.p12"), password="secret"))
-    assert found is not None
-    assert (found.certificate, found.key) == (files.certificate + files.authority, files.key)
+    keystore = read_keystore(given(type=kind, location=files.path("store.p12"), password="secret"))
+    assert keystore is not None
+    assert (keystore.certificate, keystore.key) == (files.certificate + files.authority, files.key)
     store = given("truststore", type=kind, location=files.path("trust.p12"))
     assert read_truststore(store) == files.authority
 
@@ -254,7 +254,7 @@ def test_an_unknown_property_has_no_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("property_name", "meant"),
     [
         ("num.partition", "num.partitions"),
         ("replicas.min.insync", "min.insync.replicas"),
@@ -265,9 +265,9 @@ def test_an_unknown_property_has_no_reason() -> None:
     ],
 )
 def test_a_property_is_meant_by_a_slip_by_its_words_in_another_order_and_by_its_beginning(
-    given: str, meant: str | None
+    property_name: str, meant: str | None
 ) -> None:
-    assert nearest(given) == meant
+    assert nearest(property_name) == meant
 
 
 # ``nodes``: Whose file it is: how many brokers it makes, which number the first one has.
@@ -298,8 +298,8 @@ def test_a_file_of_one_node_is_a_cluster_of_one_broker(
 ) -> None:
     file = tmp_path / "server.properties"
     file.write_text(text)
-    found = load(file)
-    assert (found.brokers, found.first_broker_id) == (brokers, broker_id)
+    config = load(file)
+    assert (config.brokers, config.first_broker_id) == (brokers, broker_id)
 
 
 @pytest.mark.parametrize(
@@ -376,11 +376,11 @@ num.partitions=6
 def test_a_file_of_any_name_is_read_as_kafkas_tools_read_it(name: str, tmp_path: Path) -> None:
     file = tmp_path / name
     file.write_text(OLD_BROKER)
-    found = load(file)
-    assert (found.brokers, found.first_broker_id, found.port) == (1, 3, 9092)
-    assert found.settings.num_partitions == 6
-    assert found.security is not None
-    assert found.security.has_authorizer
+    config = load(file)
+    assert (config.brokers, config.first_broker_id, config.port) == (1, 3, 9092)
+    assert config.settings.num_partitions == 6
+    assert config.security is not None
+    assert config.security.has_authorizer
     file.write_text("# ours\n---\nbrokers: 5\n")
     assert load(file).brokers == 5
     for text in ("", "hello world\n", "\x00\x01"):
@@ -397,9 +397,9 @@ def test_a_broker_with_controllers_elsewhere_is_served_without_what_providers_ha
 ) -> None:
     file = tmp_path / "server.config"
     file.write_text(text)
-    found = load(file)
-    assert (found.brokers, found.port) == (None, port)
-    warned = "\n".join(found.warnings)
+    config = load(file)
+    assert (config.brokers, config.port) == (None, port)
+    warned = "\n".join(config.warnings)
     assert f"listener {closed} is not opened: {FROM_A_PROVIDER}" in warned
     names = [line.partition("=")[0] for line in text.splitlines()]
     effective = {
@@ -427,9 +427,9 @@ def test_a_listener_with_a_store_of_its_own_is_opened_and_none_left_is_refused(
         "sasl.enabled.mechanisms=PLAIN\nssl.keystore.password=${file:/p:a}\n"
         'listener.name.sasl.plain.sasl.jaas.config=a.P required user_a="b";\n'
     )
-    found = load(file).security
-    assert found is not None
-    assert [listener.name for listener in found.listeners] == ["SASL"]
+    security = load(file).security
+    assert security is not None
+    assert [listener.name for listener in security.listeners] == ["SASL"]
 
 
 # Java's property files; expectations are those of ``java.util.Properties.load``.
@@ -481,29 +481,29 @@ def entries(**values: str) -> dict[str, Property]:
 
 
 def test_a_listeners_own_property_counts_before_the_common_one() -> None:
-    given = Lookup(entries(**{"p.a": "1", "a": "2", "b": "3", "c": "4"}), prefix="p.")
-    assert (given.text("a"), given.text("b"), given.text("d")) == ("1", "3", None)
-    assert given.own("b") is None
-    assert given.used == {"p.a", "a", "b"}
+    lookup = Lookup(entries(**{"p.a": "1", "a": "2", "b": "3", "c": "4"}), prefix="p.")
+    assert (lookup.text("a"), lookup.text("b"), lookup.text("d")) == ("1", "3", None)
+    assert lookup.own("b") is None
+    assert lookup.used == {"p.a", "a", "b"}
 
 
 def test_values_of_several_kinds() -> None:
-    given = Lookup(entries(list=" a, ,b", word="Yes", number=" 7", empty=" "))
-    assert given.names("list") == ("a", "b")
-    assert given.names("none") == ()
-    assert given.text("empty") is None
-    assert given.choice("word", {"yes": 1, "no": 2}, 0) == 1
-    assert given.choice("none", {"yes": 1}, 0) == 0
-    assert (given.number("number", 1), given.number("none", 1)) == (7, 1)
+    lookup = Lookup(entries(list=" a, ,b", word="Yes", number=" 7", empty=" "))
+    assert lookup.names("list") == ("a", "b")
+    assert lookup.names("none") == ()
+    assert lookup.text("empty") is None
+    assert lookup.choice("word", {"yes": 1, "no": 2}, 0) == 1
+    assert lookup.choice("none", {"yes": 1}, 0) == 0
+    assert (lookup.number("number", 1), lookup.number("none", 1)) == (7, 1)
 
 
 def test_what_is_none_is_refused_with_its_entry() -> None:
-    given = Lookup(entries(word="perhaps", number="-1"))
+    lookup = Lookup(entries(word="perhaps", number="-1"))
     with pytest.raises(WrongValueError, match="expected yes, no, found 'perhaps'") as wrong:
-        given.choice("word", {"yes": 1, "no": 2}, 0)
+        lookup.choice("word", {"yes": 1, "no": 2}, 0)
     assert wrong.value.entry.line == 1
     with pytest.raises(WrongValueError, match="expected a whole number from 0"):
-        given.number("number", 0)
+        lookup.number("number", 0)
 
 
 # A preset: one name for several settings, none of which has Apache Kafka's default.
@@ -516,8 +516,8 @@ def test_a_preset_changes_what_it_names_and_a_setting_beside_it_wins() -> None:
     assert warnings == ()
     assert settings.group_initial_rebalance_delay_ms == 0
     assert settings.broker_session_timeout_ms == 4_000
-    given = msgspec.structs.replace(DEFAULTS, broker_session_timeout_ms=4_000)
-    assert with_preset(given, "tests") == settings
+    settings_before = msgspec.structs.replace(DEFAULTS, broker_session_timeout_ms=4_000)
+    assert with_preset(settings_before, "tests") == settings
 
 
 def test_none_of_a_preset_is_kafkas_default() -> None:

@@ -39,8 +39,13 @@ def test_what_is_advertised_is_bound_on_every_interface() -> None:
 
 
 def test_properties_of_a_program_are_read_as_those_of_a_file() -> None:
-    given = {"bootstrap.servers": "a:1", "client.id": "me", "request.timeout.ms": "7", "acks": "1"}
-    read = settings_of_options(given, defaults=ClientSettings(), what="kafka.")
+    options = {
+        "bootstrap.servers": "a:1",
+        "client.id": "me",
+        "request.timeout.ms": "7",
+        "acks": "1",
+    }
+    read = settings_of_options(options, defaults=ClientSettings(), what="kafka.")
     assert (read.bootstrap, read.settings.client_id) == ("a:1", "me")
     with pytest.raises(BadInputError, match=r"^kafka\.request\.timeout\.ms: milliseconds"):
         settings_of_options(
@@ -95,26 +100,26 @@ def test_in_clear_there_is_none() -> None:
 
 
 def test_certificates_of_broker_and_clients(stores: Stores) -> None:
-    found = read(
+    config = read(
         "listeners=PLAINTEXT://:1,SSL://a:2\nadvertised.listeners=SSL://b:2,PLAINTEXT://b:1\n"
         "ssl.client.auth=required\nssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/\n"
         "ssl.enabled.protocols=TLSv1.3\n" + stores.keystore + stores.truststore
     )
-    assert found.refused == found.odd == ()
-    (listener,) = found.options.listeners
+    assert config.refused == config.odd == ()
+    (listener,) = config.options.listeners
     assert listener.tls is not None
     assert listener.tls.versions == ("TLSv1.3",)
     assert (listener.name, listener.host, listener.port) == ("SSL", "a", 2)
     assert listener.advertised_host == "b"
     assert listener.client_auth is ClientAuth.REQUIRED
     assert listener.principal_mapping_rules == "RULE:^CN=(.*)$/$1/"
-    assert found.options.has_plain_listener
-    assert "ssl.keystore.location" in found.used
+    assert config.options.has_plain_listener
+    assert "ssl.keystore.location" in config.used
 
 
 def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
     own = stores.keystore.replace("ssl.", "listener.name.two.ssl.")
-    found = read(
+    config = read(
         "listeners=ONE://:1,TWO://:2\n"
         "listener.security.protocol.map=ONE:SASL_SSL,TWO:SSL\nssl.client.auth=requested\n"
         "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
@@ -122,11 +127,11 @@ def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
         + own
         + stores.truststore
     )
-    ((entry, message),) = found.refused
+    ((entry, message),) = config.refused
     assert (entry.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
-    (two,) = found.options.listeners
+    (two,) = config.options.listeners
     assert two.client_auth is ClientAuth.REQUESTED
-    assert not found.options.has_plain_listener
+    assert not config.options.has_plain_listener
 
 
 def test_with_sasl_only_a_listeners_own_wish_for_certificates_counts(stores: Stores) -> None:
@@ -144,7 +149,7 @@ def test_with_sasl_only_a_listeners_own_wish_for_certificates_counts(stores: Sto
 
 
 def test_users_and_limits_of_each_mechanism() -> None:
-    found = read(
+    config = read(
         f"""{SASL}
 sasl.enabled.mechanisms=PLAIN, SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
 {MINE}plain.sasl.jaas.config=a.P required username="b" password="x" user_alice="a" user_bob="b";
@@ -158,8 +163,8 @@ connections.max.reauth.ms=1000
 connection.failed.authentication.delay.ms=0
 """
     )
-    assert found.refused == ()
-    assert found.options == SecurityOptions(
+    assert config.refused == ()
+    assert config.options == SecurityOptions(
         listeners=(
             SecureListener(
                 name="SASL_PLAINTEXT",
@@ -181,16 +186,16 @@ connection.failed.authentication.delay.ms=0
         max_reauth_ms=1_000,
         failure_delay_ms=0,
     )
-    ((entry, message),) = found.odd
+    ((entry, message),) = config.odd
     assert entry.name == f"{MINE}scram-sha-512.sasl.jaas.config"
     assert message.endswith("kafka-configs.sh: carol")
 
 
 def test_an_error_names_what_apache_kafka_wants_too() -> None:
-    found = read(SASL + "sasl.enabled.mechanisms=OAUTHBEARER\n")
-    ((_, message),) = found.odd
+    config = read(SASL + "sasl.enabled.mechanisms=OAUTHBEARER\n")
+    ((_, message),) = config.odd
     assert message.startswith(f"Apache Kafka wants {MINE}oauthbearer.sasl.jaas.config too")
-    assert found.options.listeners[0].mechanisms == ("OAUTHBEARER",)
+    assert config.options.listeners[0].mechanisms == ("OAUTHBEARER",)
 
 
 @pytest.mark.parametrize(
@@ -202,19 +207,19 @@ def test_an_error_names_what_apache_kafka_wants_too() -> None:
     ],
 )
 def test_a_listener_has_a_limit_of_its_own(lines: str, limit_ms: int | None) -> None:
-    found = read(f"{BEARER};\nconnections.max.reauth.ms=7\n{lines}\n")
-    assert found.options.listeners[0].max_reauth_ms == limit_ms
-    assert found.options.max_reauth_ms == 7
+    config = read(f"{BEARER};\nconnections.max.reauth.ms=7\n{lines}\n")
+    assert config.options.listeners[0].max_reauth_ms == limit_ms
+    assert config.options.max_reauth_ms == 7
 
 
 def test_rights() -> None:
-    found = read(
+    config = read(
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
         "super.users=User:admin;User:CN=a,O=b\nallow.everyone.if.no.acl.found=TRUE\n"
         "principal.builder.class="
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder\n"
     )
-    assert found.options == SecurityOptions(
+    assert config.options == SecurityOptions(
         has_authorizer=True,
         super_users=frozenset({"User:admin", "User:CN=a,O=b"}),
         allow_everyone_if_no_acl_found=True,
@@ -283,8 +288,8 @@ def test_mechanisms_of_a_listener_share_one_limit() -> None:
     ((entry, message),) = read(both).refused
     assert entry.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
     assert "share one limit" in message
-    same = both + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
-    assert read(same).options.listeners[0].max_reauth_ms == 5
+    same_limit = both + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
+    assert read(same_limit).options.listeners[0].max_reauth_ms == 5
 
 
 @pytest.mark.parametrize(
@@ -320,11 +325,11 @@ def test_nothing_said_is_in_clear() -> None:
 
 
 def test_a_password_over_tls() -> None:
-    found, used = read_of_client_security(
+    security, used = read_of_client_security(
         "security.protocol=sasl_ssl\nsasl.mechanism=SCRAM-SHA-256\n"
         "ssl.endpoint.identification.algorithm=\nssl.enabled.protocols=TLSv1.3\n" + ALICE
     )
-    assert found == ClientSecurity(
+    assert security == ClientSecurity(
         protocol=SecurityProtocol.SASL_SSL,
         tls=ClientTls(checks_host=False, versions=("TLSv1.3",)),
         mechanism="SCRAM-SHA-256",
@@ -341,12 +346,12 @@ def test_a_certificate(tmp_path: Path) -> None:
     pair = authority.issue("alice")
     store = tmp_path / "alice.keystore.pem"
     store.write_text(pair.key.read_text() + pair.certificate.read_text())
-    found, _ = read_of_client_security(
+    security, _ = read_of_client_security(
         "security.protocol=SSL\nssl.truststore.type=PEM\n"
         f"ssl.truststore.location={authority.certificate}\n"
         f"ssl.keystore.type=PEM\nssl.keystore.location={store}\nssl.key.password=x\n"
     )
-    assert found.tls == ClientTls(
+    assert security.tls == ClientTls(
         authority=authority.certificate.read_text(),
         certificate=pair.certificate.read_text(),
         key=pair.key.read_text(),
@@ -355,12 +360,12 @@ def test_a_certificate(tmp_path: Path) -> None:
 
 
 def test_a_token() -> None:
-    found, _ = read_of_client_security(
+    security, _ = read_of_client_security(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
         'sasl.jaas.config=a.B required unsecuredLoginStringClaim_sub="alice";\n'
     )
-    assert found.credential == Bearer(claims={"sub": "alice"})
-    assert not found.protocol.has_tls
+    assert security.credential == Bearer(claims={"sub": "alice"})
+    assert not security.protocol.has_tls
 
 
 @pytest.mark.parametrize(
@@ -414,17 +419,17 @@ def test_client_security_what_cannot_be_obeyed_is_refused(text: str, name: str, 
 # The listeners of a broker's properties.
 
 
-def read_of_listeners(**given: str) -> Listeners:
+def read_of_listeners(**fields: str) -> Listeners:
     entries = {
         name: Property(line=1, name=name, value=value)
-        for name, value in ((key.replace("_", "."), value) for key, value in given.items())
+        for name, value in ((key.replace("_", "."), value) for key, value in fields.items())
     }
     return read_listeners(entries)
 
 
-def complaint(**given: str) -> tuple[str, str]:
+def complaint(**fields: str) -> tuple[str, str]:
     """The property that is refused, and why."""
-    ((entry, message),) = read_of_listeners(**given).refused
+    ((entry, message),) = read_of_listeners(**fields).refused
     return entry.name, message
 
 
@@ -442,26 +447,26 @@ def test_without_listeners_nothing_is_said() -> None:
     ],
 )
 def test_listeners_for_clients_and_for_controllers_differ(value: str, host: str, port: int) -> None:
-    found = read_of_listeners(listeners=value, controller_listener_names="CONTROLLER")
-    ((listener),) = found.clients
+    listeners = read_of_listeners(listeners=value, controller_listener_names="CONTROLLER")
+    ((listener),) = listeners.clients
     assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", host, port)
-    assert (found.refused, found.odd) == ((), ())
-    assert found.controllers == {"CONTROLLER"}
+    assert (listeners.refused, listeners.odd) == ((), ())
+    assert listeners.controllers == {"CONTROLLER"}
 
 
 def test_a_node_that_is_only_a_controller_opens_no_listener() -> None:
-    found = read_of_listeners(
+    listeners = read_of_listeners(
         listeners="CONTROLLER://:9093", controller_listener_names="CONTROLLER"
     )
-    assert found.clients == ()
+    assert listeners.clients == ()
 
 
 def test_a_listener_name_is_looked_up_in_the_protocol_map() -> None:
     protocols = "INSIDE:PLAINTEXT, outside:sasl_ssl"
-    found = read_of_listeners(
+    listeners = read_of_listeners(
         listeners="INSIDE://:1,OUTSIDE://:2", listener_security_protocol_map=protocols
     )
-    assert [one.protocol for one in found.clients] == [
+    assert [client.protocol for client in listeners.clients] == [
         SecurityProtocol.PLAINTEXT,
         SecurityProtocol.SASL_SSL,
     ]
@@ -498,19 +503,21 @@ def test_names_are_unique() -> None:
 
 
 def test_each_listener_is_advertised_by_its_own_host() -> None:
-    found = read_of_listeners(
+    listeners = read_of_listeners(
         listeners="PLAINTEXT://:1,SSL://:2",
         advertised_listeners="SSL://a:2,PLAINTEXT://:1",
     )
-    assert [one.advertised_host for one in found.clients] == [None, "a"]
-    assert found.odd == ()
+    assert [client.advertised_host for client in listeners.clients] == [None, "a"]
+    assert listeners.odd == ()
     (alone,) = read_of_listeners(advertised_listeners="PLAINTEXT://a:9092").clients
     assert (alone.port, alone.advertised_host) == (9092, "a")
 
 
 def test_the_real_port_is_advertised() -> None:
-    found = read_of_listeners(listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://a:2")
-    (message,) = (message for _, message in found.odd)
+    listeners = read_of_listeners(
+        listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://a:2"
+    )
+    (message,) = (message for _, message in listeners.odd)
     assert message == "where there are several brokers, clients get the real port, 1"
     free = read_of_listeners(listeners="PLAINTEXT://:0", advertised_listeners="PLAINTEXT://a:2")
     assert free.odd == ()

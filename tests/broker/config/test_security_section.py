@@ -54,9 +54,9 @@ def test_nothing_said_is_no_security() -> None:
 
 
 def test_all_that_there_is() -> None:
-    found = read(EVERYTHING)
+    options = read(EVERYTHING)
     bearer = BearerRules(principal_claim="name", required_scope=("read",), clock_skew_ms=5)
-    assert found == SecurityOptions(
+    assert options == SecurityOptions(
         listeners=(
             SecureListener(
                 name="SASL_SSL",
@@ -109,8 +109,8 @@ def test_all_that_there_is() -> None:
 
 
 def test_certificates_of_clients_need_no_authority_where_none_are_asked_for() -> None:
-    found = read("{listeners: {SSL: {}}, tls: {certificate: a, key: b}}")
-    assert found.tls == TlsFiles(certificate="/etc/a", key="/etc/b")
+    options = read("{listeners: {SSL: {}}, tls: {certificate: a, key: b}}")
+    assert options.tls == TlsFiles(certificate="/etc/a", key="/etc/b")
 
 
 @pytest.mark.parametrize(

@@ -24,23 +24,27 @@ P0 = TopicPartition("orders", 0)
 def moved(
     image: ClusterImage, *replicas: int, may_change_factor: bool = True
 ) -> PartitionImage | Rejection:
-    found = reassign(
+    partition_or_rejection = reassign(
         image,
         P0,
         tuple(map(BrokerId, replicas)),
         DEFAULTS,
         may_change_factor=may_change_factor,
     )
-    return found if isinstance(found, Rejection) else found.topics["orders"].partitions[0]
+    return (
+        partition_or_rejection
+        if isinstance(partition_or_rejection, Rejection)
+        else partition_or_rejection.topics["orders"].partitions[0]
+    )
 
 
-def places(found: PartitionImage | Rejection) -> tuple[tuple[int, ...], ...]:
-    assert isinstance(found, PartitionImage), found
-    return (found.replicas, found.adding, found.removing)
+def places(moved_partition: PartitionImage | Rejection) -> tuple[tuple[int, ...], ...]:
+    assert isinstance(moved_partition, PartitionImage), moved_partition
+    return (moved_partition.replicas, moved_partition.adding, moved_partition.removing)
 
 
 @pytest.mark.parametrize(
-    ("before", "wanted", "expected"),
+    ("partition_before", "new_replicas", "expected"),
     [
         (partition(1, replicas=(1, 2)), (1, 3), ((1, 3, 2), (3,), (2,))),
         (partition(1, replicas=(1, 2)), (1, 2, 3), ((1, 2, 3), (3,), ())),
@@ -52,9 +56,11 @@ def places(found: PartitionImage | Rejection) -> tuple[tuple[int, ...], ...]:
     ],
 )
 def test_a_reassignment_begins_with_both_the_old_replicas_and_the_new(
-    before: PartitionImage, wanted: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
+    partition_before: PartitionImage,
+    new_replicas: tuple[int, ...],
+    expected: tuple[tuple[int, ...], ...],
 ) -> None:
-    assert places(moved(image_of(before), *wanted)) == expected
+    assert places(moved(image_of(partition_before), *new_replicas)) == expected
 
 
 def test_what_is_as_wanted_is_no_change() -> None:
@@ -66,7 +72,7 @@ ON_THE_WAY = partition(1, replicas=(1, 3, 2), isr=(1, 2), adding=(3,), removing=
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("new_replicas", "expected"),
     [
         # As measured on a real broker: a list that would be empty stays as it was.
         ((1, 2), ((1, 2, 3), (3,), (3,))),
@@ -77,13 +83,13 @@ ON_THE_WAY = partition(1, replicas=(1, 3, 2), isr=(1, 2), adding=(3,), removing=
     ],
 )
 def test_a_reassignment_can_be_turned_elsewhere(
-    wanted: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
+    new_replicas: tuple[int, ...], expected: tuple[tuple[int, ...], ...]
 ) -> None:
-    assert places(moved(image_of(ON_THE_WAY, down=(3,)), *wanted)) == expected
+    assert places(moved(image_of(ON_THE_WAY, down=(3,)), *new_replicas)) == expected
 
 
 @pytest.mark.parametrize(
-    ("wanted", "why"),
+    ("new_replicas", "why"),
     [
         ((), "The manual partition assignment includes an empty replica list."),
         ((1, 1), "The manual partition assignment includes the broker 1 more than once."),
@@ -93,13 +99,13 @@ def test_a_reassignment_can_be_turned_elsewhere(
         ),
     ],
 )
-def test_replicas_have_to_be_brokers_and_different(wanted: tuple[int, ...], why: str) -> None:
-    found = moved(image_of(partition(1)), *wanted)
-    assert found == Rejection(error=ErrorCode.invalid_replica_assignment, reason=why)
+def test_replicas_have_to_be_brokers_and_different(new_replicas: tuple[int, ...], why: str) -> None:
+    moved_partition = moved(image_of(partition(1)), *new_replicas)
+    assert moved_partition == Rejection(error=ErrorCode.invalid_replica_assignment, reason=why)
 
 
 @pytest.mark.parametrize(
-    ("before", "wanted", "texts"),
+    ("partition_before", "new_replicas", "texts"),
     [
         (partition(1, replicas=(1, 2)), (2, 3), None),
         (partition(1, replicas=(1, 2)), (2,), "2 to 1"),
@@ -109,13 +115,13 @@ def test_replicas_have_to_be_brokers_and_different(wanted: tuple[int, ...], why:
     ],
 )
 def test_the_factor_can_be_insisted_on(
-    before: PartitionImage, wanted: tuple[int, ...], texts: str | None
+    partition_before: PartitionImage, new_replicas: tuple[int, ...], texts: str | None
 ) -> None:
-    found = moved(image_of(before), *wanted, may_change_factor=False)
+    moved_partition = moved(image_of(partition_before), *new_replicas, may_change_factor=False)
     if texts is None:
-        assert isinstance(found, PartitionImage)
+        assert isinstance(moved_partition, PartitionImage)
     else:
-        assert found == Rejection(
+        assert moved_partition == Rejection(
             error=ErrorCode.invalid_replication_factor,
             reason=f"The replication factor is changed from {texts}",
         )
@@ -136,11 +142,11 @@ def test_what_does_not_exist_can_neither_move_nor_stay(where: TopicPartition, wh
 
 
 def test_a_cancelled_reassignment_leaves_the_replicas_that_were_there() -> None:
-    found = cancel(image_of(ON_THE_WAY), P0, DEFAULTS)
-    assert isinstance(found, ClusterImage)
-    after = found.topics["orders"].partitions[0]
-    assert places(after) == ((1, 2), (), ())
-    assert (after.leader, after.leader_epoch, after.isr) == (1, 1, (1, 2))
+    image_after = cancel(image_of(ON_THE_WAY), P0, DEFAULTS)
+    assert isinstance(image_after, ClusterImage)
+    partition = image_after.topics["orders"].partitions[0]
+    assert places(partition) == ((1, 2), (), ())
+    assert (partition.leader, partition.leader_epoch, partition.isr) == (1, 1, (1, 2))
 
 
 def test_only_what_moves_can_be_cancelled() -> None:
@@ -154,17 +160,17 @@ def test_a_cancellation_that_loses_records_needs_the_topics_leave() -> None:
     assert refused.error is ErrorCode.invalid_replica_assignment
     assert refused.reason.endswith("it would require an unclean leader election.")
     unclean = Settings(unclean_leader_election_enable=True)
-    found = cancel(image_of(only_new), P0, unclean)
-    assert isinstance(found, ClusterImage)
-    after = found.topics["orders"].partitions[0]
+    image_after = cancel(image_of(only_new), P0, unclean)
+    assert isinstance(image_after, ClusterImage)
+    after = image_after.topics["orders"].partitions[0]
     assert (after.leader, after.isr, after.replicas) == (1, (1,), (1,))
 
 
 def test_a_cancellation_in_which_nothing_changes_hands_is_one_still() -> None:
     image = image_of(partition(1, replicas=(1, 2), isr=(1,), removing=(2,)))
-    found = cancel(image, P0, DEFAULTS)
-    assert isinstance(found, ClusterImage)
-    assert reassigning(found) == {}
+    image_after = cancel(image, P0, DEFAULTS)
+    assert isinstance(image_after, ClusterImage)
+    assert reassigning(image_after) == {}
 
 
 def test_all_reassignments_are_listed() -> None:
@@ -187,29 +193,29 @@ def by_hand(*replicas: tuple[int, ...]) -> Assignments:
 def grown(
     count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> TopicImage:
-    found = grown_topic(image, "orders", count=count, assignments=assignments)
-    assert isinstance(found, TopicImage)
-    return found
+    topic = grown_topic(image, "orders", count=count, assignments=assignments)
+    assert isinstance(topic, TopicImage)
+    return topic
 
 
 def refused(
     count: int, assignments: Assignments | None = None, *, image: ClusterImage = IMAGE
 ) -> Rejection:
-    found = grown_topic(image, "orders", count=count, assignments=assignments)
-    assert isinstance(found, Rejection)
-    return found
+    rejection = grown_topic(image, "orders", count=count, assignments=assignments)
+    assert isinstance(rejection, Rejection)
+    return rejection
 
 
 def test_new_partitions_go_on_round_the_brokers_with_the_topics_factor() -> None:
-    found = grown(5)
-    assert found.partitions[:2] == TWO.partitions
-    assert [one.replicas for one in found.partitions[2:]] == [(3, 1), (1, 2), (2, 3)]
-    assert [(one.leader, one.leader_epoch) for one in found.partitions[2:]] == [
+    topic = grown(5)
+    assert topic.partitions[:2] == TWO.partitions
+    assert [partition.replicas for partition in topic.partitions[2:]] == [(3, 1), (1, 2), (2, 3)]
+    assert [(partition.leader, partition.leader_epoch) for partition in topic.partitions[2:]] == [
         (3, 0),
         (1, 0),
         (2, 0),
     ]
-    assert (found.name, found.topic_id) == (TWO.name, TWO.topic_id)
+    assert (topic.name, topic.topic_id) == (TWO.name, TWO.topic_id)
 
 
 def test_placement_starts_anew_where_the_last_broker_is_gone() -> None:
@@ -218,9 +224,9 @@ def test_placement_starts_anew_where_the_last_broker_is_gone() -> None:
 
 
 def test_partitions_may_be_placed_by_hand() -> None:
-    found = grown(4, by_hand((3, 2), (2, 1)))
-    assert [one.replicas for one in found.partitions[2:]] == [(3, 2), (2, 1)]
-    assert found.partitions[2].leader == 3
+    topic = grown(4, by_hand((3, 2), (2, 1)))
+    assert [partition.replicas for partition in topic.partitions[2:]] == [(3, 2), (2, 1)]
+    assert topic.partitions[2].leader == 3
 
 
 def test_a_replica_that_is_down_does_not_lead() -> None:
@@ -230,8 +236,8 @@ def test_a_replica_that_is_down_does_not_lead() -> None:
 
 
 def test_an_unknown_topic_is_refused_without_a_word() -> None:
-    found = grown_topic(IMAGE, "nope", count=3)
-    assert found == Rejection(error=E.unknown_topic_or_partition, reason="")
+    rejection = grown_topic(IMAGE, "nope", count=3)
+    assert rejection == Rejection(error=E.unknown_topic_or_partition, reason="")
 
 
 @pytest.mark.parametrize(
@@ -299,10 +305,12 @@ def test_what_is_refused(
 
 def test_a_partition_needs_a_live_replica() -> None:
     image = IMAGE.with_broker(broker(1, alive=False)).with_broker(broker(2, alive=False))
-    found = refused(3, by_hand((1, 2)), image=image)
-    assert found.error is E.invalid_replica_assignment
-    assert found.reason.startswith("All brokers specified in the manual partition assignment for")
-    assert "partition 2" in found.reason
+    rejection = refused(3, by_hand((1, 2)), image=image)
+    assert rejection.error is E.invalid_replica_assignment
+    assert rejection.reason.startswith(
+        "All brokers specified in the manual partition assignment for"
+    )
+    assert "partition 2" in rejection.reason
 
 
 def test_there_must_be_brokers_enough() -> None:
@@ -313,8 +321,8 @@ def test_there_must_be_brokers_enough() -> None:
 def test_what_a_request_has_given_before_counts() -> None:
     room = RECORDS_MAX - 5
     assert isinstance(grown_topic(IMAGE, "orders", count=7, records_before=room), TopicImage)
-    found = grown_topic(IMAGE, "orders", count=8, records_before=room)
-    assert found == Rejection(error=E.unknown_server_error, reason="")
+    rejection = grown_topic(IMAGE, "orders", count=8, records_before=room)
+    assert rejection == Rejection(error=E.unknown_server_error, reason="")
 
 
 # Feature levels: which one may be set, by which kind of update.
@@ -338,7 +346,7 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "wanted", "kind", "allowed"),
+    ("current", "new_level", "kind", "allowed"),
     [
         (0, 1, UPGRADE, True),
         (0, 2, UPGRADE, True),
@@ -356,13 +364,13 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
     ],
 )
 def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
-    current: int, wanted: int, kind: int, allowed: bool
+    current: int, new_level: int, kind: int, allowed: bool
 ) -> None:
-    update = FeatureUpdate(name=TRANSACTION_VERSION, level=wanted, upgrade_type=kind)
+    update = FeatureUpdate(name=TRANSACTION_VERSION, level=new_level, upgrade_type=kind)
     changed = update_features(at_level(current), (update,))
     if allowed:
         assert isinstance(changed, ClusterImage)
-        assert changed.features[TRANSACTION_VERSION] == wanted
+        assert changed.features[TRANSACTION_VERSION] == new_level
     else:
         assert error_of(changed) is ErrorCode.invalid_update_version
 
@@ -418,8 +426,8 @@ def test_more_replicas_than_brokers_are_refused() -> None:
 
 
 def test_a_new_partition_is_led_by_its_first_active_replica() -> None:
-    made = new_partition((B1, B2), cluster(broker(1, alive=False), broker(2)))
-    assert (made.leader, made.isr, made.replicas) == (B2, (B2,), (B1, B2))
+    partition = new_partition((B1, B2), cluster(broker(1, alive=False), broker(2)))
+    assert (partition.leader, partition.isr, partition.replicas) == (B2, (B2,), (B1, B2))
 
 
 def test_partitions_of_one_request_on_the_same_brokers_are_the_same_value() -> None:

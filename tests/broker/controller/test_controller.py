@@ -36,10 +36,10 @@ SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 
 def create(
-    wanted: NewTopic, *, image: ClusterImage | None = None, settings: Settings = DEFAULTS
+    new_topic: NewTopic, *, image: ClusterImage | None = None, settings: Settings = DEFAULTS
 ) -> TopicImage | Rejection:
     return create_topics(
-        image or cluster(), (wanted,), settings=settings, new_topic_id=lambda: TOPIC_ID
+        image or cluster(), (new_topic,), settings=settings, new_topic_id=lambda: TOPIC_ID
     )[0]
 
 
@@ -69,30 +69,35 @@ def test_bad_names_are_refused_with_a_reason(name: str, why: str) -> None:
 
 def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> None:
     image = cluster()
-    first = create(NewTopic(name="a", partitions=4, replication_factor=2), image=image)
-    assert isinstance(first, TopicImage)
-    assert [one.replicas for one in first.partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]
-    assert [one.leader for one in first.partitions] == [1, 2, 3, 1]
-    second = create(NewTopic(name="b", partitions=1), image=image.with_topic(first))
+    first_topic = create(NewTopic(name="a", partitions=4, replication_factor=2), image=image)
+    assert isinstance(first_topic, TopicImage)
+    assert [partition.replicas for partition in first_topic.partitions] == [
+        (1, 2),
+        (2, 3),
+        (3, 1),
+        (1, 2),
+    ]
+    assert [partition.leader for partition in first_topic.partitions] == [1, 2, 3, 1]
+    second = create(NewTopic(name="b", partitions=1), image=image.with_topic(first_topic))
     assert isinstance(second, TopicImage)
     assert second.partitions[0].leader == 2
 
 
 def test_defaults_are_those_of_the_settings() -> None:
-    made = create(
+    created_topic = create(
         NewTopic(name="a", configs={"retention.ms": "5"}),
         settings=Settings(num_partitions=5, default_replication_factor=3),
     )
-    assert isinstance(made, TopicImage)
-    assert len(made.partitions) == 5
-    assert len(made.partitions[0].replicas) == 3
-    assert made.configs == {"retention.ms": "5"}
-    assert not made.is_internal
-    assert made.topic_id == TOPIC_ID
+    assert isinstance(created_topic, TopicImage)
+    assert len(created_topic.partitions) == 5
+    assert len(created_topic.partitions[0].replicas) == 3
+    assert created_topic.configs == {"retention.ms": "5"}
+    assert not created_topic.is_internal
+    assert created_topic.topic_id == TOPIC_ID
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error"),
+    ("new_topic", "error"),
     [
         (NewTopic(name="orders"), ErrorCode.topic_already_exists),
         (NewTopic(name="or_ders.x"), ErrorCode.invalid_topic_exception),
@@ -107,38 +112,42 @@ def test_defaults_are_those_of_the_settings() -> None:
         (NewTopic(name="a", configs={"retention.ms": "1" * 32_768}), ErrorCode.invalid_config),
     ],
 )
-def test_what_can_not_be_created_says_why(wanted: NewTopic, error: ErrorCode) -> None:
+def test_what_can_not_be_created_says_why(new_topic: NewTopic, error: ErrorCode) -> None:
     image = cluster().with_topic(topic()).with_topic(topic("or.ders_x", topic_id=uuid.UUID(int=9)))
-    assert error_of(create(wanted, image=image)) is error
+    assert error_of(create(new_topic, image=image)) is error
 
 
 def test_decisions_hold_until_brokers_change_or_a_name_is_taken() -> None:
     image = cluster()
-    made = create(NewTopic(name="or_ders"), image=image)
+    created_topic = create(NewTopic(name="or_ders"), image=image)
     refused = Rejection(error=ErrorCode.invalid_topic_exception, reason="no name")
-    other, colliding = image.with_topic(topic("a")), image.with_topic(topic("or.ders"))
-    for now, holds in ((image, True), (other, True), (colliding, False)):
-        assert still_holds([made, refused], image, now) is holds
+    with_other_topic, colliding = image.with_topic(topic("a")), image.with_topic(topic("or.ders"))
+    for later_image, holds in ((image, True), (with_other_topic, True), (colliding, False)):
+        assert still_holds([created_topic, refused], image, later_image) is holds
     assert still_holds([refused], image, colliding)
-    assert not still_holds([made], image, cluster(broker(1), broker(2)))
+    assert not still_holds([created_topic], image, cluster(broker(1), broker(2)))
 
 
 def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> None:
     image = cluster(broker(1), broker(2, alive=False), broker(3))
-    made = create(NewTopic(name="a", partitions=3, replication_factor=1), image=image)
-    assert isinstance(made, TopicImage)
-    assert [one.leader for one in made.partitions] == [1, 3, 1]
+    created_topic = create(NewTopic(name="a", partitions=3, replication_factor=1), image=image)
+    assert isinstance(created_topic, TopicImage)
+    assert [partition.leader for partition in created_topic.partitions] == [1, 3, 1]
     wide = create(NewTopic(name="a", partitions=2, replication_factor=3), image=image)
     assert isinstance(wide, TopicImage)
-    assert [one.replicas for one in wide.partitions] == [(1, 3, 2), (3, 1, 2)]
-    assert [one.isr for one in wide.partitions] == [(1, 3), (3, 1)]
+    assert [partition.replicas for partition in wide.partitions] == [(1, 3, 2), (3, 1, 2)]
+    assert [partition.isr for partition in wide.partitions] == [(1, 3), (3, 1)]
 
 
 def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
     image = cluster(broker(1), broker(2, leaving=True), broker(3))
-    made = create(NewTopic(name="a", partitions=3, replication_factor=2), image=image)
-    assert isinstance(made, TopicImage)
-    assert [one.replicas for one in made.partitions] == [(1, 3), (3, 1), (1, 3)]
+    created_topic = create(NewTopic(name="a", partitions=3, replication_factor=2), image=image)
+    assert isinstance(created_topic, TopicImage)
+    assert [partition.replicas for partition in created_topic.partitions] == [
+        (1, 3),
+        (3, 1),
+        (1, 3),
+    ]
     refused = create(NewTopic(name="a", replication_factor=3), image=image)
     assert isinstance(refused, Rejection)
     assert "because only 2 broker(s) are registered" in refused.reason
@@ -157,10 +166,10 @@ def test_without_an_active_broker_there_are_no_topics() -> None:
 
 
 def test_an_assignment_by_hand_is_obeyed() -> None:
-    made = create(NewTopic(name="a", assignments=((0, (B3, B1)), (1, (B2, B3)))))
-    assert isinstance(made, TopicImage)
-    assert [one.replicas for one in made.partitions] == [(3, 1), (2, 3)]
-    assert [one.leader for one in made.partitions] == [3, 2]
+    created_topic = create(NewTopic(name="a", assignments=((0, (B3, B1)), (1, (B2, B3)))))
+    assert isinstance(created_topic, TopicImage)
+    assert [partition.replicas for partition in created_topic.partitions] == [(3, 1), (2, 3)]
+    assert [partition.leader for partition in created_topic.partitions] == [3, 2]
 
 
 @pytest.mark.parametrize(
@@ -181,13 +190,13 @@ def test_a_bad_assignment_is_refused(
     options: dict[str, int],
     error: ErrorCode,
 ) -> None:
-    wanted = NewTopic(
+    new_topic = NewTopic(
         name="a",
         assignments=assignments,
         partitions=options.get("partitions", -1),
         replication_factor=options.get("replication_factor", -1),
     )
-    assert error_of(create(wanted)) is error
+    assert error_of(create(new_topic)) is error
 
 
 def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers() -> None:
@@ -195,11 +204,16 @@ def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers
     assert (three.partitions, three.replication_factor) == (50, 3)
     assert three.configs["min.insync.replicas"] == "2"
     assert three.configs["cleanup.policy"] == "compact"
-    one = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(broker(1)), settings=DEFAULTS)
-    assert (one.replication_factor, one.configs["min.insync.replicas"]) == (1, "1")
-    made = create(three)
-    assert isinstance(made, TopicImage)
-    assert made.is_internal
+    topic_of_one_broker = internal_topic(
+        TRANSACTION_STATE_TOPIC, image=cluster(broker(1)), settings=DEFAULTS
+    )
+    assert (
+        topic_of_one_broker.replication_factor,
+        topic_of_one_broker.configs["min.insync.replicas"],
+    ) == (1, "1")
+    created_topic = create(three)
+    assert isinstance(created_topic, TopicImage)
+    assert created_topic.is_internal
 
 
 def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
@@ -212,8 +226,8 @@ def test_what_is_set_is_waited_for_also_where_it_is_kafkas_default() -> None:
         default_replication_factor=3,
     )
     for name in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, "orders"):
-        wanted = internal_topic(name, image=image, settings=settings)
-        assert error_of(create(wanted, image=image, settings=settings)) is (
+        new_topic = internal_topic(name, image=image, settings=settings)
+        assert error_of(create(new_topic, image=image, settings=settings)) is (
             ErrorCode.invalid_replication_factor
         ), name
     log = internal_topic(TRANSACTION_STATE_TOPIC, image=image, settings=settings)
@@ -247,10 +261,14 @@ def test_a_new_leader_has_the_next_epoch() -> None:
     moved = move_leader(image, TopicPartition("orders", 0), B3)
     assert not isinstance(moved, Rejection)
     assert moved[1] == B3
-    after = moved[0].topics["orders"].partitions
-    assert (after[0].leader, after[0].leader_epoch, after[0].partition_epoch) == (3, 5, 5)
-    assert after[0].replicas == (1, 2, 3)
-    assert after[1].leader == 2
+    partitions_after = moved[0].topics["orders"].partitions
+    assert (
+        partitions_after[0].leader,
+        partitions_after[0].leader_epoch,
+        partitions_after[0].partition_epoch,
+    ) == (3, 5, 5)
+    assert partitions_after[0].replicas == (1, 2, 3)
+    assert partitions_after[1].leader == 2
 
 
 @pytest.mark.parametrize(
@@ -268,8 +286,8 @@ def test_only_a_live_replica_in_sync_can_lead(
 ) -> None:
     image = cluster(broker(1), broker(2, alive=False), broker(3))
     image = image.with_topic(topic("orders", partition(1, isr=(1, 2))))
-    wanted = None if leader is None else BrokerId(leader)
-    assert error_of(move_leader(image, TopicPartition(name, 0), wanted)) is error
+    new_leader = None if leader is None else BrokerId(leader)
+    assert error_of(move_leader(image, TopicPartition(name, 0), new_leader)) is error
 
 
 def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
@@ -288,7 +306,7 @@ def change(name: str, operation: ConfigOperation, value: str | None = None) -> C
 
 
 @pytest.mark.parametrize(
-    ("before", "changes", "after"),
+    ("configs_before", "changes", "configs_after"),
     [
         ({}, [change("retention.ms", SET, "5")], {"retention.ms": "5"}),
         ({"retention.ms": "5"}, [change("retention.ms", DELETE)], {}),
@@ -307,11 +325,11 @@ def change(name: str, operation: ConfigOperation, value: str | None = None) -> C
     ],
 )
 def test_operations_on_configs(
-    before: dict[str, str], changes: list[ConfigChange], after: dict[str, str]
+    configs_before: dict[str, str], changes: list[ConfigChange], configs_after: dict[str, str]
 ) -> None:
-    kept = dict(before)
-    assert altered_configs(before, tuple(changes), configs.TOPIC_CONFIGS) == after
-    assert before == kept
+    copy_of_configs = dict(configs_before)
+    assert altered_configs(configs_before, tuple(changes), configs.TOPIC_CONFIGS) == configs_after
+    assert configs_before == copy_of_configs
 
 
 @pytest.mark.parametrize(
@@ -353,10 +371,10 @@ def test_a_value_longer_than_a_record_of_the_metadata_holds_is_refused(
 
 def test_appends_do_not_grow_a_value_beyond_that() -> None:
     name = "leader.replication.throttled.replicas"
-    before = {name: ",".join(f"{n}:1" for n in range(4_000))}
-    wanted = ",".join(f"{n}:1" for n in range(4_000, 6_000))
-    changed = change(name, APPEND, wanted)
-    refused = altered_configs(before, (changed,), configs.TOPIC_CONFIGS)
+    configs_before = {name: ",".join(f"{n}:1" for n in range(4_000))}
+    appended_value = ",".join(f"{n}:1" for n in range(4_000, 6_000))
+    changed = change(name, APPEND, appended_value)
+    refused = altered_configs(configs_before, (changed,), configs.TOPIC_CONFIGS)
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.invalid_config
 
@@ -387,9 +405,12 @@ def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
 # How much one request may ask for
 
 
-def create_all(*wanted: NewTopic) -> list[TopicImage | Rejection]:
+def create_all(*new_topics: NewTopic) -> list[TopicImage | Rejection]:
     return create_topics(
-        cluster(), wanted, settings=DEFAULTS, new_topic_id=lambda: uuid.UUID(int=len(wanted))
+        cluster(),
+        new_topics,
+        settings=DEFAULTS,
+        new_topic_id=lambda: uuid.UUID(int=len(new_topics)),
     )
 
 
@@ -414,14 +435,16 @@ UNABLE = "Unable to perform excessively large batch operation."
 def test_too_much_at_once_is_refused_altogether(
     counts: tuple[int, ...], error: ErrorCode, reason: str
 ) -> None:
-    found = create_all(*(NewTopic(name=f"t{n}", partitions=p) for n, p in enumerate(counts)))
-    assert found == [Rejection(error=error, reason=reason)] * len(counts)
+    topics_or_rejections = create_all(
+        *(NewTopic(name=f"t{n}", partitions=p) for n, p in enumerate(counts))
+    )
+    assert topics_or_rejections == [Rejection(error=error, reason=reason)] * len(counts)
 
 
 def test_the_most_that_one_request_may_ask_for() -> None:
     assert all(
-        isinstance(one, TopicImage)
-        for one in create_all(
+        isinstance(topic_or_rejection, TopicImage)
+        for topic_or_rejection in create_all(
             NewTopic(name="a", partitions=5_000), NewTopic(name="b", partitions=4_998)
         )
     )
@@ -438,10 +461,10 @@ def test_assignments_count_as_partitions_and_names_are_judged_later() -> None:
 
 @pytest.mark.parametrize("tail", ["", ".c_d.e_f.g_h.i"])
 def test_topics_of_one_request_know_each_other(tail: str) -> None:
-    first, second, third = create_all(
+    first_topic, second, third = create_all(
         NewTopic(name=f"a.b{tail}"), NewTopic(name=f"a_b{tail}"), NewTopic(name=f"c{tail}")
     )
-    assert isinstance(first, TopicImage)
+    assert isinstance(first_topic, TopicImage)
     assert isinstance(second, Rejection)
     assert second.reason == f"Topic 'a_b{tail}' collides with existing topic: a.b{tail}"
     assert isinstance(third, TopicImage)

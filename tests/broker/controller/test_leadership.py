@@ -51,9 +51,9 @@ PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 
 
 def elected(image: ClusterImage, kind: ElectionType) -> PartitionImage:
-    found = elect_leader(image, P0, kind, DEFAULTS)
-    assert isinstance(found, ClusterImage)
-    changed = found.partition(P0)
+    image_after = elect_leader(image, P0, kind, DEFAULTS)
+    assert isinstance(image_after, ClusterImage)
+    changed = image_after.partition(P0)
     assert changed is not None
     return changed
 
@@ -81,7 +81,7 @@ def test_an_unclean_election_takes_a_live_replica(
 
 
 @pytest.mark.parametrize(
-    ("found", "down", "kind", "error"),
+    ("partition", "down", "kind", "error"),
     [
         (partition(1), (), PREFERRED, ErrorCode.election_not_needed),
         (partition(2), (), UNCLEAN, ErrorCode.election_not_needed),
@@ -91,9 +91,9 @@ def test_an_unclean_election_takes_a_live_replica(
     ],
 )
 def test_where_there_is_no_election(
-    found: PartitionImage, down: tuple[int, ...], kind: ElectionType, error: ErrorCode
+    partition: PartitionImage, down: tuple[int, ...], kind: ElectionType, error: ErrorCode
 ) -> None:
-    refused = elect_leader(image_of(found, down=down), P0, kind, DEFAULTS)
+    refused = elect_leader(image_of(partition, down=down), P0, kind, DEFAULTS)
     assert isinstance(refused, Rejection)
     assert refused.error is error
     assert (refused is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
@@ -114,7 +114,11 @@ def test_what_does_not_exist(kind: ElectionType, where: TopicPartition, reason: 
 
 
 def leaders(image: ClusterImage) -> list[int]:
-    return [one.leader for name in sorted(image.topics) for one in image.topics[name].partitions]
+    return [
+        partition.leader
+        for name in sorted(image.topics)
+        for partition in image.topics[name].partitions
+    ]
 
 
 def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
@@ -134,13 +138,17 @@ def test_topics_that_allow_it_get_a_live_leader_and_others_wait() -> None:
             )
         )
     )
-    after = elect_unclean(image, DEFAULTS)
-    assert leaders(after) == [2, 2, -1, 2, -1]
-    first = after.topics["a"].partitions[0]
-    assert (first.isr, first.leader_epoch, first.is_recovering) == ((2,), 5, True)
+    image_after = elect_unclean(image, DEFAULTS)
+    assert leaders(image_after) == [2, 2, -1, 2, -1]
+    first_partition = image_after.topics["a"].partitions[0]
+    assert (first_partition.isr, first_partition.leader_epoch, first_partition.is_recovering) == (
+        (2,),
+        5,
+        True,
+    )
     allowed = Settings(unclean_leader_election_enable=True)
     assert leaders(elect_unclean(image, allowed)) == [2, 2, 2, 2, -1]
-    assert elect_unclean(after, DEFAULTS) is after, "nothing is left to do"
+    assert elect_unclean(image_after, DEFAULTS) is image_after, "nothing is left to do"
 
 
 def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> None:
@@ -153,9 +161,9 @@ def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> N
             partition(-1, isr=()),
         )
     )
-    after = rebalance_leaders(image, DEFAULTS)
-    assert leaders(after) == [1, 1, 1, -1]
-    assert rebalance_leaders(after, DEFAULTS) is after
+    image_after = rebalance_leaders(image, DEFAULTS)
+    assert leaders(image_after) == [1, 1, 1, -1]
+    assert rebalance_leaders(image_after, DEFAULTS) is image_after
 
 
 def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
@@ -163,12 +171,20 @@ def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
     image = cluster().with_topic(topic("a", partition(2, epoch=4)))
     resigned = resign_leader(image, where)
     assert not isinstance(resigned, Rejection)
-    without, again = (found.partition(where) for found in resigned)
-    assert without is not None
-    assert again is not None
-    assert (without.leader, without.leader_epoch, without.partition_epoch) == (-1, 5, 5)
-    assert (again.leader, again.leader_epoch, again.partition_epoch) == (2, 6, 6)
-    assert again.isr == (1, 2, 3)
+    without_leader, with_new_leader = (image_of_step.partition(where) for image_of_step in resigned)
+    assert without_leader is not None
+    assert with_new_leader is not None
+    assert (without_leader.leader, without_leader.leader_epoch, without_leader.partition_epoch) == (
+        -1,
+        5,
+        5,
+    )
+    assert (
+        with_new_leader.leader,
+        with_new_leader.leader_epoch,
+        with_new_leader.partition_epoch,
+    ) == (2, 6, 6)
+    assert with_new_leader.isr == (1, 2, 3)
 
 
 def test_who_is_not_there_can_not_resign() -> None:
@@ -208,11 +224,11 @@ def command(
 
 
 def registered(
-    image: ClusterImage, wanted: BrokerRegistrationCommand, *, has_session: bool = False
+    image: ClusterImage, command: BrokerRegistrationCommand, *, has_session: bool = False
 ) -> ClusterImage:
-    found = register_broker(image, wanted, DEFAULTS, has_session=has_session)
-    assert isinstance(found, ClusterImage)
-    return found
+    image_after = register_broker(image, command, DEFAULTS, has_session=has_session)
+    assert isinstance(image_after, ClusterImage)
+    return image_after
 
 
 def world(*, elr: int = 1) -> ClusterImage:
@@ -235,23 +251,23 @@ def test_a_new_broker_is_fenced_and_its_epoch_is_where_it_was_registered() -> No
 
 def test_a_request_that_is_repeated_keeps_the_epoch_and_the_state() -> None:
     image = unfence_broker(registered(world(), command(BrokerId(4))), BrokerId(4), DEFAULTS)
-    again = registered(image, command(BrokerId(4)), has_session=True)
-    assert again.brokers[BrokerId(4)] == image.brokers[BrokerId(4)]
+    image_after = registered(image, command(BrokerId(4)), has_session=True)
+    assert image_after.brokers[BrokerId(4)] == image.brokers[BrokerId(4)]
     leaving = begin_controlled_shutdown(image, BrokerId(4), DEFAULTS)
     assert registered(leaving, command(BrokerId(4))).brokers[BrokerId(4)].in_controlled_shutdown
 
 
 @pytest.mark.parametrize(
-    ("wanted", "has_session", "error"),
+    ("command", "has_session", "error"),
     [
         (command(cluster_id="other"), False, ErrorCode.inconsistent_cluster_id),
         (command(), True, ErrorCode.duplicate_broker_registration),
     ],
 )
 def test_who_can_not_be_registered(
-    wanted: BrokerRegistrationCommand, has_session: bool, error: ErrorCode
+    command: BrokerRegistrationCommand, has_session: bool, error: ErrorCode
 ) -> None:
-    refused = register_broker(world(), wanted, DEFAULTS, has_session=has_session)
+    refused = register_broker(world(), command, DEFAULTS, has_session=has_session)
     assert isinstance(refused, Rejection)
     assert refused.error is error
 
@@ -269,8 +285,8 @@ def test_a_restart_takes_the_broker_out_of_the_isr(
     elr: int, previous: int, eligible: tuple[int, ...]
 ) -> None:
     image = registered(world(elr=elr), command(previous=previous))
-    found = image.topics["orders"].partitions[0]
-    assert (found.leader, found.isr, found.elr) == (2, (2, 3), eligible)
+    partition = image.topics["orders"].partitions[0]
+    assert (partition.leader, partition.isr, partition.elr) == (2, (2, 3), eligible)
     assert image.brokers[B1].epoch == image.offset
     assert not image.brokers[B1].alive
 
@@ -291,9 +307,9 @@ def test_a_broker_on_its_way_out_leads_nothing_but_lives() -> None:
     assert leaving.is_alive(B1)
     assert not leaving.is_active(B1)
     assert leaving.topics["orders"].partitions[0].leader == 2
-    gone = fence_broker(leaving, B1, DEFAULTS)
-    assert not gone.is_alive(B1)
-    assert not gone.brokers[B1].in_controlled_shutdown
+    image_after = fence_broker(leaving, B1, DEFAULTS)
+    assert not image_after.is_alive(B1)
+    assert not image_after.brokers[B1].in_controlled_shutdown
 
 
 def test_others_are_left_alone() -> None:
@@ -314,7 +330,9 @@ def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registe
 
 def test_replicas_of_brokers_that_are_away_or_unknown_are_offline() -> None:
     image = fence_broker(world(), B3, DEFAULTS)
-    assert [one for one in (B1, B2, B3, BrokerId(9)) if image.is_offline(one)] == [B3, BrokerId(9)]
+    assert [
+        broker_id for broker_id in (B1, B2, B3, BrokerId(9)) if image.is_offline(broker_id)
+    ] == [B3, BrokerId(9)]
 
 
 # What a broker's coming or going means for every partition, and the rules of a topic.
@@ -329,7 +347,10 @@ def world_of_leadership(*, elr: int = 1) -> ClusterImage:
 
 
 def seen(image: ClusterImage, name: str = "orders") -> list[tuple[object, ...]]:
-    return [(one.leader, one.isr, one.elr) for one in image.topics[name].partitions]
+    return [
+        (partition.leader, partition.isr, partition.elr)
+        for partition in image.topics[name].partitions
+    ]
 
 
 @pytest.mark.parametrize(
@@ -349,19 +370,19 @@ def seen(image: ClusterImage, name: str = "orders") -> list[tuple[object, ...]]:
 def test_the_rules_of_a_topic(
     configs: dict[str, str], settings: Settings, expected: tuple[int, bool]
 ) -> None:
-    found = rules_of(topic(configs=configs), world_of_leadership(), settings)
-    assert (found.min_isr, found.allows_unclean) == expected
+    topic_rules = rules_of(topic(configs=configs), world_of_leadership(), settings)
+    assert (topic_rules.min_isr, topic_rules.allows_unclean) == expected
 
 
 def test_a_broker_that_stops_leaves_every_isr_and_leads_nothing() -> None:
-    gone = without_broker(world_of_leadership(), B1, DEFAULTS)
-    assert seen(gone) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
-    assert seen(gone, "one") == [(-1, (), (1,))]
-    assert not leads_something(gone, B1)
-    assert leads_something(gone, B2)
-    assert gone.offset == world_of_leadership().offset + 1, "all of it is one step"
-    again = without_broker(gone, B1, DEFAULTS)
-    assert again is gone
+    image_without_b1 = without_broker(world_of_leadership(), B1, DEFAULTS)
+    assert seen(image_without_b1) == [(2, (2, 3), ()), (2, (2, 3), ()), (3, (2, 3), ())]
+    assert seen(image_without_b1, "one") == [(-1, (), (1,))]
+    assert not leads_something(image_without_b1, B1)
+    assert leads_something(image_without_b1, B2)
+    assert image_without_b1.offset == world_of_leadership().offset + 1, "all of it is one step"
+    image_after_repetition = without_broker(image_without_b1, B1, DEFAULTS)
+    assert image_after_repetition is image_without_b1
 
 
 def test_without_elr_the_last_in_sync_replica_stays_in_the_isr() -> None:
@@ -371,9 +392,11 @@ def test_without_elr_the_last_in_sync_replica_stays_in_the_isr() -> None:
 
 
 def test_a_crashed_broker_is_not_eligible_any_more() -> None:
-    gone = without_broker(without_broker(world_of_leadership(), B1, DEFAULTS), B2, DEFAULTS)
-    assert seen(gone) == [(3, (3,), (2,)), (3, (3,), (2,)), (3, (3,), (2,))]
-    crashed = after_unclean_shutdown(gone, B2, DEFAULTS)
+    image_without_both = without_broker(
+        without_broker(world_of_leadership(), B1, DEFAULTS), B2, DEFAULTS
+    )
+    assert seen(image_without_both) == [(3, (3,), (2,)), (3, (3,), (2,)), (3, (3,), (2,))]
+    crashed = after_unclean_shutdown(image_without_both, B2, DEFAULTS)
     assert seen(crashed) == [(3, (3,), ()), (3, (3,), ()), (3, (3,), ())]
     assert seen(crashed, "one") == [(-1, (), (1,))], "it has no replica there"
     still_in = after_unclean_shutdown(world_of_leadership(), B1, DEFAULTS)
@@ -418,14 +441,19 @@ def test_replicas_that_were_eligible_are_not_any_more() -> None:
         topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
     )
     cleared = without_elr(two, "orders")
-    assert {one.elr for one in cleared.topics["orders"].partitions} == {()}
+    assert {partition.elr for partition in cleared.topics["orders"].partitions} == {()}
     assert cleared.topics["two"] is two.topics["two"]
-    before, after = two.topics["orders"].partitions[0], cleared.topics["orders"].partitions[0]
-    assert (before.elr, after.isr) == ((1,), before.isr)
-    assert after.partition_epoch == before.partition_epoch + 1
-    assert after.leader_epoch == before.leader_epoch
+    partition_before, partition_after = (
+        two.topics["orders"].partitions[0],
+        cleared.topics["orders"].partitions[0],
+    )
+    assert (partition_before.elr, partition_after.isr) == ((1,), partition_before.isr)
+    assert partition_after.partition_epoch == partition_before.partition_epoch + 1
+    assert partition_after.leader_epoch == partition_before.leader_epoch
     everywhere = without_elr(two)
-    assert not any(one.elr for each in everywhere.topics.values() for one in each.partitions)
+    assert not any(
+        partition.elr for topic in everywhere.topics.values() for partition in topic.partitions
+    )
     assert without_elr(everywhere) is everywhere
     off = two.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
     assert without_elr(off) is off
@@ -538,7 +566,10 @@ def test_each_change_is_judged_by_itself() -> None:
         ),
         DEFAULTS,
     )
-    assert [one.error for one in outcome.reply.partitions] == [E.fenced_leader_epoch, E.none]
+    assert [partition.error for partition in outcome.reply.partitions] == [
+        E.fenced_leader_epoch,
+        E.none,
+    ]
     assert outcome.image.topics["orders"].partitions[1].isr == (1,)
     assert outcome.image.offset == image.offset + 1
 
@@ -579,16 +610,16 @@ def beat(
 
 def sessions(*states: BrokerState) -> BrokerSessions:
     """Brokers 1, 2, … in these states, heard of at 0."""
-    found = BrokerSessions(timeout_ms=9_000)
+    broker_sessions = BrokerSessions(timeout_ms=9_000)
     for number, state in enumerate(states, 1):
-        one = BrokerId(number)
-        found.register(one, is_fenced=True, now_ms=0)
-        found.note_heartbeat(beat(one), state, now_ms=0, metadata_offset=10)
-    return found
+        broker_id = BrokerId(number)
+        broker_sessions.register(broker_id, is_fenced=True, now_ms=0)
+        broker_sessions.note_heartbeat(beat(broker_id), state, now_ms=0, metadata_offset=10)
+    return broker_sessions
 
 
 @pytest.mark.parametrize(
-    ("before", "command", "leads", "expected"),
+    ("state_before", "command", "leads", "expected"),
     [
         (FENCED, beat(offset=10), False, UNFENCED),
         (FENCED, beat(offset=9), False, FENCED),
@@ -604,70 +635,70 @@ def sessions(*states: BrokerState) -> BrokerSessions:
     ],
 )
 def test_what_a_heartbeat_leads_to(
-    before: BrokerState, command: BrokerHeartbeatCommand, leads: bool, expected: BrokerState
+    state_before: BrokerState, command: BrokerHeartbeatCommand, leads: bool, expected: BrokerState
 ) -> None:
-    found = sessions(before).next_state(command, registered_at=10, leads=lambda: leads)
-    assert found is expected
-    assert found.counts_as_fenced == (found in (FENCED, GONE))
+    state_after = sessions(state_before).next_state(command, registered_at=10, leads=lambda: leads)
+    assert state_after is expected
+    assert state_after.counts_as_fenced == (state_after in (FENCED, GONE))
 
 
 def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
-    found = sessions(UNFENCED, UNFENCED, FENCED)
-    found.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=1, metadata_offset=12)
+    broker_sessions = sessions(UNFENCED, UNFENCED, FENCED)
+    broker_sessions.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=1, metadata_offset=12)
     ask = beat(shut_down=True, offset=12)
-    assert found.next_state(ask, registered_at=1, leads=lambda: False) is LEAVING
-    found.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=2, metadata_offset=99)
-    found.note_heartbeat(beat(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12)
-    assert found.next_state(ask, registered_at=1, leads=lambda: False) is GONE
-    found.note_heartbeat(ask, GONE, now_ms=3, metadata_offset=12)
-    assert found.state(B1) is FENCED
+    assert broker_sessions.next_state(ask, registered_at=1, leads=lambda: False) is LEAVING
+    broker_sessions.note_heartbeat(beat(shut_down=True), LEAVING, now_ms=2, metadata_offset=99)
+    broker_sessions.note_heartbeat(beat(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12)
+    assert broker_sessions.next_state(ask, registered_at=1, leads=lambda: False) is GONE
+    broker_sessions.note_heartbeat(ask, GONE, now_ms=3, metadata_offset=12)
+    assert broker_sessions.state(B1) is FENCED
 
 
 def test_a_session_ends_without_a_heartbeat_and_goes_on_with_one() -> None:
-    found = sessions(UNFENCED, UNFENCED, UNFENCED)
-    assert found.next_deadline_ms() == 9_000
-    found.note_heartbeat(beat(B2), UNFENCED, now_ms=5_000, metadata_offset=10)
-    assert found.expired_broker(8_999) is None
-    assert found.expired_broker(9_000) is B1
-    assert found.has_session(B1, 8_999)
-    assert not found.has_session(B1, 9_000)
-    found.fence(B1)
-    assert found.state(B1) is FENCED
-    assert not found.has_session(B1, 0), "until it is heard of again"
-    assert found.expired_broker(9_000) is B3
-    found.fence(B3)
-    assert found.next_deadline_ms() == 14_000
-    found.fence(B2)
-    assert found.next_deadline_ms() is None
+    broker_sessions = sessions(UNFENCED, UNFENCED, UNFENCED)
+    assert broker_sessions.next_deadline_ms() == 9_000
+    broker_sessions.note_heartbeat(beat(B2), UNFENCED, now_ms=5_000, metadata_offset=10)
+    assert broker_sessions.expired_broker(8_999) is None
+    assert broker_sessions.expired_broker(9_000) is B1
+    assert broker_sessions.has_session(B1, 8_999)
+    assert not broker_sessions.has_session(B1, 9_000)
+    broker_sessions.fence(B1)
+    assert broker_sessions.state(B1) is FENCED
+    assert not broker_sessions.has_session(B1, 0), "until it is heard of again"
+    assert broker_sessions.expired_broker(9_000) is B3
+    broker_sessions.fence(B3)
+    assert broker_sessions.next_deadline_ms() == 14_000
+    broker_sessions.fence(B2)
+    assert broker_sessions.next_deadline_ms() is None
 
 
 def test_where_no_broker_could_be_heard_open_sessions_begin_anew() -> None:
-    found = sessions(UNFENCED, UNFENCED)
-    found.fence(B2)
-    found.renew(5_000)
-    assert found.next_deadline_ms() == 14_000
-    assert found.expired_broker(14_000) is B1
-    assert not found.has_session(B2, 5_000), "it had ended before"
+    broker_sessions = sessions(UNFENCED, UNFENCED)
+    broker_sessions.fence(B2)
+    broker_sessions.renew(5_000)
+    assert broker_sessions.next_deadline_ms() == 14_000
+    assert broker_sessions.expired_broker(14_000) is B1
+    assert not broker_sessions.has_session(B2, 5_000), "it had ended before"
 
 
 def test_an_advance_leaves_open_sessions_a_moment() -> None:
-    found = sessions(UNFENCED, UNFENCED)
-    found.fence(B2)
-    found.grant(8_000, 500)
-    assert found.next_deadline_ms() == 9_000, "it goes on for longer anyhow"
-    found.grant(20_000, 500)
-    assert found.next_deadline_ms() == 20_500
-    assert not found.has_session(B2, 20_000), "it had ended before"
+    broker_sessions = sessions(UNFENCED, UNFENCED)
+    broker_sessions.fence(B2)
+    broker_sessions.grant(8_000, 500)
+    assert broker_sessions.next_deadline_ms() == 9_000, "it goes on for longer anyhow"
+    broker_sessions.grant(20_000, 500)
+    assert broker_sessions.next_deadline_ms() == 20_500
+    assert not broker_sessions.has_session(B2, 20_000), "it had ended before"
 
 
 def test_a_broker_that_is_not_registered_has_neither_state_nor_session() -> None:
-    found = sessions()
-    assert found.state(B1) is None
-    assert not found.has_session(B1, 0)
+    broker_sessions = sessions()
+    assert broker_sessions.state(B1) is None
+    assert not broker_sessions.has_session(B1, 0)
 
 
 def test_a_new_incarnation_starts_over() -> None:
-    found = sessions(LEAVING)
-    found.register(B1, is_fenced=True, now_ms=100)
-    assert found.state(B1) is FENCED
-    assert found.next_deadline_ms() == 9_100
+    broker_sessions = sessions(LEAVING)
+    broker_sessions.register(B1, is_fenced=True, now_ms=100)
+    assert broker_sessions.state(B1) is FENCED
+    assert broker_sessions.next_deadline_ms() == 9_100

@@ -12,11 +12,11 @@ def test_drawn_operations_end_as_in_kafka() -> None:
     """Recorded of the ConfigurationControlManager of 4.4.0."""
     book = recorded()
     assert [question for question, _ in book] == list(drawn(range(RECORDED_DRAWS)))
-    assert [one for one in book if answer(one[0]) != one[1]] == []
+    assert [page for page in book if answer(page[0]) != page[1]] == []
 
 
 @pytest.mark.parametrize(
-    ("operation", "operand", "value", "after"),
+    ("operation", "operand", "value", "expected_value"),
     [
         ("APPEND", "delete,delete", "compact", "compact,delete"),
         ("APPEND", "compact", "compact,delete", "compact,delete"),
@@ -27,10 +27,10 @@ def test_drawn_operations_end_as_in_kafka() -> None:
     ],
 )
 def test_each_value_is_appended_once_and_the_first_is_subtracted(
-    operation: str, operand: str, value: str | None, after: str
+    operation: str, operand: str, value: str | None, expected_value: str
 ) -> None:
     question = ("topic", "cleanup.policy", value, ((operation, operand),))
-    assert answer(question) == (after, None)
+    assert answer(question) == (expected_value, None)
 
 
 @pytest.mark.parametrize(

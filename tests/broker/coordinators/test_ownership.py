@@ -38,9 +38,9 @@ def owner() -> Ownership[OwnedPartition]:
 
 
 def error(ownership: Ownership[OwnedPartition]) -> ErrorCode:
-    found = ownership.find(TID)
-    assert isinstance(found, Rejection)
-    return found.error
+    rejection = ownership.find(TID)
+    assert isinstance(rejection, Rejection)
+    return rejection.error
 
 
 def test_not_owned_then_loading_then_owned() -> None:
@@ -58,14 +58,14 @@ def test_not_owned_then_loading_then_owned() -> None:
 
 def test_a_newer_epoch_replaces_what_was_owned() -> None:
     ownership = owner()
-    before = ownership.find(TID)
-    assert isinstance(before, OwnedPartition)
-    assert ownership.is_current(before)
-    assert ownership.begin_load(HOME, CoordinatorEpoch(4)) is before
-    assert not ownership.is_current(before)
+    owned_before = ownership.find(TID)
+    assert isinstance(owned_before, OwnedPartition)
+    assert ownership.is_current(owned_before)
+    assert ownership.begin_load(HOME, CoordinatorEpoch(4)) is owned_before
+    assert not ownership.is_current(owned_before)
     assert ownership.refuse(HOME).error is ErrorCode.coordinator_load_in_progress
     ownership.finish_load(loaded(4))
-    assert not ownership.is_current(before)
+    assert not ownership.is_current(owned_before)
     assert ownership.get(HOME, CoordinatorEpoch(3)) is None
     assert ownership.get(HOME, CoordinatorEpoch(4)) is not None
     assert ownership.get(HOME + 1, CoordinatorEpoch(4)) is None
@@ -108,6 +108,6 @@ def test_partitions_may_be_let_go_while_they_are_walked() -> None:
 MAPPED = {3: 15, 19: 15, 20: 15, 7: 15, 6: 16, 56: 16, 10: -1, 18: -1}
 
 
-@pytest.mark.parametrize("error", [each for each in ErrorCode if each is not ErrorCode.none])
+@pytest.mark.parametrize("error", [error for error in ErrorCode if error is not ErrorCode.none])
 def test_every_error_has_its_name(error: ErrorCode) -> None:
     assert append_error(error) == MAPPED.get(error, error)

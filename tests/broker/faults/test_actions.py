@@ -271,7 +271,7 @@ def test_an_effect_that_lets_pass_changes_nothing() -> None:
 
 
 def test_an_undisturbed_cluster_lets_everything_pass() -> None:
-    crossing = Crossing(
+    crossing_point = Crossing(
         point="client.request",
         source="client/app",
         target="broker/2",
@@ -281,11 +281,11 @@ def test_an_undisturbed_cluster_lets_everything_pass() -> None:
         subject=NO_SUBJECT,
     )
     assert not PassAll.is_armed
-    assert PassAll().cross(crossing) is None
+    assert PassAll().cross(crossing_point) is None
 
 
 @pytest.mark.parametrize(
-    ("how", "before", "after"),
+    ("how", "value_before", "value_after"),
     [
         (RewriteHow.SET, 7, 5),
         (RewriteHow.ADD, 7, 12),
@@ -295,9 +295,11 @@ def test_an_undisturbed_cluster_lets_everything_pass() -> None:
         (RewriteHow.CLEAR, None, ()),
     ],
 )
-def test_a_field_of_an_answer_is_changed(how: RewriteHow, before: object, after: object) -> None:
-    answer = Answer(f=before)
-    assert Rewriting(field="f", how=how, value=5).apply(answer) == Answer(f=after)
+def test_a_field_of_an_answer_is_changed(
+    how: RewriteHow, value_before: object, value_after: object
+) -> None:
+    answer = Answer(f=value_before)
+    assert Rewriting(field="f", how=how, value=5).apply(answer) == Answer(f=value_after)
     insert = Rewriting(field="g", how=RewriteHow.INSERT, entry={"id": 1})
     assert insert.apply(answer) is answer, "it has no such list"
 
@@ -335,8 +337,8 @@ def test_a_rule_for_a_missing_thing_gets_a_warning(
 
 
 def test_a_broker_that_asks_is_one_of_the_cluster_too() -> None:
-    told = said(point=FaultPoint.PEER_REQUEST, source="broker/9")
-    assert told == "source: no broker '9'; there are: 1, 2, 3"
+    complaint = said(point=FaultPoint.PEER_REQUEST, source="broker/9")
+    assert complaint == "source: no broker '9'; there are: 1, 2, 3"
     assert said(point=FaultPoint.PEER_REQUEST, source="broker/3") is None
     assert said(point=FaultPoint.CLIENT_REQUEST, source="client/9") is None
 
@@ -362,14 +364,14 @@ def test_actions_on_the_cluster_are_allowed_everywhere() -> None:
 
 @pytest.mark.parametrize("point", list(FaultPoint))
 def test_a_refusal_lists_what_the_point_takes(point: FaultPoint) -> None:
-    said = refusal(point, Duplicate())
+    refusal_text = refusal(point, Duplicate())
     if Duplicate in TAKES[point]:
-        assert said is None
+        assert refusal_text is None
     else:
-        assert said is not None
-        assert said.startswith(f"duplicate has no meaning at {point}")
+        assert refusal_text is not None
+        assert refusal_text.startswith(f"duplicate has no meaning at {point}")
         for action in (*TAKES[point], *CLUSTER_ACTIONS):
-            assert name_of(action) in said
+            assert name_of(action) in refusal_text
 
 
 def test_a_refusal_may_say_why() -> None:
@@ -393,7 +395,7 @@ NOISES = [bytes(16), b"\xff" * 16, bytes(range(16)), bytes(range(200, 216))]
 
 
 def differing(message: bytes) -> list[int]:
-    return [at for at in range(len(MESSAGE)) if message[at] != MESSAGE[at]]
+    return [position for position in range(len(MESSAGE)) if message[position] != MESSAGE[position]]
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -420,8 +422,8 @@ def test_some_bytes_anywhere_but_in_the_length_are_changed(noise: bytes) -> None
     short = damage_message(b"\0\0\0\2ab", Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
     assert short[:4] == b"\0\0\0\2"
     assert (short[4:5] != b"a", short[5:] != b"b") == (True, True)
-    again = damage_message(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
-    assert zlib.crc32(again) == zlib.crc32(message), "chance is in the noise alone"
+    damaged_again = damage_message(MESSAGE, Damage(part=DamagedPart.BYTES, noise=noise), batch=None)
+    assert zlib.crc32(damaged_again) == zlib.crc32(message), "chance is in the noise alone"
 
 
 # Names of the fault points.
@@ -442,7 +444,7 @@ def test_every_point_says_what_a_fault_does_there() -> None:
     ).body
     undocumented = [
         ast.unparse(node)
-        for node, after in zip(body, [*body[1:], None], strict=True)
-        if isinstance(node, ast.Assign) and not isinstance(after, ast.Expr)
+        for node, next_node in zip(body, [*body[1:], None], strict=True)
+        if isinstance(node, ast.Assign) and not isinstance(next_node, ast.Expr)
     ]
     assert undocumented == []

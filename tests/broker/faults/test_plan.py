@@ -48,8 +48,8 @@ END_TXN = 26
 
 def test_a_rule_says_what_its_action_is() -> None:
     def kind(action: Action) -> tuple[bool, bool]:
-        made = FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=action)
-        return made.is_on_cluster, made.answers_with_error
+        rule = FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=action)
+        return rule.is_on_cluster, rule.answers_with_error
 
     assert kind(Crash(broker=BrokerId(1))) == (True, False)
     assert kind(Fail(error="NOT_COORDINATOR")) == (False, True)
@@ -135,8 +135,8 @@ def test_what_a_request_does_not_say_is_not_matched() -> None:
 def test_what_a_replica_does_is_a_criterion(
     criteria: dict[str, Any], fields: dict[str, Any], *, expected: bool
 ) -> None:
-    asked = FaultRule(id="f", point=FaultPoint.LOG_APPEND, action=Hold(), **criteria)
-    assert matches(asked, crossing(point="log.append", **fields)) is expected
+    rule = FaultRule(id="f", point=FaultPoint.LOG_APPEND, action=Hold(), **criteria)
+    assert matches(rule, crossing(point="log.append", **fields)) is expected
 
 
 def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
@@ -240,7 +240,7 @@ YAML = """
 
 def test_rules_are_read_from_yaml_and_written_back() -> None:
     rules = msgspec.convert(yaml.safe_load(YAML), list[FaultRule])
-    assert [one.action for one in rules] == [
+    assert [rule.action for rule in rules] == [
         Hold(),
         Delay(delay_ms=500),
         Drop(),
@@ -268,7 +268,7 @@ def test_mistakes_in_a_file_are_named(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "criteria", "asked"),
+    ("action", "criteria", "needed"),
     [
         (Hold(), {}, Asked.HEADER),
         (Hold(), {"api": "EndTxn"}, Asked.HEADER),
@@ -283,18 +283,18 @@ def test_mistakes_in_a_file_are_named(text: str, message: str) -> None:
     ],
 )
 def test_a_rule_asks_for_no_more_of_a_message_than_it_needs(
-    action: Action, criteria: dict[str, Any], asked: Asked
+    action: Action, criteria: dict[str, Any], needed: Asked
 ) -> None:
     point = FaultPoint.CLIENT_REQUEST
-    one = FaultRule(id="f", point=point, action=action, **criteria)
-    assert needed_part(one, point, END_TXN) is asked
-    assert needed_part(one, FaultPoint.CLIENT_RESPONSE, END_TXN) is Asked.NOTHING
+    rule = FaultRule(id="f", point=point, action=action, **criteria)
+    assert needed_part(rule, point, END_TXN) is needed
+    assert needed_part(rule, FaultPoint.CLIENT_RESPONSE, END_TXN) is Asked.NOTHING
 
 
 def test_who_damages_a_batch_has_to_see_it() -> None:
     point = FaultPoint.CLIENT_REQUEST
-    one = FaultRule(id="f", point=point, action=Corrupt(what=DamagedPart.CRC), api="Produce")
-    assert needed_part(one, point, 0) is Asked.BODY
+    rule = FaultRule(id="f", point=point, action=Corrupt(what=DamagedPart.CRC), api="Produce")
+    assert needed_part(rule, point, 0) is Asked.BODY
 
 
 # Whom a command between brokers is about.
@@ -388,8 +388,10 @@ def test_commands_without_a_transaction_have_no_subject() -> None:
 
 
 def test_a_trace_tells_whose_transactions_a_request_is_about() -> None:
-    other = Subject(transactional_id="a", partitions=(SUBJECTS_T1,))
-    of_two = Subject(producer_id=7, partitions=(SUBJECTS_T0,), other_subjects=(other, NO_SUBJECT))
+    other_subject = Subject(transactional_id="a", partitions=(SUBJECTS_T1,))
+    of_two = Subject(
+        producer_id=7, partitions=(SUBJECTS_T0,), other_subjects=(other_subject, NO_SUBJECT)
+    )
     assert trace_subjects(of_two) == [
         {"pid": 7, "partitions": [str(SUBJECTS_T0)]},
         {"id": "a", "partitions": [str(SUBJECTS_T1)]},

@@ -55,7 +55,7 @@ def test_without_members_nothing_is_assigned(name: str) -> None:
 
 def test_uniform_gives_members_numbers_that_differ_by_one_at_most() -> None:
     target = assign(UNIFORM, member("x", A, C), member("y", A, C))
-    assert [len(target[each]) for each in "xy"] == [2, 3]
+    assert [len(target[member_id]) for member_id in "xy"] == [2, 3]
 
 
 def test_uniform_moves_no_more_than_it_must() -> None:
@@ -102,7 +102,7 @@ def test_range_takes_static_members_first_and_by_instance() -> None:
 
 
 def test_range_leaves_the_last_of_many_members_without_any() -> None:
-    target = assign(RANGE, *(member(each, C) for each in "wxyz"))
+    target = assign(RANGE, *(member(member_id, C) for member_id in "wxyz"))
     assert target == {"w": {(C, 0)}, "x": {(C, 1)}, "y": set(), "z": set()}
 
 
@@ -122,16 +122,20 @@ OWNED = st.lists(st.tuples(st.sampled_from((A, B, C)), st.integers(0, 3)), max_s
 def test_every_partition_goes_to_exactly_one_of_its_subscribers(
     name: str, drawn: list[tuple[frozenset[uuid.UUID], list[tuple[uuid.UUID, int]]]]
 ) -> None:
-    taken: set[tuple[uuid.UUID, int]] = set()
+    taken_partitions: set[tuple[uuid.UUID, int]] = set()
     members = []
     for number, (topics, owned) in enumerate(drawn):
-        mine = frozenset(each for each in owned if each not in taken)
-        taken |= mine
-        members.append(Subscriber(member_id=f"m{number}", topics=topics, owned=mine))
+        still_owned = frozenset(
+            partition for partition in owned if partition not in taken_partitions
+        )
+        taken_partitions |= still_owned
+        members.append(Subscriber(member_id=f"m{number}", topics=topics, owned=still_owned))
     target = ASSIGNORS[name](members, PARTITIONS)
-    given_out = [each for partitions in target.values() for each in partitions]
-    wanted = {topic for topics, _ in drawn for topic in topics}
-    assert sorted(given_out) == sorted((t, i) for t in wanted for i in range(PARTITIONS[t]))
+    given_out = [partition for partitions in target.values() for partition in partitions]
+    subscribed_topics = {topic for topics, _ in drawn for topic in topics}
+    assert sorted(given_out) == sorted(
+        (t, i) for t in subscribed_topics for i in range(PARTITIONS[t])
+    )
     for subscriber in members:
         assert {topic for topic, _ in target[subscriber.member_id]} <= subscriber.topics
     if name == UNIFORM and len({topics for topics, _ in drawn}) == 1:
@@ -142,7 +146,7 @@ def test_every_partition_goes_to_exactly_one_of_its_subscribers(
 @pytest.mark.parametrize("name", [UNIFORM, RANGE])
 def test_many_members_are_assigned_in_few_steps(name: str) -> None:
     counts = {A: 5_000, B: 4_000}
-    members = [member(f"m{at:04}", *(A, B)[: 1 + at % 2]) for at in range(1_000)]
+    members = [member(f"m{number:04}", *(A, B)[: 1 + number % 2]) for number in range(1_000)]
     steps = []
     for _ in range(2):
         profile = counter()
@@ -165,32 +169,33 @@ def test_uniform_is_the_same_as_by_a_look_at_all_takers(members: list[Subscriber
 
 def by_looking_at_all(members: list[Subscriber], partitions: dict[uuid.UUID, int]) -> Target:
     """The plain form, a look at every taker for each partition."""
-    if len({each.topics for each in members}) == 1:
+    if len({member.topics for member in members}) == 1:
         return ASSIGNORS[UNIFORM](members, partitions)
     target = {
-        each.member_id: {one for one in each.owned if one[0] in each.topics} for each in members
+        member.member_id: {partition for partition in member.owned if partition[0] in member.topics}
+        for member in members
     }
     takers: dict[uuid.UUID, list[str]] = {}
-    for each in members:
-        for topic in each.topics:
-            takers.setdefault(topic, []).append(each.member_id)
-    taken = {one for kept in target.values() for one in kept}
-    for topic in sorted(takers, key=lambda one: (len(takers[one]), one)):
+    for member in members:
+        for topic in member.topics:
+            takers.setdefault(topic, []).append(member.member_id)
+    assigned_partitions = {partition for partitions in target.values() for partition in partitions}
+    for topic in sorted(takers, key=lambda topic_key: (len(takers[topic_key]), topic_key)):
         for index in range(partitions[topic]):
-            if (topic, index) not in taken:
-                least = min(takers[topic], key=lambda one: len(target[one]))
+            if (topic, index) not in assigned_partitions:
+                least = min(takers[topic], key=lambda member_id: len(target[member_id]))
                 target[least].add((topic, index))
     moved = True
     while moved:
         moved = False
-        for giver in sorted(target, key=lambda one: -len(target[one])):
-            for one in sorted(target[giver]):
-                taker = min(takers[one[0]], key=lambda other: len(target[other]))
+        for giver in sorted(target, key=lambda member_id: -len(target[member_id])):
+            for partition in sorted(target[giver]):
+                taker = min(takers[partition[0]], key=lambda member_id: len(target[member_id]))
                 if len(target[giver]) - len(target[taker]) > 1:
-                    target[giver].remove(one)
-                    target[taker].add(one)
+                    target[giver].remove(partition)
+                    target[taker].add(partition)
                     moved = True
-    return {member_id: frozenset(kept) for member_id, kept in target.items()}
+    return {member_id: frozenset(partitions) for member_id, partitions in target.items()}
 
 
 # The assignor of share groups: balance, sharing, stickiness.
@@ -208,7 +213,7 @@ Part = tuple[uuid.UUID, int]
         ([member("x", A, owned={(B, 0)})], {"x": {(A, 0), (A, 1), (A, 2)}}),
         ([member("x", A), member("y", A)], {"x": {(A, 0), (A, 2)}, "y": {(A, 1)}}),
         (
-            [member(each, B) for each in "xyz"],
+            [member(member_id, B) for member_id in "xyz"],
             {"x": {(B, 0), (B, 1)}, "y": {(B, 0)}, "z": {(B, 1)}},
         ),
         (
@@ -216,11 +221,11 @@ Part = tuple[uuid.UUID, int]
             {"x": {(A, 1), (A, 2)}, "y": {(A, 0)}},
         ),
         (
-            [member(each, B, owned={(B, 0)}) for each in "wxyz"],
+            [member(member_id, B, owned={(B, 0)}) for member_id in "wxyz"],
             {"w": {(B, 1)}, "x": {(B, 1)}, "y": {(B, 0)}, "z": {(B, 0)}},
         ),
         (  # x lacks a second one, and has the only one that is not full
-            [member("x", B), *(member(each, B, owned={(B, 0)}) for each in "yz")],
+            [member("x", B), *(member(member_id, B, owned={(B, 0)}) for member_id in "yz")],
             {"x": {(B, 1)}, "y": {(B, 0)}, "z": {(B, 0)}},
         ),
         (
@@ -255,11 +260,16 @@ def test_what_is_kept_counts_though_it_is_not_initialised() -> None:
     )
 )
 def test_every_partition_is_shared_by_about_as_many(owned: list[frozenset[Part]]) -> None:
-    members = [member(f"m{number}", A, owned=mine) for number, mine in enumerate(owned)]
+    members = [
+        member(f"m{number}", A, owned=owned_partitions)
+        for number, owned_partitions in enumerate(owned)
+    ]
     target = assign_simple(members, ALL)
-    sizes = [len(mine) for mine in target.values()]
+    sizes = [len(partitions) for partitions in target.values()]
     assert max(sizes) - min(sizes) <= 1
-    holders = [sum((A, index) in mine for mine in target.values()) for index in range(3)]
+    holders = [
+        sum((A, index) in partitions for partitions in target.values()) for index in range(3)
+    ]
     assert max(holders) <= -(-len(members) // 3)
 
 

@@ -32,9 +32,9 @@ def unassigned() -> tuple[ClassicDriver, str, str]:
 
 def test_a_new_dynamic_member_gets_an_id_and_must_join_with_it() -> None:
     driver = ClassicDriver()
-    first = driver.joined(driver.join(required=True))
-    assert first.error is E.member_id_required
-    assert first.member_id == "client-id1"
+    first_join = driver.joined(driver.join(required=True))
+    assert first_join.error is E.member_id_required
+    assert first_join.member_id == "client-id1"
     assert driver.timers[TimerKind.HEARTBEAT, "client-id1"].delay_ms == 10_000
     waiter = driver.join("client-id1", required=True)
     driver.fire(TimerKind.JOIN)
@@ -45,10 +45,10 @@ def test_an_unused_id_is_forgotten_and_lets_the_rebalance_go_on() -> None:
     driver = ClassicDriver()
     (leader,) = driver.stable(None)
     driver.join(required=True)  # on its way
-    again = driver.join(leader)
-    assert again not in driver.answers
+    second_join = driver.join(leader)
+    assert second_join not in driver.answers
     driver.fire(TimerKind.HEARTBEAT, "client-id2")
-    assert driver.joined(again).generation == 2
+    assert driver.joined(second_join).generation == 2
     assert driver.timers[TimerKind.HEARTBEAT, leader].delay_ms == 10_000
 
 
@@ -132,10 +132,10 @@ def test_a_dead_group_can_t_be_joined() -> None:
 
 def test_a_full_group_refuses_who_is_not_counted_already() -> None:
     driver = ClassicDriver(max_size=1)
-    first = driver.join()
+    first_join = driver.join()
     assert driver.joined(driver.join()).error is E.group_max_size_reached
     driver.fire(TimerKind.JOIN)
-    member = driver.joined(first).member_id
+    member = driver.joined(first_join).member_id
     assert driver.joined(driver.join()).error is E.group_max_size_reached
     assert driver.joined(driver.join(member)).error is E.none  # CompletingRebalance
     driver.join(member, protocols=BOTH)
@@ -157,7 +157,7 @@ def test_a_new_group_is_written_before_it_has_members() -> None:
 
 def test_the_first_rebalance_waits_for_more_members_as_long_as_they_come() -> None:
     driver = ClassicDriver()
-    first = driver.join(rebalance_ms=2 * DELAY_MS)
+    first_join = driver.join(rebalance_ms=2 * DELAY_MS)
     timer = driver.timers[TimerKind.JOIN, ""]
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, DELAY_MS)
     second = driver.join(rebalance_ms=2 * DELAY_MS)
@@ -166,7 +166,7 @@ def test_the_first_rebalance_waits_for_more_members_as_long_as_they_come() -> No
     assert (timer.delay_ms, timer.remaining_ms) == (DELAY_MS, 0)
     driver.join(rebalance_ms=2 * DELAY_MS)
     driver.fire(TimerKind.JOIN)  # no time remains, whoever has come
-    leader, follower = driver.joined(first), driver.joined(second)
+    leader, follower = driver.joined(first_join), driver.joined(second)
     assert leader.generation == follower.generation == 1
     assert leader.leader == follower.leader == leader.member_id
     assert len(leader.members) == 3
@@ -215,9 +215,9 @@ def test_rejoining_unchanged_is_answered_from_the_generation() -> None:
     leader, follower = driver.stable(None, None)
     reply = driver.joined(driver.join(follower))
     assert (reply.generation, reply.members) == (1, ())
-    again = driver.join(leader)  # a leader that joins again wants to assign anew
+    second_join = driver.join(leader)  # a leader that joins again wants to assign anew
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
-    assert again not in driver.answers
+    assert second_join not in driver.answers
 
 
 def test_rejoining_while_the_assignment_is_awaited_tells_the_leader_the_members() -> None:
@@ -229,18 +229,18 @@ def test_rejoining_while_the_assignment_is_awaited_tells_the_leader_the_members(
 def test_rejoining_with_other_metadata_starts_a_rebalance() -> None:
     driver = ClassicDriver()
     leader, follower = driver.stable(None, None)
-    first = driver.join(follower, protocols=(("range", b"other"),))
+    first_join = driver.join(follower, protocols=(("range", b"other"),))
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
     second = driver.join(leader)
-    assert driver.joined(first).generation == driver.joined(second).generation == 2
+    assert driver.joined(first_join).generation == driver.joined(second).generation == 2
 
 
 def test_asking_again_while_waiting_leaves_the_first_request_unanswered() -> None:
     driver = ClassicDriver()
     leader, _ = driver.stable(None, None)
-    first = driver.join(leader)
+    first_join = driver.join(leader)
     second = driver.join(leader)
-    assert driver.answers[first] is None
+    assert driver.answers[first_join] is None
     assert second not in driver.answers
 
 
@@ -274,18 +274,18 @@ def test_static_members_are_waited_for_until_their_session_ends() -> None:
 
 def test_another_static_member_leads_where_the_leader_does_not_come() -> None:
     driver = ClassicDriver()
-    _, other = driver.stable("i", "j")
-    waiter = driver.join(other, instance="j", protocols=(("range", b"new"),))
+    _, other_member = driver.stable("i", "j")
+    waiter = driver.join(other_member, instance="j", protocols=(("range", b"new"),))
     driver.fire(TimerKind.JOIN)
-    assert driver.joined(waiter).leader == other
+    assert driver.joined(waiter).leader == other_member
     assert len(driver.joined(waiter).members) == 2
 
 
 def test_a_rebalance_tells_those_who_wait_for_an_assignment() -> None:
     driver, _, follower = unassigned()
-    waiting = driver.sync(follower)
+    waiting_sync = driver.sync(follower)
     driver.join()
-    assert driver.synced(waiting).error is E.rebalance_in_progress
+    assert driver.synced(waiting_sync).error is E.rebalance_in_progress
     assert (TimerKind.SYNC, "") not in driver.timers
 
 
@@ -355,9 +355,9 @@ def test_an_assignment_stored_too_late_changes_nothing() -> None:
 
 def test_syncing_again_while_waiting_leaves_the_first_request_unanswered() -> None:
     driver, _, follower = unassigned()
-    first = driver.sync(follower)
+    first_sync = driver.sync(follower)
     driver.sync(follower)
-    assert driver.answers[first] is None
+    assert driver.answers[first_sync] is None
     second = max(driver.answers) + 1
     driver.leave((follower, None))
     assert driver.answers.get(second) is None
@@ -556,9 +556,9 @@ def test_a_static_member_that_can_t_be_stored_keeps_its_old_id() -> None:
 def test_a_static_member_replaced_twice_leaves_the_first_write_without_effect() -> None:
     driver = ClassicDriver()
     driver.stable(None, "i")
-    first = driver.join(instance="i")
+    first_join = driver.join(instance="i")
     second = driver.join(instance="i")
-    assert driver.joined(first).error is E.fenced_instance_id
+    assert driver.joined(first_join).error is E.fenced_instance_id
     driver.write()
     driver.write()
     assert driver.joined(second).error is E.none
@@ -592,12 +592,12 @@ def test_a_static_member_replaced_while_others_wait() -> None:
     while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     leader, static = (driver.joined(waiter).member_id for waiter in waiters)
-    waiting = driver.sync(static, instance="i")
-    again = driver.join(instance="i")  # CompletingRebalance: begin anew
-    assert driver.synced(waiting).error is E.fenced_instance_id
+    waiting_sync = driver.sync(static, instance="i")
+    second_join = driver.join(instance="i")  # CompletingRebalance: begin anew
+    assert driver.synced(waiting_sync).error is E.fenced_instance_id
     assert driver.group.state_name == S.PREPARING_REBALANCE.value
     third = driver.join(instance="i")  # PreparingRebalance: the newest waits
-    assert driver.joined(again).error is E.fenced_instance_id
+    assert driver.joined(second_join).error is E.fenced_instance_id
     driver.join(leader)
     assert driver.joined(third).generation == 2
 

@@ -165,9 +165,9 @@ def test_when_retention_counts_from() -> None:
     base = simple.offsets_expire_from()
     assert base is not None
     assert base(5) == 5
-    left = ClassicGroup.from_record(stored(members=0)).offsets_expire_from()
-    assert left is not None
-    assert left(5) == 77
+    expires_from = ClassicGroup.from_record(stored(members=0)).offsets_expire_from()
+    assert expires_from is not None
+    assert expires_from(5) == 77
     since_ever = ClassicGroup.from_record(stored(members=0))
     since_ever.state_timestamp_ms = None
     base = since_ever.offsets_expire_from()

@@ -69,18 +69,18 @@ def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     second = driver.told(driver.join("b", "t"))
     assert (second.member_epoch, second.assignment) == (3, ())
     assert driver.group.state_name == "Reconciling"
-    first = driver.told(driver.beat("a", 2))
-    assert first.member_epoch == 2
-    assert first.assignment is not None
-    assert len(first.assignment) == 2
-    kept = frozenset(first.assignment)
+    first_reply = driver.told(driver.beat("a", 2))
+    assert first_reply.member_epoch == 2
+    assert first_reply.assignment is not None
+    assert len(first_reply.assignment) == 2
+    still_owned = frozenset(first_reply.assignment)
     assert revocation("a", 2) in driver.effects
     assert driver.told(driver.beat("b", 3)).assignment is None
-    done = driver.told(driver.beat("a", 2, owned=kept))
-    assert (done.member_epoch, done.assignment) == (3, None)
+    reply = driver.told(driver.beat("a", 2, owned=still_owned))
+    assert (reply.member_epoch, reply.assignment) == (3, None)
     assert cancelled("a", TimerKind.REVOCATION) in driver.effects
     freed = driver.told(driver.beat("b", 3))
-    assert frozenset(freed.assignment or ()) == parts("t", 0, 1, 2, 3) - kept
+    assert frozenset(freed.assignment or ()) == parts("t", 0, 1, 2, 3) - still_owned
     assert driver.group.state_name == "Stable"
 
 
@@ -171,10 +171,10 @@ def test_before_kafka_20442_the_assignment_of_an_empty_group_stayed_behind() -> 
 def test_heartbeats_that_change_nothing_write_nothing() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    before = len(driver.log)
+    log_length_before = len(driver.log)
     reply = driver.told(driver.beat("a", 2))
     assert reply.assignment is None
-    assert len(driver.log) == before
+    assert len(driver.log) == log_length_before
 
 
 def test_a_full_heartbeat_gets_a_full_answer() -> None:
@@ -366,12 +366,12 @@ def test_a_static_member_that_left_for_a_while_gets_back_what_it_had() -> None:
     driver.join("b", "t")
     driver.beat("a", 2, instance_id="i")
     driver.beat("a", 2, instance_id="i", owned=parts("t", 0, 1))
-    mine = frozenset(driver.group.members["a"].assigned)
+    owned_before = frozenset(driver.group.members["a"].assigned)
     reply = driver.told(driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i"))
     assert reply.member_epoch == LEFT_FOR_A_WHILE
     assert driver.group.epoch == 3
     back = driver.told(driver.join("z", "t", instance_id="i"))
-    assert frozenset(back.assignment or ()) == mine
+    assert frozenset(back.assignment or ()) == owned_before
     assert driver.group.epoch == 3
     assert "a" not in driver.group.members
     assert driver.group.static_members == {"i": "z"}
@@ -415,7 +415,10 @@ def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
     driver.join("a", "t")
     driver.join("b", "t")
     driver.beat("a", 2)
-    a, b = (driver.protocol.timers_after_load("g", driver.group.members[each]) for each in "ab")
+    a, b = (
+        driver.protocol.timers_after_load("g", driver.group.members[member_id])
+        for member_id in "ab"
+    )
     assert a == (
         session("a"),
         revocation("a", 2),
@@ -441,7 +444,7 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
 def test_the_hash_of_topics_is_kept_with_the_epoch() -> None:
     driver = ConsumerDriver()
     driver.join("a", "nothing")
-    (stored,) = [each for each in driver.log if isinstance(each, EpochStored)]
+    (stored,) = [record for record in driver.log if isinstance(record, EpochStored)]
     assert stored.metadata_hash == 0
     driver.join("b", "t")
     assert driver.group.metadata_hash != 0
@@ -455,12 +458,12 @@ def test_the_hash_of_topics_is_kept_with_the_epoch() -> None:
 
 @pytest.mark.parametrize("regex", ["(", "a{1000}{1000}"])
 def test_an_expression_that_another_program_has_written_matches_nothing(regex: str) -> None:
-    found = at_once(matching_topics([regex, "ord.*"], image=image(orders=1)))
-    assert found == {regex: (), "ord.*": ("orders",)}
+    topics_by_regex = at_once(matching_topics([regex, "ord.*"], image=image(orders=1)))
+    assert topics_by_regex == {regex: (), "ord.*": ("orders",)}
 
 
 def lookups(driver: ConsumerDriver) -> list[tuple[str, ...]]:
-    return [each.regexes for each in driver.effects if isinstance(each, ResolveRegexes)]
+    return [effect.regexes for effect in driver.effects if isinstance(effect, ResolveRegexes)]
 
 
 def test_an_expression_is_looked_up_after_the_heartbeat_and_raises_the_epoch() -> None:
@@ -482,8 +485,8 @@ def test_what_was_looked_up_is_assigned_without_waiting_for_the_interval() -> No
     driver.join("a", topic_regex="ord.*")
     assert driver.group.assigned_at_ms == 0  # a new group is assigned to its first epoch
     driver.look_up()
-    told = driver.told(driver.join("a", topic_regex="ord.*"))
-    assert frozenset(told.assignment or ()) == parts("orders", 0)
+    reply = driver.told(driver.join("a", topic_regex="ord.*"))
+    assert frozenset(reply.assignment or ()) == parts("orders", 0)
 
 
 def test_an_expression_for_nothing_raises_no_epoch() -> None:
@@ -498,8 +501,8 @@ def test_names_and_an_expression_add_up() -> None:
     driver = ConsumerDriver(image(orders=1, other=1))
     epoch = driver.told(driver.join("a", "other", topic_regex="ord.*")).member_epoch
     driver.look_up()
-    told = driver.told(driver.beat("a", epoch))
-    assert frozenset(told.assignment or ()) == parts("orders", 0) | parts("other", 0)
+    reply = driver.told(driver.beat("a", epoch))
+    assert frozenset(reply.assignment or ()) == parts("orders", 0) | parts("other", 0)
 
 
 def test_an_expression_that_is_none_is_refused() -> None:
@@ -525,9 +528,9 @@ def test_an_expression_that_is_known_already_counts_at_once() -> None:
     driver.join("a", topic_regex="ord.*")
     driver.look_up()
     driver.join("a", topic_regex="ord.*")
-    before = driver.group.epoch
+    epoch_before = driver.group.epoch
     driver.join("b", topic_regex="ord.*")
-    assert driver.group.epoch == before + 1
+    assert driver.group.epoch == epoch_before + 1
     assert lookups(driver) == []
 
 
@@ -567,13 +570,13 @@ def test_new_topics_are_looked_for_but_not_too_often() -> None:
     driver.now_ms += REFRESH_MIN_MS + 1
     driver.beat("a", epoch)
     driver.look_up()
-    told = driver.told(driver.beat("a", driver.group.members["a"].member_epoch))
-    assert len(told.assignment or ()) == 2
+    reply = driver.told(driver.beat("a", driver.group.members["a"].member_epoch))
+    assert len(reply.assignment or ()) == 2
     driver.now_ms += REFRESH_MIN_MS + 1
-    driver.beat("a", told.member_epoch)
+    driver.beat("a", reply.member_epoch)
     assert lookups(driver) == []
     driver.now_ms += 600_001
-    driver.beat("a", told.member_epoch)
+    driver.beat("a", reply.member_epoch)
     assert lookups(driver) == [("ord.*",)]
 
 
@@ -582,12 +585,12 @@ def test_a_lookup_without_members_is_dropped_and_one_without_news_raises_nothing
     assert resolve(driver.group, {"x": ()}, image=driver.image, now_ms=1) == ()
     driver.join("a", topic_regex="ord.*")
     driver.look_up()
-    again = resolve(driver.group, {"ord.*": ("orders",)}, image=driver.image, now_ms=2)
-    assert [type(each).__name__ for each in again] == ["RegexStored"]
+    second_records = resolve(driver.group, {"ord.*": ("orders",)}, image=driver.image, now_ms=2)
+    assert [type(record).__name__ for record in second_records] == ["RegexStored"]
 
 
 @pytest.mark.parametrize(
-    ("regex", "told"),
+    ("regex", "reason"),
     [
         ("(", "missing closing )"),
         ("[a", "missing closing ]"),
@@ -595,26 +598,26 @@ def test_a_lookup_without_members_is_dropped_and_one_without_news_raises_nothing
         ("[z-a]", "invalid character class range"),
     ],
 )
-def test_what_is_no_expression_is_refused_in_kafka_s_words(regex: str, told: str) -> None:
+def test_what_is_no_expression_is_refused_in_kafka_s_words(regex: str, reason: str) -> None:
     refused = ConsumerDriver(image(orders=1)).join("a", topic_regex=regex)
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.invalid_regular_expression
     assert refused.reason == (
-        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {told}."
+        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {reason}."
     )
 
 
 def test_topics_that_the_member_may_not_describe_are_left_out() -> None:
     driver = ConsumerDriver(image(orders=1, ordinary=1))
-    seen: list[str] = []
+    looked_up_names: list[str] = []
 
     def may_describe(name: str) -> bool:
-        seen.append(name)
+        looked_up_names.append(name)
         return name == "ordinary"
 
     driver.join("a", topic_regex="ord.*", may_describe=may_describe)
     driver.look_up()
-    assert sorted(seen) == ["orders", "ordinary"]
+    assert sorted(looked_up_names) == ["orders", "ordinary"]
     assert driver.group.resolved["ord.*"].topics == {"ordinary"}
 
 

@@ -28,20 +28,20 @@ def consumers(world: GroupWorld) -> ConsumerGroup:
     return group
 
 
-async def mixed(world: GroupWorld, **more: Any) -> tuple[str, int]:
+async def mixed(world: GroupWorld, **fields: Any) -> tuple[str, int]:
     """A group of ``a``, which speaks the consumer protocol, and a classic member: its id and
     generation.
     """
     await world.consume("a")
-    joined = await world.join(protocols=PROTOCOLS, **more)
+    joined = await world.join(protocols=PROTOCOLS, **fields)
     assert joined.error is E.none, joined
     return joined.member_id, joined.generation
 
 
 def given(synced: Any) -> set[int]:
-    found = read_assignment(synced.assignment)
-    assert found is not None
-    return {index for _, index in found.partitions}
+    assignment = read_assignment(synced.assignment)
+    assert assignment is not None
+    return {index for _, index in assignment.partitions}
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:
         synced = await world.sync(member, generation)
         assert (synced.error, given(synced)) == (E.none, set())
         assert world.heartbeat(member, generation) is E.none  # it has to wait for ``a``
-        kept = frozenset((await world.consume("a", 2)).assignment)
-        await world.consume("a", 2, owned=kept)
+        still_owned = frozenset((await world.consume("a", 2)).assignment)
+        await world.consume("a", 2, owned=still_owned)
         assert world.heartbeat(member, generation) is E.rebalance_in_progress
-        again = await world.join(member, protocols=PROTOCOLS)
-        assert (again.leader, again.members, again.protocol) == ("", (), "range")
-        assert len(given(await world.sync(member, again.generation))) == 1
-        assert world.heartbeat(member, again.generation) is E.none
+        second_join = await world.join(member, protocols=PROTOCOLS)
+        assert (second_join.leader, second_join.members, second_join.protocol) == ("", (), "range")
+        assert len(given(await world.sync(member, second_join.generation))) == 1
+        assert world.heartbeat(member, second_join.generation) is E.none
 
     run_groups(main, **NOW_DECIDED)
 
@@ -82,13 +82,13 @@ def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:
 @within(run_groups)
 async def test_a_new_dynamic_member_asks_twice(world: GroupWorld) -> None:
     await world.consume("a")
-    asked = await world.join(protocols=PROTOCOLS, member_id_required=True)
-    assert asked.error is E.member_id_required
-    assert (await world.join(asked.member_id, protocols=PROTOCOLS)).error is E.none
+    first_answer = await world.join(protocols=PROTOCOLS, member_id_required=True)
+    assert first_answer.error is E.member_id_required
+    assert (await world.join(first_answer.member_id, protocols=PROTOCOLS)).error is E.none
 
 
 @pytest.mark.parametrize(
-    "told",
+    "fields",
     [
         {"protocol_type": "connect", "protocols": PROTOCOLS},
         {"protocols": ()},
@@ -97,9 +97,9 @@ async def test_a_new_dynamic_member_asks_twice(world: GroupWorld) -> None:
     ],
 )
 @within(run_groups)
-async def test_protocols_that_do_not_fit(world: GroupWorld, told: dict[str, Any]) -> None:
+async def test_protocols_that_do_not_fit(world: GroupWorld, fields: dict[str, Any]) -> None:
     await mixed(world)
-    assert (await world.join(**told)).error is E.inconsistent_group_protocol
+    assert (await world.join(**fields)).error is E.inconsistent_group_protocol
 
 
 @within(run_groups, group_consumer_max_size=1)
@@ -119,14 +119,14 @@ def test_static_members_are_fenced_by_their_next_life() -> None:
         assert fenced.error is E.fenced_instance_id
         unknown = await world.join(old, protocols=PROTOCOLS, group_instance_id="j")
         assert unknown.error is E.unknown_member_id
-        same = await world.join(back.member_id, protocols=PROTOCOLS, group_instance_id="i")
-        assert (same.error, same.member_id) == (E.none, back.member_id)
+        repeated_join = await world.join(back.member_id, protocols=PROTOCOLS, group_instance_id="i")
+        assert (repeated_join.error, repeated_join.member_id) == (E.none, back.member_id)
 
     run_groups(main, **NOW_DECIDED)
 
 
 @pytest.mark.parametrize(
-    ("told", "error"),
+    ("fields", "error"),
     [
         ({"generation": 9}, E.illegal_generation),
         ({"member_id": "nobody"}, E.unknown_member_id),
@@ -135,10 +135,10 @@ def test_static_members_are_fenced_by_their_next_life() -> None:
         ({"protocol": "other"}, E.inconsistent_group_protocol),
     ],
 )
-def test_what_sync_refuses(told: dict[str, Any], error: ErrorCode) -> None:
+def test_what_sync_refuses(fields: dict[str, Any], error: ErrorCode) -> None:
     async def main(world: GroupWorld) -> None:
         member, generation = await mixed(world)
-        values = {"member_id": member, "generation": generation, **told}
+        values = {"member_id": member, "generation": generation, **fields}
         reply = await world.groups.sync(SyncGroup(group_id=GROUP, **values))
         assert reply is not None
         assert reply.error is error
@@ -222,13 +222,13 @@ def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
         unknown = world.groups.leave(LeaveGroup(group_id=GROUP, members=(("nobody", None),)))
         assert unknown.members == (("nobody", None, E.unknown_member_id),)
         assert not world.group().is_empty
-        left = world.groups.leave(
+        leave_reply = world.groups.leave(
             LeaveGroup(
                 group_id=GROUP,
                 members=(("x", "i"), ("nobody", None), ("", "j"), ("a", None), ("", "i")),
             )
         )
-        assert [error for _, _, error in left.members] == [
+        assert [error for _, _, error in leave_reply.members] == [
             E.fenced_instance_id,
             E.unknown_member_id,
             E.unknown_member_id,
@@ -247,11 +247,11 @@ def test_a_consumer_that_joins_a_classic_group_takes_its_members_along() -> None
     async def main(world: GroupWorld) -> None:
         member = (await world.join(protocols=PROTOCOLS)).member_id
         await world.sync(member, given={member: write_assignment(0, {"orders": [0, 1, 2]})})
-        other = world.later(world.join(protocols=PROTOCOLS))
+        classic_join = world.later(world.join(protocols=PROTOCOLS))
         await world.pass_ms(1)
         joined = await world.consume("a")
         assert not isinstance(joined, Rejection)
-        assert (await other).error is E.rebalance_in_progress
+        assert (await classic_join).error is E.rebalance_in_progress
         assert world.heartbeat(member, 1) is E.rebalance_in_progress
         assert set(consumers(world).members) >= {member, "a"}
         world.unload()

@@ -102,28 +102,28 @@ def test_anybody_may_commit_for_a_group_without_members() -> None:
 
 def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
     group = with_members()
-    mine = (topic_id("new"), 0)
+    new_partition = (topic_id("new"), 0)
     for generation, partition, expected in (
         (5, (topic_id("new"), 9), E.none),
-        (4, mine, E.none),
-        (3, mine, E.none),
-        (2, mine, E.stale_member_epoch),
+        (4, new_partition, E.none),
+        (3, new_partition, E.none),
+        (2, new_partition, E.stale_member_epoch),
         (4, (topic_id("new"), 9), E.stale_member_epoch),
     ):
         command = CommitOffsets(group_id="g", positions=(), member_id="new", generation=generation)
         refusal = group.check_position(command, partition)
         assert error(refusal) is expected
     nobody = CommitOffsets(group_id="g", positions=())
-    assert group.check_position(nobody, mine) is None
+    assert group.check_position(nobody, new_partition) is None
 
 
 def test_before_kip_1251_a_member_behind_may_commit_nothing() -> None:
-    before = Rules(members_behind_may_commit=False)
+    older_rules = Rules(members_behind_may_commit=False)
     for epoch, expected in ((5, E.none), (4, E.stale_member_epoch), (6, E.stale_member_epoch)):
         command = CommitOffsets(
             group_id="g", positions=(), member_id="new", generation=epoch, api_version=9
         )
-        assert error(with_members(before).check_offset_commit(command)) is expected
+        assert error(with_members(older_rules).check_offset_commit(command)) is expected
 
 
 @pytest.mark.parametrize(
@@ -161,12 +161,12 @@ def test_its_tombstones_take_away_all_that_the_log_has() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t", topic_regex="t")
     driver.look_up()
-    left = driver.replayed()
+    replayed_group = driver.replayed()
     for record in driver.group.tombstones():
         if not isinstance(record, EpochDeleted):
-            left.apply(record)
-    assert (left.members, left.target, left.resolved) == ({}, {}, {})
-    assert left.assignment_epoch == -1
+            replayed_group.apply(record)
+    assert (replayed_group.members, replayed_group.target, replayed_group.resolved) == ({}, {}, {})
+    assert replayed_group.assignment_epoch == -1
 
 
 def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
@@ -239,11 +239,14 @@ def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
     assert list(group.members) == ["new", "old"]
     assert group.target == {}
     assert group.state_name == "Stable"
-    assert [each.member_id for each in group.members_with(None)] == ["new", "old"]
+    assert [consumer_member.member_id for consumer_member in group.members_with(None)] == [
+        "new",
+        "old",
+    ]
 
 
 def test_of_assignors_with_as_many_votes_that_of_the_first_member_wins() -> None:
     group = ConsumerGroup("g")
-    for member_id, wanted in (("a", None), ("b", "uniform"), ("c", "range")):
-        group.apply(subscribed(member_id, server_assignor=wanted))
+    for member_id, assignor in (("a", None), ("b", "uniform"), ("c", "range")):
+        group.apply(subscribed(member_id, server_assignor=assignor))
     assert group.preferred_assignor() == "uniform"

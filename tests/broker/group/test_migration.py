@@ -25,8 +25,8 @@ def classic(*assigned: int, **join: object) -> ClassicGroup:
     waiter = driver.join(**values)  # type: ignore[arg-type]
     driver.fire(next(kind for kind, member in driver.timers if not member))
     member = driver.joined(waiter).member_id
-    given = write_assignment(0, {"orders": assigned}) if assigned else b""
-    driver.sync(member, assignments={member: given})
+    assignment = write_assignment(0, {"orders": assigned}) if assigned else b""
+    driver.sync(member, assignments={member: assignment})
     driver.write()
     return driver.group
 
@@ -39,16 +39,20 @@ def upgraded(group: ClassicGroup) -> ConsumerGroup:
 
 def test_members_go_on_with_what_they_were_assigned() -> None:
     group = classic(0, 2)
-    made = upgraded(group)
-    (member,) = made.members.values()
-    assert (made.epoch, made.assignment_epoch, made.state_name) == (1, 1, "Stable")
+    upgraded_group = upgraded(group)
+    (member,) = upgraded_group.members.values()
+    assert (upgraded_group.epoch, upgraded_group.assignment_epoch, upgraded_group.state_name) == (
+        1,
+        1,
+        "Stable",
+    )
     assert (member.member_epoch, member.previous_member_epoch, member.instance_id) == (1, 1, "i")
     assert set(member.assigned) == parts("orders", 0, 2)
-    assert made.target[member.member_id] == parts("orders", 0, 2)
+    assert upgraded_group.target[member.member_id] == parts("orders", 0, 2)
     assert member.topic_names == {"orders"}
     assert member.classic is not None
     assert member.classic.protocols == PROTOCOLS
-    assert made.static_members == {"i": member.member_id}
+    assert upgraded_group.static_members == {"i": member.member_id}
 
 
 def test_who_was_assigned_nothing_has_nothing() -> None:
@@ -118,22 +122,25 @@ def test_and_have_what_they_were_to_have() -> None:
     driver = ConsumerDriver(IMAGE)
     driver.group = upgraded(classic(0, 2))
     driver.join("b", "orders")
-    made = downgrade(driver.group, ("b",), image=IMAGE, now_ms=NOW)
-    (member,) = made.members.values()
-    assert (made.generation, made.state.value) == (driver.group.epoch, "Stable")
-    assert (made.protocol_type, made.protocol, made.leader) == (
+    downgraded_group = downgrade(driver.group, ("b",), image=IMAGE, now_ms=NOW)
+    (member,) = downgraded_group.members.values()
+    assert (downgraded_group.generation, downgraded_group.state.value) == (
+        driver.group.epoch,
+        "Stable",
+    )
+    assert (downgraded_group.protocol_type, downgraded_group.protocol, downgraded_group.leader) == (
         "consumer",
         "range",
         member.member_id,
     )
-    assert made.has_subscriber("orders")
-    found = read_assignment(member.assignment)
-    assert found is not None
-    wanted = driver.group.target[member.member_id]
-    assert {index for _, index in found.partitions} == {index for _, index in wanted}
+    assert downgraded_group.has_subscriber("orders")
+    assignment = read_assignment(member.assignment)
+    assert assignment is not None
+    target = driver.group.target[member.member_id]
+    assert {index for _, index in assignment.partitions} == {index for _, index in target}
 
 
 def test_topics_that_are_gone_are_left_out() -> None:
-    found = read_assignment(assignment_for(b"", parts("gone", 0), IMAGE))
-    assert found is not None
-    assert found.partitions == frozenset()
+    assignment = read_assignment(assignment_for(b"", parts("gone", 0), IMAGE))
+    assert assignment is not None
+    assert assignment.partitions == frozenset()

@@ -64,8 +64,8 @@ def shard_with(*records: object, pending: tuple[OffsetCommitted, ...] = ()) -> G
     return shard
 
 
-def committed(where: TopicPartition = P0, **more: object) -> OffsetCommitted:
-    values = {"position": 5, "commit_timestamp_ms": 1_000, **more}
+def committed(where: TopicPartition = P0, **fields: object) -> OffsetCommitted:
+    values = {"position": 5, "commit_timestamp_ms": 1_000, **fields}
     return OffsetCommitted(group_id="g", topic_partition=where, **values)  # type: ignore[arg-type]
 
 
@@ -87,8 +87,8 @@ def live(protocol_type: str = "consumer") -> ClassicGroupStored:
     )
 
 
-def commit(*positions: NewPosition, **more: object) -> CommitOffsets:
-    return CommitOffsets(group_id="g", positions=positions, **more)  # type: ignore[arg-type]
+def commit(*positions: NewPosition, **fields: object) -> CommitOffsets:
+    return CommitOffsets(group_id="g", positions=positions, **fields)  # type: ignore[arg-type]
 
 
 def decided(shard: GroupShard, command: CommitOffsets) -> ErrorCode | None:
@@ -169,31 +169,31 @@ def test_all_positions_fall_with_one_that_is_not_the_member_s(
 ) -> None:
     shard = shard_with()
     shard.groups["g"] = _Owning("g", now_ms=1)
-    mine = NewPosition(topic_partition=P0, offset=1)
-    other = NewPosition(topic_partition=P1, offset=1, topic_id=TOPIC_ID)
-    assert decided(shard, commit(mine, stale_epoch_named=is_named)) is None
-    assert decided(shard, commit(mine, other, stale_epoch_named=is_named)) is error
+    own_position = NewPosition(topic_partition=P0, offset=1)
+    other_position = NewPosition(topic_partition=P1, offset=1, topic_id=TOPIC_ID)
+    assert decided(shard, commit(own_position, stale_epoch_named=is_named)) is None
+    assert decided(shard, commit(own_position, other_position, stale_epoch_named=is_named)) is error
 
 
 # Fetch
 
 
-def fetch(shard: GroupShard, *partitions: TopicPartition, **more: object) -> list[Position]:
+def fetch(shard: GroupShard, *partitions: TopicPartition, **fields: object) -> list[Position]:
     command = FetchOffsets(
         group_id="g",
         partitions=partitions or None,
-        **more,  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
     )
-    found = fetch_offsets(shard, command, replicated=1_000)
-    assert not isinstance(found, Rejection)
-    return list(found)
+    positions = fetch_offsets(shard, command, replicated=1_000)
+    assert not isinstance(positions, Rejection)
+    return list(positions)
 
 
 def test_what_was_never_committed_is_minus_one() -> None:
     shard = shard_with(committed(leader_epoch=2, metadata="x"))
-    found = Position(topic_partition=P0, offset=5, leader_epoch=2, metadata="x")
-    assert fetch(shard, P0, P1) == [found, Position(topic_partition=P1)]
-    assert fetch(shard) == [found]
+    committed_position = Position(topic_partition=P0, offset=5, leader_epoch=2, metadata="x")
+    assert fetch(shard, P0, P1) == [committed_position, Position(topic_partition=P1)]
+    assert fetch(shard) == [committed_position]
 
 
 def test_a_missing_or_dead_group_has_no_positions() -> None:
@@ -240,9 +240,9 @@ class _Refusing(ClassicGroup):
 def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
     shard = shard_with()
     shard.groups["g"] = _Refusing("g", now_ms=1)
-    found = fetch_offsets(shard, FetchOffsets(group_id="g", partitions=()), replicated=0)
-    assert isinstance(found, Rejection)
-    assert found.error is E.stale_member_epoch
+    rejection = fetch_offsets(shard, FetchOffsets(group_id="g", partitions=()), replicated=0)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.stale_member_epoch
 
 
 # Delete
@@ -250,16 +250,16 @@ def test_a_member_with_a_stale_epoch_gets_an_error() -> None:
 
 def test_positions_of_consumed_topics_stay() -> None:
     shard = shard_with(live(), committed(), committed(TopicPartition("u", 0)))
-    other = TopicPartition("u", 0)
+    other_partition = TopicPartition("u", 0)
     nothing = TopicPartition("u", 1)
     decision = decide_delete_offsets(
-        shard, DeleteOffsets(group_id="g", partitions=(P0, other, nothing))
+        shard, DeleteOffsets(group_id="g", partitions=(P0, other_partition, nothing))
     )
     assert not isinstance(decision, Rejection)
-    assert decision.records == (OffsetDeleted(group_id="g", topic_partition=other),)
+    assert decision.records == (OffsetDeleted(group_id="g", topic_partition=other_partition),)
     assert decision.reply == (
         (P0, E.group_subscribed_to_topic),
-        (other, E.none),
+        (other_partition, E.none),
         (nothing, E.none),
     )
 
@@ -412,8 +412,8 @@ class Log:
 
 
 def position(shard: GroupShard) -> int | None:
-    found = shard.offsets.committed_offset("g", P)
-    return None if found is None else found.position
+    committed = shard.offsets.committed_offset("g", P)
+    return None if committed is None else committed.position
 
 
 def test_a_commit_makes_a_simple_group() -> None:

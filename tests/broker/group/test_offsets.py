@@ -15,7 +15,7 @@ def commit(
     offsets: Offsets,
     position: int,
     *,
-    at: int,
+    record_offset: int,
     pid: ProducerId | None = None,
     where: TopicPartition = P0,
     replicated: int = LATEST,
@@ -23,21 +23,27 @@ def commit(
     record = OffsetCommitted(
         group_id="g", topic_partition=where, position=position, commit_timestamp_ms=1
     )
-    offsets.apply_commit(record, record_offset=at, producer_id=pid, replicated=replicated)
+    offsets.apply_commit(
+        record, record_offset=record_offset, producer_id=pid, replicated=replicated
+    )
 
 
-def delete(offsets: Offsets, *, at: int, replicated: int = LATEST) -> None:
+def delete(offsets: Offsets, *, record_offset: int, replicated: int = LATEST) -> None:
     record = OffsetDeleted(group_id="g", topic_partition=P0)
-    offsets.apply_delete(record, record_offset=at, replicated=replicated)
+    offsets.apply_delete(record, record_offset=record_offset, replicated=replicated)
 
 
-def end(offsets: Offsets, *, at: int, committed: bool = True, replicated: int = LATEST) -> None:
-    offsets.apply_marker(PID, committed=committed, marker_offset=at, replicated=replicated)
+def end(
+    offsets: Offsets, *, marker_offset: int, committed: bool = True, replicated: int = LATEST
+) -> None:
+    offsets.apply_marker(
+        PID, committed=committed, marker_offset=marker_offset, replicated=replicated
+    )
 
 
 def position(offsets: Offsets, below: int = LATEST) -> int | None:
-    found = offsets.committed_offset("g", P0, below=below)
-    return None if found is None else found.position
+    committed = offsets.committed_offset("g", P0, below=below)
+    return None if committed is None else committed.position
 
 
 def has_any(offsets: Offsets) -> bool:
@@ -47,35 +53,35 @@ def has_any(offsets: Offsets) -> bool:
 def test_the_last_commit_is_the_position() -> None:
     offsets = Offsets()
     assert position(offsets) is None
-    commit(offsets, 5, at=0)
-    commit(offsets, 3, at=1)
+    commit(offsets, 5, record_offset=0)
+    commit(offsets, 3, record_offset=1)
     assert position(offsets) == 3
-    assert [each.position for each in offsets.committed_offsets("g")] == [3]
+    assert [committed_offset.position for committed_offset in offsets.committed_offsets("g")] == [3]
     assert has_any(offsets)
     assert offsets.groups() == ("g",)
 
 
 def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> None:
     offsets = Offsets()
-    commit(offsets, 5, at=0, replicated=0)
-    commit(offsets, 6, at=1, replicated=0)
+    commit(offsets, 5, record_offset=0, replicated=0)
+    commit(offsets, 6, record_offset=1, replicated=0)
     assert (position(offsets, below=0), position(offsets, below=1)) == (None, 5)
     assert position(offsets) == 6
     assert list(offsets.committed_offsets("g", below=0)) == []
-    commit(offsets, 7, at=2, replicated=2)
+    commit(offsets, 7, record_offset=2, replicated=2)
     assert (position(offsets, below=2), position(offsets, below=1)) == (6, None)  # 5 is let go
 
 
 def test_pending_positions_wait_for_the_marker() -> None:
     offsets = Offsets()
-    commit(offsets, 5, at=0)
-    commit(offsets, 8, at=1, pid=PID)
-    commit(offsets, 9, at=2, pid=PID)
+    commit(offsets, 5, record_offset=0)
+    commit(offsets, 8, record_offset=1, pid=PID)
+    commit(offsets, 9, record_offset=2, pid=PID)
     assert position(offsets) == 5
     assert offsets.is_pending("g", P0)
     assert offsets.pending_partitions("g") == (P0,)
     assert offsets.pending_producers() == (PID,)
-    end(offsets, at=3)
+    end(offsets, marker_offset=3)
     assert position(offsets) == 9
     assert not offsets.is_pending("g", P0)
     assert offsets.pending_producers() == ()
@@ -83,73 +89,73 @@ def test_pending_positions_wait_for_the_marker() -> None:
 
 def test_a_committed_transaction_shows_its_positions_when_the_marker_is_replicated() -> None:
     offsets = Offsets()
-    commit(offsets, 5, at=0)
-    commit(offsets, 9, at=1, pid=PID)
-    end(offsets, at=2, replicated=2)
+    commit(offsets, 5, record_offset=0)
+    commit(offsets, 9, record_offset=1, pid=PID)
+    end(offsets, marker_offset=2, replicated=2)
     assert (position(offsets, below=2), position(offsets, below=3)) == (5, 9)
 
 
 def test_an_aborted_transaction_leaves_no_trace() -> None:
     offsets = Offsets()
-    commit(offsets, 9, at=0, pid=PID)
-    commit(offsets, 9, at=1, pid=PID, where=P1)
-    end(offsets, at=2, committed=False)
+    commit(offsets, 9, record_offset=0, pid=PID)
+    commit(offsets, 9, record_offset=1, pid=PID, where=P1)
+    end(offsets, marker_offset=2, committed=False)
     assert not has_any(offsets)
-    end(offsets, at=3)  # nothing is pending: harmless
+    end(offsets, marker_offset=3)  # nothing is pending: harmless
     assert position(offsets) is None
 
 
 def test_a_plain_commit_after_the_pending_one_wins() -> None:
     offsets = Offsets()
-    commit(offsets, 30, at=30, pid=PID)
-    commit(offsets, 35, at=35)
-    end(offsets, at=40)
+    commit(offsets, 30, record_offset=30, pid=PID)
+    commit(offsets, 35, record_offset=35)
+    end(offsets, marker_offset=40)
     assert position(offsets) == 35
 
 
 def test_two_producers_can_have_the_same_partition_pending() -> None:
     offsets = Offsets()
-    commit(offsets, 1, at=0, pid=PID)
-    commit(offsets, 2, at=1, pid=ProducerId(8))
-    end(offsets, at=2)
+    commit(offsets, 1, record_offset=0, pid=PID)
+    commit(offsets, 2, record_offset=1, pid=ProducerId(8))
+    end(offsets, marker_offset=2)
     assert position(offsets) == 1
     assert offsets.is_pending("g", P0)
 
 
 def test_of_two_pending_positions_an_aborted_one_leaves_the_other() -> None:
     offsets = Offsets()
-    commit(offsets, 1, at=0, pid=PID)
-    commit(offsets, 2, at=1, pid=ProducerId(8))
-    end(offsets, at=2, committed=False)
+    commit(offsets, 1, record_offset=0, pid=PID)
+    commit(offsets, 2, record_offset=1, pid=ProducerId(8))
+    end(offsets, marker_offset=2, committed=False)
     assert position(offsets) is None
     assert offsets.is_pending("g", P0)
 
 
 def test_a_tombstone_takes_pending_positions_with_it() -> None:
     offsets = Offsets()
-    commit(offsets, 1, at=0)
-    commit(offsets, 2, at=1, pid=PID)
-    commit(offsets, 3, at=2, pid=PID, where=P1)
-    delete(offsets, at=3)
+    commit(offsets, 1, record_offset=0)
+    commit(offsets, 2, record_offset=1, pid=PID)
+    commit(offsets, 3, record_offset=2, pid=PID, where=P1)
+    delete(offsets, record_offset=3)
     assert position(offsets) is None
     assert not offsets.is_pending("g", P0)
-    end(offsets, at=4)
+    end(offsets, marker_offset=4)
     assert position(offsets) is None
     assert offsets.committed_offset("g", P1) is not None
 
 
 def test_a_tombstone_for_a_group_that_only_has_something_pending() -> None:
     offsets = Offsets()
-    commit(offsets, 2, at=0, pid=PID)
-    delete(offsets, at=1)
+    commit(offsets, 2, record_offset=0, pid=PID)
+    delete(offsets, record_offset=1)
     assert not has_any(offsets)
 
 
 def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
     offsets = Offsets()
-    commit(offsets, 1, at=0)
-    commit(offsets, 4, at=0, where=P1)
-    delete(offsets, at=1, replicated=1)
+    commit(offsets, 1, record_offset=0)
+    commit(offsets, 4, record_offset=0, where=P1)
+    delete(offsets, record_offset=1, replicated=1)
     assert (position(offsets, below=1), position(offsets)) == (1, None)
     assert has_any(offsets)
     offsets.prune(replicated=1)
@@ -161,35 +167,35 @@ def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
 
 def test_a_commit_after_a_tombstone_counts_even_if_it_was_pending_before() -> None:
     offsets = Offsets()
-    commit(offsets, 1, at=0)
-    delete(offsets, at=5, replicated=1)
-    commit(offsets, 2, at=4, pid=PID)
-    end(offsets, at=6)
+    commit(offsets, 1, record_offset=0)
+    delete(offsets, record_offset=5, replicated=1)
+    commit(offsets, 2, record_offset=4, pid=PID)
+    end(offsets, marker_offset=6)
     assert position(offsets) == 2
 
 
 def test_an_uncommitted_offset_is_dropped_at_once() -> None:
     offsets = Offsets()
-    commit(offsets, 1, at=0, replicated=0)
-    delete(offsets, at=1, replicated=0)
+    commit(offsets, 1, record_offset=0, replicated=0)
+    delete(offsets, record_offset=1, replicated=0)
     assert position(offsets, below=1) is None
-    delete(offsets, at=2)
+    delete(offsets, record_offset=2)
     assert not has_any(offsets)
 
 
 def test_what_a_marker_will_decide_can_be_asked() -> None:
     offsets = Offsets()
     assert offsets.pending_of(PID) == ()
-    commit(offsets, 5, at=0, pid=PID)
+    commit(offsets, 5, record_offset=0, pid=PID)
     assert offsets.pending_of(PID) == (("g", P0, 5),)
-    end(offsets, at=1)
+    end(offsets, marker_offset=1)
     assert offsets.pending_of(PID) == ()
 
 
 def test_positions_are_counted_and_found_by_group_and_topic() -> None:
     offsets = Offsets()
-    commit(offsets, 5, at=0)
-    commit(offsets, 6, at=1, where=P1, pid=PID)
+    commit(offsets, 5, record_offset=0)
+    commit(offsets, 6, record_offset=1, where=P1, pid=PID)
     assert (offsets.count_in("g"), offsets.places_in("g")) == (1, (P0,))
     assert (offsets.count_of("t"), offsets.places_of("t")) == (2, (("g", P0), ("g", P1)))
     assert (offsets.count_in("other"), offsets.places_in("other")) == (0, ())
@@ -198,15 +204,15 @@ def test_positions_are_counted_and_found_by_group_and_topic() -> None:
 
 def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_not() -> None:
     offsets = Offsets()
-    commit(offsets, 5, at=0)
-    commit(offsets, 6, at=1, where=P1, pid=PID)
+    commit(offsets, 5, record_offset=0)
+    commit(offsets, 6, record_offset=1, where=P1, pid=PID)
     offsets.topic_deleted("t", end_offset=2)
     assert position(offsets) is None
     assert not list(offsets.committed_offsets("g"))
     assert offsets.is_deleted("g", P0)
     assert offsets.is_deleted("g", P1)
-    commit(offsets, 1, at=2)
-    commit(offsets, 2, at=3, where=P1, pid=PID)
+    commit(offsets, 1, record_offset=2)
+    commit(offsets, 2, record_offset=3, where=P1, pid=PID)
     assert position(offsets) == 1
     assert not offsets.is_deleted("g", P0)
     assert not offsets.is_deleted("g", P1)
@@ -214,8 +220,8 @@ def test_positions_of_a_deleted_topic_are_hidden_and_those_of_its_successor_are_
 
 def test_a_tombstone_that_is_not_replicated_is_of_no_topic() -> None:
     offsets = Offsets()
-    commit(offsets, 5, at=0)
-    delete(offsets, at=1, replicated=1)
+    commit(offsets, 5, record_offset=0)
+    delete(offsets, record_offset=1, replicated=1)
     offsets.topic_deleted("t", end_offset=2)
     assert position(offsets) is None
     assert position(offsets, below=1) is not None
@@ -223,8 +229,8 @@ def test_a_tombstone_that_is_not_replicated_is_of_no_topic() -> None:
 
 def test_a_commit_over_a_tombstone_is_not_pruned_with_it() -> None:
     offsets = Offsets()
-    commit(offsets, 5, at=0, replicated=1)
-    delete(offsets, at=1, replicated=1)
-    commit(offsets, 6, at=2, replicated=1)
+    commit(offsets, 5, record_offset=0, replicated=1)
+    delete(offsets, record_offset=1, replicated=1)
+    commit(offsets, 6, record_offset=2, replicated=1)
     offsets.prune(replicated=LATEST)
     assert position(offsets) == 6

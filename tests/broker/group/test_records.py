@@ -139,8 +139,8 @@ def test_a_record_with_many_names_is_written_with_breaks() -> None:
     )
     assert len([*encoding_in_batch(record, 0)]) > 1
     assert at_once(encoding_in_batch(record, 0)) == encode_in_batch(record, 0)
-    gone = SubscriptionDeleted(group_id="g", member_id="m")
-    assert at_once(encoding_in_batch(gone, 1)) == encode_in_batch(gone, 1)
+    deletion = SubscriptionDeleted(group_id="g", member_id="m")
+    assert at_once(encoding_in_batch(deletion, 1)) == encode_in_batch(deletion, 1)
 
 
 def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
@@ -212,10 +212,10 @@ def test_older_groups_can_be_read(version: int) -> None:
     if version >= 2:
         value += struct.pack("!q", 8)
     value += struct.pack("!i", 1) + member_bytes(version)
-    found = decode_record(struct.pack("!h", 2) + text("g"), value)
-    assert isinstance(found, ClassicGroupStored)
-    assert found.state_timestamp_ms == (8 if version >= 2 else -1)
-    (member,) = found.members
+    record = decode_record(struct.pack("!h", 2) + text("g"), value)
+    assert isinstance(record, ClassicGroupStored)
+    assert record.state_timestamp_ms == (8 if version >= 2 else -1)
+    (member,) = record.members
     assert member.group_instance_id == ("i" if version >= 3 else None)
     assert member.rebalance_timeout_ms == (5 if version >= 1 else -1)
     assert (member.subscription, member.assignment) == (b"s", b"a")
@@ -306,9 +306,9 @@ def test_partitions_of_records_before_4_3_have_the_member_s_epoch() -> None:
     value = struct.pack("!hiib", 0, 5, 4, 0) + b"\x02" + T.bytes + b"\x02" + struct.pack("!i", 7)
     value += b"\x00" + b"\x01" + b"\x00"
     key, _ = encode_record(CurrentDeleted(group_id="g", member_id="m"))
-    found = decode_record(key, value)
-    assert isinstance(found, CurrentStored)
-    assert found.assigned == ((T, 7, 5),)
+    record = decode_record(key, value)
+    assert isinstance(record, CurrentStored)
+    assert record.assigned == ((T, 7, 5),)
 
 
 def test_values_of_later_versions_and_topics_of_older_groups_are_skipped() -> None:
@@ -338,17 +338,19 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "is_allowed"), CELLS)
-def test_every_move_is_allowed_or_refused(before: str, after: str, is_allowed: bool) -> None:
-    group = ClassicGroup("g", state=ClassicGroupState(before), now_ms=1)
+@pytest.mark.parametrize(("state_before", "state_after", "is_allowed"), CELLS)
+def test_every_move_is_allowed_or_refused(
+    state_before: str, state_after: str, is_allowed: bool
+) -> None:
+    group = ClassicGroup("g", state=ClassicGroupState(state_before), now_ms=1)
     if is_allowed:
-        group.move_to(ClassicGroupState(after), now_ms=2)
-        assert (group.state.value, group.previous_state.value) == (after, before)
+        group.move_to(ClassicGroupState(state_after), now_ms=2)
+        assert (group.state.value, group.previous_state.value) == (state_after, state_before)
         assert group.state_timestamp_ms == 2
     else:
         with pytest.raises(InvariantViolation):
-            group.move_to(ClassicGroupState(after), now_ms=2)
-        assert (group.state.value, group.state_timestamp_ms) == (before, 1)
+            group.move_to(ClassicGroupState(state_after), now_ms=2)
+        assert (group.state.value, group.state_timestamp_ms) == (state_before, 1)
 
 
 def test_the_table_has_every_state() -> None:

@@ -49,12 +49,12 @@ def test_what_is_no_subscription_can_t_be_read(metadata: bytes) -> None:
 def test_equal_lists_are_read_once_and_others_are_told_apart() -> None:
     reader = TopicsReader()
     long = [subscription(*(b"%d" % number for number in range(100, 200))) for _ in range(3)]
-    other = subscription(*(b"%d" % number for number in range(100, 199)), b"end")
+    other_subscription = subscription(*(b"%d" % number for number in range(100, 199)), b"end")
     assert reader.topics_of_all(long) == frozenset(str(number) for number in range(100, 200))
     for _ in range(2):
-        found = reader.topics_of_all([*long, other])
-        assert found is not None
-        assert len(found) == 101
+        topics = reader.topics_of_all([*long, other_subscription])
+        assert topics is not None
+        assert len(topics) == 101
     assert reader.topics_of_all([subscription(b"a"), subscription(version=-1)]) is None
 
 
@@ -121,10 +121,10 @@ def test_what_can_not_be_read_is_nothing(data: bytes) -> None:
 def test_assignments_are_read_as_they_were_written() -> None:
     data = write_assignment(1, {"t": [3, 0], "u": [1]})
     assert data[:2] == b"\x00\x01"
-    found = read_assignment(data)
-    assert found is not None
-    assert found.partitions == {("t", 0), ("t", 3), ("u", 1)}
-    assert not found.has_user_data
+    assignment = read_assignment(data)
+    assert assignment is not None
+    assert assignment.partitions == {("t", 0), ("t", 3), ("u", 1)}
+    assert not assignment.has_user_data
     custom = read_assignment(data[:-4] + numbers(2) + b"ud")
     assert custom is not None
     assert custom.has_user_data

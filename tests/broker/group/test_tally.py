@@ -68,28 +68,28 @@ def test_counts_are_those_of_a_look_at_all_members(
     steps: list[tuple[ConsumerRecord, ClusterImage]],
 ) -> None:
     group = ConsumerGroup("g")
-    for record, seen in steps:
+    for record, seen_image in steps:
         group = group.with_records([record]) if len(steps) % 2 else group
         group.apply(record)
         members = group.members.values()
-        consumed = {name for each in members for name in group.topics_of(each)}
+        consumed = {name for member in members for name in group.topics_of(member)}
         assert [group.has_subscriber(name) for name in NAMES] == [n in consumed for n in NAMES]
-        assert group.tally.topics_hash(seen) == topics_hash(consumed, seen)
-        without = {n for m in members if m.member_id != "m1" for n in group.topics_of(m)}
-        leaving = [each for each in members if each.member_id == "m1"]
-        found = group.tally.topics_hash(seen, leaving=leaving)
-        assert found == topics_hash(without, seen)
+        assert group.tally.topics_hash(seen_image) == topics_hash(consumed, seen_image)
+        topics_without_m1 = {n for m in members if m.member_id != "m1" for n in group.topics_of(m)}
+        leaving = [member for member in members if member.member_id == "m1"]
+        hash_without_m1 = group.tally.topics_hash(seen_image, leaving=leaving)
+        assert hash_without_m1 == topics_hash(topics_without_m1, seen_image)
         for epoch in range(3):
             settled = [m.member_epoch == epoch and m.state is MemberState.STABLE for m in members]
             assert group.tally.settled_count(epoch) == sum(settled)
-        assert group.tally.classic == sum(each.uses_classic_protocol for each in members)
+        assert group.tally.classic == sum(member.uses_classic_protocol for member in members)
         assert group.tally.classic_protocols["range"] == group.tally.classic
-        wanted = [each.topic_regex for each in members if each.topic_regex]
-        assert group.tally.regexes == {each: wanted.count(each) for each in wanted}
-        votes = [each.server_assignor for each in members if each.server_assignor]
+        regexes = [member.topic_regex for member in members if member.topic_regex]
+        assert group.tally.regexes == {regex: regexes.count(regex) for regex in regexes}
+        votes = [member.server_assignor for member in members if member.server_assignor]
         most = max(votes, key=votes.count, default=None)
         assert group.preferred_assignor() == most
-        distinct = {each.topic_names for each in members}
+        distinct = {member.topic_names for member in members}
         assert group.tally.names_total == sum(map(len, distinct))
 
 
@@ -106,15 +106,17 @@ def test_equal_subscriptions_count_once_and_the_rest_is_bounded() -> None:
 
 
 def test_where_other_topics_changed_nothing_is_counted_anew() -> None:
-    before = image(a=1, b=2)
+    image_before = image(a=1, b=2)
     counted = TopicsHash()
-    counted.refresh({"a": 1}, before)
-    wanted = topics_hash({"a"}, before)
-    same_topics = msgspec.structs.replace(before, offset=before.offset + 1)
-    others = msgspec.structs.replace(before, topics={**before.topics, "c": before.topics["b"]})
-    for seen in (same_topics, others):
-        counted.refresh({"a": 1}, seen)
-        assert counted.value_with((), (), seen) == wanted
+    counted.refresh({"a": 1}, image_before)
+    expected_hash = topics_hash({"a"}, image_before)
+    same_topics = msgspec.structs.replace(image_before, offset=image_before.offset + 1)
+    with_other_topic = msgspec.structs.replace(
+        image_before, topics={**image_before.topics, "c": image_before.topics["b"]}
+    )
+    for later_image in (same_topics, with_other_topic):
+        counted.refresh({"a": 1}, later_image)
+        assert counted.value_with((), (), later_image) == expected_hash
 
 
 @given(st.lists(st.tuples(ids, names), max_size=12), ids, names)
@@ -128,8 +130,8 @@ def test_topics_after_a_change_are_those_that_somebody_subscribes_to_then(
         tally.replace(members.get(name), new)
         members[name] = new
     new = ShareMember(member_id=member_id, topic_names=tally.share_names(frozenset(wanted)))
-    left = [members[member_id]] if member_id in members else []
-    found = tally.topics_after(topics, leaving=left, joining=[new])
+    leaving_members = [members[member_id]] if member_id in members else []
+    found = tally.topics_after(topics, leaving=leaving_members, joining=[new])
     later = {**members, member_id: new}
-    consumed = {name for each in later.values() for name in each.topic_names}
+    consumed = {name for member in later.values() for name in member.topic_names}
     assert found == consumed & topics.topics.keys()

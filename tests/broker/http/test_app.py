@@ -79,17 +79,17 @@ async def test_a_body_that_is_cut_off_is_no_bug() -> None:
 
 
 async def test_a_body_is_what_it_says_and_not_too_large() -> None:
-    wanted = await Body[Kill](request(b'{"lose_unflushed": true}'), Kill).read()
-    assert wanted.lose_unflushed
+    kill = await Body[Kill](request(b'{"lose_unflushed": true}'), Kill).read()
+    assert kill.lose_unflushed
     with pytest.raises(RefusedError) as caught:
         await Body[Kill](request(b" " * (BODY_BYTES_MAX + 1)), Kill).read()
     assert caught.value.status == 413
 
 
-@pytest.mark.parametrize("rest", [b"}}", b",tru}", b',"a":"\xff"}'])
-async def test_a_wrong_value_in_front_of_what_is_no_json_is_refused(rest: bytes) -> None:
+@pytest.mark.parametrize("trailing_bytes", [b"}}", b",tru}", b',"a":"\xff"}'])
+async def test_a_wrong_value_in_front_of_what_is_no_json_is_refused(trailing_bytes: bytes) -> None:
     with pytest.raises(RefusedError, match="no JSON") as caught:
-        await Body[Kill](request(b'{"lose_unflushed": 5' + rest), Kill).read()
+        await Body[Kill](request(b'{"lose_unflushed": 5' + trailing_bytes), Kill).read()
     assert caught.value.status == 422
 
 
@@ -128,9 +128,9 @@ async def test_a_body_that_nobody_wants_is_not_too_large() -> None:
     await no_body_of(request(b"garbage that no header announces"))
 
 
-@pytest.mark.parametrize(("query", "found"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
-def test_a_number_of_the_query(query: bytes, found: int) -> None:
-    assert number_of(request(query=query), "n", default=5, least=0, most=9) == found
+@pytest.mark.parametrize(("query", "expected"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
+def test_a_number_of_the_query(query: bytes, expected: int) -> None:
+    assert number_of(request(query=query), "n", default=5, least=0, most=9) == expected
 
 
 @pytest.mark.parametrize("query", [b"n=10", b"n=-1", b"n=x", b"n="])
@@ -168,15 +168,15 @@ async def test_a_list_of_any_length_is_the_json_of_it(count: int) -> None:
 
 async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
     turns: list[int] = []
-    made: list[int] = []
+    numbers_made: list[int] = []
 
     def another_turn() -> None:
-        turns.append(len(made))
+        turns.append(len(numbers_made))
         asyncio.get_running_loop().call_soon(another_turn)
 
     def elements() -> Iterator[str]:
         for number in range(10_000):
-            made.append(number)
+            numbers_made.append(number)
             yield "x" * 1_000
 
     another_turn()
@@ -186,17 +186,17 @@ async def test_others_have_their_turn_while_a_long_list_is_made() -> None:
 
 
 async def test_a_list_with_more_bytes_than_an_answer_may_have_is_refused_while_it_is_made() -> None:
-    made: list[int] = []
+    numbers_made: list[int] = []
 
     def elements() -> Iterator[str]:
         for number in range(1_000):
-            made.append(number)
+            numbers_made.append(number)
             yield "x" * 100
 
     with pytest.raises(RefusedError) as caught:
         await listed(elements(), bytes_max=1_000)
     assert caught.value.status == 422
-    assert len(made) <= 11
+    assert len(numbers_made) <= 11
 
 
 # In front of the control port: names, pages, tokens.
@@ -428,15 +428,15 @@ async def answer(_request: Request) -> Response:
 
 
 def test_an_operation_knows_the_parameters_of_its_path() -> None:
-    one = Operation("get", "/a/{x}/b/{y}")
-    assert one.parameters == ("x", "y")
-    assert one.route(answer).path == "/a/{x}/b/{y}"
-    assert one.route(answer).methods == {"GET", "HEAD"}
+    operation = Operation("get", "/a/{x}/b/{y}")
+    assert operation.parameters == ("x", "y")
+    assert operation.route(answer).path == "/a/{x}/b/{y}"
+    assert operation.route(answer).methods == {"GET", "HEAD"}
 
 
 def test_the_last_parameter_may_hold_slashes() -> None:
-    one = Operation("delete", "/a/{x}/b/{y}", takes_slashes=True)
-    route = one.route(answer)
+    operation = Operation("delete", "/a/{x}/b/{y}", takes_slashes=True)
+    route = operation.route(answer)
     assert (route.path, route.path_format) == ("/a/{x}/b/{y:path}", "/a/{x}/b/{y}")
 
 
@@ -458,12 +458,16 @@ class MoreLetters(Letters):
 
 
 def test_an_operation_is_described_by_the_first_paragraph_of_what_answers_it() -> None:
-    (one,) = Letters.operations()
-    assert (one.method, one.path, one.summary) == ("get", "/letters", "Every letter, in order")
+    (operation,) = Letters.operations()
+    assert (operation.method, operation.path, operation.summary) == (
+        "get",
+        "/letters",
+        "Every letter, in order",
+    )
 
 
 def test_a_noun_has_the_operations_of_its_parents_too() -> None:
-    assert [one.method for one in MoreLetters.operations()] == ["get", "delete"]
+    assert [operation.method for operation in MoreLetters.operations()] == ["get", "delete"]
     assert [route.methods for route in MoreLetters().routes()] == [{"GET", "HEAD"}, {"DELETE"}]
 
 
@@ -479,9 +483,9 @@ class Words(Noun):
 
 
 def test_what_goes_over_the_port_is_said_by_the_signature() -> None:
-    add, known = Words.operations()
+    add, list_words = Words.operations()
     assert (add.body, add.answer) == (list[str], list[str])
-    assert (known.body, known.answer) == (None, list[str])
+    assert (list_words.body, list_words.answer) == (None, list[str])
     assert Letters.operations()[0].answer is None
 
 
@@ -490,9 +494,9 @@ async def test_an_answer_has_the_status_of_its_operation_or_its_own() -> None:
         return {"type": "http.request", "body": b'["b"]', "more_body": False}
 
     request = Request({"type": "http", "headers": []}, receive)
-    added, known = [await route.endpoint(request) for route in Words().routes()]
+    added, known_words = [await route.endpoint(request) for route in Words().routes()]
     assert (added.status_code, added.body) == (201, b'["b"]')
-    assert (known.status_code, known.body) == (202, b'["a"]')
+    assert (known_words.status_code, known_words.body) == (202, b'["a"]')
 
 
 # The control port as a server: on loopback, in the brokers' loop, closed with the cluster.
@@ -511,8 +515,11 @@ async def test_it_answers_on_loopback_until_it_is_closed() -> None:
 
 
 async def test_a_busy_port_is_named() -> None:
-    async with real_cluster(brokers=1) as sim, ControlServer.of_simulated(sim, port=0) as first:
-        port = int(first.url.rpartition(":")[2])
+    async with (
+        real_cluster(brokers=1) as sim,
+        ControlServer.of_simulated(sim, port=0) as first_port,
+    ):
+        port = int(first_port.url.rpartition(":")[2])
         with pytest.raises(OSError, match=str(port)):
             await ControlServer.of_simulated(sim, port=port).__aenter__()
 
@@ -553,10 +560,10 @@ async def test_a_stream_ends_when_the_port_is_closed() -> None:
             lines = answer.aiter_lines()
             assert await anext(lines) == ": connected"
             sim.environment.tracer.emit("note", "test", data={"text": "here"})
-            heard = await anext(lines)
-            while not heard.startswith("data: "):
-                heard = await anext(lines)
-            assert '"text":"here"' in heard
+            line = await anext(lines)
+            while not line.startswith("data: "):
+                line = await anext(lines)
+            assert '"text":"here"' in line
             await server.__aexit__(None, None, None)
             assert [line async for line in lines if line] == []
 
@@ -566,8 +573,8 @@ async def test_a_stream_ends_when_the_port_is_closed() -> None:
 
 def references(value: Any) -> set[str]:
     if isinstance(value, dict):
-        found = {value["$ref"]} if "$ref" in value else set()
-        return found.union(*map(references, value.values()))
+        found_refs = {value["$ref"]} if "$ref" in value else set()
+        return found_refs.union(*map(references, value.values()))
     if isinstance(value, list):
         return set().union(*map(references, value))
     return set()
@@ -604,10 +611,14 @@ def test_the_document_describes_the_routes_that_there_are() -> None:
 
 def test_an_operation_names_the_parameters_of_its_path() -> None:
     for path, methods in document(OPERATIONS)["paths"].items():
-        wanted = set(re.findall(r"{(\w+)}", path))
+        path_parameters = set(re.findall(r"{(\w+)}", path))
         for operation in methods.values():
-            named = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "path"}
-            assert named == wanted
+            named = {
+                parameter["name"]
+                for parameter in operation.get("parameters", ())
+                if parameter["in"] == "path"
+            }
+            assert named == path_parameters
             assert operation["summary"]
             assert operation["responses"]
 
@@ -644,12 +655,12 @@ async def test_work_ends_at_its_limit_of_time_and_the_next_one_is_done() -> None
             pass
 
     assert await thread.do_within(60.0, lambda: 1) == 1
-    found = await asyncio.gather(
+    outcomes = await asyncio.gather(
         thread.do_within(0.05, endless),
         thread.do_within(0.01, lambda: 2),
         return_exceptions=True,
     )
-    assert [isinstance(one, TimeoutError) for one in found] == [True, True]
+    assert [isinstance(outcome, TimeoutError) for outcome in outcomes] == [True, True]
     assert await thread.do_within(60.0, lambda: 3) == 3
     with pytest.raises(ZeroDivisionError):
         await thread.do_within(60.0, lambda: 1 // 0)
@@ -668,13 +679,13 @@ async def test_where_no_token_is_wanted_there_is_no_cookie() -> None:
 
 
 async def test_the_lock_changes_hands_often_while_there_is_work() -> None:
-    before = sys.getswitchinterval()
+    interval_before = sys.getswitchinterval()
     thread = WorkThread("work")
     assert await thread.do(sys.getswitchinterval) == pytest.approx(SWITCH_S)
-    assert sys.getswitchinterval() == before
+    assert sys.getswitchinterval() == interval_before
     with pytest.raises(ZeroDivisionError):
         await thread.do(lambda: 1 // 0)
-    assert sys.getswitchinterval() == before
+    assert sys.getswitchinterval() == interval_before
     thread.close()
     with pytest.raises(RuntimeError):
         await thread.do(sys.getswitchinterval)

@@ -65,17 +65,17 @@ async def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_ea
 
     response = await routes.trace(request())
     assert isinstance(response, StreamingResponse)
-    others = cluster.env.tasks.spawn(take_turns(), name="turns")
+    other_turns = cluster.env.tasks.spawn(take_turns(), name="turns")
     pieces: list[bytes] = []
-    seen = []
+    turns_seen = []
     async with aclosing(response.body_iterator) as body:  # type: ignore[type-var]
         async for piece in body:
             pieces.append(bytes(piece))  # type: ignore[arg-type]
-            seen.append(turns)
-    others.cancel()
+            turns_seen.append(turns)
+    other_turns.cancel()
     assert max(map(len, pieces)) < 200_000
     assert len(pieces) > 20
-    assert seen == sorted(set(seen)), "a turn after each piece"
+    assert turns_seen == sorted(set(turns_seen)), "a turn after each piece"
     *events, trailer = [msgspec.json.decode(line) for line in b"".join(pieces).splitlines()][1:]
     assert trailer["hash"] == written, "what happens meanwhile is not in it"
     assert [event["i"] for event in events] == list(range(trailer["events"]))
@@ -109,19 +109,19 @@ async def listen(
 
 
 def events_of(piece: bytes) -> list[tuple[str, Any]]:
-    found = []
+    events = []
     for block in piece.decode().split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if line[0] != ":")
         if fields:
-            found.append((fields["event"], msgspec.json.decode(fields["data"])))
-    return found
+            events.append((fields["event"], msgspec.json.decode(fields["data"])))
+    return events
 
 
 async def heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    while len(found) < count:
-        found += events_of(await anext(stream))
-    return found
+    events: list[tuple[str, Any]] = []
+    while len(events) < count:
+        events += events_of(await anext(stream))
+    return events
 
 
 def routes_of(cluster: VirtualCluster, level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
@@ -143,11 +143,11 @@ async def test_a_listener_hears_what_happens_from_now_on(cluster: VirtualCluster
     say(cluster, "before")
     async with aclosing(listen(routes)) as stream:
         assert await anext(stream) == b": connected\n\n"
-        said = say(cluster, "now")
+        event_id = say(cluster, "now")
         ((kind, event),) = await heard(stream, 1)
         assert kind == "note"
-        assert (event["i"], event["node"], event["d"]) == (said, "test", {"text": "now"})
-        (line,) = tracer_lines(cluster, said)
+        assert (event["i"], event["node"], event["d"]) == (event_id, "test", {"text": "now"})
+        (line,) = tracer_lines(cluster, event_id)
         assert event == {"node": "test", **msgspec.json.decode(line)}, "the line as it was encoded"
 
 
@@ -172,8 +172,8 @@ async def test_a_listener_chooses_kinds_and_nodes(
     say(cluster, "three", "broker/11")
     async with aclosing(listen(routes, f"{query}&from=0")) as stream:
         await anext(stream)
-        found = await heard(stream, len(expected))
-        assert [event["d"]["text"] for kind, event in found if kind == "note"] == expected
+        events = await heard(stream, len(expected))
+        assert [event["d"]["text"] for kind, event in events if kind == "note"] == expected
 
 
 class Page:
@@ -205,10 +205,10 @@ class Page:
             self._nodes += value.get("nodes", ())
             self.lost += value.get("lost", 0)
             return
-        first, rows = value
-        kept = msgspec.msgpack.encode([row[:7] for row in rows])
+        first_id, rows = value
+        packed_rows = msgspec.msgpack.encode([row[:7] for row in rows])
         clocks = [row[7:] for row in rows]
-        lines = Rows(self._start_ns).lines(kept, first).splitlines()
+        lines = Rows(self._start_ns).lines(packed_rows, first_id).splitlines()
         for line, clock in zip(lines, clocks, strict=True):
             event = msgspec.json.decode(line)
             if clock:
@@ -227,18 +227,18 @@ def msgpack_values(piece: bytes) -> list[Any]:
 async def test_a_page_makes_the_lines_of_the_trace_of_what_it_is_sent(
     cluster: VirtualCluster, ring_bytes: int | None
 ) -> None:
-    now = cluster.env.clock.monotonic_us
-    tracer = Tracer(now, start_ns=None if ring_bytes is None else 5_000, ring_bytes=ring_bytes)
+    now_us = cluster.env.clock.monotonic_us
+    tracer = Tracer(now_us, start_ns=None if ring_bytes is None else 5_000, ring_bytes=ring_bytes)
     tracer.level = TraceLevel.FULL
     cluster.env.tracer = tracer
     routes = EventRoutes(cluster.env)
-    before = -1
+    event_before = -1
     for number in range(700):
         tx = ("", "app/7:1", ("app", 7, 1))[number % 3]
-        before = tracer.emit(
+        event_before = tracer.emit(
             "note",
             f"node/{number // 100}",
-            parents=(before, before - 300),
+            parents=(event_before, event_before - 300),
             tx=tx,
             data={"text": str(number)} if number % 5 else None,
             importance=2 if number % 7 else None,
@@ -248,10 +248,12 @@ async def test_a_page_makes_the_lines_of_the_trace_of_what_it_is_sent(
     tracer.emit("note", "node/new")
     await page.hear(f"from={page.events[-1]['i'] + 1}", until=700)
     names = tracer.nodes
-    wanted = [msgspec.json.decode(line) for line in tracer.lines(0)]
-    first = page.events[0]["i"]
-    assert first <= 10, "a batch is sent whole"
-    assert page.events == [{"node": names[one["n"]], **one} for one in wanted[first:]]
+    traced_events = [msgspec.json.decode(line) for line in tracer.lines(0)]
+    first_id = page.events[0]["i"]
+    assert first_id <= 10, "a batch is sent whole"
+    assert page.events == [
+        {"node": names[event["n"]], **event} for event in traced_events[first_id:]
+    ]
 
 
 @within(run_cluster)
@@ -273,16 +275,16 @@ async def test_a_page_in_a_silent_cluster_hears_that_the_stream_lives(
     response = await routes_of(cluster).packed(request())
     assert isinstance(response, StreamingResponse)
     async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
-        said = [bytes(await anext(pieces)) for _ in range(3)]  # type: ignore[arg-type,call-overload]
-    assert msgpack_values(b"".join(said))[-1] == {}
+        pieces_read = [bytes(await anext(pieces)) for _ in range(3)]  # type: ignore[arg-type,call-overload]
+    assert msgpack_values(b"".join(pieces_read))[-1] == {}
 
 
 @within(run_cluster)
 async def test_a_listener_goes_on_where_it_was_cut_off(cluster: VirtualCluster) -> None:
     routes = routes_of(cluster)
-    first = say(cluster, "first")
+    first_event = say(cluster, "first")
     say(cluster, "second")
-    async with aclosing(listen(routes, last_event_id=str(first))) as stream:
+    async with aclosing(listen(routes, last_event_id=str(first_event))) as stream:
         await anext(stream)
         assert [event["d"]["text"] for _, event in await heard(stream, 1)] == ["second"]
 
@@ -294,12 +296,12 @@ async def test_a_slow_listener_is_told_how_many_events_it_has_lost(cluster: Virt
         await anext(stream)
         for number in range(EVENTS_BEHIND_MAX + 7):
             say(cluster, str(number))
-        (kind, lost), *rest = await heard(stream, 2)
+        (kind, lost), *events_after = await heard(stream, 2)
         assert (kind, lost["lost"]) == ("lost", 7)
-        assert rest[0][1]["i"] == lost["next"]
-        assert len(rest) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
-        rest += await heard(stream, EVENTS_BEHIND_MAX - len(rest))
-        assert rest[-1][1]["d"] == {"text": str(EVENTS_BEHIND_MAX + 6)}
+        assert events_after[0][1]["i"] == lost["next"]
+        assert len(events_after) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
+        events_after += await heard(stream, EVENTS_BEHIND_MAX - len(events_after))
+        assert events_after[-1][1]["d"] == {"text": str(EVENTS_BEHIND_MAX + 6)}
 
 
 @within(run_cluster)
@@ -370,7 +372,7 @@ async def test_what_a_user_does_through_the_control_port_is_an_input_and_a_cause
 ) -> None:
     tracer = cluster.env.tracer
     tracer.level = TraceLevel.BRIEF
-    seen = len(tracer)
+    events_before = len(tracer)
     rule = {"id": "f", "point": "client.request", "api": "EndTxn", "action": {"do": "hold"}}
     assert (await client.post("/api/v1/faults", json=rule)).status_code == 201
     assert (await client.post("/api/v1/faults/f/release")).status_code == 200
@@ -379,23 +381,25 @@ async def test_what_a_user_does_through_the_control_port_is_an_input_and_a_cause
     topic = {"name": "more", "partitions": 1, "configs": {"cleanup.policy": "compact"}}
     assert (await client.post("/api/v1/topics", json=topic)).status_code == 201
     leader = cluster.sim.metadata.image.topics["orders"].partitions[0].leader
-    other = next(one for one in cluster.sim.brokers if one != leader)
-    move = {"topic": "orders", "partition": 0, "leader": other}
+    other_broker = next(broker_id for broker_id in cluster.sim.brokers if broker_id != leader)
+    move = {"topic": "orders", "partition": 0, "leader": other_broker}
     assert (await client.post("/api/v1/leaders", json=move)).status_code == 200
     elect = {"topic": "orders", "partition": 0, "type": "preferred"}
     assert (await client.post("/api/v1/elections", json=elect)).status_code == 200
     assert (await client.delete("/api/v1/topics/more")).status_code == 200
-    events: list[Any] = list(tracer.events(seen))
-    inputs = {one.i: one for one in events if one.k == "input"}
-    assert [one.d["do"] for one in inputs.values()] == [
+    events: list[Any] = list(tracer.events(events_before))
+    inputs = {event.i: event for event in events if event.k == "input"}
+    assert [input_event.d["do"] for input_event in inputs.values()] == [
         *("arm-fault", "release-fault", "disarm-fault", "disarm-faults", "create-topic"),
         *("move-leader", "elect-leader", "delete-topic"),
     ]
     armed, *_, created, _, _, _ = inputs.values()
     assert armed.d["args"]["rule"]["action"] == {"do": "hold"}
     assert created.d["args"]["configs"] == {"cleanup.policy": "compact"}
-    assert all(one.p == () for one in inputs.values())
-    due = {(inputs[cause].d["do"], one.k) for one in events for cause in one.p if cause in inputs}
+    assert all(input_event.p == () for input_event in inputs.values())
+    due = {
+        (inputs[cause].d["do"], event.k) for event in events for cause in event.p if cause in inputs
+    }
     assert {("arm-fault", "fault.arm"), ("disarm-fault", "fault.release")} <= due
     assert {("create-topic", "node.role"), ("move-leader", "node.role")} <= due
     assert ("elect-leader", "node.role") in due

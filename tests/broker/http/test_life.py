@@ -25,21 +25,21 @@ BROKERS = "/api/v1/brokers"
 
 
 async def states(client: httpx.AsyncClient) -> list[tuple[str, bool]]:
-    return [(one["state"], one["fenced"]) for one in (await client.get(BROKERS)).json()]
+    return [(broker["state"], broker["fenced"]) for broker in (await client.get(BROKERS)).json()]
 
 
 @within(run_story)
 async def test_brokers_are_shown_as_they_run_and_as_the_controller_has_them(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    first = (await client.get(f"{BROKERS}/1")).json()
-    known = cluster.sim.metadata.image.alive_brokers()[0]
-    assert first == {
+    shown_broker = (await client.get(f"{BROKERS}/1")).json()
+    alive_broker = cluster.sim.metadata.image.alive_brokers()[0]
+    assert shown_broker == {
         "id": 1,
         "state": "running",
         "release": "4.4",
-        "host": known.host,
-        "port": known.port,
+        "host": alive_broker.host,
+        "port": alive_broker.port,
         "epoch": 1,
         "fenced": False,
         "in_controlled_shutdown": False,
@@ -173,13 +173,15 @@ async def test_leaders_are_shown_moved_and_elected(
         "elr": [],
         "last_known_elr": [],
     }
-    wanted = {"topic": "orders", "partition": 0}
-    moved = (await client.post("/api/v1/leaders", json={**wanted, "leader": 3})).json()
+    partition_fields = {"topic": "orders", "partition": 0}
+    moved = (await client.post("/api/v1/leaders", json={**partition_fields, "leader": 3})).json()
     assert (moved["leader"], moved["leader_epoch"]) == (3, 1)
-    elected = (await client.post("/api/v1/elections", json=wanted)).json()
+    elected = (await client.post("/api/v1/elections", json=partition_fields)).json()
     assert (elected["leader"], elected["leader_epoch"]) == (1, 2)
-    again = await client.post("/api/v1/elections", json=wanted)
-    assert (again.status_code, again.json()) == (200, elected), "it was not needed"
+    second_election = await client.post("/api/v1/elections", json=partition_fields)
+    assert (second_election.status_code, second_election.json()) == (200, elected), (
+        "it was not needed"
+    )
 
 
 @within(run_story, brokers=1)
@@ -187,8 +189,8 @@ async def test_an_election_without_candidates_is_refused(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await client.post(f"{BROKERS}/1/stop")
-    wanted = {"topic": "orders", "partition": 0, "type": "unclean"}
-    answer = await client.post("/api/v1/elections", json=wanted)
+    election_fields = {"topic": "orders", "partition": 0, "type": "unclean"}
+    answer = await client.post("/api/v1/elections", json=election_fields)
     assert answer.status_code == 409
     assert answer.json()["error"].startswith("ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
@@ -197,11 +199,11 @@ async def test_an_election_without_candidates_is_refused(
 async def test_an_advance_moves_the_cluster_clock(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    before = (await client.get("/api/v1/clock")).json()
+    clock_before = (await client.get("/api/v1/clock")).json()
     answer = await client.post("/api/v1/clock", json={"advance_ms": 5_000})
     assert answer.json() == {
-        "now_ms": before["now_ms"] + 5_000,
-        "advanced_ms": before["advanced_ms"] + 5_000,
+        "now_ms": clock_before["now_ms"] + 5_000,
+        "advanced_ms": clock_before["advanced_ms"] + 5_000,
         "brokers": {"1": 0, "2": 0, "3": 0},
     }
     assert cluster.env.clock.advanced_ms == 5_000
@@ -256,9 +258,9 @@ async def test_a_clock_is_set_without_time_passing(
     clock.call_at(clock.now_ms() + 60_000, lambda: fired.append(1))
     back = await client.post("/api/v1/clock", json={"set_by_ms": -3_600_000})
     assert back.json()["advanced_ms"] == -3_600_000
-    one = await client.post("/api/v1/clock", json={"set_by_ms": 120_000, "broker": 2})
-    assert one.json()["brokers"] == {"1": 0, "2": 120_000, "3": 0}
-    assert one.json()["advanced_ms"] == -3_600_000
+    set_clock = await client.post("/api/v1/clock", json={"set_by_ms": 120_000, "broker": 2})
+    assert set_clock.json()["brokers"] == {"1": 0, "2": 120_000, "3": 0}
+    assert set_clock.json()["advanced_ms"] == -3_600_000
     assert not fired
     await client.post("/api/v1/clock", json={"advance_ms": 60_000})
     assert fired
@@ -278,16 +280,16 @@ async def test_a_rule_holds_until_it_is_released_and_is_gone_when_taken_back(
     armed = await client.post("/api/v1/faults", json=HOLD)
     assert (armed.status_code, armed.json()["struck"]) == (201, 0)
     async with cluster.client() as app, Producer(app) as producer:
-        first = producer.send("orders", 0, b"v")
+        first_record = producer.send("orders", 0, b"v")
         waited = await client.get("/api/v1/faults/late/wait?struck=1")
         assert (waited.json()["struck"], waited.json()["held"]) == (1, 1)
         released = await client.post("/api/v1/faults/late/release")
         assert released.json() == {"released": 1}
-        await first
+        await first_record
         second = producer.send("orders", 0, b"v")
         await client.get("/api/v1/faults/late/wait?struck=2")
-        gone = await client.delete("/api/v1/faults/late")
-        assert gone.json()["released"] == 2
+        disarmed = await client.delete("/api/v1/faults/late")
+        assert disarmed.json()["released"] == 2
         await second
     assert (await client.get("/api/v1/faults")).json() == []
 
@@ -333,10 +335,10 @@ async def test_actions_on_the_cluster_are_carried_out_and_undone(
     await client.post(FAULTS, json=nobody)
     failed = await client.get(f"{FAULTS}/none/wait?timeout_ms=1000")
     assert failed.status_code == 408
-    shown = (await client.get(f"{FAULTS}/none")).json()
-    assert (shown["struck"], "9" in shown["failure"]) == (0, True)
+    shown_rule = (await client.get(f"{FAULTS}/none")).json()
+    assert (shown_rule["struck"], "9" in shown_rule["failure"]) == (0, True)
     verified = await client.post(f"{FAULTS}/verify")
-    assert [one["rule"]["id"] for one in verified.json()["never_struck"]] == ["none"]
+    assert [rule_state["rule"]["id"] for rule_state in verified.json()["never_struck"]] == ["none"]
 
 
 @within(run_story)
@@ -346,7 +348,7 @@ async def test_rules_are_listed_and_shown_one_by_one(
     for name in ("a", "b"):
         await client.post("/api/v1/faults", json={**HOLD, "id": name})
     listed = (await client.get("/api/v1/faults")).json()
-    assert [one["rule"]["id"] for one in listed] == ["a", "b"]
+    assert [rule_state["rule"]["id"] for rule_state in listed] == ["a", "b"]
     assert (await client.get("/api/v1/faults/b")).json() == listed[1]
 
 
@@ -389,10 +391,10 @@ async def test_who_waits_for_a_rule_hears_that_it_was_taken_back(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await client.post("/api/v1/faults", json=HOLD)
-    waiting = asyncio.get_running_loop().create_task(client.get("/api/v1/faults/late/wait"))
+    task = asyncio.get_running_loop().create_task(client.get("/api/v1/faults/late/wait"))
     await asyncio.sleep(1)
     await client.delete("/api/v1/faults/late")
-    answer = await waiting
+    answer = await task
     assert answer.status_code == 408
     assert "disarmed" in answer.json()["error"]
 
@@ -406,13 +408,13 @@ async def test_a_plan_is_armed_whole_or_not_at_all(
 ) -> None:
     armed = await client.post(f"{FAULTS}/plan", json=[{**HOLD, "id": "a"}, {**HOLD, "id": "b"}])
     assert armed.status_code == 201
-    assert [one["rule"]["id"] for one in armed.json()] == ["a", "b"]
+    assert [rule_state["rule"]["id"] for rule_state in armed.json()] == ["a", "b"]
     refused = await client.post(f"{FAULTS}/plan", json=[{**HOLD, "id": "c"}, {**HOLD, "id": "a"}])
     assert refused.status_code == 409
     assert "DELETE /api/v1/faults/a" in refused.json()["error"]
-    assert [one.rule.id for one in cluster.sim.injector.rules()] == ["a", "b"]
-    gone = await client.delete(FAULTS)
-    assert [one["rule"]["id"] for one in gone.json()] == ["a", "b"]
+    assert [armed_rule.rule.id for armed_rule in cluster.sim.injector.rules()] == ["a", "b"]
+    disarmed = await client.delete(FAULTS)
+    assert [rule_state["rule"]["id"] for rule_state in disarmed.json()] == ["a", "b"]
     assert (await client.get(FAULTS)).json() == []
 
 
@@ -432,10 +434,10 @@ async def test_a_rule_that_can_strike_nothing_is_told_when_it_is_armed_and_in_hi
     later = {**HOLD, "id": "later", "topic": "elsewhere"}
     armed = (await client.post(f"{FAULTS}/plan", json=[HOLD, nowhere, later])).json()
     doubts = [None, "broker: no broker '9'; there are: 1, 2, 3", None]
-    assert [one["doubt"] for one in armed] == doubts
-    told = (await client.post(f"{FAULTS}/verify")).json()["error"]
-    assert "nowhere: 0 crossings matched, broker: no broker '9'" in told
-    assert "later: 0 crossings matched, topic: no topic 'elsewhere'" in told
+    assert [rule_state["doubt"] for rule_state in armed] == doubts
+    complaint = (await client.post(f"{FAULTS}/verify")).json()["error"]
+    assert "nowhere: 0 crossings matched, broker: no broker '9'" in complaint
+    assert "later: 0 crossings matched, topic: no topic 'elsewhere'" in complaint
 
 
 @within(run_story)
@@ -449,10 +451,10 @@ async def test_a_fault_that_never_struck_fails_the_verification(
         await producer.send("orders", 0, b"v")
     answer = await client.post(f"{FAULTS}/verify")
     assert answer.status_code == 409
-    assert [one["rule"]["id"] for one in answer.json()["never_struck"]] == ["idle"]
+    assert [rule_state["rule"]["id"] for rule_state in answer.json()["never_struck"]] == ["idle"]
     assert "idle: 0 crossings matched" in answer.json()["error"]
-    (gone,) = (await client.delete(f"{FAULTS}/idle"),)
-    assert not gone.json()["in_force"]
+    (disarmed,) = (await client.delete(f"{FAULTS}/idle"),)
+    assert not disarmed.json()["in_force"]
     assert (await client.post(f"{FAULTS}/verify?forget=true")).status_code == 409
     assert (await client.post(f"{FAULTS}/verify")).status_code == 200
     assert (await client.post(f"{FAULTS}/verify?forget=1")).status_code == 422
@@ -479,9 +481,9 @@ async def test_an_open_transaction_is_shown_by_coordinator_and_partition(
         assert listed["partitions"] == [{"topic": "orders", "partition": 1}]
         assert listed["open_for_ms"] >= 5_000
         assert listed["markers_owed"] == 0
-        (known,) = (await client.get("/api/v1/producers?topic=orders&partition=1")).json()
-        assert known["open_since_offset"] == 0
-        assert known["producer_id"] == listed["producer_id"]
+        (producer_state,) = (await client.get("/api/v1/producers?topic=orders&partition=1")).json()
+        assert producer_state["open_since_offset"] == 0
+        assert producer_state["producer_id"] == listed["producer_id"]
         (judged,) = (await client.get(OPEN)).json()
         assert (judged["verdict"], judged["transactional_id"]) == ("alive", "a/b")
         assert _commands(judged) == []
@@ -528,13 +530,13 @@ async def test_a_state_is_waited_for_and_in_vain_says_why(
         late = await client.get(f"{wait}&state=Ongoing&timeout_ms=20")
         assert late.status_code == 408
         assert late.json()["error"] == "a/b is Empty after 20 ms, not Ongoing"
-    for query, said in (
+    for query, complaint in (
         ("state=Ongoin", "did you mean Ongoing"),
         ("timeout_ms=5", "no state is given"),
         ("state=Empty&timeout_ms=x", "timeout_ms"),
     ):
         refused = await client.get(f"{wait}&{query}")
-        assert (refused.status_code, said in refused.json()["error"]) == (422, True)
+        assert (refused.status_code, complaint in refused.json()["error"]) == (422, True)
     nobody = await client.get("/api/v1/transaction-wait?state=Empty")
     assert nobody.status_code == 422
 
@@ -567,16 +569,18 @@ async def test_a_transaction_that_its_coordinator_does_not_know_hangs(
         assert "marker" in judged["reason"] or "no longer has" in judged["reason"]
         asserted = await client.get("/api/v1/assertions/no-hanging-transactions")
         assert asserted.status_code == 409
-        told = asserted.json()["error"].splitlines()
-        assert told[0] == "1 transaction hangs:"
-        assert told[-1].strip() == _commands(judged)[0]
+        complaint_lines = asserted.json()["error"].splitlines()
+        assert complaint_lines[0] == "1 transaction hangs:"
+        assert complaint_lines[-1].strip() == _commands(judged)[0]
         await producer.close()
 
 
 def _commands(judged: dict[str, Any]) -> list[str]:
     """Every value that would end the transaction."""
     words = ("abort --topic", "repair --topic")
-    return [one for one in map(str, judged.values()) if any(word in one for word in words)]
+    return [
+        command for command in map(str, judged.values()) if any(word in command for word in words)
+    ]
 
 
 @within(run_story)
@@ -586,9 +590,12 @@ async def test_every_producer_of_every_partition_is_shown_unless_one_is_asked_fo
     async with cluster.client() as app, Producer(app, idempotent=True) as producer:
         await producer.send("orders", 0, b"v")
         await producer.send("orders", 2, b"v")
-    known = (await client.get("/api/v1/producers")).json()
-    assert [(one["topic"], one["partition"]) for one in known] == [("orders", 0), ("orders", 2)]
-    assert {one["open_since_offset"] for one in known} == {None}
+    producers = (await client.get("/api/v1/producers")).json()
+    assert [(producer["topic"], producer["partition"]) for producer in producers] == [
+        ("orders", 0),
+        ("orders", 2),
+    ]
+    assert {producer["open_since_offset"] for producer in producers} == {None}
     assert len((await client.get("/api/v1/producers?topic=orders")).json()) == 2
     assert (await client.get("/api/v1/producers?topic=orders&partition=1")).json() == []
 

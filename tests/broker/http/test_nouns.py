@@ -58,8 +58,8 @@ async def test_committed_values_are_read_as_text_or_as_bytes(
     refusal = await client.get(path)
     assert refusal.status_code == 422
     assert "orders-0 at offset 5 is no UTF-8: ask with ?encoding=base64" in refusal.text
-    found = (await client.get(f"{path}?encoding=base64")).json()
-    assert [base64.b64decode(one) for one in found] == [b"a", b"b", b"\xff"]
+    values = (await client.get(f"{path}?encoding=base64")).json()
+    assert [base64.b64decode(value) for value in values] == [b"a", b"b", b"\xff"]
 
 
 @within(run_story)
@@ -80,10 +80,10 @@ async def test_exactly_once_fails_in_the_words_of_python(
         "  'a'",
     ]
     encoded = [base64.b64encode(b"a").decode()] * 2
-    same = await client.post(
+    second_answer = await client.post(
         ONCE, json={"input": encoded, "output": "orders", "encoding": "base64"}
     )
-    assert same.status_code == 200
+    assert second_answer.status_code == 200
 
 
 @within(run_story)
@@ -143,15 +143,15 @@ async def test_a_topic_is_read_up_to_a_bound_and_beside_the_loop(
         ) as ask:
             await transact(VirtualCluster(sim.environment, sim), b"a", b"b")
             assert (await ask.get("/api/v1/topics/orders/committed")).json() == ["a", "b"]
-            wanted = {"input": ["a", "b"], "output": "orders"}
-            assert (await ask.post(ONCE, json=wanted)).json() == {"error": None}
+            fields = {"input": ["a", "b"], "output": "orders"}
+            assert (await ask.post(ONCE, json=fields)).json() == {"error": None}
             assert threads
             assert all(name.startswith("txnsim-unpack") for name in threads)
             await transact(VirtualCluster(sim.environment, sim), b"v" * 1_500, b"v" * 1_500)
             refused = await ask.get("/api/v1/topics/orders/committed")
             assert refused.status_code == 422
             assert "more than 2,000 bytes (answer_max_bytes)" in refused.json()["error"]
-            refused = await ask.post(ONCE, json=wanted)
+            refused = await ask.post(ONCE, json=fields)
             assert refused.status_code == 422
             assert refused.json()["error"].endswith("besides its key and value (answer_max_bytes)")
         api.close()
@@ -167,7 +167,7 @@ HOLD = {"id": "held", "point": "client.request", "api": "Produce", "action": {"d
 
 
 async def names(client: httpx.AsyncClient) -> list[str]:
-    return [one["name"] for one in (await client.get("/api/v1/topics")).json()]
+    return [topic["name"] for topic in (await client.get("/api/v1/topics")).json()]
 
 
 @within(run_story)
@@ -184,17 +184,17 @@ async def test_a_reset_takes_the_cluster_back_to_its_start(
         await client.post("/api/v1/brokers/2/isolate", json={"from_clients": True})
         answer = await client.post(RESET)
         assert answer.status_code == 200
-        told = answer.json()
-        assert (told["to"], told["bootstrap"]) == ("start", bootstrap)
-        assert told["connections_closed"] > 0
-        assert [one["rule"]["id"] for one in told["faults"]] == ["held"]
+        reset = answer.json()
+        assert (reset["to"], reset["bootstrap"]) == ("start", bootstrap)
+        assert reset["connections_closed"] > 0
+        assert [rule_state["rule"]["id"] for rule_state in reset["faults"]] == ["held"]
     assert await names(client) == ["orders"]
     assert (await client.get("/api/v1/transactions")).json() == []
     assert (await client.get("/api/v1/producers")).json() == []
     assert (await client.get("/api/v1/faults")).json() == []
     assert (await client.get("/api/v1/clock")).json()["advanced_ms"] == 0
     brokers = (await client.get("/api/v1/brokers")).json()
-    assert {(one["state"], one["fenced"], one["isolated"]) for one in brokers} == {
+    assert {(broker["state"], broker["fenced"], broker["isolated"]) for broker in brokers} == {
         ("running", False, False)
     }
     assert cluster.sim.bootstrap == bootstrap
@@ -205,16 +205,16 @@ async def test_a_reset_goes_to_the_snapshot_that_is_named(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
     await client.post("/api/v1/topics", json={"name": "base", "partitions": 2})
-    taken = await client.post(SNAPSHOTS, json={"name": "with-base"})
-    assert taken.status_code == 201
-    assert taken.json()["topics"] == ["base", "orders"]
+    snapshot_answer = await client.post(SNAPSHOTS, json={"name": "with-base"})
+    assert snapshot_answer.status_code == 201
+    assert snapshot_answer.json()["topics"] == ["base", "orders"]
     await client.delete("/api/v1/topics/orders")
     assert (await client.post(RESET, json={"to": "with-base"})).status_code == 200
     assert await names(client) == ["base", "orders"]
     assert (await client.post(RESET, json={})).status_code == 200
     assert await names(client) == ["orders"]
     listed = (await client.get(SNAPSHOTS)).json()
-    assert [one["name"] for one in listed] == ["start", "with-base"]
+    assert [snapshot["name"] for snapshot in listed] == ["start", "with-base"]
     assert listed[0]["features"]["transaction.version"] == 2
 
 
@@ -274,11 +274,11 @@ async def test_what_faults_have_done_to_the_cluster_is_mended(
         rule = {"id": name, "point": "now", "action": action}
         assert (await client.post("/api/v1/faults", json=rule)).status_code == 201
         await client.get(f"/api/v1/faults/{name}/wait")
-    told = (await client.post(RESET)).json()
-    assert [one["struck"] for one in told["faults"]] == [1, 1, 1, 1]
+    reset = (await client.post(RESET)).json()
+    assert [rule_state["struck"] for rule_state in reset["faults"]] == [1, 1, 1, 1]
     await asyncio.sleep(120)  # of virtual time: nothing of them comes back
     brokers = (await client.get("/api/v1/brokers")).json()
-    assert {(one["state"], one["fenced"], one["isolated"]) for one in brokers} == {
+    assert {(broker["state"], broker["fenced"], broker["isolated"]) for broker in brokers} == {
         ("running", False, False)
     }
     clock = (await client.get("/api/v1/clock")).json()
@@ -292,19 +292,19 @@ async def test_what_faults_have_done_to_the_cluster_is_mended(
 async def test_a_topic_is_created_shown_and_deleted(
     cluster: VirtualCluster, client: httpx.AsyncClient, /
 ) -> None:
-    wanted = {
+    new_topic = {
         "name": "payments",
         "partitions": 2,
         "replication_factor": 2,
         "configs": {"cleanup.policy": "compact"},
     }
-    created = await client.post(TOPICS, json=wanted)
+    created = await client.post(TOPICS, json=new_topic)
     assert created.status_code == 201
     assert len(created.json()["partitions"]) == 2
-    shown = (await client.get(f"{TOPICS}/payments")).json()
-    assert shown["configs"] == {"cleanup.policy": "compact"}
-    assert shown["id"] == created.json()["id"]
-    assert [one["name"] for one in (await client.get(TOPICS)).json()] == ["orders", "payments"]
+    shown_topic = (await client.get(f"{TOPICS}/payments")).json()
+    assert shown_topic["configs"] == {"cleanup.policy": "compact"}
+    assert shown_topic["id"] == created.json()["id"]
+    assert [topic["name"] for topic in (await client.get(TOPICS)).json()] == ["orders", "payments"]
     assert (await client.delete(f"{TOPICS}/payments")).json() == created.json()
     assert "payments" not in cluster.sim.metadata.image.topics
 
@@ -322,19 +322,25 @@ async def test_the_offsets_of_every_replica_are_shown(
         await producer.init_transactions()
         producer.begin()
         await producer.send("orders", 0, b"w")
-        (first, *_) = (await client.get(f"{TOPICS}/orders")).json()["partitions"]
-        leader = next(one for one in first["replicas"] if one["broker"] == first["leader"])
+        (first_partition, *_) = (await client.get(f"{TOPICS}/orders")).json()["partitions"]
+        leader = next(
+            replica
+            for replica in first_partition["replicas"]
+            if replica["broker"] == first_partition["leader"]
+        )
         assert leader["is_running"]
         assert leader["in_sync"]
         assert leader["size_bytes"] > 0
         names = ("log_start_offset", "last_stable_offset", "high_watermark", "log_end_offset")
         assert [leader[name] for name in names] == [0, 1, 2, 2]
-        assert [one["log_end_offset"] for one in first["replicas"]] == [2, 2, 2]
+        assert [replica["log_end_offset"] for replica in first_partition["replicas"]] == [2, 2, 2]
         await producer.abort()
     await client.post("/api/v1/brokers/3/kill")
-    (first, *_) = (await client.get(f"{TOPICS}/orders")).json()["partitions"]
-    gone = next(one for one in first["replicas"] if one["broker"] == 3)
-    assert (gone["is_running"], gone["log_end_offset"]) == (False, None)
+    (first_partition, *_) = (await client.get(f"{TOPICS}/orders")).json()["partitions"]
+    stopped_replica = next(
+        replica for replica in first_partition["replicas"] if replica["broker"] == 3
+    )
+    assert (stopped_replica["is_running"], stopped_replica["log_end_offset"]) == (False, None)
 
 
 # ``report``: What happened, told for the report of a failed test.
@@ -355,12 +361,12 @@ async def test_the_story_the_waits_and_the_rules_are_told(
         await producer.send("orders", 0, b"v")
         await producer.commit()
         await cluster.struck()
-        told = (await client.get("/api/v1/report")).text
-        assert "txnsim: what happened" in told
-        assert "shop: the fault rule 'f' holds WriteTxnMarkers" in told
-        assert "shop: orders-0 has no marker yet" in told
-        assert "f: 1 matched, 1 struck, 1 held" in told
-        assert max(map(len, told.splitlines())) <= 200
+        report = (await client.get("/api/v1/report")).text
+        assert "txnsim: what happened" in report
+        assert "shop: the fault rule 'f' holds WriteTxnMarkers" in report
+        assert "shop: orders-0 has no marker yet" in report
+        assert "f: 1 matched, 1 struck, 1 held" in report
+        assert max(map(len, report.splitlines())) <= 200
         cluster.sim.injector.disarm_all()
     refused = await client.get("/api/v1/report?from=x")
     assert refused.status_code == 422
@@ -374,11 +380,11 @@ async def test_names_that_a_terminal_would_obey_are_written_out(
     name = "id\x1b]0;taken\x07\r\nforged: all is well\u202e"
     async with cluster.client() as app, await begun(app, name) as producer:
         await producer.send("orders", 0, b"v")
-        told = (await client.get("/api/v1/report")).text
+        report = (await client.get("/api/v1/report")).text
         await producer.abort()
-    assert r"id\x1b]0;taken\x07\r\nforged" in told
-    assert not {*told} & {"\x1b", "\x07", "\r", "\u202e"}
-    assert not any(line.startswith("forged") for line in told.splitlines())
+    assert r"id\x1b]0;taken\x07\r\nforged" in report
+    assert not {*report} & {"\x1b", "\x07", "\r", "\u202e"}
+    assert not any(line.startswith("forged") for line in report.splitlines())
 
 
 # ``overview``: The cluster as a whole through the control port.
@@ -409,20 +415,24 @@ async def test_metrics_and_the_document_are_there(
 
 @within(run_story, level=1)
 async def test_the_cluster_in_short(cluster: VirtualCluster, client: httpx.AsyncClient, /) -> None:
-    seen = (await client.get("/api/v1/cluster")).json()
-    assert seen["bootstrap"] == cluster.sim.bootstrap
-    assert (seen["brokers"], seen["brokers_running"]) == (3, 3)
-    assert set(seen["releases"]) == {"1", "2", "3"}
-    assert seen["features"]["transaction.version"] == 1
-    assert (seen["topics"], seen["partitions"], seen["partitions_without_leader"]) == (1, 3, 0)
-    assert seen["settings"]["transaction.state.log.num.partitions"] == "6"
+    cluster_facts = (await client.get("/api/v1/cluster")).json()
+    assert cluster_facts["bootstrap"] == cluster.sim.bootstrap
+    assert (cluster_facts["brokers"], cluster_facts["brokers_running"]) == (3, 3)
+    assert set(cluster_facts["releases"]) == {"1", "2", "3"}
+    assert cluster_facts["features"]["transaction.version"] == 1
+    assert (
+        cluster_facts["topics"],
+        cluster_facts["partitions"],
+        cluster_facts["partitions_without_leader"],
+    ) == (1, 3, 0)
+    assert cluster_facts["settings"]["transaction.state.log.num.partitions"] == "6"
     await client.post("/api/v1/brokers/1/stop")
     await client.post(
         "/api/v1/faults", json={"id": "f", "point": "client.request", "action": {"do": "drop"}}
     )
     later = (await client.get("/api/v1/cluster")).json()
     assert (later["brokers"], later["brokers_running"], later["faults"]) == (3, 2, 1)
-    assert later["metadata_offset"] > seen["metadata_offset"]
+    assert later["metadata_offset"] > cluster_facts["metadata_offset"]
 
 
 # ``repairs``: The cure of what hangs: what is not known has to be said.
@@ -450,13 +460,19 @@ async def test_where_the_decision_is_unknown_a_repair_wants_to_be_told(
             within=VersionRange(11, 11),
         )
         await app.ask(leader.leader_id, sent)
-        asked = (await client.post("/api/v1/repairs", json=where)).json()
-        assert [(one["outcome"], one["marker"]) for one in asked] == [("needs a guess", "")]
+        first_repair = (await client.post("/api/v1/repairs", json=where)).json()
+        assert [(repair["outcome"], repair["marker"]) for repair in first_repair] == [
+            ("needs a guess", "")
+        ]
         assert await values(app, "orders") == []
         wrong = await client.post("/api/v1/repairs", json={**where, "guess": "rollback"})
         assert wrong.status_code == 422
-        done = (await client.post("/api/v1/repairs", json={**where, "guess": "commit"})).json()
-        assert [(one["outcome"], one["marker"]) for one in done] == [("repaired", "COMMIT")]
+        second_repair = (
+            await client.post("/api/v1/repairs", json={**where, "guess": "commit"})
+        ).json()
+        assert [(repair["outcome"], repair["marker"]) for repair in second_repair] == [
+            ("repaired", "COMMIT")
+        ]
         assert await values(app, "orders") == [b"of nobody"]
 
 
@@ -470,8 +486,8 @@ def test_an_armed_rule_is_shown_with_its_counters() -> None:
     armed = ArmedRule(RULE)
     armed.matched, armed.released = 4, 1
     armed.count_strike()
-    shown = msgspec.to_builtins(fault(armed))
-    assert shown == {
+    fault_fields = msgspec.to_builtins(fault(armed))
+    assert fault_fields == {
         "rule": {
             "id": "late",
             "point": "client.request",

@@ -50,10 +50,19 @@ async def test_it_answers_what_it_can_and_says_why_it_can_t_do_the_rest(method: 
             health = await client.get("/healthz")
             assert (health.json()["brokers"], health.json()["bootstrap"]) == (7, sim.bootstrap)
             assert (await client.get("/api/v1/topics/orders/committed")).json() == []
-            missing = [one for one in OPERATIONS if one not in api.every_operation()]
-            one = next(one for one in missing if one.method == method and "{" not in one.path)
-            refused = await client.request(method, one.path)
-            assert (refused.status_code, refused.json()["error"]) == (501, f"{one.path}: not here")
+            missing = [
+                operation for operation in OPERATIONS if operation not in api.every_operation()
+            ]
+            missing_operation = next(
+                operation
+                for operation in missing
+                if operation.method == method and "{" not in operation.path
+            )
+            refused = await client.request(method, missing_operation.path)
+            assert (refused.status_code, refused.json()["error"]) == (
+                501,
+                f"{missing_operation.path}: not here",
+            )
         api.close()
 
 

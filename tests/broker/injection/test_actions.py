@@ -39,9 +39,9 @@ def run(story: Story) -> None:
     run_virtual(main, seed=1)
 
 
-def arm(injector: Injector, action: ClusterAction, **more: Any) -> ArmedRule:
-    point = more.pop("point", FaultPoint.PEER_REQUEST)
-    return injector.arm(FaultRule(id=more.pop("id", "f"), point=point, action=action, **more))
+def arm(injector: Injector, action: ClusterAction, **fields: Any) -> ArmedRule:
+    point = fields.pop("point", FaultPoint.PEER_REQUEST)
+    return injector.arm(FaultRule(id=fields.pop("id", "f"), point=point, action=action, **fields))
 
 
 def crossing(point: FaultPoint = FaultPoint.PEER_REQUEST) -> Crossing:
@@ -96,11 +96,11 @@ async def test_the_struck_crossing_meets_what_the_rule_says_then(
     assert (await cross(env, injector)).outcome is SubmitOutcome.ERROR
     injector.disarm("f")
     arm(injector, MoveLeader(topic="t", partition=0), then=Hold())
-    held = cross(env, injector)
+    crossing_wait = cross(env, injector)
     await asyncio.sleep(1)
-    assert not held.done()
+    assert not crossing_wait.done()
     assert injector.release("f") == 1
-    assert await held == PASS
+    assert await crossing_wait == PASS
     assert control.done == ["move t-0 to somebody"] * 2
 
 
@@ -135,10 +135,12 @@ def test_a_failure_is_reported_and_the_crossing_passes() -> None:
         env: VirtualEnvironment, injector: Injector, _control: RecordingControl
     ) -> None:
         state = arm(injector, Crash(broker=MISSING), then=Drop())
-        waiting = env.tasks.spawn(injector.wait_until_struck("f", timeout_ms=100), name="waiting")
+        strike_wait = env.tasks.spawn(
+            injector.wait_until_struck("f", timeout_ms=100), name="waiting"
+        )
         await asyncio.sleep(0)
         assert await cross(env, injector) == PASS
-        outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
+        outcome = (await asyncio.gather(strike_wait, return_exceptions=True))[0]
         assert isinstance(outcome, LookupError)
         assert "there is no broker 99" in str(outcome)
         assert (state.failure, state.struck) == ("there is no broker 99", 0)
@@ -214,9 +216,9 @@ class Lines:
         self.passed: list[int] = []
         self.lost: list[int] = []
 
-    def arm(self, action: CrossingAction, rule_id: str = "f", **more: Any) -> ArmedRule:
-        point = more.pop("point", REQUEST)
-        return self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **more))
+    def arm(self, action: CrossingAction, rule_id: str = "f", **fields: Any) -> ArmedRule:
+        point = fields.pop("point", REQUEST)
+        return self.injector.arm(FaultRule(id=rule_id, point=point, action=action, **fields))
 
     def send(self, number: int, line: str = "1 -> 2", point: FaultPoint = REQUEST) -> None:
         source, target = line.split(" -> ")
@@ -288,14 +290,14 @@ async def test_who_comes_while_the_others_are_woken_stays_behind_them(lines: Lin
 @within(run_of_stalls)
 async def test_other_rules_judge_what_has_waited(lines: Lines) -> None:
     lines.arm(Stall(stall_ms=10), limit=1)
-    seen = lines.arm(Pass(), "seen")
+    passing_rule = lines.arm(Pass(), "seen")
     lines.arm(Drop(), "lost", occurrences=(2,))
-    held = lines.arm(Hold(), "held", nth=3)
+    hold_rule = lines.arm(Hold(), "held", nth=3)
     for number in (1, 2, 3):
         lines.send(number)
-    assert seen.matched == 1
+    assert passing_rule.matched == 1
     await asyncio.sleep(1)
-    assert (lines.passed, lines.lost, len(held.held)) == ([1], [2], 1)
+    assert (lines.passed, lines.lost, len(hold_rule.held)) == ([1], [2], 1)
     lines.injector.release("held")
     await asyncio.sleep(1)
     assert lines.passed == [1, 3]
@@ -343,11 +345,11 @@ def crossing_of_armed() -> Crossing:
 
 async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
     state = armed(Pass())
-    once, twice = state.until_struck(1), state.until_struck(2)
+    first_strike, twice = state.until_struck(1), state.until_struck(2)
     given_up = state.until_struck(1)
     given_up.cancel()
     state.count_strike()
-    assert (once.done(), twice.done()) == (True, False)
+    assert (first_strike.done(), twice.done()) == (True, False)
     state.count_strike()
     assert twice.done()
     assert state.until_struck(2).done()
@@ -355,11 +357,11 @@ async def test_who_waits_for_strikes_is_woken_by_the_last_of_them() -> None:
 
 async def test_a_wait_in_vain_says_why() -> None:
     state = armed()
-    waiting, cancelled = state.until_struck(2), state.until_struck(1)
+    second_strike, cancelled = state.until_struck(2), state.until_struck(1)
     cancelled.cancel()
     state.give_up("it was disarmed")
     with pytest.raises(LookupError, match="0 of 2 strikes; it was disarmed"):
-        await waiting
+        await second_strike
 
 
 async def test_a_limit_of_likely_strikes_counts_strikes() -> None:

@@ -92,14 +92,14 @@ async def wait(answer: FaultEffect | Awaitable[FaultEffect] | None) -> FaultEffe
 async def test_armed_follows_the_rules_in_force(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    seen = [injector.is_armed]
+    armed_states = [injector.is_armed]
     injector.arm(rule("a"))
     injector.arm(rule("b"))
     injector.disarm("a")
-    seen.append(injector.is_armed)
+    armed_states.append(injector.is_armed)
     injector.disarm("b")
-    seen.append(injector.is_armed)
-    assert seen == [False, True, False]
+    armed_states.append(injector.is_armed)
+    assert armed_states == [False, True, False]
     assert injector.rules() == ()
 
 
@@ -108,26 +108,26 @@ async def test_a_rule_that_is_spent_costs_nothing_more_but_can_be_released(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     state = injector.arm(rule(limit=1))
-    held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
     assert not injector.is_armed
     assert state.spent
     assert injector.cross(crossing(2)) is None
     await asyncio.sleep(0)
     assert injector.release("f") == 1
-    assert await held == PASS
+    assert await held_crossing == PASS
 
 
 @within(run)
 async def test_ids_are_unique_among_armed_rules_and_may_be_used_again(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    first = injector.arm(rule())
+    first_rule = injector.arm(rule())
     with pytest.raises(ValueError, match="armed already"):
         injector.arm(rule())
-    assert injector.get("f") is first
-    assert injector.disarm("f") is first
+    assert injector.get("f") is first_rule
+    assert injector.disarm("f") is first_rule
     assert injector.get("f") is None
-    assert injector.arm(rule()) is not first
+    assert injector.arm(rule()) is not first_rule
 
 
 @within(run)
@@ -184,7 +184,7 @@ async def test_counting_decides_which_crossing_is_struck(
 async def test_of_several_rules_the_oldest_decides_and_all_count(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    first = injector.arm(rule("first", Drop(), nth=2))
+    first_rule = injector.arm(rule("first", Drop(), nth=2))
     second = injector.arm(rule("second", Fail(error="NOT_COORDINATOR")))
     outcomes = []
     for number in (1, 2):
@@ -192,7 +192,7 @@ async def test_of_several_rules_the_oldest_decides_and_all_count(
         assert isinstance(answer, FaultEffect)
         outcomes.append(answer.outcome)
     assert outcomes == [SubmitOutcome.ERROR, SubmitOutcome.DROP]
-    assert (first.matched, first.struck) == (2, 1)
+    assert (first_rule.matched, first_rule.struck) == (2, 1)
     assert (second.matched, second.struck) == (2, 1)
 
 
@@ -211,13 +211,13 @@ async def test_jitter_is_drawn_for_each_crossing(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule(action=Delay(delay_ms=40, jitter_ms=30)))
-    took = set()
+    waits_ms = set()
     for _ in range(20):
         start_ms = env.clock.monotonic_ms()
         assert await wait(injector.cross(crossing())) == PASS
-        took.add(env.clock.monotonic_ms() - start_ms)
-    assert len(took) > 5
-    assert 40 <= min(took) < max(took) <= 70
+        waits_ms.add(env.clock.monotonic_ms() - start_ms)
+    assert len(waits_ms) > 5
+    assert 40 <= min(waits_ms) < max(waits_ms) <= 70
 
 
 @within(run)
@@ -237,11 +237,11 @@ async def test_a_delay_without_a_waiting_caller_is_forgotten(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule(action=Delay(delay_ms=500)))
-    waiting = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
+    delayed_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
     await asyncio.sleep(0)
-    waiting.cancel()
+    delayed_crossing.cancel()
     await asyncio.sleep(1)
-    assert waiting.cancelled()
+    assert delayed_crossing.cancelled()
 
 
 # Holding
@@ -283,17 +283,17 @@ async def test_what_is_held_is_lost_or_doubled_when_it_is_released_so(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule())
-    seen: list[FaultEffect] = []
+    effects: list[FaultEffect] = []
 
     async def cross() -> None:
-        seen.append(await wait(injector.cross(crossing(1))))
+        effects.append(await wait(injector.cross(crossing(1))))
 
     for fate in (Drop(), Duplicate()):
         env.tasks.spawn(cross(), name="cross")
         await asyncio.sleep(1)
         assert injector.release("f", fate) == 1
         await asyncio.sleep(0)
-    assert [one.outcome for one in seen] == [SubmitOutcome.DROP, SubmitOutcome.DUPLICATE]
+    assert [effect.outcome for effect in effects] == [SubmitOutcome.DROP, SubmitOutcome.DUPLICATE]
     injector.arm(rule("answers", point=FaultPoint.CLIENT_RESPONSE))
     with pytest.raises(CannotStrikeError, match=r"what is held at client\.response can't be"):
         injector.release("answers", Duplicate())
@@ -305,12 +305,12 @@ async def test_disarming_lets_go_what_is_held(
 ) -> None:
     injector.arm(rule("a"))
     injector.arm(rule("b", client_id="b"))
-    waiting = [
+    crossing_tasks = [
         env.tasks.spawn(_coroutine(wait(injector.cross(crossing(1)))), name="1"),
     ]
     await asyncio.sleep(0)
     injector.disarm_all()
-    assert await waiting[0] == PASS
+    assert await crossing_tasks[0] == PASS
     assert not injector.is_armed
 
 
@@ -319,9 +319,9 @@ async def test_a_crossing_whose_waiter_is_gone_is_held_no_longer(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     state = injector.arm(rule())
-    waiting = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
+    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="wait")
     await asyncio.sleep(0)
-    waiting.cancel()
+    held_crossing.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert len(state.held) == 0
@@ -336,14 +336,14 @@ async def test_waiting_for_a_strike_ends_with_it(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     state = injector.arm(rule(action=Drop()))
-    once = env.tasks.spawn(injector.wait_until_struck("f", timeout_ms=10_000), name="once")
+    strike_wait = env.tasks.spawn(injector.wait_until_struck("f", timeout_ms=10_000), name="once")
     twice = env.tasks.spawn(
         injector.wait_until_struck("f", count=2, timeout_ms=10_000), name="twice"
     )
     await asyncio.sleep(1)
-    assert not once.done()
+    assert not strike_wait.done()
     injector.cross(crossing())
-    assert await once is state
+    assert await strike_wait is state
     assert not twice.done()
     injector.cross(crossing())
     assert await twice is state
@@ -367,10 +367,10 @@ async def test_waiting_for_a_strike_has_a_deadline_that_says_what_was_seen(
 def test_waiting_for_a_rule_that_is_disarmed_is_in_vain() -> None:
     async def main(env: VirtualEnvironment, injector: Injector) -> None:
         injector.arm(rule(action=Drop()))
-        waiting = env.tasks.spawn(_coroutine(_expect_lookup_error(injector)), name="wait")
+        strike_wait = env.tasks.spawn(_coroutine(_expect_lookup_error(injector)), name="wait")
         await asyncio.sleep(1)
         injector.disarm("f")
-        assert await waiting == "rule 'f': 0 of 1 strikes; it was disarmed"
+        assert await strike_wait == "rule 'f': 0 of 1 strikes; it was disarmed"
 
     async def _expect_lookup_error(injector: Injector) -> str:
         try:
@@ -445,9 +445,9 @@ async def test_the_trace_tells_the_story_of_a_hold(
     injector.disarm("f")
     await future
     story = [(event.k, env.tracer.nodes[event.n], event.p) for event in env.tracer.events()]
-    told = [event.d for event in env.tracer.events() if isinstance(event.d, dict)]
-    held = [data["held"] for data in told if "held" in data]
-    assert held == [1, 0]  # what is held counts from the hit on
+    event_fields = [event.d for event in env.tracer.events() if isinstance(event.d, dict)]
+    held_counts = [data["held"] for data in event_fields if "held" in data]
+    assert held_counts == [1, 0]  # what is held counts from the hit on
     assert story == [
         ("fault.arm", "fault", ()),
         ("msg.send", "broker/1", ()),
@@ -467,9 +467,9 @@ async def test_the_trace_tells_the_story_of_a_hold(
 async def test_a_rule_that_only_lets_pass_counts_and_leaves_the_decision_to_others(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
-    seen = injector.arm(rule("seen", Pass(), limit=1))
+    passing_rule = injector.arm(rule("seen", Pass(), limit=1))
     assert injector.cross(crossing()) is None
-    assert (seen.matched, seen.struck, injector.is_armed) == (1, 1, False)
+    assert (passing_rule.matched, passing_rule.struck, injector.is_armed) == (1, 1, False)
     injector.arm(rule("lost", Drop()))
     late = injector.arm(rule("late", Pass()))
     assert injector.cross(crossing()) == FaultEffect(outcome=SubmitOutcome.DROP)
@@ -510,9 +510,9 @@ def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
         async def main(env: VirtualEnvironment) -> list[int]:
             injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
             injector.arm(rule("f", Drop(), probability=0.3, limit=5))
-            found = [number for number in range(60) if injector.cross(crossing(number))]
+            struck_numbers = [number for number in range(60) if injector.cross(crossing(number))]
             assert not injector.is_armed
-            return found
+            return struck_numbers
 
         return run_virtual(main, seed=seed)
 
@@ -594,11 +594,11 @@ async def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released(
     env: VirtualEnvironment, injector: Injector, /
 ) -> None:
     injector.arm(rule(action=Reorder(), limit=1))
-    held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+    held_crossing = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
     await asyncio.sleep(0)
     assert injector.is_armed, "it has to see the next one pass"
     assert injector.release("f") == 1
-    assert await held == PASS
+    assert await held_crossing == PASS
     assert not injector.is_armed
 
 
@@ -611,11 +611,11 @@ async def test_rules_that_never_struck_are_listed_even_when_disarmed(
 ) -> None:
     struck = injector.arm(rule("struck", Drop()))
     idle = injector.arm(rule("idle", Drop(), client_id="other"))
-    gone = injector.arm(rule("gone", Drop(), nth=9))
+    disarmed_rule = injector.arm(rule("gone", Drop(), nth=9))
     assert injector.cross(crossing()) is not None
     assert struck not in injector.never_struck()
     injector.disarm("gone")
-    assert injector.never_struck() == (idle, gone)
+    assert injector.never_struck() == (idle, disarmed_rule)
     injector.forget()
     assert injector.never_struck() == (idle,)
 
@@ -626,12 +626,12 @@ async def test_where_a_rule_can_not_strike_it_is_refused_with_the_reason(
 ) -> None:
     injector = Injector(
         clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng,
-        refuses=lambda asked: None if asked.id == "f" else "only f is taken here",
+        refuses=lambda rule: None if rule.id == "f" else "only f is taken here",
     )  # fmt: skip
     injector.arm(rule())
     with pytest.raises(CannotStrikeError, match="only f"):
         injector.arm(rule("g"))
-    assert [one.rule.id for one in injector.rules()] == ["f"]
+    assert [rule.rule.id for rule in injector.rules()] == ["f"]
 
 
 @within(run)
@@ -644,16 +644,16 @@ async def test_it_says_how_much_its_rules_want_to_know(
     assert [injector.needed_part(point, key) for key in (0, 1)] == [Asked.HEADER, Asked.NOTHING]
     injector.arm(rule("by-id", Pass(), transactional_id="tx", limit=1))
     assert injector.needed_part(point, 0) is Asked.BODY
-    held = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
+    first_crossing = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
     assert injector.needed_part(point, 0) is Asked.HEADER, "a rule that is spent asks for nothing"
     injector.disarm_all()
     injector.arm(rule("line", Stall()))
-    waiting = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
+    second_crossing = asyncio.get_running_loop().create_task(_awaited(injector.cross(crossing())))
     assert injector.needed_part(FaultPoint.CLIENT_RESPONSE, 1) is Asked.HEADER, (
         "a line stands still"
     )
     injector.disarm_all()
-    await asyncio.gather(held, waiting)
+    await asyncio.gather(first_crossing, second_crossing)
 
 
 async def _awaited(answer: Any) -> None:
@@ -663,10 +663,10 @@ async def _awaited(answer: Any) -> None:
 def test_how_an_answer_is_rewritten_is_in_the_verdict() -> None:
     async def main(_env: VirtualEnvironment, injector: Injector) -> None:
         action = Rewrite(field="committed_offset", how=RewriteHow.ADD, value=5)
-        asked = FaultRule(
+        rewriting_rule = FaultRule(
             id="off", point=FaultPoint.CLIENT_RESPONSE, api="OffsetFetch", action=action
         )
-        injector.arm(asked)
+        injector.arm(rewriting_rule)
         crossed = crossing(point=FaultPoint.CLIENT_RESPONSE, api_key=9)
         rewriting = Rewriting(field="committed_offset", how=RewriteHow.ADD, value=5)
         verdict = FaultEffect(outcome=SubmitOutcome.REWRITE, rewriting=rewriting)
@@ -688,8 +688,8 @@ async def test_the_trace_tells_whose_message_was_struck(
         Subject(partitions=(t0,)),
     ):
         injector.cross(msgspec.structs.replace(crossing(), subject=subject))
-    told = [event.d for event in env.tracer.events() if event.k == "fault.hit"]
-    assert [data.get("about") for data in told if isinstance(data, dict)] == [
+    event_fields = [event.d for event in env.tracer.events() if event.k == "fault.hit"]
+    assert [data.get("about") for data in event_fields if isinstance(data, dict)] == [
         [{"id": "app", "pid": 7, "partitions": []}],
         [{"pid": 7, "partitions": ["t-0"]}, {"pid": 8, "partitions": ["t-0"]}],
         None,  # of no transaction
@@ -704,8 +704,8 @@ async def test_the_trace_tells_that_a_stall_is_over(
     env.network.register(TWO, echo)
     injector.arm(rule(action=Stall(stall_ms=10), point=FaultPoint.PEER_REQUEST, limit=1))
     await ask(env)
-    events = [one for one in env.tracer.events() if one.k.startswith("fault.")]
-    assert [one.k for one in events] == ["fault.arm", "fault.hit", "fault.release"]
+    events = [event for event in env.tracer.events() if event.k.startswith("fault.")]
+    assert [event.k for event in events] == ["fault.arm", "fault.hit", "fault.release"]
     assert events[2].p == (events[1].i, events[0].i)
     assert isinstance(events[2].d, dict)
     assert events[2].d["held"] == 0

@@ -90,11 +90,13 @@ async def test_the_words_of_the_texts_are_taken_with_the_flag_only(
         await told(capsys, bootstrap, *with_flag, "list", "--broker", "9", status=1)
 
         described = ("--describe", "--transactional-id", "open")
-        (here,) = await told(capsys, bootstrap, *with_flag, *described, "--coordinator", home)
-        assert here["TransactionState"] == "Ongoing"
+        (description,) = await told(
+            capsys, bootstrap, *with_flag, *described, "--coordinator", home
+        )
+        assert description["TransactionState"] == "Ongoing"
         elsewhere = "2" if home == "1" else "1"
-        asked = (*with_flag, *described, "--coordinator", elsewhere)
-        await told(capsys, bootstrap, *asked, status=1)
+        arguments = (*with_flag, *described, "--coordinator", elsewhere)
+        await told(capsys, bootstrap, *arguments, status=1)
         async with Cluster(bootstrap) as client:
             leader_id = (await client.leader(WHERE)).leader_id
         of_replica = (*P0, "--broker", str(leader_id))
@@ -116,16 +118,18 @@ async def test_durations_and_starts_are_those_of_the_texts(capsys: Captured, lis
             return row
 
         assert "Duration(s)" not in await described("open")
-        done = await described("done", "--kip-text")
+        description = await described("done", "--kip-text")
         still = await described("open", "--kip-text")
         last_ms, start_ms = (
-            int(done[name])
+            int(description[name])
             for name in ("TransactionLastUpdateTimeMs", "CurrentTransactionStartTimeMs")
         )
         is_by_text = listener == TEXT
-        assert int(done["TransactionDurationMs"]) == (last_ms - start_ms if is_by_text else -1)
+        assert int(description["TransactionDurationMs"]) == (
+            last_ms - start_ms if is_by_text else -1
+        )
         assert (last_ms >= 0) == is_by_text
-        assert done["CurrentTxnStartTimestamp"] == "-1"
+        assert description["CurrentTxnStartTimestamp"] == "-1"
         assert still["CurrentTxnStartTimestamp"] == still["CurrentTransactionStartTimeMs"]
         assert 0 <= int(still["Duration(s)"]) < 60
 
@@ -169,10 +173,10 @@ async def test_an_abort_names_a_start_offset_alone(
                     assert refused.value.error is ErrorCode.invalid_txn_state
             (producers,) = (await admin.describe_producers((WHERE,))).values()
             assert not isinstance(producers, ClientError)
-            assert [one.txn_start_offset for one in producers] == [None]
+            assert [producer.txn_start_offset for producer in producers] == [None]
             # With the offset along, the epoch that the partition knows stays as it was.
             named = by_the_tool and listener == TEXT
-            assert [one.coordinator_epoch for one in producers] == [None if named else 0]
+            assert [producer.coordinator_epoch for producer in producers] == [None if named else 0]
 
 
 # A prepared transaction by the text of KIP-939, through both listeners.
@@ -214,23 +218,26 @@ async def test_a_client_that_comes_back_ends_what_it_had_prepared() -> None:
         written = await _prepared(text)
         assert (await _init(shipped, keep=True)).error_code is E.unsupported_version
         assert (await text.describe("t")).transaction_state == "Ongoing"
-        kept = await _init(text, keep=True)
-        assert kept.error_code is E.none
-        assert (kept.ongoing_txn_producer_id, kept.ongoing_txn_producer_epoch) == written
-        following = kept.producer_id, kept.producer_epoch
+        init_answer = await _init(text, keep=True)
+        assert init_answer.error_code is E.none
+        assert (
+            init_answer.ongoing_txn_producer_id,
+            init_answer.ongoing_txn_producer_epoch,
+        ) == written
+        following = init_answer.producer_id, init_answer.producer_epoch
         assert following == (written[0], written[1] + 1)
-        shown = await text.describe("t")
-        assert shown.transaction_state == "Ongoing"
-        assert (shown.producer_id, shown.producer_epoch) == written
-        assert shown.transaction_timeout.total_seconds() * 1000 == 2_147_483_647
+        description = await text.describe("t")
+        assert description.transaction_state == "Ongoing"
+        assert (description.producer_id, description.producer_epoch) == written
+        assert description.transaction_timeout.total_seconds() * 1000 == 2_147_483_647
         # Another broker reads it from the log.
         text.move_coordinator("t")
-        again = await _init(text, keep=True)
-        assert (again.producer_id, again.producer_epoch) == (written[0], written[1] + 2)
+        second_init = await _init(text, keep=True)
+        assert (second_init.producer_id, second_init.producer_epoch) == (written[0], written[1] + 2)
         fenced = await text.end(4, "t", following, committed=True, read_as=5)
         assert fenced.error_code is E.producer_fenced
         ended = await text.end(
-            4, "t", (again.producer_id, again.producer_epoch), committed=True, read_as=5
+            4, "t", (second_init.producer_id, second_init.producer_epoch), committed=True, read_as=5
         )
         assert ended.error_code is E.none
         assert (ended.producer_id, ended.producer_epoch) == (written[0], written[1] + 3)
@@ -321,15 +328,18 @@ async def test_the_time_of_the_last_update_is_told_at_one_listener() -> None:
     async with kip_text_cluster() as cluster:
         assert cluster.kip_text_bootstrap is not None
         await ListenerClient(cluster, SHIPPED).ended("t")
-        told = {}
+        times_by_bootstrap = {}
         for bootstrap in (cluster.bootstrap, cluster.kip_text_bootstrap):
             async with Cluster(bootstrap) as client:
-                found = (await Admin(client).describe_transactions(("t",)))["t"]
-                assert not isinstance(found, ClientError)
-                told[bootstrap] = (found.start_time_ms, found.last_update_time_ms)
-        start_ms, nothing = told[cluster.bootstrap]
+                description = (await Admin(client).describe_transactions(("t",)))["t"]
+                assert not isinstance(description, ClientError)
+                times_by_bootstrap[bootstrap] = (
+                    description.start_time_ms,
+                    description.last_update_time_ms,
+                )
+        start_ms, nothing = times_by_bootstrap[cluster.bootstrap]
         assert (nothing, start_ms is not None) == (None, True)
-        text_start_ms, update_ms = told[cluster.kip_text_bootstrap]
+        text_start_ms, update_ms = times_by_bootstrap[cluster.kip_text_bootstrap]
         assert text_start_ms == start_ms
         assert start_ms is not None
         assert update_ms is not None

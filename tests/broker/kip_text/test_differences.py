@@ -88,21 +88,24 @@ async def test_without_the_option_there_is_one_listener() -> None:
 async def test_a_listener_leads_to_the_listeners_of_its_name(listener: str) -> None:
     async with kip_text_cluster(brokers=3) as cluster:
         client = ListenerClient(cluster, listener)
-        known = {
+        address_by_broker = {
             broker.broker_id: broker.address(listener)
             for broker in cluster.metadata.image.alive_brokers()
         }
-        for api, version, asked in (("Metadata", 9, {"topics": []}), ("DescribeCluster", 0, {})):
-            answer = await client.ask(api, version, **asked)
-            told = {
-                getattr(one, "node_id", getattr(one, "broker_id", None)): (one.host, one.port)
-                for one in answer.brokers
+        for api, version, fields in (("Metadata", 9, {"topics": []}), ("DescribeCluster", 0, {})):
+            answer = await client.ask(api, version, **fields)
+            answered_addresses = {
+                getattr(broker, "node_id", getattr(broker, "broker_id", None)): (
+                    broker.host,
+                    broker.port,
+                )
+                for broker in answer.brokers
             }
-            assert told == known
-        found = await client.until("FindCoordinator", 2, key="t", key_type=1)
-        assert (found.host, found.port) == known[found.node_id]
+            assert answered_addresses == address_by_broker
+        coordinator = await client.until("FindCoordinator", 2, key="t", key_type=1)
+        assert (coordinator.host, coordinator.port) == address_by_broker[coordinator.node_id]
         topic = cluster.metadata.image.topics["orders"]
-        wrong = next(broker for broker in known if broker != topic.partitions[0].leader)
+        wrong = next(broker for broker in address_by_broker if broker != topic.partitions[0].leader)
         refused = await client.ask(
             "Produce",
             10,
@@ -116,7 +119,7 @@ async def test_a_listener_leads_to_the_listeners_of_its_name(listener: str) -> N
             ],
         )
         (leader,) = refused.node_endpoints
-        assert (leader.host, leader.port) == known[leader.node_id]
+        assert (leader.host, leader.port) == address_by_broker[leader.node_id]
 
 
 # KIP-664
@@ -185,8 +188,11 @@ async def test_an_operator_may_name_the_transaction_that_is_to_be_aborted() -> N
             await _marker_error(text, 1, **operator(start=-1)) is E.transaction_coordinator_fenced
         )
         assert await _marker_error(text, 1, **operator()) is E.none
-        after = await text.active_producer(producer_id)
-        assert (after.current_txn_start_offset, after.coordinator_epoch) == (-1, 7)
+        producer_state = await text.active_producer(producer_id)
+        assert (producer_state.current_txn_start_offset, producer_state.coordinator_epoch) == (
+            -1,
+            7,
+        )
         assert await _marker_error(text, 1, **operator()) is E.invalid_txn_state
 
 
@@ -244,8 +250,8 @@ async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
         for client in (shipped, text):
             assert (await client.describe("open")).transaction_start_time is not None
         assert (await shipped.describe("over")).transaction_start_time is not None
-        over = await text.describe("over")
-        assert (over.transaction_start_time, over.topics) == (None, ())
+        finished = await text.describe("over")
+        assert (finished.transaction_start_time, finished.topics) == (None, ())
 
 
 # KIP-890
@@ -255,11 +261,11 @@ async def test_a_finished_transaction_has_no_start_by_the_text() -> None:
 async def test_the_end_returns_the_bumped_identity_in_another_version() -> None:
     async with kip_text_cluster() as cluster:
         shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
-        first = await shipped.open_transaction("a")
-        answer = await shipped.end(4, "a", first, committed=True, read_as=4)
+        first_identity = await shipped.open_transaction("a")
+        answer = await shipped.end(4, "a", first_identity, committed=True, read_as=4)
         assert answer.error_code is E.none
         await shipped.described("a", "CompleteCommit")
-        assert (await shipped.describe("a")).producer_epoch == first[1]
+        assert (await shipped.describe("a")).producer_epoch == first_identity[1]
 
         second = await text.open_transaction("b")
         answer = await text.end(4, "b", second, committed=True, read_as=5)
@@ -292,9 +298,11 @@ async def test_an_unknown_transaction_is_abortable_by_the_text(listener: str) ->
         client = ListenerClient(cluster, listener)
         producer_id, epoch = await client.producer("t")
         someone_else = (producer_id + 1, epoch)
-        told = E.invalid_producer_id_mapping if listener == SHIPPED else E.transaction_abortable
+        expected_error = (
+            E.invalid_producer_id_mapping if listener == SHIPPED else E.transaction_abortable
+        )
         for version in (11, 12):
-            assert await client.produce(version, "t", someone_else) is told
+            assert await client.produce(version, "t", someone_else) is expected_error
         assert await client.produce(10, "t", someone_else) is E.invalid_producer_id_mapping
 
 
@@ -304,7 +312,7 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
     async with kip_text_cluster() as cluster:
         client = ListenerClient(cluster, listener)
         identity = await client.producer("t")
-        told = E.unknown_server_error if listener == SHIPPED else E.transaction_abortable
+        expected_error = E.unknown_server_error if listener == SHIPPED else E.transaction_abortable
         configs = [{"name": "max.message.bytes", "config_operation": 0, "value": "1"}]
         altered = await client.ask(
             "IncrementalAlterConfigs",
@@ -320,14 +328,14 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
         assert altered.responses[0].error_code is E.none
         version = END_TXN_V2[listener]
         end = await client.end(version, "t", identity, committed=False, read_as=5)
-        assert end.error_code is told
+        assert end.error_code is expected_error
         init: dict[str, Any] = {
             "transactional_id": "t",
             "transaction_timeout": 60_000,
             "producer_id": -1,
             "producer_epoch": -1,
         }
-        assert (await client.ask("InitProducerId", 5, **init)).error_code is told
+        assert (await client.ask("InitProducerId", 5, **init)).error_code is expected_error
         assert (await client.ask("InitProducerId", 4, **init)).error_code is E.unknown_server_error
         offsets: dict[str, Any] = {
             "transactional_id": "t",
@@ -335,12 +343,12 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
             "producer_epoch": identity[1],
             "group_id": "g",
         }
-        assert (await client.ask("AddOffsetsToTxn", 4, **offsets)).error_code is told
+        assert (await client.ask("AddOffsetsToTxn", 4, **offsets)).error_code is expected_error
         added = await client.ask(
             "AddPartitionsToTxn", 4, **transaction("t", identity, {"orders": [0]})
         )
         (result,) = added.results_by_transaction[0].topic_results[0].results_by_partition
-        assert result.partition_error_code is told
+        assert result.partition_error_code is expected_error
 
 
 @shows("890-verification")
@@ -428,11 +436,12 @@ async def _logged(client: ListenerClient, transactional_id: str) -> list[TxnTran
     )
     data = answer.responses[0].partitions[0].records
     return [
-        found
+        transition
         for position, _ in iter_batches(data)
         for record in read_records(data, position)
         if isinstance(
-            found := decode_record(record.key or b"", record.value, rules=LATEST), TxnTransition
+            transition := decode_record(record.key or b"", record.value, rules=LATEST),
+            TxnTransition,
         )
     ]
 
@@ -502,19 +511,21 @@ async def test_what_passes_is_an_unavailable_coordinator_to_an_offset_commit(
         )
         version = END_TXN_V2[listener]
         await client.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
-        told = E.concurrent_transactions if listener == SHIPPED else E.coordinator_not_available
+        expected_error = (
+            E.concurrent_transactions if listener == SHIPPED else E.coordinator_not_available
+        )
         for version in (3, 4, 5):
-            assert await _commit(client, version, (producer_id, epoch + 1)) is told
+            assert await _commit(client, version, (producer_id, epoch + 1)) is expected_error
         cluster.injector.disarm("markers")
 
 
 async def _commit(client: ListenerClient, version: int, identity: tuple[int, int]) -> ErrorCode:
     """A group's position in orders, within the transaction t."""
-    found = await client.until("FindCoordinator", 1, key="g", key_type=0)
+    coordinator = await client.until("FindCoordinator", 1, key="g", key_type=0)
     answer = await client.ask(
         "TxnOffsetCommit",
         version,
-        broker=found.node_id,
+        broker=coordinator.node_id,
         transactional_id="t",
         group_id="g",
         producer_id=identity[0],
@@ -563,7 +574,7 @@ async def test_lowering_the_level_under_a_live_transaction(kip_text: bool) -> No
 async def _listed(client: ListenerClient, version: int, **filters: Any) -> set[str]:
     answer = await client.ask("ListTransactions", version, **filters)
     assert answer.error_code is E.none
-    return {one.transactional_id for one in answer.transaction_states}
+    return {transaction.transactional_id for transaction in answer.transaction_states}
 
 
 @shows("994-duration")
@@ -588,9 +599,9 @@ async def test_only_the_text_tells_the_time_of_the_last_update() -> None:
     async with kip_text_cluster() as cluster:
         shipped, text = ListenerClient(cluster, SHIPPED), ListenerClient(cluster, TEXT)
         await text.ended("over")
-        over = await text.describe("over", 1)
-        assert over.error_code is E.none
-        assert over.transaction_start_time <= over.transaction_last_update_time
+        finished = await text.describe("over", 1)
+        assert finished.error_code is E.none
+        assert finished.transaction_start_time <= finished.transaction_last_update_time
         unknown = await text.ask("DescribeTransactions", 1, transactional_ids=["no-such-id"])
         (state,) = unknown.transaction_states
         assert state.error_code is E.transactional_id_not_found

@@ -34,19 +34,19 @@ FENCED = 52
 def entry(
     epoch: int = 3,
     *,
-    last: int | None = None,
+    last_sequence: int | None = None,
     open_since: int = -1,
     coordinator_epoch: int = -1,
 ) -> ProducerEntry:
-    known = ProducerEntry(7)
-    known.producer_epoch = epoch
-    known.coordinator_epoch = coordinator_epoch
-    known.txn_first_offset = open_since
-    if last is not None:
-        known.batches = (
-            BatchMetadata(last_sequence=last, last_offset=10, offset_delta=0, timestamp=1),
+    producer_entry = ProducerEntry(7)
+    producer_entry.producer_epoch = epoch
+    producer_entry.coordinator_epoch = coordinator_epoch
+    producer_entry.txn_first_offset = open_since
+    if last_sequence is not None:
+        producer_entry.batches = (
+            BatchMetadata(last_sequence=last_sequence, last_offset=10, offset_delta=0, timestamp=1),
         )
-    return known
+    return producer_entry
 
 
 def waiting(lowest: int = 0, *, tv2: bool = False) -> VerificationEntry:
@@ -56,7 +56,7 @@ def waiting(lowest: int = 0, *, tv2: bool = False) -> VerificationEntry:
 
 
 @pytest.mark.parametrize(
-    ("known", "epoch", "is_verified", "error"),
+    ("entry", "epoch", "is_verified", "error"),
     [
         (None, 0, True, None),
         (None, 0, False, WRONG_STATE),
@@ -74,51 +74,96 @@ def waiting(lowest: int = 0, *, tv2: bool = False) -> VerificationEntry:
     ],
 )
 def test_gate(
-    known: ProducerEntry | None, epoch: int, is_verified: bool, error: int | None
+    entry: ProducerEntry | None, epoch: int, is_verified: bool, error: int | None
 ) -> None:
     refusal = check_gate(
-        known, producer_id=7, producer_epoch=epoch, is_verified=is_verified, rules=LATEST
+        entry, producer_id=7, producer_epoch=epoch, is_verified=is_verified, rules=LATEST
     )
     assert (refusal.error if refusal else None) == error
 
 
 @pytest.mark.parametrize(
-    ("row", "known", "verification", "epoch", "sequence", "transactional", "client", "error"),
+    ("row", "entry", "verification", "epoch", "sequence", "transactional", "client", "error"),
     [
-        ("D1 lower epoch", entry(3, last=0), None, 2, 1, False, True, STALE),
-        ("D1 holds for coordinators", entry(3, last=0), None, 2, -1, True, False, STALE),
+        ("D1 lower epoch", entry(3, last_sequence=0), None, 2, 1, False, True, STALE),
+        ("D1 holds for coordinators", entry(3, last_sequence=0), None, 2, -1, True, False, STALE),
         ("D2 v2, unknown, starts at 3", None, waiting(3, tv2=True), 0, 3, True, True, NOT_IN_ORDER),
         ("D2 v2, unknown, starts at 0", None, waiting(0, tv2=True), 0, 0, True, True, None),
         ("D2 v2, no batches", entry(3), waiting(3, tv2=True), 3, 3, True, True, NOT_IN_ORDER),
-        ("D2 v2, cached batches", entry(3, last=2), waiting(3, tv2=True), 3, 3, True, True, None),
+        (
+            "D2 v2, cached batches",
+            entry(3, last_sequence=2),
+            waiting(3, tv2=True),
+            3,
+            3,
+            True,
+            True,
+            None,
+        ),
         ("D2 not under v1", None, waiting(3), 0, 3, True, True, None),
-        ("D3 above the lowest", entry(3, last=0), waiting(1), 3, 2, True, True, NOT_IN_ORDER),
-        ("D3 even if next", entry(3, last=1), waiting(1), 3, 2, True, True, NOT_IN_ORDER),
-        ("D3 the lowest itself", entry(3, last=0), waiting(1), 3, 1, True, True, None),
+        (
+            "D3 above the lowest",
+            entry(3, last_sequence=0),
+            waiting(1),
+            3,
+            2,
+            True,
+            True,
+            NOT_IN_ORDER,
+        ),
+        ("D3 even if next", entry(3, last_sequence=1), waiting(1), 3, 2, True, True, NOT_IN_ORDER),
+        ("D3 the lowest itself", entry(3, last_sequence=0), waiting(1), 3, 1, True, True, None),
         ("D3 not for coordinators", None, waiting(-1), 0, -1, True, False, None),
-        ("D4 new epoch at 1", entry(3, last=9), None, 4, 1, False, True, NOT_IN_ORDER),
-        ("D4 new epoch at 0", entry(3, last=9), None, 4, 0, False, True, None),
+        ("D4 new epoch at 1", entry(3, last_sequence=9), None, 4, 1, False, True, NOT_IN_ORDER),
+        ("D4 new epoch at 0", entry(3, last_sequence=9), None, 4, 0, False, True, None),
         ("D4 not if no epoch is known", entry(-1), None, 4, 6, False, True, None),
-        ("D4 not for coordinators", entry(3, last=9), None, 4, -1, True, False, None),
-        ("D5 next", entry(3, last=9), None, 3, 10, False, True, None),
-        ("D5 gap", entry(3, last=9), None, 3, 11, False, True, NOT_IN_ORDER),
-        ("D5 again", entry(3, last=9), None, 3, 9, False, True, NOT_IN_ORDER),
-        ("D5 wraps", entry(3, last=SEQUENCE_MAX), None, 3, 0, False, True, None),
-        ("D5 no wrap early", entry(3, last=5), None, 3, 0, False, True, NOT_IN_ORDER),
+        ("D4 not for coordinators", entry(3, last_sequence=9), None, 4, -1, True, False, None),
+        ("D5 next", entry(3, last_sequence=9), None, 3, 10, False, True, None),
+        ("D5 gap", entry(3, last_sequence=9), None, 3, 11, False, True, NOT_IN_ORDER),
+        ("D5 again", entry(3, last_sequence=9), None, 3, 9, False, True, NOT_IN_ORDER),
+        ("D5 wraps", entry(3, last_sequence=SEQUENCE_MAX), None, 3, 0, False, True, None),
+        ("D5 no wrap early", entry(3, last_sequence=5), None, 3, 0, False, True, NOT_IN_ORDER),
         ("D5 only markers, at 0", entry(3), None, 3, 0, False, True, None),
         ("D5 only markers, at 1", entry(3), None, 3, 1, False, True, NOT_IN_ORDER),
         ("D5 unknown anywhere", None, None, 0, 4711, False, True, None),
         ("D5 no epoch", entry(-1), None, -1, 5, False, True, None),
-        ("D5 not for coordinators", entry(3, last=9), None, 3, -1, True, False, None),
-        ("D6 outside", entry(3, last=9, open_since=5), None, 3, 10, False, True, WRONG_STATE),
-        ("D6 inside", entry(3, last=9, open_since=5), None, 3, 10, True, True, None),
-        ("D5 before D6", entry(3, last=9, open_since=5), None, 3, 12, False, True, NOT_IN_ORDER),
-        ("joins the ghost", entry(3, last=9, open_since=5), waiting(0), 4, 0, True, True, None),
+        ("D5 not for coordinators", entry(3, last_sequence=9), None, 3, -1, True, False, None),
+        (
+            "D6 outside",
+            entry(3, last_sequence=9, open_since=5),
+            None,
+            3,
+            10,
+            False,
+            True,
+            WRONG_STATE,
+        ),
+        ("D6 inside", entry(3, last_sequence=9, open_since=5), None, 3, 10, True, True, None),
+        (
+            "D5 before D6",
+            entry(3, last_sequence=9, open_since=5),
+            None,
+            3,
+            12,
+            False,
+            True,
+            NOT_IN_ORDER,
+        ),
+        (
+            "joins the ghost",
+            entry(3, last_sequence=9, open_since=5),
+            waiting(0),
+            4,
+            0,
+            True,
+            True,
+            None,
+        ),
     ],
 )
 def test_data(
     row: str,
-    known: ProducerEntry | None,
+    entry: ProducerEntry | None,
     verification: VerificationEntry | None,
     epoch: int,
     sequence: int,
@@ -127,7 +172,7 @@ def test_data(
     error: int | None,
 ) -> None:
     refusal = check_data(
-        known,
+        entry,
         producer_epoch=epoch,
         base_sequence=sequence,
         is_transactional=transactional,
@@ -139,7 +184,7 @@ def test_data(
 
 
 @pytest.mark.parametrize(
-    ("row", "known", "epoch", "coordinator_epoch", "tv", "error"),
+    ("row", "entry", "epoch", "coordinator_epoch", "tv", "error"),
     [
         ("unknown producer", None, 2, 0, 0, None),
         ("unknown producer, v2", None, 2, 0, 2, None),
@@ -165,14 +210,14 @@ def test_data(
 )
 def test_marker(
     row: str,
-    known: ProducerEntry | None,
+    entry: ProducerEntry | None,
     epoch: int,
     coordinator_epoch: int,
     tv: int,
     error: int | None,
 ) -> None:
     refusal = check_marker(
-        known,
+        entry,
         producer_epoch=epoch,
         coordinator_epoch=coordinator_epoch,
         transaction_version=tv,
@@ -183,7 +228,7 @@ def test_marker(
 
 def test_a_refusal_names_what_was_expected_and_found() -> None:
     refusal = check_data(
-        entry(3, last=9),
+        entry(3, last_sequence=9),
         producer_epoch=3,
         base_sequence=12,
         is_transactional=False,
@@ -199,20 +244,20 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "verification", "epoch", "sequence", "transactional", "rule"),
+    ("entry", "verification", "epoch", "sequence", "transactional", "rule"),
     [
-        (entry(3, last=0), None, 2, 1, False, "producer.stale-epoch"),
+        (entry(3, last_sequence=0), None, 2, 1, False, "producer.stale-epoch"),
         (None, waiting(3, tv2=True), 0, 3, True, "producer.v2-starts-at-zero"),
-        (entry(3, last=0), waiting(1), 3, 2, True, "producer.lowest-sequence"),
-        (entry(3, last=9), None, 4, 1, False, "producer.new-epoch-starts-at-zero"),
-        (entry(3, last=9), None, 3, 11, False, "producer.next-sequence"),
-        (entry(3, last=9), None, 3, 9, False, "producer.out-of-cache"),
+        (entry(3, last_sequence=0), waiting(1), 3, 2, True, "producer.lowest-sequence"),
+        (entry(3, last_sequence=9), None, 4, 1, False, "producer.new-epoch-starts-at-zero"),
+        (entry(3, last_sequence=9), None, 3, 11, False, "producer.next-sequence"),
+        (entry(3, last_sequence=9), None, 3, 9, False, "producer.out-of-cache"),
         (entry(3), None, 3, 1, False, "producer.known-from-marker"),
-        (entry(3, last=9, open_since=5), None, 3, 10, False, "producer.plain-in-open-txn"),
+        (entry(3, last_sequence=9, open_since=5), None, 3, 10, False, "producer.plain-in-open-txn"),
     ],
 )
 def test_a_refused_batch_names_its_rule(
-    known: ProducerEntry | None,
+    entry: ProducerEntry | None,
     verification: VerificationEntry | None,
     epoch: int,
     sequence: int,
@@ -220,7 +265,7 @@ def test_a_refused_batch_names_its_rule(
     rule: str,
 ) -> None:
     refusal = check_data(
-        known,
+        entry,
         producer_epoch=epoch,
         base_sequence=sequence,
         is_transactional=transactional,
@@ -233,35 +278,35 @@ def test_a_refused_batch_names_its_rule(
 
 
 @pytest.mark.parametrize(
-    ("known", "rule"), [(entry(3), "producer.gate-epoch"), (None, "verify.guard-gone")]
+    ("entry", "rule"), [(entry(3), "producer.gate-epoch"), (None, "verify.guard-gone")]
 )
 def test_a_batch_that_does_not_pass_the_gate_names_its_rule(
-    known: ProducerEntry | None, rule: str
+    entry: ProducerEntry | None, rule: str
 ) -> None:
-    refusal = check_gate(known, producer_id=7, producer_epoch=2, is_verified=False, rules=LATEST)
+    refusal = check_gate(entry, producer_id=7, producer_epoch=2, is_verified=False, rules=LATEST)
     assert refusal is not None
     assert refusal.rule == rule
 
 
 @pytest.mark.parametrize(
-    ("known", "pid", "epoch", "sequence", "transactional", "rule"),
+    ("entry", "pid", "epoch", "sequence", "transactional", "rule"),
     [
         (None, -1, -1, -1, False, "batch.written-fields"),
         (None, 7, 0, 4711, False, "producer.unknown-starts-anywhere"),
         (entry(-1), 7, 3, 5, False, "producer.unknown-starts-anywhere"),
-        (entry(3, last=9), 7, 3, 9, False, "producer.duplicate"),
-        (entry(3, last=9, open_since=5), 7, 3, 9, True, "producer.duplicate-in-open-txn"),
-        (entry(3, last=9), 7, 3, 10, False, "producer.next-sequence"),
+        (entry(3, last_sequence=9), 7, 3, 9, False, "producer.duplicate"),
+        (entry(3, last_sequence=9, open_since=5), 7, 3, 9, True, "producer.duplicate-in-open-txn"),
+        (entry(3, last_sequence=9), 7, 3, 10, False, "producer.next-sequence"),
         (entry(3), 7, 3, 0, False, "producer.next-sequence"),
-        (entry(3, last=SEQUENCE_MAX), 7, 3, 0, False, "producer.sequence-wraps"),
-        (entry(3, last=9), 7, 4, 0, False, "producer.new-epoch"),
-        (entry(3, last=9), 7, 3, 10, True, "producer.txn-opens-at-first-batch"),
-        (entry(3, last=9, open_since=5), 7, 3, 10, True, "producer.gate-open"),
+        (entry(3, last_sequence=SEQUENCE_MAX), 7, 3, 0, False, "producer.sequence-wraps"),
+        (entry(3, last_sequence=9), 7, 4, 0, False, "producer.new-epoch"),
+        (entry(3, last_sequence=9), 7, 3, 10, True, "producer.txn-opens-at-first-batch"),
+        (entry(3, last_sequence=9, open_since=5), 7, 3, 10, True, "producer.gate-open"),
         (None, 7, 0, 0, True, "producer.txn-opens-at-first-batch"),
     ],
 )
 def test_what_explains_a_batch_that_is_taken(
-    known: ProducerEntry | None,
+    entry: ProducerEntry | None,
     pid: int,
     epoch: int,
     sequence: int,
@@ -269,18 +314,18 @@ def test_what_explains_a_batch_that_is_taken(
     rule: str,
 ) -> None:
     header = read_batch_header(batch(sequence, pid=pid, epoch=epoch, transactional=transactional))
-    is_there = known is not None and known.find_batch(sequence, header.last_sequence) is not None
-    appended = answer(known, duplicate=is_there)
+    is_there = entry is not None and entry.find_batch(sequence, header.last_sequence) is not None
+    appended = answer(entry, duplicate=is_there)
     state = ProducerState()
-    if known is not None:
-        state.by_id[pid] = replace(known, producer_id=pid)
+    if entry is not None:
+        state.by_id[pid] = replace(entry, producer_id=pid)
     if not is_there:
         state.apply(stored(header))
     assert data_rule(header, appended, state.find(pid)) == rule
 
 
 @pytest.mark.parametrize(
-    ("known", "epoch", "tv", "rule"),
+    ("entry", "epoch", "tv", "rule"),
     [
         (entry(3), 2, 1, "marker.v1-lower-epoch"),
         (entry(3), 2, 2, "marker.v2-lower-epoch"),
@@ -289,17 +334,17 @@ def test_what_explains_a_batch_that_is_taken(
     ],
 )
 def test_a_refused_marker_names_its_rule(
-    known: ProducerEntry, epoch: int, tv: int, rule: str
+    entry: ProducerEntry, epoch: int, tv: int, rule: str
 ) -> None:
     refusal = check_marker(
-        known, producer_epoch=epoch, coordinator_epoch=0, transaction_version=tv, rules=LATEST
+        entry, producer_epoch=epoch, coordinator_epoch=0, transaction_version=tv, rules=LATEST
     )
     assert refusal is not None
     assert refusal.rule == rule
 
 
 @pytest.mark.parametrize(
-    ("known", "epoch", "is_v2", "rule"),
+    ("entry", "epoch", "is_v2", "rule"),
     [
         (None, 3, True, "marker.unknown-producer"),
         (entry(3), 3, True, "marker.v2-repeated"),
@@ -312,20 +357,20 @@ def test_a_refused_marker_names_its_rule(
     ],
 )
 def test_what_explains_a_marker_that_is_written(
-    known: ProducerEntry | None, epoch: int, is_v2: bool, rule: str
+    entry: ProducerEntry | None, epoch: int, is_v2: bool, rule: str
 ) -> None:
     marker = marker_of(producer_epoch=epoch, transaction_version=2 if is_v2 else 1)
-    assert marker_rule(marker, answer(known)) == rule
+    assert marker_rule(marker, answer(entry)) == rule
 
 
-def answer(known: ProducerEntry | None, *, duplicate: bool = False) -> Appended:
+def answer(entry: ProducerEntry | None, *, duplicate: bool = False) -> Appended:
     return Appended(
         base_offset=20,
         last_offset=20,
         log_append_time_ms=-1,
         log_start_offset=0,
-        epoch_before=-1 if known is None else known.producer_epoch,
-        open_before=-1 if known is None else known.txn_first_offset,
+        epoch_before=-1 if entry is None else entry.producer_epoch,
+        open_before=-1 if entry is None else entry.txn_first_offset,
         duplicate=duplicate,
     )
 
@@ -349,7 +394,7 @@ def stored(header: BatchHeader) -> ReplicatedBatch:
 
 
 @pytest.mark.parametrize(
-    ("known", "start_offset", "epoch", "coordinator_epoch", "error"),
+    ("entry", "start_offset", "epoch", "coordinator_epoch", "error"),
     [
         # Nobody says since when: the shipped rules, whatever the coordinator epoch.
         (entry(3, coordinator_epoch=5), -1, 3, 5, None),
@@ -370,7 +415,7 @@ def stored(header: BatchHeader) -> ReplicatedBatch:
     ],
 )
 def test_a_marker_that_names_the_transaction(
-    known: ProducerEntry | None,
+    entry: ProducerEntry | None,
     start_offset: int,
     epoch: int,
     coordinator_epoch: int,
@@ -379,7 +424,7 @@ def test_a_marker_that_names_the_transaction(
     marker = marker_of(
         start_offset=start_offset, producer_epoch=epoch, coordinator_epoch=coordinator_epoch
     )
-    admitted = admit_marker(known, LogConfig(rules=LATEST), marker)
+    admitted = admit_marker(entry, LogConfig(rules=LATEST), marker)
     assert (None if isinstance(admitted, int) else admitted.error) == error
 
 
@@ -393,14 +438,14 @@ def start(
     epoch: int = 0,
     sequence: int = 0,
     tv2: bool = False,
-    now: int = 0,
+    now_ms: int = 0,
 ) -> int:
     return verification.start(
         producer_id=pid,
         producer_epoch=epoch,
         base_sequence=sequence,
         supports_epoch_bump=tv2,
-        now_ms=now,
+        now_ms=now_ms,
     )
 
 
@@ -444,17 +489,17 @@ def test_joining_an_entry_keeps_the_guard(
 
 
 @pytest.mark.parametrize(
-    ("tv2", "marker_epoch", "kept"),
+    ("tv2", "marker_epoch", "is_kept"),
     [(True, 6, True), (True, 7, False), (True, 5, False), (False, 6, False)],
 )
 def test_a_marker_removes_the_entry_unless_it_is_a_retry_of_the_previous_one(
-    tv2: bool, marker_epoch: int, kept: bool
+    tv2: bool, marker_epoch: int, is_kept: bool
 ) -> None:
     """KAFKA-18575."""
     verification = VerificationEntries()
     guard = start(verification, epoch=6, tv2=tv2)
     verification.on_marker(7, marker_epoch)
-    assert verification.matches(7, guard) is kept
+    assert verification.matches(7, guard) is is_kept
 
 
 def test_a_marker_of_a_producer_that_waits_for_nothing_changes_nothing() -> None:
@@ -466,9 +511,9 @@ def test_a_marker_of_a_producer_that_waits_for_nothing_changes_nothing() -> None
 
 def test_entries_expire_by_their_own_age() -> None:
     verification = VerificationEntries()
-    start(verification, pid=1, now=0)
-    start(verification, pid=2, now=1)
-    start(verification, pid=1, now=5)  # joining does not make it younger
+    start(verification, pid=1, now_ms=0)
+    start(verification, pid=2, now_ms=1)
+    start(verification, pid=1, now_ms=5)  # joining does not make it younger
     verification.expire(now_ms=10, expiration_ms=10)
     assert verification.find(1) is None
     assert verification.find(2) is not None

@@ -83,10 +83,10 @@ class Compacted(LogDriver):
         self.put(("end of a segment", str(self.log.log_end_offset)))
         self.log.config = _with_roll_bytes(self.log.config, size)
 
-    def clean(self, now: int = NOW) -> Dirt | None:
-        dirt = dirt_of(self.log, now)
+    def clean(self, now_ms: int = NOW) -> Dirt | None:
+        dirt = dirt_of(self.log, now_ms)
         if dirt is not None:
-            for _ in clean(self.log, dirt, now):
+            for _ in clean(self.log, dirt, now_ms):
                 pass
         self.log.check_invariants()
         return dirt
@@ -127,281 +127,295 @@ def _with_roll_bytes(config: LogConfig, roll_bytes: int) -> LogConfig:
 
 
 def test_the_work_on_a_heavy_batch_is_handed_out_first() -> None:
-    made = Compacted()
+    compacted_log = Compacted()
     many = [(f"k{number}", "old") for number in range(WALK_PIECES + 1)]
-    made.put(*many)
-    made.put(*many[1:], compression=ZSTD)
-    made.roll()
-    dirt = dirt_of(made.log, NOW)
+    compacted_log.put(*many)
+    compacted_log.put(*many[1:], compression=ZSTD)
+    compacted_log.roll()
+    dirt = dirt_of(compacted_log.log, NOW)
     assert dirt is not None
-    done = 0
-    for work in clean(made.log, dirt, NOW):
+    parts_done = 0
+    for work in clean(compacted_log.log, dirt, NOW):
         if work is not None:
             work.do()
-            done += 1
-    assert done == 4, "two batches in two passes"
-    assert [key for _, key, _ in made.records()] == [f"k{at}" for at in range(WALK_PIECES + 1)]
+            parts_done += 1
+    assert parts_done == 4, "two batches in two passes"
+    assert [key for _, key, _ in compacted_log.records()] == [
+        f"k{number}" for number in range(WALK_PIECES + 1)
+    ]
 
 
 def test_a_batch_of_many_records_is_gone_through_with_pauses() -> None:
-    made = Compacted()
+    compacted_log = Compacted()
     many = [(f"k{number}", "old") for number in range(3 * STEPS)]
-    made.put(*many)
-    made.put(*many[1:])
-    made.roll()
-    dirt = dirt_of(made.log, NOW)
+    compacted_log.put(*many)
+    compacted_log.put(*many[1:])
+    compacted_log.roll()
+    dirt = dirt_of(compacted_log.log, NOW)
     assert dirt is not None
-    pauses = [*clean(made.log, dirt, NOW)]
+    pauses = [*clean(compacted_log.log, dirt, NOW)]
     assert len(pauses) >= 10, "three for each batch in each pass"
     assert set(pauses) == {None}
-    assert [key for _, key, _ in made.records()] == [f"k{at}" for at in range(3 * STEPS)]
+    assert [key for _, key, _ in compacted_log.records()] == [
+        f"k{number}" for number in range(3 * STEPS)
+    ]
 
 
 # Followers
 
 
 def test_a_follower_is_sent_what_is_left_however_new_it_was() -> None:
-    made = Compacted()
-    made.log.local.keep_tail()
-    made.put(("a", "1"))
-    made.put(("a", "2"), ("b", "1"))
-    made.put(("a", "3"))
-    made.roll()
-    made.put(("c", "1"))
-    made.clean()
-    handed = made.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
-    assert [one.base_offset for one in handed] == [1, 3]
-    assert [one.data for one in handed] == list(made.log.batches())[:2]
-    newest = made.log.local.batches_for_follower(4, max_bytes=1 << 20, max_batches=100)
-    assert [one.base_offset for one in newest] == [4, 5]
-    again = made.log.local.batches_for_follower(4, max_bytes=1 << 20, max_batches=100)
-    assert again[0] is newest[0], "it stays described"
+    compacted_log = Compacted()
+    compacted_log.log.local.keep_tail()
+    compacted_log.put(("a", "1"))
+    compacted_log.put(("a", "2"), ("b", "1"))
+    compacted_log.put(("a", "3"))
+    compacted_log.roll()
+    compacted_log.put(("c", "1"))
+    compacted_log.clean()
+    handed = compacted_log.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
+    assert [batch.base_offset for batch in handed] == [1, 3]
+    assert [batch.data for batch in handed] == list(compacted_log.log.batches())[:2]
+    newest = compacted_log.log.local.batches_for_follower(4, max_bytes=1 << 20, max_batches=100)
+    assert [batch.base_offset for batch in newest] == [4, 5]
+    batches_again = compacted_log.log.local.batches_for_follower(
+        4, max_bytes=1 << 20, max_batches=100
+    )
+    assert batches_again[0] is newest[0], "it stays described"
 
 
 # Values
 
 
 def test_of_each_key_the_last_value_remains() -> None:
-    made = Compacted()
-    made.put(("a", "1"), ("b", "1"))
-    made.put(("a", "2"))
-    made.put(("c", "1"), ("b", "2"), ("a", "3"))
-    made.roll()
-    assert made.clean() is not None
-    assert made.records() == [(3, "c", "1"), (4, "b", "2"), (5, "a", "3")]
-    assert made.log.log_end_offset == 7
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"), ("b", "1"))
+    compacted_log.put(("a", "2"))
+    compacted_log.put(("c", "1"), ("b", "2"), ("a", "3"))
+    compacted_log.roll()
+    assert compacted_log.clean() is not None
+    assert compacted_log.records() == [(3, "c", "1"), (4, "b", "2"), (5, "a", "3")]
+    assert compacted_log.log.log_end_offset == 7
 
 
 def test_the_active_segment_is_not_touched_and_counts_not() -> None:
-    made = Compacted()
-    made.put(("a", "1"))
-    made.roll()
-    made.put(("a", "2"))
-    made.clean()
-    assert made.records() == [(0, "a", "1"), (2, "a", "2")]
-    made.roll()
-    made.clean()
-    assert made.records() == [(2, "a", "2")]
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"))
+    compacted_log.roll()
+    compacted_log.put(("a", "2"))
+    compacted_log.clean()
+    assert compacted_log.records() == [(0, "a", "1"), (2, "a", "2")]
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.records() == [(2, "a", "2")]
 
 
 def test_what_was_cleaned_before_is_cleaned_again_by_new_keys() -> None:
-    made = Compacted()
-    made.put(("a", "1"), ("b", "1"))
-    made.roll()
-    made.clean()
-    made.put(("a", "2"))
-    made.roll()
-    dirt = made.clean()
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"), ("b", "1"))
+    compacted_log.roll()
+    compacted_log.clean()
+    compacted_log.put(("a", "2"))
+    compacted_log.roll()
+    dirt = compacted_log.clean()
     assert dirt is not None
     assert (dirt.first_dirty_offset, dirt.end_offset) == (2, 4)
     assert dirt.clean_bytes > 0
-    assert made.records() == [(1, "b", "1"), (3, "a", "2")]
-    assert made.clean() is None, "nothing has come since"
+    assert compacted_log.records() == [(1, "b", "1"), (3, "a", "2")]
+    assert compacted_log.clean() is None, "nothing has come since"
 
 
 def test_what_is_behind_the_round_is_left_in_the_same_segment_too() -> None:
     """Whatever lies behind the end of the round is kept, should a segment reach behind it."""
-    made = Compacted()
-    made.put(("a", "1"), ("a", "2"))
-    made.put(("a", "3"))
-    made.roll()
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"), ("a", "2"))
+    compacted_log.put(("a", "3"))
+    compacted_log.roll()
     dirt = Dirt(first_dirty_offset=0, end_offset=2, clean_bytes=0, dirty_bytes=1, is_overdue=False)
-    list(clean(made.log, dirt, NOW))
-    assert [offset for offset, _, _ in made.records()] == [2]
+    list(clean(compacted_log.log, dirt, NOW))
+    assert [offset for offset, _, _ in compacted_log.records()] == [2]
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_part_of_a_batch_goes(compression: int) -> None:
-    made = Compacted()
-    made.put(("a", "1"), ("b", "1"), compression=compression)
-    made.put(("a", "2"))
-    made.roll()
-    made.clean()
-    first = read_batch_header(next(iter(made.log.batches())))
-    assert (first.records_count, first.last_offset, first.compression) == (1, 1, compression)
-    assert made.records() == [(1, "b", "1"), (2, "a", "2")]
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"), ("b", "1"), compression=compression)
+    compacted_log.put(("a", "2"))
+    compacted_log.roll()
+    compacted_log.clean()
+    first_header = read_batch_header(next(iter(compacted_log.log.batches())))
+    assert (first_header.records_count, first_header.last_offset, first_header.compression) == (
+        1,
+        1,
+        compression,
+    )
+    assert compacted_log.records() == [(1, "b", "1"), (2, "a", "2")]
 
 
 def test_records_without_key_go() -> None:
     """They were written before the topic was compacted."""
-    made = Compacted()
-    made.log.config = LogConfig(rules=LATEST)
-    assert made.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
-    made.log.config = Compacted().log.config
-    made.put(("a", "1"))
-    made.roll()
-    made.clean()
-    assert made.records() == [(2, "a", "1")]
+    compacted_log = Compacted()
+    compacted_log.log.config = LogConfig(rules=LATEST)
+    assert compacted_log.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
+    compacted_log.log.config = Compacted().log.config
+    compacted_log.put(("a", "1"))
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.records() == [(2, "a", "1")]
 
 
 def a_batch_that_goes(*, rounds_leave_no_mark: bool) -> Compacted:
     """A record; a batch that no round leaves a record of, at the end of a segment; an active
     segment.
     """
-    made = Compacted()
+    compacted_log = Compacted()
     rules = msgspec.structs.replace(LATEST, rounds_leave_no_mark=rounds_leave_no_mark)
-    compacted = msgspec.structs.replace(made.log.config, rules=rules)
-    made.put(("a", "1"))
-    made.log.config = LogConfig(rules=rules)
-    assert made.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
-    made.log.config = compacted
-    return made
+    compacted = msgspec.structs.replace(compacted_log.log.config, rules=rules)
+    compacted_log.put(("a", "1"))
+    compacted_log.log.config = LogConfig(rules=rules)
+    assert compacted_log.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
+    compacted_log.log.config = compacted
+    return compacted_log
 
 
 def test_a_round_leaves_no_mark_of_its_end() -> None:
     """KAFKA-20452."""
-    made = a_batch_that_goes(rounds_leave_no_mark=True)
-    made.roll()
-    made.clean()
-    assert made.shape() == [(0, 1, "data"), (3, 1, "data")]
+    compacted_log = a_batch_that_goes(rounds_leave_no_mark=True)
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.shape() == [(0, 1, "data"), (3, 1, "data")]
 
 
 def test_the_batch_that_ends_at_the_high_watermark_stays_without_records() -> None:
     """Or else a log that begins anew behind it would not know where it ended."""
-    made = a_batch_that_goes(rounds_leave_no_mark=True)
-    made.roll()
-    made.log.high_watermark = 3  # the record behind has no second copy yet
-    made.clean()
-    assert made.shape() == [(0, 1, "data"), (1, 0, "data"), (3, 1, "data")]
+    compacted_log = a_batch_that_goes(rounds_leave_no_mark=True)
+    compacted_log.roll()
+    compacted_log.log.high_watermark = 3  # the record behind has no second copy yet
+    compacted_log.clean()
+    assert compacted_log.shape() == [(0, 1, "data"), (1, 0, "data"), (3, 1, "data")]
 
 
 def test_before_kafka_20452_the_last_batch_of_a_round_stayed_as_the_mark_of_its_end() -> None:
-    made = a_batch_that_goes(rounds_leave_no_mark=False)
-    made.roll()
-    made.clean()
-    assert made.shape() == [(0, 1, "data"), (1, 0, "data"), (3, 1, "data")]
-    assert [segment.next_offset for segment in made.log.local.inactive_segments(0, 3)] == [3]
-    made.roll()
-    made.clean()
-    assert made.shape()[0] == (0, 1, "data")
-    assert made.shape()[1] == (3, 1, "data"), "the next round ends elsewhere"
+    compacted_log = a_batch_that_goes(rounds_leave_no_mark=False)
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.shape() == [(0, 1, "data"), (1, 0, "data"), (3, 1, "data")]
+    assert [segment.next_offset for segment in compacted_log.log.local.inactive_segments(0, 3)] == [
+        3
+    ]
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.shape()[0] == (0, 1, "data")
+    assert compacted_log.shape()[1] == (3, 1, "data"), "the next round ends elsewhere"
 
 
 # Tombstones
 
 
 def test_a_tombstone_stays_until_every_reader_has_had_time_to_see_it() -> None:
-    made = Compacted()
-    made.put(("a", "1"))
-    made.put(("a", None), ("b", "1"))
-    made.roll()
-    made.clean()
-    assert made.records() == [(1, "a", None), (2, "b", "1")]
-    assert made.shape()[0] == (1, 2, "data+horizon")
-    made.put(("c", "1"))
-    made.roll()
-    made.clean(NOW + LAG - 1)
-    assert (1, "a", None) in made.records()
-    made.put(("c", "2"))
-    made.roll()
-    made.clean(NOW + LAG)
-    assert made.records() == [(2, "b", "1"), (6, "c", "2")]
-    assert made.shape()[0] == (1, 1, "data+horizon"), "a horizon stays with its batch"
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"))
+    compacted_log.put(("a", None), ("b", "1"))
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.records() == [(1, "a", None), (2, "b", "1")]
+    assert compacted_log.shape()[0] == (1, 2, "data+horizon")
+    compacted_log.put(("c", "1"))
+    compacted_log.roll()
+    compacted_log.clean(NOW + LAG - 1)
+    assert (1, "a", None) in compacted_log.records()
+    compacted_log.put(("c", "2"))
+    compacted_log.roll()
+    compacted_log.clean(NOW + LAG)
+    assert compacted_log.records() == [(2, "b", "1"), (6, "c", "2")]
+    assert compacted_log.shape()[0] == (1, 1, "data+horizon"), "a horizon stays with its batch"
 
 
 # Transactions
 
 
 def test_aborted_records_go_and_their_marker_outlives_them() -> None:
-    made = Compacted()
-    made.put(("a", "1"))
-    made.send(0, ("a", "aborted"))
-    made.end(committed=False)
-    made.put(("z", "1"))
-    made.roll()
-    made.clean()
-    assert made.records() == [(0, "a", "1"), (3, "z", "1")]
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"))
+    compacted_log.send(0, ("a", "aborted"))
+    compacted_log.end(committed=False)
+    compacted_log.put(("z", "1"))
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.records() == [(0, "a", "1"), (3, "z", "1")]
     # The producer's last batch is kept, empty, for its sequence: the marker has it to end.
-    assert made.shape() == [
+    assert compacted_log.shape() == [
         (0, 1, "data"),
         (1, 0, "data"),
         (2, 1, "marker"),
         (3, 1, "data"),
         (4, 1, "data"),
     ]
-    assert [entry.last_offset for entry in made.log.snapshot().aborted] == [2]
-    assert consume(made.log)[0] == b"1"
+    assert [entry.last_offset for entry in compacted_log.log.snapshot().aborted] == [2]
+    assert consume(compacted_log.log)[0] == b"1"
 
 
 def test_a_marker_goes_once_its_transaction_is_empty_and_its_time_is_over() -> None:
-    made = Compacted()
-    made.send(0, ("a", "aborted"))
-    made.end(committed=False)
-    made.send(1, ("a", "kept"))
-    made.end(committed=True)
-    made.roll()
-    made.clean()
-    assert made.shape()[:3] == [(1, 1, "marker"), (2, 1, "data"), (3, 1, "marker")]
-    assert [entry.last_offset for entry in made.log.snapshot().aborted] == [1]
-    made.put(("b", "1"))
-    made.roll()
-    made.clean()
-    assert made.shape()[0] == (1, 1, "marker+horizon"), "the second round finds nothing to end"
-    assert made.log.snapshot().aborted == ()
-    made.put(("b", "2"))
-    made.roll()
-    made.clean(NOW + LAG - 1)
-    assert made.shape()[0] == (1, 1, "marker+horizon")
-    made.put(("b", "3"))
-    made.roll()
-    made.clean(NOW + LAG)
-    assert made.shape()[:2] == [(2, 1, "data"), (3, 1, "marker")]
-    assert consume(made.log)[0] == b"kept"
+    compacted_log = Compacted()
+    compacted_log.send(0, ("a", "aborted"))
+    compacted_log.end(committed=False)
+    compacted_log.send(1, ("a", "kept"))
+    compacted_log.end(committed=True)
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.shape()[:3] == [(1, 1, "marker"), (2, 1, "data"), (3, 1, "marker")]
+    assert [entry.last_offset for entry in compacted_log.log.snapshot().aborted] == [1]
+    compacted_log.put(("b", "1"))
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.shape()[0] == (1, 1, "marker+horizon"), (
+        "the second round finds nothing to end"
+    )
+    assert compacted_log.log.snapshot().aborted == ()
+    compacted_log.put(("b", "2"))
+    compacted_log.roll()
+    compacted_log.clean(NOW + LAG - 1)
+    assert compacted_log.shape()[0] == (1, 1, "marker+horizon")
+    compacted_log.put(("b", "3"))
+    compacted_log.roll()
+    compacted_log.clean(NOW + LAG)
+    assert compacted_log.shape()[:2] == [(2, 1, "data"), (3, 1, "marker")]
+    assert consume(compacted_log.log)[0] == b"kept"
 
 
 def test_the_marker_that_a_producer_is_known_by_stays() -> None:
-    made = Compacted()
-    made.send(0, ("a", "1"))
-    made.end(committed=True, epoch=1)
-    made.put(("a", "2"))
-    made.roll()
-    made.clean()
-    made.put(("a", "3"))
-    made.roll()
-    made.clean()
-    assert made.shape()[0] == (1, 1, "marker+horizon")
-    made.put(("a", "4"))
-    made.roll()
-    made.clean(NOW + LAG)
+    compacted_log = Compacted()
+    compacted_log.send(0, ("a", "1"))
+    compacted_log.end(committed=True, epoch=1)
+    compacted_log.put(("a", "2"))
+    compacted_log.roll()
+    compacted_log.clean()
+    compacted_log.put(("a", "3"))
+    compacted_log.roll()
+    compacted_log.clean()
+    assert compacted_log.shape()[0] == (1, 1, "marker+horizon")
+    compacted_log.put(("a", "4"))
+    compacted_log.roll()
+    compacted_log.clean(NOW + LAG)
     # Emptied, because a marker without transaction says nothing; its epoch is still there.
-    assert made.shape()[0] == (1, 0, "marker")
-    first = read_batch_header(next(iter(made.log.batches())))
-    assert (first.producer_id, first.producer_epoch) == (7, 1)
+    assert compacted_log.shape()[0] == (1, 0, "marker")
+    first_header = read_batch_header(next(iter(compacted_log.log.batches())))
+    assert (first_header.producer_id, first_header.producer_epoch) == (7, 1)
     # But a replica that copies the log passes over it: it knows the producer, and no epoch.
-    assert epoch_of_copy(made) == NO_EPOCH
-    made.log.expire_producers(NOW + made.log.config.producer_id_expiration_ms)
-    made.put(("a", "5"))
-    made.roll()
-    made.clean(NOW + LAG)
-    assert made.shape()[0][0] > 1, "nobody is known by it any more"
+    assert epoch_of_copy(compacted_log) == NO_EPOCH
+    compacted_log.log.expire_producers(NOW + compacted_log.log.config.producer_id_expiration_ms)
+    compacted_log.put(("a", "5"))
+    compacted_log.roll()
+    compacted_log.clean(NOW + LAG)
+    assert compacted_log.shape()[0][0] > 1, "nobody is known by it any more"
 
 
-def epoch_of_copy(made: Compacted) -> int:
+def epoch_of_copy(compacted_log: Compacted) -> int:
     """Of the producer, as a replica knows it that has copied the log."""
     copy = replayed_log(
-        made.log.batches(),
-        topic_partition=made.log.topic_partition,
-        config=made.log.config,
+        compacted_log.log.batches(),
+        topic_partition=compacted_log.log.topic_partition,
+        config=compacted_log.log.config,
         leader_epoch=0,
     )
     entry = copy.producers.state.find(7)
@@ -410,118 +424,118 @@ def epoch_of_copy(made: Compacted) -> int:
 
 
 def test_a_marker_that_stays_whole_tells_its_epoch_to_a_copy() -> None:
-    made = Compacted()
+    compacted_log = Compacted()
     rules = msgspec.structs.replace(LATEST, last_markers_stay_whole=True)
-    made.log.config = msgspec.structs.replace(made.log.config, rules=rules)
-    made.send(0, ("a", "1"))
-    made.end(committed=True, epoch=1)
-    for value, now in (("2", NOW), ("3", NOW), ("4", NOW + LAG)):
-        made.put(("a", value))
-        made.roll()
-        made.clean(now)
-    assert made.shape()[0] == (1, 1, "marker+horizon")
-    assert epoch_of_copy(made) == 1
+    compacted_log.log.config = msgspec.structs.replace(compacted_log.log.config, rules=rules)
+    compacted_log.send(0, ("a", "1"))
+    compacted_log.end(committed=True, epoch=1)
+    for value, now_ms in (("2", NOW), ("3", NOW), ("4", NOW + LAG)):
+        compacted_log.put(("a", value))
+        compacted_log.roll()
+        compacted_log.clean(now_ms)
+    assert compacted_log.shape()[0] == (1, 1, "marker+horizon")
+    assert epoch_of_copy(compacted_log) == 1
 
 
 def test_an_open_transaction_ends_the_round_before_its_segment() -> None:
-    made = Compacted()
-    made.put(("a", "1"))
-    made.roll()
-    made.put(("a", "2"))
-    made.roll()
-    made.send(0, ("b", "open"))
-    made.put(("a", "3"))
-    made.roll()
-    dirt = made.clean()
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"))
+    compacted_log.roll()
+    compacted_log.put(("a", "2"))
+    compacted_log.roll()
+    compacted_log.send(0, ("b", "open"))
+    compacted_log.put(("a", "3"))
+    compacted_log.roll()
+    dirt = compacted_log.clean()
     assert dirt is not None
     assert dirt.end_offset == 3
-    assert made.records() == [(2, "a", "2"), (4, "b", "open"), (5, "a", "3")]
+    assert compacted_log.records() == [(2, "a", "2"), (4, "b", "open"), (5, "a", "3")]
 
 
 def test_aborted_keys_do_not_outlive_committed_ones() -> None:
-    made = Compacted()
-    made.put(("a", "1"))
-    made.send(0, ("a", "aborted"))
-    made.roll()
-    made.end(committed=False)
-    made.roll()
-    made.clean()
-    assert [entry for entry in made.records() if entry[1] == "a"] == [(0, "a", "1")]
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"))
+    compacted_log.send(0, ("a", "aborted"))
+    compacted_log.roll()
+    compacted_log.end(committed=False)
+    compacted_log.roll()
+    compacted_log.clean()
+    assert [entry for entry in compacted_log.records() if entry[1] == "a"] == [(0, "a", "1")]
 
 
 def test_the_last_batch_of_a_producer_keeps_its_sequence() -> None:
-    made = Compacted()
-    made.send(4, ("a", "1"), ("b", "1"))
-    made.end(committed=True)
-    made.put(("a", "2"), ("b", "2"))
-    made.roll()
-    made.clean()
-    again = replayed_log(
-        made.log.batches(),
-        topic_partition=made.log.topic_partition,
-        config=made.log.config,
+    compacted_log = Compacted()
+    compacted_log.send(4, ("a", "1"), ("b", "1"))
+    compacted_log.end(committed=True)
+    compacted_log.put(("a", "2"), ("b", "2"))
+    compacted_log.roll()
+    compacted_log.clean()
+    copy_of_log = replayed_log(
+        compacted_log.log.batches(),
+        topic_partition=compacted_log.log.topic_partition,
+        config=compacted_log.log.config,
         leader_epoch=0,
     )
-    assert again.producers.all_producers() == made.log.producers.all_producers()
-    assert made.shape()[0] == (0, 0, "data")
+    assert copy_of_log.producers.all_producers() == compacted_log.log.producers.all_producers()
+    assert compacted_log.shape()[0] == (0, 0, "data")
 
 
 # When
 
 
 def test_there_is_nothing_to_clean_while_there_is_one_segment() -> None:
-    made = Compacted()
-    made.put(("a", "1"), ("a", "2"))
-    assert made.clean() is None
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"), ("a", "2"))
+    assert compacted_log.clean() is None
 
 
 @pytest.mark.parametrize(("ratio", "is_due"), [(0.6, True), (0.7, False), (1.0, False)])
 def test_a_log_is_cleaned_when_enough_of_it_is_dirty(ratio: float, is_due: bool) -> None:
-    made = Compacted(ratio=0.0)
-    made.put(("a", "1"))
-    made.roll()
-    made.clean()
-    made.put(("b", "1"))
-    made.roll()
-    made.log.config = Compacted(ratio=ratio).log.config
-    dirt = made.clean()
+    compacted_log = Compacted(ratio=0.0)
+    compacted_log.put(("a", "1"))
+    compacted_log.roll()
+    compacted_log.clean()
+    compacted_log.put(("b", "1"))
+    compacted_log.roll()
+    compacted_log.log.config = Compacted(ratio=ratio).log.config
+    dirt = compacted_log.clean()
     assert (dirt is not None) == is_due
 
 
 def test_a_log_is_cleaned_when_something_has_waited_too_long() -> None:
-    made = Compacted(ratio=1.0, max_lag=100)
-    made.put(("a", "1"))
-    made.roll()
-    assert made.clean(NOW + 100) is None
-    dirt = made.clean(NOW + 101)
+    compacted_log = Compacted(ratio=1.0, max_lag=100)
+    compacted_log.put(("a", "1"))
+    compacted_log.roll()
+    assert compacted_log.clean(NOW + 100) is None
+    dirt = compacted_log.clean(NOW + 101)
     assert dirt is not None
     assert dirt.is_overdue
     assert dirt.ratio == 1.0
 
 
 def test_records_are_left_alone_while_they_are_young() -> None:
-    made = Compacted(min_lag=100)
-    made.put(("a", "1"))
-    made.roll()
-    made.log.config = Compacted(min_lag=100).log.config
-    made.append(keyed(("a", "2"), stamp=NOW + 50))
-    made.roll()
-    assert first_uncleanable_offset(made.log, NOW + 99) == 0
-    assert made.clean(NOW + 99) is None
-    assert first_uncleanable_offset(made.log, NOW + 149) == 1
-    dirt = made.clean(NOW + 149)
+    compacted_log = Compacted(min_lag=100)
+    compacted_log.put(("a", "1"))
+    compacted_log.roll()
+    compacted_log.log.config = Compacted(min_lag=100).log.config
+    compacted_log.append(keyed(("a", "2"), stamp=NOW + 50))
+    compacted_log.roll()
+    assert first_uncleanable_offset(compacted_log.log, NOW + 99) == 0
+    assert compacted_log.clean(NOW + 99) is None
+    assert first_uncleanable_offset(compacted_log.log, NOW + 149) == 1
+    dirt = compacted_log.clean(NOW + 149)
     assert dirt is not None
     assert dirt.end_offset == 1
-    assert made.clean(NOW + 150) is not None
-    assert [entry[1] for entry in made.records()] == ["a"]
+    assert compacted_log.clean(NOW + 150) is not None
+    assert [entry[1] for entry in compacted_log.records()] == ["a"]
 
 
 def test_a_mark_outside_of_the_log_is_not_believed() -> None:
-    made = Compacted()
-    made.put(("a", "1"), ("a", "2"))
-    made.roll()
-    made.log.local.cleaned_until = 99
-    dirt = dirt_of(made.log, NOW)
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"), ("a", "2"))
+    compacted_log.roll()
+    compacted_log.log.local.cleaned_until = 99
+    dirt = dirt_of(compacted_log.log, NOW)
     assert dirt is not None
     assert dirt.first_dirty_offset == 0
     assert (
@@ -536,36 +550,38 @@ def test_a_mark_outside_of_the_log_is_not_believed() -> None:
 
 
 def test_small_segments_become_one() -> None:
-    made = Compacted()
+    compacted_log = Compacted()
     for number in range(6):
-        made.put((f"k{number}", "1"))
-        made.roll()
-    assert len(made.log.local.segments) == 7
-    made.clean()
-    assert len(made.log.local.segments) == 2
+        compacted_log.put((f"k{number}", "1"))
+        compacted_log.roll()
+    assert len(compacted_log.log.local.segments) == 7
+    compacted_log.clean()
+    assert len(compacted_log.log.local.segments) == 2
 
 
 def test_a_cleaned_segment_is_no_larger_than_any_other() -> None:
-    made = Compacted()
+    compacted_log = Compacted()
     for number in range(4):
-        made.put((f"k{number}", "1"))
-        made.roll()
-    size = max(segment.size_bytes for segment in made.log.local.inactive_segments(0, 99))
-    fields = {name: getattr(made.log.config, name) for name in LogConfig.__struct_fields__}
-    made.log.config = LogConfig(**{**fields, "segment_bytes": 2 * size})
-    made.clean()
-    assert len(made.log.local.segments) == 3
+        compacted_log.put((f"k{number}", "1"))
+        compacted_log.roll()
+    size = max(segment.size_bytes for segment in compacted_log.log.local.inactive_segments(0, 99))
+    fields = {name: getattr(compacted_log.log.config, name) for name in LogConfig.__struct_fields__}
+    compacted_log.log.config = LogConfig(**{**fields, "segment_bytes": 2 * size})
+    compacted_log.clean()
+    assert len(compacted_log.log.local.segments) == 3
 
 
 def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Compacted()
+    compacted_log = Compacted()
     for number in range(4):
-        made.put((f"k{number}", "1"))
-        made.roll()
+        compacted_log.put((f"k{number}", "1"))
+        compacted_log.roll()
     monkeypatch.setattr(cleaner, "RELATIVE_OFFSET_MAX", 3)
-    made.clean()
-    left = [segment.base_offset for segment in made.log.local.inactive_segments(0, 99)]
-    assert left == [0, 3]
+    compacted_log.clean()
+    bases_left = [
+        segment.base_offset for segment in compacted_log.log.local.inactive_segments(0, 99)
+    ]
+    assert bases_left == [0, 3]
 
 
 @pytest.mark.parametrize("pauses", range(1, 6))
@@ -573,50 +589,50 @@ def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, pauses: int
 ) -> None:
     monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
-    made = Compacted()
+    compacted_log = Compacted()
     for number in range(2):
-        made.put(("a", str(number)))
-        made.put(("b", str(number)))
-    made.roll()
-    dirt = dirt_of(made.log, NOW)
+        compacted_log.put(("a", str(number)))
+        compacted_log.put(("b", str(number)))
+    compacted_log.roll()
+    dirt = dirt_of(compacted_log.log, NOW)
     assert dirt is not None
-    steps = clean(made.log, dirt, NOW)
+    steps = clean(compacted_log.log, dirt, NOW)
     for _ in range(pauses):
         next(steps)
-    before = made.records()
-    assert before == [(0, "a", "0"), (1, "b", "0"), (2, "a", "1"), (3, "b", "1")]
-    made.log.truncate_to(4, now_ms=NOW)
+    records_before = compacted_log.records()
+    assert records_before == [(0, "a", "0"), (1, "b", "0"), (2, "a", "1"), (3, "b", "1")]
+    compacted_log.log.truncate_to(4, now_ms=NOW)
     assert list(steps) == []
-    assert made.records() == before
-    assert made.log.local.cleaned_until is None
+    assert compacted_log.records() == records_before
+    assert compacted_log.log.local.cleaned_until is None
 
 
 def test_a_round_that_finds_its_segments_gone_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
-    made = Compacted()
-    made.put(("a", "1"))
-    made.put(("a", "2"))
-    made.roll()
-    dirt = dirt_of(made.log, NOW)
+    compacted_log = Compacted()
+    compacted_log.put(("a", "1"))
+    compacted_log.put(("a", "2"))
+    compacted_log.roll()
+    dirt = dirt_of(compacted_log.log, NOW)
     assert dirt is not None
-    steps = clean(made.log, dirt, NOW)
+    steps = clean(compacted_log.log, dirt, NOW)
     for _ in range(3):
         next(steps)
-    made.log.delete_records_before(2)
-    made.log.delete_old_segments(NOW)
+    compacted_log.log.delete_records_before(2)
+    compacted_log.log.delete_old_segments(NOW)
     assert list(steps) == [None]
-    assert made.log.local.cleaned_until is None
+    assert compacted_log.log.local.cleaned_until is None
 
 
 def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
-    made = Compacted()
+    compacted_log = Compacted()
     nothing = Dirt(
         first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
     )
-    assert list(clean(made.log, nothing, NOW)) == []
-    assert made.log.local.cleaned_until == 0
+    assert list(clean(compacted_log.log, nothing, NOW)) == []
+    assert compacted_log.log.local.cleaned_until == 0
 
 
 # A round that can't remember all keys
@@ -626,62 +642,70 @@ def two_producers(rules: Rules = LATEST) -> Compacted:
     """Producers 1 and 2 commit and abort by turns in one segment, and a round of cleaning has room
     for two keys: it ends in the middle.
     """
-    made = Compacted()
-    made.log.config = msgspec.structs.replace(made.log.config, cleaner_keys_max=2, rules=rules)
-    made.send(0, ("a", "1"), ("b", "1"), pid=1)  # 0, 1
-    made.end(committed=True, pid=1)  # 2
-    made.send(2, ("a", "aborted"), pid=1)  # 3
-    made.end(committed=False, pid=1)  # 4
-    made.send(0, ("c", "1"), ("d", "1"), pid=2)  # 5, 6
-    made.end(committed=True, pid=2)  # 7
-    made.send(2, ("c", "aborted"), pid=2)  # 8
-    made.end(committed=False, pid=2)  # 9
-    made.roll()  # 10
-    return made
+    compacted_log = Compacted()
+    compacted_log.log.config = msgspec.structs.replace(
+        compacted_log.log.config, cleaner_keys_max=2, rules=rules
+    )
+    compacted_log.send(0, ("a", "1"), ("b", "1"), pid=1)  # 0, 1
+    compacted_log.end(committed=True, pid=1)  # 2
+    compacted_log.send(2, ("a", "aborted"), pid=1)  # 3
+    compacted_log.end(committed=False, pid=1)  # 4
+    compacted_log.send(0, ("c", "1"), ("d", "1"), pid=2)  # 5, 6
+    compacted_log.end(committed=True, pid=2)  # 7
+    compacted_log.send(2, ("c", "aborted"), pid=2)  # 8
+    compacted_log.end(committed=False, pid=2)  # 9
+    compacted_log.roll()  # 10
+    return compacted_log
 
 
 def test_a_round_ends_at_the_first_key_that_it_has_no_room_for() -> None:
-    made = two_producers()
-    dirt = made.clean()
+    compacted_log = two_producers()
+    dirt = compacted_log.clean()
     assert dirt is not None
     assert dirt.end_offset == 10
-    assert made.log.local.cleaned_until == 5
-    assert made.records() == [(0, "a", "1"), (1, "b", "1"), (5, "c", "1"), (6, "d", "1")]
+    assert compacted_log.log.local.cleaned_until == 5
+    assert compacted_log.records() == [(0, "a", "1"), (1, "b", "1"), (5, "c", "1"), (6, "d", "1")]
 
 
 def test_a_segment_cleaned_in_part_keeps_all_its_aborted_transactions() -> None:
-    made = two_producers()
-    made.clean()
-    assert [(one.producer_id, one.last_offset) for one in made.log.snapshot().aborted] == [
+    compacted_log = two_producers()
+    compacted_log.clean()
+    assert [
+        (aborted_txn.producer_id, aborted_txn.last_offset)
+        for aborted_txn in compacted_log.log.snapshot().aborted
+    ] == [
         (1, 4),
         (2, 9),
     ]
-    assert b"aborted" not in consume(made.log)
+    assert b"aborted" not in consume(compacted_log.log)
 
 
 def test_before_kafka_13727_a_segment_cleaned_in_part_forgot_them() -> None:
-    made = two_producers(Rules(half_cleaned_segments_are_indexed=False))
-    dirt = dirt_of(made.log, NOW)
+    compacted_log = two_producers(Rules(half_cleaned_segments_are_indexed=False))
+    dirt = dirt_of(compacted_log.log, NOW)
     assert dirt is not None
-    for _ in clean(made.log, dirt, NOW):
+    for _ in clean(compacted_log.log, dirt, NOW):
         pass
-    assert [(one.producer_id, one.last_offset) for one in made.log.snapshot().aborted] == [(1, 4)]
-    assert b"aborted" in consume(made.log)
+    assert [
+        (aborted_txn.producer_id, aborted_txn.last_offset)
+        for aborted_txn in compacted_log.log.snapshot().aborted
+    ] == [(1, 4)]
+    assert b"aborted" in consume(compacted_log.log)
 
 
 def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
-    made = Compacted()
-    made.log.config = msgspec.structs.replace(made.log.config, cleaner_keys_max=2)
-    made.put(("a", "1"))
-    made.roll()
-    made.put(("a", "2"))
-    made.roll()
-    made.clean()
+    compacted_log = Compacted()
+    compacted_log.log.config = msgspec.structs.replace(compacted_log.log.config, cleaner_keys_max=2)
+    compacted_log.put(("a", "1"))
+    compacted_log.roll()
+    compacted_log.put(("a", "2"))
+    compacted_log.roll()
+    compacted_log.clean()
     assert (
-        made.log.local.cleaned_until == 2
+        compacted_log.log.local.cleaned_until == 2
     )  # "end of a segment" comes again, and would be a third key
-    made.clean()
-    assert made.records() == [(2, "a", "2")]
+    compacted_log.clean()
+    assert compacted_log.records() == [(2, "a", "2")]
 
 
 def data(offset: int, *, pid: int = 7, transactional: bool = True) -> BatchHeader:
@@ -694,9 +718,12 @@ def marker(kind: int) -> ControlRecord:
     return ControlRecord(type=kind, version=0, coordinator_epoch=0)
 
 
-def aborted(first: int, last: int, *, pid: int = 7) -> AbortedTxn:
+def aborted(first_offset: int, last_offset: int, *, pid: int = 7) -> AbortedTxn:
     return AbortedTxn(
-        producer_id=pid, first_offset=first, last_offset=last, last_stable_offset=last + 1
+        producer_id=pid,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        last_stable_offset=last_offset + 1,
     )
 
 

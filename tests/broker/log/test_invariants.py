@@ -19,16 +19,16 @@ from txnsim.wire.batch import assign
 @pytest.fixture(scope="module")
 def driver() -> LogDriver:
     """Aborted at 1, open since 2, ended at 4 but not replicated."""
-    made = LogDriver()
-    made.txn(0, pid=1)
-    made.end(committed=False, pid=1)
-    made.txn(0, pid=2)
-    made.txn(1, pid=1)
-    made.follow = False
-    made.end(committed=True, pid=1)
-    made.data(0, pid=3)
-    made.data(1, pid=3)
-    return made
+    log_driver = LogDriver()
+    log_driver.txn(0, pid=1)
+    log_driver.end(committed=False, pid=1)
+    log_driver.txn(0, pid=2)
+    log_driver.txn(1, pid=1)
+    log_driver.follow = False
+    log_driver.end(committed=True, pid=1)
+    log_driver.data(0, pid=3)
+    log_driver.data(1, pid=3)
+    return log_driver
 
 
 def judge(driver: LogDriver, **broken: Any) -> None:
@@ -44,7 +44,7 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "found"),
+    ("broken", "message"),
     [
         ({"last_stable_offset": 5}, "out of order"),
         ({"high_watermark": 8}, "out of order"),
@@ -62,8 +62,8 @@ def test_the_log_itself_is_sound(driver: LogDriver) -> None:
         ({"log_end_offset": 6}, "the last batch ends at 6"),
     ],
 )
-def test_a_broken_state_is_found(driver: LogDriver, broken: dict[str, Any], found: str) -> None:
-    with pytest.raises(InvariantViolation, match=found) as raised:
+def test_a_broken_state_is_found(driver: LogDriver, broken: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvariantViolation, match=message) as raised:
         judge(driver, **broken)
     assert str(raised.value).startswith("orders-0: ")
 
@@ -77,14 +77,14 @@ def test_epochs_of_deleted_records_may_be_unknown(
 
 
 def test_an_offset_held_back_by_nothing_is_found() -> None:
-    made = LogDriver()
-    made.append(plain(3))
+    log_driver = LogDriver()
+    log_driver.append(plain(3))
     with pytest.raises(InvariantViolation, match="held back from 3 by nothing"):
-        judge(made, last_stable_offset=2)
+        judge(log_driver, last_stable_offset=2)
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "found"),
+    ("field", "value", "message"),
     [
         ("first_offset", 1, "does not fit the log end"),
         ("last_offset", 7, "does not fit the log end"),
@@ -92,10 +92,10 @@ def test_an_offset_held_back_by_nothing_is_found() -> None:
     ],
 )
 def test_a_broken_aborted_transaction_is_found(
-    driver: LogDriver, field: str, value: int, found: str
+    driver: LogDriver, field: str, value: int, message: str
 ) -> None:
     (entry,) = driver.log.snapshot().aborted
-    with pytest.raises(InvariantViolation, match=found):
+    with pytest.raises(InvariantViolation, match=message):
         judge(driver, aborted=(msgspec.structs.replace(entry, **{field: value}),))
     with pytest.raises(InvariantViolation, match="aborted transactions are out of order"):
         judge(driver, aborted=(entry, entry))
@@ -103,56 +103,60 @@ def test_a_broken_aborted_transaction_is_found(
 
 def with_batches(state: LogState, *batches: tuple[int, int, int]) -> tuple[Any, ...]:
     """The producers, the last one's cache replaced by (last sequence, last offset, delta)."""
-    *others, last = state.producers
+    *other_producers, last_producer = state.producers
     cached = tuple(
         BatchMetadata(last_sequence=sequence, last_offset=offset, offset_delta=delta, timestamp=0)
         for sequence, offset, delta in batches
     )
-    return (*others, replace(last, batches=cached))
+    return (*other_producers, replace(last_producer, batches=cached))
 
 
 @pytest.mark.parametrize(
-    ("batches", "found"),
+    ("batches", "message"),
     [
         (((0, 0, 0), (2, 1, 0)), "leave a gap"),
         (((0, 1, 0), (1, 1, 0)), "overlap"),
         (((0, 1, 0), (2, 2, 1)), "overlap"),
-        (tuple((at, at, 0) for at in range(6)), "6 batches are cached"),
+        (tuple((number, number, 0) for number in range(6)), "6 batches are cached"),
         (((-1, 0, 0), (-1, 1, 0)), None),
         (((2**31 - 1, 0, 0), (0, 1, 0)), None),
     ],
 )
 def test_a_broken_cache_is_found(
-    driver: LogDriver, batches: tuple[tuple[int, int, int], ...], found: str | None
+    driver: LogDriver, batches: tuple[tuple[int, int, int], ...], message: str | None
 ) -> None:
     producers = with_batches(driver.log.snapshot(), *batches)
-    if found is None:
+    if message is None:
         judge(driver, producers=producers)
         return
-    with pytest.raises(InvariantViolation, match=found):
+    with pytest.raises(InvariantViolation, match=message):
         judge(driver, producers=producers)
 
 
 @pytest.mark.parametrize(
-    ("gone", "is_sound"),
+    ("compacted_indexes", "is_sound"),
     [((1, 2), True), ((1,), False), ((), False)],
 )
 def test_sequences_may_be_missing_where_compaction_took_their_offsets(
-    gone: tuple[int, ...], *, is_sound: bool
+    compacted_indexes: tuple[int, ...], *, is_sound: bool
 ) -> None:
     """A follower that copies a cleaned log has never seen the batches that are gone."""
-    made = LogDriver()
+    log_driver = LogDriver()
     for sequence in range(4):
-        made.data(sequence)
-    first, *_, last = (entry := made.log.snapshot().producers[0]).batches
-    producers = (replace(entry, batches=(first, last)),)
-    state = msgspec.structs.replace(made.log.snapshot(), producers=producers)
-    kept = tuple(one for at, one in enumerate(made.log.batches()) if at not in gone)
+        log_driver.data(sequence)
+    first_batch, *_, last_batch = (entry := log_driver.log.snapshot().producers[0]).batches
+    producers = (replace(entry, batches=(first_batch, last_batch)),)
+    state = msgspec.structs.replace(log_driver.log.snapshot(), producers=producers)
+    remaining_batches = tuple(
+        batch
+        for index, batch in enumerate(log_driver.log.batches())
+        if index not in compacted_indexes
+    )
     if is_sound:
-        invariants.check(state, kept, name="orders-0")
+        invariants.check(state, remaining_batches, name="orders-0")
         return
     with pytest.raises(InvariantViolation, match="leave a gap"):
-        invariants.check(state, kept, name="orders-0")
+        invariants.check(state, remaining_batches, name="orders-0")
 
 
 def test_broken_bytes_are_found() -> None:
@@ -160,9 +164,9 @@ def test_broken_bytes_are_found() -> None:
     driver.append(plain(2))
     driver.append(plain(2))
     state = driver.log.snapshot()
-    first, second = driver.log.batches()
+    first_batch, second = driver.log.batches()
     moved = assign(second, base_offset=1, leader_epoch=0)
     with pytest.raises(InvariantViolation, match="overlap at offset 1"):
-        invariants.check(state, (first, moved), name="orders-0")
+        invariants.check(state, (first_batch, moved), name="orders-0")
     with pytest.raises(InvariantViolation, match="bytes left over"):
-        invariants.check(state, (first, second + b"\0"), name="orders-0")
+        invariants.check(state, (first_batch, second + b"\0"), name="orders-0")

@@ -52,11 +52,11 @@ def test_an_unknown_producer_may_start_anywhere(driver: LogDriver) -> None:
 
 def test_a_batch_sent_again_is_answered_from_the_cache(driver: LogDriver) -> None:
     driver.data(5, count=2, timestamp=NOW - 9)
-    before = driver.log.snapshot()
+    snapshot_before = driver.log.snapshot()
     answer = again(driver.log, batch(5, count=2, timestamp=NOW - 9))
     assert (answer.base_offset, answer.last_offset) == (0, 1)
     assert answer.log_append_time_ms == NOW - 9  # the cached timestamp, on CreateTime topics too
-    assert driver.log.snapshot() == before
+    assert driver.log.snapshot() == snapshot_before
 
 
 def test_the_answer_says_what_was_known_of_the_producer_before(driver: LogDriver) -> None:
@@ -283,13 +283,13 @@ def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinat
     (producer,) = driver.log.producers.all_producers()
     assert (producer.txn_first_offset, producer.coordinator_epoch) == (-1, 4)
     # What a follower or a restart makes of the bytes is the same.
-    again = replayed_log(
+    copy_of_log = replayed_log(
         driver.log.batches(),
         topic_partition=driver.log.topic_partition,
         config=driver.log.config,
         leader_epoch=0,
     )
-    assert again.producers.all_producers() == driver.log.producers.all_producers()
+    assert copy_of_log.producers.all_producers() == driver.log.producers.all_producers()
 
 
 def test_a_marker_for_an_unknown_producer_leaves_its_epoch(driver: LogDriver) -> None:
@@ -374,14 +374,14 @@ def test_a_batch_that_is_a_view_of_its_frame_is_appended_as_its_bytes(
     frame = b"head" + data + b"tail"
     logs = make_log(config), make_log(config)
     views = data, memoryview(frame)[4:-4]
-    for log, given in zip(logs, views, strict=True):
-        header = read_batch_header(given)
-        newest = newest_timestamp(header, given)
-        answer = append_client(log, given, guard=0, now_ms=NOW, header=header, newest=newest)
-        again = append_client(log, given, guard=0, now_ms=NOW)
-        longer = append_client(log, given[:-1], guard=0, now_ms=NOW)
+    for log, view in zip(logs, views, strict=True):
+        header = read_batch_header(view)
+        newest = newest_timestamp(header, view)
+        answer = append_client(log, view, guard=0, now_ms=NOW, header=header, newest=newest)
+        answer_of_copy = append_client(log, view, guard=0, now_ms=NOW)
+        longer = append_client(log, view[:-1], guard=0, now_ms=NOW)
         assert isinstance(longer, AppendRejection)
-        assert isinstance(answer, AppendRejection) or isinstance(again, Appended)
+        assert isinstance(answer, AppendRejection) or isinstance(answer_of_copy, Appended)
         assert all(isinstance(stored, bytes) for stored in log.batches())
     assert logs[0].snapshot() == logs[1].snapshot()
     assert [*logs[0].batches()] == [*logs[1].batches()]

@@ -29,17 +29,17 @@ FOREVER = -1
 
 def driver(*batches: int, config: LogConfig | None = None, follow: bool = True) -> LogDriver:
     """A log with batches of one record at these times."""
-    made = LogDriver(
+    log_driver = LogDriver(
         config or LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER), follow=follow
     )
     for stamp in batches:
-        made.append(plain(timestamp=stamp))
-    return made
+        log_driver.append(plain(timestamp=stamp))
+    return log_driver
 
 
-def bases(made: LogDriver) -> list[int]:
+def bases(log_driver: LogDriver) -> list[int]:
     """Base offsets of the segments that hold what can be read."""
-    log = made.log
+    log = log_driver.log
     inactive = log.local.inactive_segments(0, log.log_end_offset)
     return [segment.base_offset for segment in inactive] + [log.local.active_base_offset]
 
@@ -48,30 +48,30 @@ def bases(made: LogDriver) -> list[int]:
 
 
 def test_roll_ends_a_segment_unless_it_is_empty() -> None:
-    made = driver(NOW)
-    made.log.roll(NOW)
-    made.log.roll(NOW)
-    assert bases(made) == [0, 1]
-    made.append(plain(timestamp=NOW))
-    assert bases(made) == [0, 1]
+    log_driver = driver(NOW)
+    log_driver.log.roll(NOW)
+    log_driver.log.roll(NOW)
+    assert bases(log_driver) == [0, 1]
+    log_driver.append(plain(timestamp=NOW))
+    assert bases(log_driver) == [0, 1]
 
 
 def test_a_full_segment_is_followed_by_another() -> None:
-    made = driver(*[NOW] * 5)
-    assert bases(made) == [0, 2, 4]
-    assert len(made.log.local.segments) == 3
-    assert made.log.local.segments.size_bytes == 5 * SIZE
+    log_driver = driver(*[NOW] * 5)
+    assert bases(log_driver) == [0, 2, 4]
+    assert len(log_driver.log.local.segments) == 3
+    assert log_driver.log.local.segments.size_bytes == 5 * SIZE
 
 
 def test_a_segment_that_had_its_time_is_followed_by_another() -> None:
-    made = driver(
+    log_driver = driver(
         NOW,
         NOW + 9,
         NOW + 11,
         NOW + 12,
         config=LogConfig(rules=LATEST, segment_ms=10, retention_ms=-1),
     )
-    assert bases(made) == [0, 2]
+    assert bases(log_driver) == [0, 2]
 
 
 def test_jitter_follows_from_the_place_and_stays_within_its_bound() -> None:
@@ -79,8 +79,8 @@ def test_jitter_follows_from_the_place_and_stays_within_its_bound() -> None:
         rules=LATEST, segment_ms=1_000, segment_jitter_ms=5_000, retention_ms=FOREVER
     )
     stamps = [NOW + 100 * step for step in range(60)]
-    made = driver(*stamps, config=config)
-    ends = bases(made)
+    log_driver = driver(*stamps, config=config)
+    ends = bases(log_driver)
     assert ends == bases(driver(*stamps, config=config))
     spans = {later - earlier for earlier, later in pairwise(ends)}
     assert max(spans) <= 11
@@ -88,24 +88,24 @@ def test_jitter_follows_from_the_place_and_stays_within_its_bound() -> None:
 
 
 def test_a_replayed_log_is_cut_as_the_living_one_was() -> None:
-    made = driver(*[NOW] * 5)
-    again = replayed_log(
-        made.log.batches(),
-        topic_partition=made.log.topic_partition,
-        config=made.log.config,
+    log_driver = driver(*[NOW] * 5)
+    copy_of_log = replayed_log(
+        log_driver.log.batches(),
+        topic_partition=log_driver.log.topic_partition,
+        config=log_driver.log.config,
         leader_epoch=0,
         now_ms=NOW,
     )
-    assert again.local.active_base_offset == 4
-    assert len(again.local.segments) == 3
+    assert copy_of_log.local.active_base_offset == 4
+    assert len(copy_of_log.local.segments) == 3
 
 
 def test_who_reads_an_older_segment_has_enough_to_read() -> None:
     """However little is left of it (DelayedFetch.tryComplete)."""
-    made = driver(*[NOW] * 5)
-    assert made.log.readable_bytes(3, UNCOMMITTED) == ENOUGH_BYTES
-    assert made.log.readable_bytes(4, UNCOMMITTED) == SIZE
-    read = made.log.read(3, max_bytes=1 << 20)
+    log_driver = driver(*[NOW] * 5)
+    assert log_driver.log.readable_bytes(3, UNCOMMITTED) == ENOUGH_BYTES
+    assert log_driver.log.readable_bytes(4, UNCOMMITTED) == SIZE
+    read = log_driver.log.read(3, max_bytes=1 << 20)
     assert isinstance(read, LogRead)
     assert read.size == SIZE, "a read ends with its segment"
 
@@ -114,126 +114,130 @@ def test_who_reads_an_older_segment_has_enough_to_read() -> None:
 
 
 def test_nothing_goes_from_an_empty_log() -> None:
-    made = driver()
-    assert made.log.delete_old_segments(NOW) == 0
+    log_driver = driver()
+    assert log_driver.log.delete_old_segments(NOW) == 0
 
 
 def test_segments_below_the_log_start_go_whatever_the_policy() -> None:
     config = LogConfig(
         rules=LATEST, roll_bytes=BY_TWO, is_compacted=True, is_deleted=False, retention_ms=0
     )
-    made = driver(*[NOW] * 5, config=config)
-    made.log.delete_records_before(3)
-    assert made.log.delete_old_segments(NOW + 99) == 1
-    assert bases(made) == [2, 4]
-    assert made.log.log_start_offset == 3
-    made.log.check_invariants()
+    log_driver = driver(*[NOW] * 5, config=config)
+    log_driver.log.delete_records_before(3)
+    assert log_driver.log.delete_old_segments(NOW + 99) == 1
+    assert bases(log_driver) == [2, 4]
+    assert log_driver.log.log_start_offset == 3
+    log_driver.log.check_invariants()
 
 
 def test_segments_go_once_their_youngest_record_is_too_old() -> None:
     config = LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=100)
-    made = driver(NOW, NOW + 10, NOW + 5, NOW + 6, NOW + 90, config=config)
-    assert made.log.delete_old_segments(NOW + 110) == 0
+    log_driver = driver(NOW, NOW + 10, NOW + 5, NOW + 6, NOW + 90, config=config)
+    assert log_driver.log.delete_old_segments(NOW + 110) == 0
     # The second segment is older than the first one, and has to wait for it.
-    assert made.log.delete_old_segments(NOW + 107) == 0
-    assert made.log.delete_old_segments(NOW + 111) == 2
-    assert (made.log.log_start_offset, bases(made)) == (4, [4])
-    made.log.check_invariants()
+    assert log_driver.log.delete_old_segments(NOW + 107) == 0
+    assert log_driver.log.delete_old_segments(NOW + 111) == 2
+    assert (log_driver.log.log_start_offset, bases(log_driver)) == (4, [4])
+    log_driver.log.check_invariants()
 
 
 def test_where_all_is_too_old_an_empty_segment_remains() -> None:
-    made = driver(
+    log_driver = driver(
         NOW, NOW, NOW, config=LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=100)
     )
-    assert made.log.delete_old_segments(NOW + 101) == 2
-    log = made.log
+    assert log_driver.log.delete_old_segments(NOW + 101) == 2
+    log = log_driver.log
     assert (log.log_start_offset, log.log_end_offset, log.local.segments.size_bytes) == (3, 3, 0)
     assert log.delete_old_segments(NOW + 999) == 0
-    assert made.append(plain()) == 0
+    assert log_driver.append(plain()) == 0
     assert log.latest(UNCOMMITTED) == 4
     log.check_invariants()
 
 
 def test_records_without_time_are_as_old_as_their_last_write() -> None:
-    made = driver(-1, config=LogConfig(rules=LATEST, retention_ms=100))
-    assert made.log.delete_old_segments(NOW + 100) == 0
-    assert made.log.delete_old_segments(NOW + 101) == 1
+    log_driver = driver(-1, config=LogConfig(rules=LATEST, retention_ms=100))
+    assert log_driver.log.delete_old_segments(NOW + 100) == 0
+    assert log_driver.log.delete_old_segments(NOW + 101) == 1
 
 
 def test_old_segments_go_as_long_as_enough_bytes_remain() -> None:
     config = LogConfig(
         rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER, retention_bytes=3 * SIZE
     )
-    made = driver(*[NOW] * 4, config=config)
-    assert made.log.delete_old_segments(NOW) == 0, "without the first segment it would be too small"
-    made.append(plain())
-    assert made.log.delete_old_segments(NOW) == 1
-    assert bases(made) == [2, 4]
-    made.log.config = LogConfig(rules=LATEST, retention_ms=FOREVER, retention_bytes=3 * SIZE + 1)
-    assert made.log.delete_old_segments(NOW) == 0
+    log_driver = driver(*[NOW] * 4, config=config)
+    assert log_driver.log.delete_old_segments(NOW) == 0, (
+        "without the first segment it would be too small"
+    )
+    log_driver.append(plain())
+    assert log_driver.log.delete_old_segments(NOW) == 1
+    assert bases(log_driver) == [2, 4]
+    log_driver.log.config = LogConfig(
+        rules=LATEST, retention_ms=FOREVER, retention_bytes=3 * SIZE + 1
+    )
+    assert log_driver.log.delete_old_segments(NOW) == 0
 
 
 def test_by_size_all_may_go() -> None:
     config = LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=FOREVER, retention_bytes=0)
-    made = driver(*[NOW] * 3, config=config)
-    assert made.log.delete_old_segments(NOW) == 2
-    assert (made.log.log_start_offset, made.log.local.segments.size_bytes) == (3, 0)
+    log_driver = driver(*[NOW] * 3, config=config)
+    assert log_driver.log.delete_old_segments(NOW) == 2
+    assert (log_driver.log.log_start_offset, log_driver.log.local.segments.size_bytes) == (3, 0)
 
 
 def test_nothing_goes_that_is_not_replicated() -> None:
-    made = driver(
+    log_driver = driver(
         *[NOW] * 4, config=LogConfig(rules=LATEST, roll_bytes=BY_TWO, retention_ms=0), follow=False
     )
-    made.log.advance_high_watermark(3)
-    assert made.log.delete_old_segments(NOW + 1) == 1
-    assert made.log.log_start_offset == 2
+    log_driver.log.advance_high_watermark(3)
+    assert log_driver.log.delete_old_segments(NOW + 1) == 1
+    assert log_driver.log.log_start_offset == 2
 
 
 def test_what_goes_with_a_segment_and_what_stays() -> None:
     """Aborted transactions and snapshots go, producers and open transactions stay (KIP-360)."""
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200, retention_ms=100))
-    made.txn(0, pid=1)
-    made.end(committed=False, pid=1)
-    made.txn(0, pid=2)
-    made.data(0, pid=3)
-    made.data(0, pid=4, timestamp=NOW + 50)
-    assert bases(made) == [0, 2, 4]
-    assert made.log.delete_old_segments(NOW + 101) == 2
-    made.log.check_invariants()
-    state = made.log.snapshot()
+    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200, retention_ms=100))
+    log_driver.txn(0, pid=1)
+    log_driver.end(committed=False, pid=1)
+    log_driver.txn(0, pid=2)
+    log_driver.data(0, pid=3)
+    log_driver.data(0, pid=4, timestamp=NOW + 50)
+    assert bases(log_driver) == [0, 2, 4]
+    assert log_driver.log.delete_old_segments(NOW + 101) == 2
+    log_driver.log.check_invariants()
+    state = log_driver.log.snapshot()
     assert state.aborted == ()
     assert [entry.producer_id for entry in state.producers] == [1, 2, 3, 4]
     assert state.ongoing == ((2, 2),)
-    assert [offset for offset, _ in made.log.producers.snapshots.all_snapshots()] == [4]
+    assert [offset for offset, _ in log_driver.log.producers.snapshots.all_snapshots()] == [4]
 
 
 def test_the_log_start_rises_only_to_what_is_replicated() -> None:
-    made = driver(*[NOW] * 3, follow=False)
-    made.log.advance_high_watermark(2)
-    assert not made.log.raise_log_start(0)
-    assert not made.log.raise_log_start(3)
-    assert made.log.raise_log_start(2)
-    assert made.log.log_start_offset == 2
+    log_driver = driver(*[NOW] * 3, follow=False)
+    log_driver.log.advance_high_watermark(2)
+    assert not log_driver.log.raise_log_start(0)
+    assert not log_driver.log.raise_log_start(3)
+    assert log_driver.log.raise_log_start(2)
+    assert log_driver.log.log_start_offset == 2
 
 
 # For the cleaner
 
 
 def test_cleaned_segments_take_the_place_of_the_old_ones() -> None:
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
-    made.txn(0, pid=1)
-    made.end(committed=False, pid=1)
-    made.txn(0, pid=2)
-    made.end(committed=False, pid=2)
-    made.txn(0, pid=3)
-    made.end(committed=False, pid=3)
-    log = made.log
+    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    log_driver.txn(0, pid=1)
+    log_driver.end(committed=False, pid=1)
+    log_driver.txn(0, pid=2)
+    log_driver.end(committed=False, pid=2)
+    log_driver.txn(0, pid=3)
+    log_driver.end(committed=False, pid=3)
+    log = log_driver.log
     old = log.local.inactive_segments(0, 4)
     assert [segment.base_offset for segment in old] == [0, 2]
-    kept = log.local.index.lookup(2, 4)
-    assert [entry.producer_id for entry in kept] == [2]
+    aborted_txns = log.local.index.lookup(2, 4)
+    assert [entry.producer_id for entry in aborted_txns] == [2]
     cleaned = Segment(0)
-    assert log.replace_segments(old, cleaned, kept)
+    assert log.replace_segments(old, cleaned, aborted_txns)
     assert [entry.producer_id for entry in log.snapshot().aborted] == [2, 3]
     assert [offset for offset, _ in log.producers.snapshots.all_snapshots()] == [4]
     assert not log.replace_segments(old, Segment(0), ())
@@ -266,24 +270,24 @@ def test_truncation_ends_a_cleaning() -> None:
 
 def test_the_first_aborted_marker_of_a_segment_counts_to_it() -> None:
     """Entries are exchanged by the offset of their marker, not of their first record."""
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
-    made.txn(0, pid=1)
-    made.append(plain())
-    made.end(committed=False, pid=1)
-    made.append(plain())
-    made.append(plain())
-    old = made.log.local.inactive_segments(0, 2)
-    assert made.log.replace_segments(old, Segment(0), ())
-    assert made.log.snapshot().aborted == (
+    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    log_driver.txn(0, pid=1)
+    log_driver.append(plain())
+    log_driver.end(committed=False, pid=1)
+    log_driver.append(plain())
+    log_driver.append(plain())
+    old = log_driver.log.local.inactive_segments(0, 2)
+    assert log_driver.log.replace_segments(old, Segment(0), ())
+    assert log_driver.log.snapshot().aborted == (
         AbortedTxn(producer_id=1, first_offset=0, last_offset=2, last_stable_offset=3),
     )
 
 
 def test_gaps_of_a_leader_are_taken_over() -> None:
     """A follower's segment begins where its first batch does, behind what compaction took away."""
-    made = driver(*[NOW] * 2)
-    log = make_log(made.log.config)
-    for base, batch in zip((0, 1, 7), [*made.log.batches(), plain()], strict=True):
+    log_driver = driver(*[NOW] * 2)
+    log = make_log(log_driver.log.config)
+    for base, batch in zip((0, 1, 7), [*log_driver.log.batches(), plain()], strict=True):
         stored = assign(batch, base_offset=base, leader_epoch=0)
         log = replayed_log(
             [*log.batches(), stored],
@@ -299,32 +303,32 @@ def test_gaps_of_a_leader_are_taken_over() -> None:
 
 
 def test_the_note_of_an_abort_can_be_lost() -> None:
-    made = LogDriver()
-    made.txn(0)
-    made.end(committed=False)
-    marker = made.log.log_end_offset - 1
-    assert marker in made.log.local.index
-    made.log.local.index.remove(marker)
-    assert marker not in made.log.local.index
+    log_driver = LogDriver()
+    log_driver.txn(0)
+    log_driver.end(committed=False)
+    marker = log_driver.log.log_end_offset - 1
+    assert marker in log_driver.log.local.index
+    log_driver.log.local.index.remove(marker)
+    assert marker not in log_driver.log.local.index
 
 
 def test_what_was_flushed_can_be_lost() -> None:
-    made = driver(NOW, NOW, NOW)
-    made.log.local.flush_up_to(9)
-    assert made.log.local.recovery_point == 3
-    made.log.local.flush_up_to(2)
-    assert made.log.local.recovery_point == 3
-    made.log.local.lose_flush(1)
-    assert made.log.local.recovery_point == 1
+    log_driver = driver(NOW, NOW, NOW)
+    log_driver.log.local.flush_up_to(9)
+    assert log_driver.log.local.recovery_point == 3
+    log_driver.log.local.flush_up_to(2)
+    assert log_driver.log.local.recovery_point == 3
+    log_driver.log.local.lose_flush(1)
+    assert log_driver.log.local.recovery_point == 1
 
 
 def test_the_append_that_takes_more_than_the_allowance_says_so() -> None:
-    made, calls = LogDriver(), list[int]()
+    log_driver, calls = LogDriver(), list[int]()
     size = len(plain())
-    allowance = made.log.allowance = Allowance(2 * size, lambda: calls.append(1))
-    for told in (0, 0, 1, 2):
-        made.append(plain())
-        assert len(calls) == told
+    allowance = log_driver.log.allowance = Allowance(2 * size, lambda: calls.append(1))
+    for expected_calls in (0, 0, 1, 2):
+        log_driver.append(plain())
+        assert len(calls) == expected_calls
     allowance.left = size
-    made.append(plain())
+    log_driver.append(plain())
     assert (len(calls), allowance.left) == (2, 0)

@@ -75,13 +75,13 @@ SIZE = len(plain(2))
 
 
 @pytest.mark.parametrize(
-    ("offset", "found"), [(0, [0, 2]), (1, [0, 2]), (2, [2]), (3, [2]), (4, []), (6, [])]
+    ("offset", "expected_bases"), [(0, [0, 2]), (1, [0, 2]), (2, [2]), (3, [2]), (4, []), (6, [])]
 )
 def test_a_read_gives_whole_batches_below_the_high_watermark(
-    three: LogDriver, offset: int, found: list[int]
+    three: LogDriver, offset: int, expected_bases: list[int]
 ) -> None:
     answer = read(three, offset)
-    assert bases(answer) == found
+    assert bases(answer) == expected_bases
     assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (4, 4, 0)
     assert answer.aborted is None
 
@@ -100,7 +100,7 @@ def test_a_read_outside_of_the_log_is_refused(three: LogDriver, offset: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("max_bytes", "min_one_batch", "found"),
+    ("max_bytes", "min_one_batch", "expected_bases"),
     [
         (SIZE, False, [0]),
         (SIZE - 1, False, []),
@@ -113,14 +113,14 @@ def test_a_read_outside_of_the_log_is_refused(three: LogDriver, offset: int) -> 
     ],
 )
 def test_a_read_takes_what_fits_and_the_first_batch_if_it_must(
-    three: LogDriver, max_bytes: int, min_one_batch: bool, found: list[int]
+    three: LogDriver, max_bytes: int, min_one_batch: bool, expected_bases: list[int]
 ) -> None:
-    assert bases(read(three, 0, max_bytes=max_bytes, min_one_batch=min_one_batch)) == found
+    assert bases(read(three, 0, max_bytes=max_bytes, min_one_batch=min_one_batch)) == expected_bases
 
 
 def test_a_read_copies_nothing(three: LogDriver) -> None:
-    first, *_ = three.log.batches()
-    assert read(three, 0).records[0] is first
+    first_batch, *_ = three.log.batches()
+    assert read(three, 0).records[0] is first_batch
 
 
 def test_a_read_below_the_log_start_is_refused_and_above_begins_inside_a_batch(
@@ -239,16 +239,16 @@ def test_timestamp_searches_stop_at_the_readers_bound() -> None:
     driver.log.become_leader(2)
     driver.txn(0, timestamp=20)
     log = driver.log
-    found = run_steps(log.offset_for_timestamp(11, UNCOMMITTED))
-    assert found is not None
-    assert (found.timestamp_ms, found.offset, found.leader_epoch) == (20, 1, 2)
+    position = run_steps(log.offset_for_timestamp(11, UNCOMMITTED))
+    assert position is not None
+    assert (position.timestamp_ms, position.offset, position.leader_epoch) == (20, 1, 2)
     assert run_steps(log.offset_for_timestamp(11, COMMITTED)) is None
     assert run_steps(log.offset_for_timestamp(21, UNCOMMITTED)) is None
-    found = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
-    assert found is not None
-    assert (found.timestamp_ms, found.offset) == (20, 1)
+    newest_position = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert newest_position is not None
+    assert (newest_position.timestamp_ms, newest_position.offset) == (20, 1)
     assert run_steps(log.offset_of_max_timestamp(COMMITTED)) is None
-    assert run_steps(log.offset_of_max_timestamp(COMMITTED, up_to_log_end=True)) == found
+    assert run_steps(log.offset_of_max_timestamp(COMMITTED, up_to_log_end=True)) == newest_position
     assert run_steps(make_log().offset_of_max_timestamp(UNCOMMITTED)) is None
 
 
@@ -260,9 +260,13 @@ def test_the_greatest_time_is_found_below_the_start_with_the_epoch_of_its_batch(
     log = driver.log
     log.advance_high_watermark(2)
     assert log.delete_records_before(1) == 1
-    found = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
-    assert found is not None
-    assert (found.timestamp_ms, found.offset, found.leader_epoch) == (30, 0, 0)
+    newest_position = run_steps(log.offset_of_max_timestamp(UNCOMMITTED))
+    assert newest_position is not None
+    assert (newest_position.timestamp_ms, newest_position.offset, newest_position.leader_epoch) == (
+        30,
+        0,
+        0,
+    )
     assert log.epochs.epoch_of(0) == -1
 
 
@@ -309,8 +313,8 @@ def test_who_trusts_an_older_look_reads_what_is_open_by_now() -> None:
     trusting = driver.log.read(0, max_bytes=ALL, isolation=COMMITTED, is_all_stable=True)
     assert isinstance(trusting, LogRead)
     assert (trusting.last_stable_offset, bases(trusting), trusting.aborted) == (1, [0], ())
-    again = read(driver, 0, isolation=COMMITTED)
-    assert (again.last_stable_offset, bases(again)) == (0, [])
+    second_read = read(driver, 0, isolation=COMMITTED)
+    assert (second_read.last_stable_offset, bases(second_read)) == (0, [])
 
 
 # Bounds
@@ -417,10 +421,10 @@ def test_a_follower_has_its_leaders_state() -> None:
     driver = busy()
     follower = replicate(driver)
     assert follower.snapshot() == driver.log.snapshot()
-    behind = replicate(driver, high_watermark=0)
-    assert behind.last_stable_offset == 0
-    assert behind.snapshot().ongoing == driver.log.snapshot().ongoing
-    assert behind.snapshot().aborted == driver.log.snapshot().aborted
+    follower_log = replicate(driver, high_watermark=0)
+    assert follower_log.last_stable_offset == 0
+    assert follower_log.snapshot().ongoing == driver.log.snapshot().ongoing
+    assert follower_log.snapshot().aborted == driver.log.snapshot().aborted
 
 
 def test_a_replayed_log_is_the_one_that_lived() -> None:
@@ -473,19 +477,21 @@ def test_a_replicated_batch_below_the_end_is_a_bug() -> None:
 def test_truncation_gives_the_log_that_never_went_further(offset: int) -> None:
     driver = busy()
     log = driver.log
-    kept = [data for data in log.batches() if read_batch_header(data).last_offset < offset]
+    remaining_batches = [
+        data for data in log.batches() if read_batch_header(data).last_offset < offset
+    ]
     log.truncate_to(offset, now_ms=NOW)
     log.check_invariants()
     state = log.snapshot()
     assert state.log_end_offset == min(offset, 10)
     expected = make_log()
-    for data in kept:
+    for data in remaining_batches:
         follow(expected, data)
     expected.advance_high_watermark(state.high_watermark)
     model = expected.snapshot()
     assert (state.producers, state.ongoing) == (model.producers, model.ongoing)
     assert state.aborted == model.aborted
-    assert tuple(log.batches()) == tuple(kept)
+    assert tuple(log.batches()) == tuple(remaining_batches)
 
 
 def test_truncation_keeps_the_watermark_of_what_is_left_and_appends_go_on(
@@ -596,16 +602,20 @@ def leader(batches: int = 4) -> LogDriver:
 
 def fetched(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[int]:
     return [
-        one.base_offset
-        for one in log.local.batches_for_follower(offset, max_bytes=max_bytes, max_batches=100)
+        replicated_batch.base_offset
+        for replicated_batch in log.local.batches_for_follower(
+            offset, max_bytes=max_bytes, max_batches=100
+        )
     ]
 
 
 def follower_of(driver: LogDriver, *, up_to: int | None = None) -> PartitionLog:
     log = make_log()
-    for one in driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100):
-        if up_to is None or one.base_offset < up_to:
-            log.append(one, now_ms=NOW)
+    for replicated_batch in driver.log.local.batches_for_follower(
+        0, max_bytes=1 << 20, max_batches=100
+    ):
+        if up_to is None or replicated_batch.base_offset < up_to:
+            log.append(replicated_batch, now_ms=NOW)
     return log
 
 

@@ -27,37 +27,37 @@ DAY = 86_400_000
 
 
 def test_where_a_segment_ends_producers_are_remembered() -> None:
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
     for sequence in range(5):
-        made.data(sequence)
-    assert [offset for offset, _ in made.log.producers.snapshots.all_snapshots()] == [2, 4]
-    (entry,) = made.log.producers.snapshots.all_snapshots()[0][1]
+        log_driver.data(sequence)
+    assert [offset for offset, _ in log_driver.log.producers.snapshots.all_snapshots()] == [2, 4]
+    (entry,) = log_driver.log.producers.snapshots.all_snapshots()[0][1]
     assert (entry.last_sequence, entry.last_offset) == (1, 1)
-    assert made.log.local.recovery_point == 4, "what is behind a roll is on disk"
+    assert log_driver.log.local.recovery_point == 4, "what is behind a roll is on disk"
 
 
 def test_what_the_cleaner_must_leave_of_each_producer() -> None:
-    made = LogDriver()
-    made.data(0, pid=1, count=3)
-    made.end(committed=True, pid=2, epoch=5)
-    left = {
+    log_driver = LogDriver()
+    log_driver.data(0, pid=1, count=3)
+    log_driver.end(committed=True, pid=2, epoch=5)
+    facts_by_producer = {
         record.producer_id: (
             record.batches[-1].last_offset if record.batches else None,
             record.producer_epoch,
         )
-        for record in made.log.producers.all_producers()
+        for record in log_driver.log.producers.all_producers()
     }
-    assert left == {1: (2, 0), 2: (None, 5)}
+    assert facts_by_producer == {1: (2, 0), 2: (None, 5)}
 
 
 def test_the_newest_snapshot_can_be_lost() -> None:
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
-    assert made.log.producers.newest_snapshot_offset is None
+    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200))
+    assert log_driver.log.producers.newest_snapshot_offset is None
     for sequence in range(5):
-        made.data(sequence)
-    assert made.log.producers.newest_snapshot_offset == 4
-    made.log.producers.snapshots.remove(4)
-    assert made.log.producers.newest_snapshot_offset == 2
+        log_driver.data(sequence)
+    assert log_driver.log.producers.newest_snapshot_offset == 4
+    log_driver.log.producers.snapshots.remove(4)
+    assert log_driver.log.producers.newest_snapshot_offset == 2
 
 
 def test_replication_takes_guards_as_the_leader_does() -> None:
@@ -66,7 +66,7 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
     follow(log.log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
     assert log.append(batch(0, pid=9), guard=guard) == 0
     assert log.log.producers.verification.find(PID) is None
-    other = log.guard(pid=8)
+    other_guard = log.guard(pid=8)
     follow(
         log.log,
         control_batch(
@@ -79,7 +79,7 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
             timestamp_ms=NOW,
         ),
     )
-    assert log.append(batch(0, pid=8, transactional=True), guard=other) == 48
+    assert log.append(batch(0, pid=8, transactional=True), guard=other_guard) == 48
 
 
 def control_of_type(kind: int, *, base_offset: int) -> bytes:
@@ -102,13 +102,13 @@ def control_of_type(kind: int, *, base_offset: int) -> bytes:
 def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
     log = make_log()
     follow(log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
-    before = log.snapshot().producers
+    producers_before = log.snapshot().producers
     follow(log, control_of_type(2, base_offset=1))
     emptied = bytearray(control_of_type(1, base_offset=2)[:61])
     emptied[8:12] = (49).to_bytes(4, "big")
     emptied[57:61] = bytes(4)
     follow(log, bytes(emptied))
-    assert log.snapshot().producers == before
+    assert log.snapshot().producers == producers_before
     assert log.log_end_offset == 3
 
 
@@ -221,18 +221,18 @@ def test_producers_are_listed_with_or_without_a_transaction() -> None:
     driver = LogDriver()
     driver.txn(5, count=2, epoch=1)
     driver.end(committed=True, pid=8, epoch=2, coordinator_epoch=4)
-    shown = [
+    producer_facts = [
         (
-            one.producer_id,
-            one.producer_epoch,
-            one.last_sequence,
-            one.last_timestamp,
-            one.coordinator_epoch,
-            one.txn_first_offset,
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.last_sequence,
+            producer.last_timestamp,
+            producer.coordinator_epoch,
+            producer.txn_first_offset,
         )
-        for one in driver.log.producers.all_producers()
+        for producer in driver.log.producers.all_producers()
     ]
-    assert shown == [(PID, 1, 6, NOW, -1, 0), (8, 2, -1, NOW, 4, -1)]
+    assert producer_facts == [(PID, 1, 6, NOW, -1, 0), (8, 2, -1, NOW, 4, -1)]
 
 
 def test_the_open_transaction_of_one_producer() -> None:
@@ -247,10 +247,10 @@ def test_the_open_transaction_of_one_producer() -> None:
 
 
 def of(*offsets: int) -> Snapshots:
-    made = Snapshots()
+    snapshots = Snapshots()
     for offset in offsets:
-        made.take(offset, ())
-    return made
+        snapshots.take(offset, ())
+    return snapshots
 
 
 def kept(snapshots: Snapshots) -> list[int]:
@@ -294,23 +294,23 @@ def test_stray_snapshots_go_but_for_the_newest_behind_all_beginnings() -> None:
 
 def long_log() -> LogDriver:
     """300 producers: a transaction each, of which two out of three have ended."""
-    made = LogDriver(follow=False)
+    log_driver = LogDriver(follow=False)
     for pid in range(300):
-        assert made.txn(0, pid=pid) == 0
+        assert log_driver.txn(0, pid=pid) == 0
         if pid % 3:
-            made.end(committed=pid % 3 == 1, pid=pid)
-    return made
+            log_driver.end(committed=pid % 3 == 1, pid=pid)
+    return log_driver
 
 
 def at_once_and_begun() -> tuple[PartitionLog, PartitionLog]:
     """The same log cut off at 400: with the state rebuilt, and with steps that are to be taken."""
     cut, begun = long_log().log, long_log().log
     cut.truncate_to(400, now_ms=NOW)
-    before = begun.producers.state
+    state_before = begun.producers.state
     steps = begun.begin_truncation(400, now_ms=NOW)
     assert next(iter(steps)) == STEP_BATCHES
     assert begun.log_end_offset == 400
-    assert begun.producers.state is before
+    assert begun.producers.state is state_before
     return cut, begun
 
 
@@ -349,12 +349,12 @@ def test_a_new_leader_epoch_finds_the_state_rebuilt(lead: Callable[[PartitionLog
 
 @pytest.mark.costly
 def test_steps_that_were_begun_end_where_the_log_is_cut_again_or_emptied() -> None:
-    for again in (200, 0):
+    for second_cut in (200, 0):
         cut, begun = long_log().log, long_log().log
         steps = iter(begun.begin_truncation(400, now_ms=NOW))
         next(steps)
         for log in (cut, begun):
-            log.truncate_to(again, now_ms=NOW)
+            log.truncate_to(second_cut, now_ms=NOW)
         assert next(steps, None) is None
         assert begun.snapshot() == cut.snapshot()
     begun = long_log().log
@@ -430,20 +430,24 @@ def marker(
 
 
 @pytest.mark.parametrize(
-    ("sequence", "delta", "after"),
+    ("sequence", "delta", "expected_sequence"),
     [(0, 5, 5), (SEQUENCE_MAX, 1, 0), (SEQUENCE_MAX - 1, 3, 1), (-1, 1, 0)],
 )
-def test_sequences_wrap(sequence: int, delta: int, after: int) -> None:
-    assert sequence_after(sequence, delta) == after
+def test_sequences_wrap(sequence: int, delta: int, expected_sequence: int) -> None:
+    assert sequence_after(sequence, delta) == expected_sequence
 
 
 @pytest.mark.parametrize(
-    ("last", "delta", "first"),
+    ("last_sequence", "delta", "first_sequence"),
     [(5, 5, 0), (0, 1, SEQUENCE_MAX), (1, 3, SEQUENCE_MAX - 1), (-1, 0, -1), (-1, 3, -1)],
 )
-def test_first_sequence_is_derived_from_the_last(last: int, delta: int, first: int) -> None:
-    batch = BatchMetadata(last_sequence=last, last_offset=20, offset_delta=delta, timestamp=0)
-    assert batch.first_sequence == first
+def test_first_sequence_is_derived_from_the_last(
+    last_sequence: int, delta: int, first_sequence: int
+) -> None:
+    batch = BatchMetadata(
+        last_sequence=last_sequence, last_offset=20, offset_delta=delta, timestamp=0
+    )
+    assert batch.first_sequence == first_sequence
     assert batch.first_offset == 20 - delta
 
 
@@ -578,12 +582,12 @@ def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     marker(state, 5, pid=2, epoch=9)
     state.release_below(6)
     loaded = ProducerState.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
-    kept = {entry.producer_id: entry for entry in loaded.images()}
+    entry_by_producer = {entry.producer_id: entry for entry in loaded.images()}
     lived = {entry.producer_id: entry for entry in state.images()}
-    assert kept[1].batches == lived[1].batches[-1:]
-    assert kept[2] == lived[2]
-    assert kept[2].batches == ()
-    assert kept[3] == lived[3]
+    assert entry_by_producer[1].batches == lived[1].batches[-1:]
+    assert entry_by_producer[2] == lived[2]
+    assert entry_by_producer[2].batches == ()
+    assert entry_by_producer[3] == lived[3]
     assert loaded.ongoing() == ((3, 3),)
     assert loaded.unreplicated_txns() == (), "what is loaded is taken as replicated"
 
@@ -605,7 +609,7 @@ def test_a_load_leaves_out_who_has_expired() -> None:
     (entry, _) = state.to_snapshot()
     due = entry.timestamp + 10
     assert len(_loaded(state, due - 1).images()) == 2
-    assert [kept.producer_id for kept in _loaded(state, due).images()] == [2]
+    assert [producer.producer_id for producer in _loaded(state, due).images()] == [2]
 
 
 def _loaded(state: ProducerState, now_ms: int) -> ProducerState:
@@ -631,6 +635,6 @@ def test_an_emptied_marker_leaves_a_producer_without_an_epoch() -> None:
         )
         assert state.apply(emptied) is None
     assert state.find(7) == ProducerEntry(7)
-    known = state.find(8)
-    assert known is not None
-    assert (known.producer_epoch, len(known.batches)) == (3, 1)
+    entry = state.find(8)
+    assert entry is not None
+    assert (entry.producer_epoch, len(entry.batches)) == (3, 1)

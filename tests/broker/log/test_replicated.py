@@ -24,10 +24,10 @@ def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
     driver = driver_with_followers()
     handed = driver.log.local.batches_for_follower(0, max_bytes=1 << 20, max_batches=100)
     assert handed == tuple(describe_batch(data) for data in driver.log.batches())
-    assert [one.is_marker for one in handed] == [False, False, True, True]
-    assert [one.committed for one in handed] == [False, False, True, False]
+    assert [batch.is_marker for batch in handed] == [False, False, True, True]
+    assert [batch.committed for batch in handed] == [False, False, True, False]
     stored = tuple(driver.log.batches())
-    assert all(one.data is data for one, data in zip(handed, stored, strict=True)), "no copies"
+    assert all(batch.data is data for batch, data in zip(handed, stored, strict=True)), "no copies"
 
 
 def test_a_header_that_was_read_is_not_read_again() -> None:

@@ -24,20 +24,20 @@ from txnsim.wire.batch import assign, read_batch_header
 INTERVAL = 4096
 
 
-def add(segment: Segment, data: bytes, base: int, *, now: int = NOW) -> None:
+def add(segment: Segment, data: bytes, base: int, *, now_ms: int = NOW) -> None:
     stored = assign(data, base_offset=base, leader_epoch=0)
     header = read_batch_header(stored)
     segment.append(
-        stored, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now
+        stored, base, header.last_offset, max_timestamp=header.max_timestamp_ms, now_ms=now_ms
     )
 
 
 def segment_of(*spans: tuple[int, int]) -> Segment:
     """Batches of (base offset, records), all of different sizes."""
-    made = Segment(0)
+    segment = Segment(0)
     for base, count in spans:
-        add(made, plain(count), base)
-    return made
+        add(segment, plain(count), base)
+    return segment
 
 
 SPANS = ((0, 3), (3, 1), (4, 2), (10, 2))  # compaction took 6 to 9 away
@@ -63,44 +63,44 @@ def test_batches_below_a_bound(upper: int, count: int) -> None:
 
 
 def test_batches_within_a_size() -> None:
-    made = segment_of(*SPANS)
-    sizes = [len(made.batch(index)) for index in range(4)]
-    assert made.size_bytes == sum(sizes)
+    segment = segment_of(*SPANS)
+    sizes = [len(segment.batch(index)) for index in range(4)]
+    assert segment.size_bytes == sum(sizes)
     assert Segment(0).size_bytes == 0
-    assert made.end_index_within(1, sizes[1] - 1) == 1
-    assert made.end_index_within(1, sizes[1]) == 2
-    assert made.end_index_within(1, sizes[1] + sizes[2]) == 3
-    assert made.end_index_within(0, 1 << 30) == 4
+    assert segment.end_index_within(1, sizes[1] - 1) == 1
+    assert segment.end_index_within(1, sizes[1]) == 2
+    assert segment.end_index_within(1, sizes[1] + sizes[2]) == 3
+    assert segment.end_index_within(0, 1 << 30) == 4
 
 
 def test_slices_hold_the_very_bytes() -> None:
-    made = segment_of(*SPANS)
-    first, second = made.slice(1, 3)
-    assert first is made.batch(1)
-    assert second is made.batch(2)
-    assert list(made.batches())[1] is first
-    assert made.batch_base(3) == 10
+    segment = segment_of(*SPANS)
+    first_slice, second = segment.slice(1, 3)
+    assert first_slice is segment.batch(1)
+    assert second is segment.batch(2)
+    assert list(segment.batches())[1] is first_slice
+    assert segment.batch_base(3) == 10
 
 
 def test_truncation_drops_the_batch_that_holds_the_offset() -> None:
-    made = segment_of(*SPANS)
-    made.truncate_to(5, now_ms=NOW)
-    assert len(made) == 2
-    assert made.last_offset(1) == 3
-    add(made, plain(), 4)
-    assert made.index_of(4) == 2
+    segment = segment_of(*SPANS)
+    segment.truncate_to(5, now_ms=NOW)
+    assert len(segment) == 2
+    assert segment.last_offset(1) == 3
+    add(segment, plain(), 4)
+    assert segment.index_of(4) == 2
 
 
 def test_every_4_kib_a_batch_is_indexed() -> None:
-    made = Segment(0)
+    segment = Segment(0)
     large = plain(value=b"x" * INTERVAL)
     for base in range(4):
-        add(made, large, base)
+        add(segment, large, base)
     # The first one never is: nothing lies before it (LogSegment.append).
-    assert made.offset_behind(0) == 1
-    assert made.offset_behind(made.position(1)) == 1
-    assert made.offset_behind(made.position(1) + 1) == 2
-    assert made.offset_behind(made.position(3) + 1) is None
+    assert segment.offset_behind(0) == 1
+    assert segment.offset_behind(segment.position(1)) == 1
+    assert segment.offset_behind(segment.position(1) + 1) == 2
+    assert segment.offset_behind(segment.position(3) + 1) is None
 
 
 def test_small_batches_are_not_indexed() -> None:
@@ -108,47 +108,51 @@ def test_small_batches_are_not_indexed() -> None:
 
 
 def test_the_interval_of_the_index_is_a_config() -> None:
-    made = Segment(0, index_interval_bytes=0)
+    segment = Segment(0, index_interval_bytes=0)
     for base in range(2):
-        add(made, plain(), base)
-    assert made.offset_behind(0) == 1
+        add(segment, plain(), base)
+    assert segment.offset_behind(0) == 1
 
 
 def test_index_entries_go_with_their_batches() -> None:
-    made = Segment(0)
+    segment = Segment(0)
     large = plain(value=b"x" * INTERVAL)
     for base in range(5):
-        add(made, large, base)
-    made.truncate_to(3, now_ms=NOW)
-    assert made.offset_behind(0) == 1
-    assert made.offset_behind(made.position(1) + 1) == 2
-    add(made, large, 3)
-    assert made.offset_behind(made.position(3)) is None  # counting began anew
-    add(made, large, 4)
-    assert made.offset_behind(made.position(3)) == 4
+        add(segment, large, base)
+    segment.truncate_to(3, now_ms=NOW)
+    assert segment.offset_behind(0) == 1
+    assert segment.offset_behind(segment.position(1) + 1) == 2
+    add(segment, large, 3)
+    assert segment.offset_behind(segment.position(3)) is None  # counting began anew
+    add(segment, large, 4)
+    assert segment.offset_behind(segment.position(3)) == 4
 
 
 def test_timestamps_are_remembered_and_recounted_after_truncation() -> None:
-    made = Segment(0)
+    segment = Segment(0)
     for base, stamp in enumerate((NOW + 5, NOW + 9, NOW + 7)):
-        add(made, plain(timestamp=stamp), base)
-    assert (made.first_timestamp, made.max_timestamp) == (NOW + 5, NOW + 9)
-    made.truncate_to(1, now_ms=NOW)
-    assert (made.first_timestamp, made.max_timestamp) == (NOW + 5, NOW + 5)
-    made.truncate_to(0, now_ms=NOW + 50)
-    assert (made.first_timestamp, made.max_timestamp, made.created_ms) == (-1, -1, NOW + 50)
-    add(made, plain(timestamp=NOW + 60), 0)
-    assert made.first_timestamp == NOW + 60
-    assert max_timestamp_of(made.batch(0)) == NOW + 60
+        add(segment, plain(timestamp=stamp), base)
+    assert (segment.first_timestamp, segment.max_timestamp) == (NOW + 5, NOW + 9)
+    segment.truncate_to(1, now_ms=NOW)
+    assert (segment.first_timestamp, segment.max_timestamp) == (NOW + 5, NOW + 5)
+    segment.truncate_to(0, now_ms=NOW + 50)
+    assert (segment.first_timestamp, segment.max_timestamp, segment.created_ms) == (
+        -1,
+        -1,
+        NOW + 50,
+    )
+    add(segment, plain(timestamp=NOW + 60), 0)
+    assert segment.first_timestamp == NOW + 60
+    assert max_timestamp_of(segment.batch(0)) == NOW + 60
 
 
 def test_without_timestamps_the_last_write_is_the_age() -> None:
-    made = Segment(0, created_ms=NOW)
-    assert made.largest_timestamp == NOW
-    add(made, plain(timestamp=-1), 0, now=NOW + 3)
-    assert made.largest_timestamp == NOW + 3
-    add(made, plain(timestamp=NOW - 9), 1)
-    assert made.largest_timestamp == NOW - 9
+    segment = Segment(0, created_ms=NOW)
+    assert segment.largest_timestamp == NOW
+    add(segment, plain(timestamp=-1), 0, now_ms=NOW + 3)
+    assert segment.largest_timestamp == NOW + 3
+    add(segment, plain(timestamp=NOW - 9), 1)
+    assert segment.largest_timestamp == NOW - 9
 
 
 def due(
@@ -156,7 +160,7 @@ def due(
     *,
     size: int = 70,
     stamp: int = NOW,
-    last: int = 9,
+    last_offset: int = 9,
     roll_bytes: int = 1 << 30,
     segment_ms: int = 1 << 40,
     segment_index_bytes: int = 1 << 20,
@@ -168,58 +172,58 @@ def due(
         segment_index_bytes=segment_index_bytes,
     )
     return not copy.deepcopy(segment).append(
-        bytes(size), 0, last, max_timestamp=stamp, now_ms=NOW + 1_000, config=config
+        bytes(size), 0, last_offset, max_timestamp=stamp, now_ms=NOW + 1_000, config=config
     )
 
 
 def test_a_segment_ends_when_the_next_batch_would_exceed_its_size() -> None:
-    made = segment_of((0, 1))
-    assert not due(made, size=70, roll_bytes=made.size_bytes + 70)
-    assert due(made, size=71, roll_bytes=made.size_bytes + 70)
+    segment = segment_of((0, 1))
+    assert not due(segment, size=70, roll_bytes=segment.size_bytes + 70)
+    assert due(segment, size=71, roll_bytes=segment.size_bytes + 70)
     assert not due(Segment(0), size=70, roll_bytes=70)
     assert due(Segment(0), size=71, roll_bytes=70)
 
 
 def test_a_segment_ends_when_timestamps_have_gone_on() -> None:
-    made = segment_of((0, 1))
-    assert not due(made, stamp=NOW + 500, segment_ms=500)
-    assert due(made, stamp=NOW + 501, segment_ms=500)
+    segment = segment_of((0, 1))
+    assert not due(segment, stamp=NOW + 500, segment_ms=500)
+    assert due(segment, stamp=NOW + 501, segment_ms=500)
     assert not due(Segment(0, created_ms=0), segment_ms=500), "an empty one never is too old"
 
 
 def test_jitter_ends_a_segment_earlier() -> None:
-    made = Segment(0, roll_jitter_ms=100)
-    add(made, plain(), 0)
-    assert not due(made, stamp=NOW + 400, segment_ms=500)
-    assert due(made, stamp=NOW + 401, segment_ms=500)
+    segment = Segment(0, roll_jitter_ms=100)
+    add(segment, plain(), 0)
+    assert not due(segment, stamp=NOW + 400, segment_ms=500)
+    assert due(segment, stamp=NOW + 401, segment_ms=500)
 
 
 def test_without_timestamps_the_clock_counts() -> None:
-    made = Segment(0, created_ms=NOW)
-    add(made, plain(timestamp=-1), 0)
-    assert not due(made, stamp=-1, segment_ms=1_000)
-    assert due(made, stamp=-1, segment_ms=999)
+    segment = Segment(0, created_ms=NOW)
+    add(segment, plain(timestamp=-1), 0)
+    assert not due(segment, stamp=-1, segment_ms=1_000)
+    assert due(segment, stamp=-1, segment_ms=999)
 
 
 def test_a_segment_ends_when_an_index_is_full() -> None:
-    made = Segment(0)
+    segment = Segment(0)
     large = plain(value=b"x" * INTERVAL)
     for base in range(3):
-        add(made, large, base)
+        add(segment, large, base)
     # Two entries in the index of offsets, one in that of times: all have one timestamp.
-    assert not due(made, segment_index_bytes=36)
-    assert due(made, segment_index_bytes=24), "of the last time entry no use is made"
-    assert due(made, segment_index_bytes=16)
-    made = Segment(0)
+    assert not due(segment, segment_index_bytes=36)
+    assert due(segment, segment_index_bytes=24), "of the last time entry no use is made"
+    assert due(segment, segment_index_bytes=16)
+    segment = Segment(0)
     for base in range(4):
-        add(made, plain(value=b"x" * INTERVAL, timestamp=NOW + base), base)
-    assert due(made, segment_index_bytes=48)
-    assert not due(made, segment_index_bytes=60)
+        add(segment, plain(value=b"x" * INTERVAL, timestamp=NOW + base), base)
+    assert due(segment, segment_index_bytes=48)
+    assert not due(segment, segment_index_bytes=60)
 
 
 def test_a_segment_ends_where_offsets_need_more_than_32_bits() -> None:
-    assert not due(Segment(5), last=5 + 2**31 - 1)
-    assert due(Segment(5), last=5 + 2**31)
+    assert not due(Segment(5), last_offset=5 + 2**31 - 1)
+    assert due(Segment(5), last_offset=5 + 2**31)
 
 
 # A log made from stored pieces, as a starting broker makes it.
@@ -229,16 +233,16 @@ DAY_MS = 86_400_000
 
 
 def stored(segment: Segment, count: int | None = None) -> StoredBatches:
-    return [(one, read_batch_header(one)) for one in list(segment.batches())[:count]]
+    return [(batch, read_batch_header(batch)) for batch in list(segment.batches())[:count]]
 
 
 @pytest.fixture
 def driver() -> LogDriver:
     """One that was led anew, with a producer that begins."""
-    made = driven_log()
-    made.log.become_leader(3)
-    made.data(0, pid=8)
-    return made
+    log_driver = driven_log()
+    log_driver.log.become_leader(3)
+    log_driver.data(0, pid=8)
+    return log_driver
 
 
 def begun(
@@ -260,7 +264,7 @@ def loaded(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLo
     """The log again; segments from that one on are recovered."""
     loader = begun(log)
     segments = tuple(log.local.segments)
-    ends = [*(one.base_offset for one in segments[1:]), log.log_end_offset + 1]
+    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
     for number, (segment, end) in enumerate(zip(segments, ends, strict=True)):
         if recover_from is not None and number >= recover_from:
             loader.recover_segment(
@@ -268,7 +272,9 @@ def loaded(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLo
             )
             continue
         aborted = [
-            one for one in log.snapshot().aborted if segment.base_offset <= one.last_offset < end
+            aborted_txn
+            for aborted_txn in log.snapshot().aborted
+            if segment.base_offset <= aborted_txn.last_offset < end
         ]
         loader.load_segment(segment.base_offset, stored(segment), aborted=aborted, modified_ms=NOW)
     assert loader.finish(
@@ -293,13 +299,15 @@ def test_it_has_the_state_of_the_one_that_lived(
     driver: LogDriver, recover_from: int | None
 ) -> None:
     assert len(driver.log.local.segments) > 2
-    made = loaded(driver.log, recover_from=recover_from)
-    assert list(made.batches()) == list(driver.log.batches())
-    assert len(made.local.segments) == len(driver.log.local.segments)
-    made.reopen(driver.log.high_watermark, log_start_offset=made.log_start_offset, now_ms=NOW)
-    assert made.snapshot() == reopened(driver.log).snapshot()
-    assert made.local.recovery_point == made.log_end_offset
-    assert made.producers.newest_snapshot_offset == made.log_end_offset
+    loaded_log = loaded(driver.log, recover_from=recover_from)
+    assert list(loaded_log.batches()) == list(driver.log.batches())
+    assert len(loaded_log.local.segments) == len(driver.log.local.segments)
+    loaded_log.reopen(
+        driver.log.high_watermark, log_start_offset=loaded_log.log_start_offset, now_ms=NOW
+    )
+    assert loaded_log.snapshot() == reopened(driver.log).snapshot()
+    assert loaded_log.local.recovery_point == loaded_log.log_end_offset
+    assert loaded_log.producers.newest_snapshot_offset == loaded_log.log_end_offset
 
 
 def test_a_recovered_segment_tells_the_leader_epochs_that_the_file_lacks(
@@ -330,9 +338,9 @@ def test_recovery_forgets_snapshots_behind_its_segment(driver: LogDriver) -> Non
 
 
 def test_epochs_that_wrote_nothing_are_forgotten(driver: LogDriver) -> None:
-    before = driver.log.snapshot().leader_epochs
+    epochs_before = driver.log.snapshot().leader_epochs
     driver.log.become_leader(9)
-    assert loaded(driver.log).snapshot().leader_epochs == before
+    assert loaded(driver.log).snapshot().leader_epochs == epochs_before
 
 
 def test_a_higher_start_than_the_oldest_segment_is_believed(driver: LogDriver) -> None:
@@ -365,12 +373,12 @@ def test_a_log_that_ends_below_its_start_is_emptied(driver: LogDriver) -> None:
 def test_without_any_snapshot_a_clean_stop_means_that_there_are_no_producers(
     driver: LogDriver,
 ) -> None:
-    for was_clean, first in ((True, -1), (False, 4)):
+    for was_clean, open_since in ((True, -1), (False, 4)):
         loader = begun(driver.log, snapshots=())
         for segment in driver.log.local.segments:
             loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
         loader.finish(recovery_point=0, cleaned_until=None, was_clean=was_clean, now_ms=NOW)
-        assert loader.log.producers.open_transaction_of(7) == first
+        assert loader.log.producers.open_transaction_of(7) == open_since
 
 
 def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDriver) -> None:
@@ -378,7 +386,7 @@ def test_producers_that_have_expired_are_not_loaded_open_ones_are(driver: LogDri
     for segment in driver.log.local.segments:
         loader.load_segment(segment.base_offset, stored(segment), aborted=(), modified_ms=NOW)
     loader.finish(recovery_point=0, cleaned_until=None, was_clean=True, now_ms=NOW + 2 * DAY_MS)
-    assert [one.producer_id for one in loader.log.producers.all_producers()] == [7]
+    assert [producer.producer_id for producer in loader.log.producers.all_producers()] == [7]
 
 
 # Segments side by side: which one holds an offset, reads that end where a segment does.
@@ -425,10 +433,10 @@ def test_the_segment_of_an_offset() -> None:
 
 def test_segments_between_two_offsets() -> None:
     segments = made(*THREE)
-    first, second, third = segments
+    first_segment, second, third = segments
     assert segments.between(0, 0) == []
-    assert segments.between(0, 2) == [first]
-    assert segments.between(1, 3) == [first, second]
+    assert segments.between(0, 2) == [first_segment]
+    assert segments.between(1, 3) == [first_segment, second]
     assert segments.between(2, 99) == [second, third]
     assert segments.higher_base_offset(second, -1) == 4
     assert segments.higher_base_offset(third, -1) == -1
@@ -464,15 +472,15 @@ def test_a_read_stops_below_its_bound_and_within_its_size() -> None:
 
 def test_a_batch_behind_a_whole_one_is_cut_where_the_size_ends() -> None:
     segments = made(*THREE)
-    whole = segments.read(2, 5, max_bytes=ALL, min_one_batch=True)
-    assert whole is not None
-    assert (offsets(whole.batches), whole.cut) == ([2, 3], b"")
+    whole_read = segments.read(2, 5, max_bytes=ALL, min_one_batch=True)
+    assert whole_read is not None
+    assert (offsets(whole_read.batches), whole_read.cut) == ([2, 3], b"")
     span = segments.read(2, 5, max_bytes=len(plain()) + 7, min_one_batch=True)
     assert span is not None
     assert (offsets(span.batches), span.size, span.cut) == (
         [2],
         len(plain()),
-        whole.batches[1][:7],
+        whole_read.batches[1][:7],
     )
     bounded = segments.read(2, 3, max_bytes=len(plain()) + 7, min_one_batch=True)
     assert bounded is not None
@@ -528,34 +536,34 @@ def test_old_segments_are_dropped() -> None:
 
 def test_cleaned_segments_are_put_in_place_of_the_very_old_ones() -> None:
     segments = made(*THREE)
-    first, second, third = segments
+    first_segment, second, third = segments
     cleaned = Segment(0)
     add_of_segments(cleaned, 3)
-    assert segments.replace([first, second], cleaned)
+    assert segments.replace([first_segment, second], cleaned)
     assert [*segments] == [cleaned, third]
     assert segments.active is third
-    assert not segments.replace([first, second], Segment(0)), "they are gone"
+    assert not segments.replace([first_segment, second], Segment(0)), "they are gone"
     assert [*segments] == [cleaned, third]
 
 
 def test_batches_are_those_of_the_moment() -> None:
     segments = made(*THREE)
     batches = segments.batches(1)
-    seen = [next(batches)]
+    batches_seen = [next(batches)]
     segments.truncate_to(1, now_ms=NOW)
-    seen += batches
-    assert offsets(seen) == [1, 2, 3, 4]
+    batches_seen += batches
+    assert offsets(batches_seen) == [1, 2, 3, 4]
 
 
 # LeaderEpochFileCache: where each leader epoch begins and ends.
 
 
 def cache(*entries: tuple[int, int]) -> EpochCache:
-    made = EpochCache()
+    epoch_cache = EpochCache()
     for epoch, start in entries:
-        made.assign(epoch, start)
-    assert made.entries() == entries
-    return made
+        epoch_cache.assign(epoch, start)
+    assert epoch_cache.entries() == entries
+    return epoch_cache
 
 
 @pytest.mark.parametrize(
@@ -571,13 +579,13 @@ def cache(*entries: tuple[int, int]) -> EpochCache:
     ],
 )
 def test_assign(epoch: int, start: int, entries: tuple[tuple[int, int], ...]) -> None:
-    known = cache((1, 0), (2, 10))
-    known.assign(epoch, start)
-    assert known.entries() == entries
+    epoch_cache = cache((1, 0), (2, 10))
+    epoch_cache.assign(epoch, start)
+    assert epoch_cache.entries() == entries
 
 
 @pytest.mark.parametrize(
-    ("asked", "answer"),
+    ("epoch", "answer"),
     [
         (-1, (-1, -1)),
         (7, (7, 50)),  # the latest ends at the log end
@@ -589,8 +597,8 @@ def test_assign(epoch: int, start: int, entries: tuple[tuple[int, int], ...]) ->
         (6, (4, 30)),
     ],
 )
-def test_end_offset_of_an_epoch(asked: int, answer: tuple[int, int]) -> None:
-    assert cache((2, 5), (4, 10), (7, 30)).end_offset_for(asked, log_end_offset=50) == answer
+def test_end_offset_of_an_epoch(epoch: int, answer: tuple[int, int]) -> None:
+    assert cache((2, 5), (4, 10), (7, 30)).end_offset_for(epoch, log_end_offset=50) == answer
 
 
 def test_an_empty_cache_knows_nothing() -> None:
@@ -614,10 +622,10 @@ def test_epoch_of_an_offset(offset: int, epoch: int) -> None:
 def test_truncation_drops_what_begins_at_or_above(
     offset: int, entries: tuple[tuple[int, int], ...]
 ) -> None:
-    known = cache((2, 5), (4, 10), (7, 30))
-    known.truncate_to(offset)
-    assert known.entries() == entries
-    assert known.latest == (entries[-1][0] if entries else -1)
+    epoch_cache = cache((2, 5), (4, 10), (7, 30))
+    epoch_cache.truncate_to(offset)
+    assert epoch_cache.entries() == entries
+    assert epoch_cache.latest == (entries[-1][0] if entries else -1)
 
 
 @pytest.mark.parametrize(
@@ -633,20 +641,20 @@ def test_truncation_drops_what_begins_at_or_above(
 def test_a_raised_log_start_cuts_the_epoch_that_spans_it(
     offset: int, entries: tuple[tuple[int, int], ...]
 ) -> None:
-    known = cache((2, 5), (4, 10))
-    known.drop_before(offset)
-    assert known.entries() == entries
+    epoch_cache = cache((2, 5), (4, 10))
+    epoch_cache.drop_before(offset)
+    assert epoch_cache.entries() == entries
 
 
 # TransactionIndex: which aborted transactions a read has to know.
 
 
-def aborted(pid: int, first: int, last: int, stable: int | None = None) -> AbortedTxn:
+def aborted(pid: int, first_offset: int, last_offset: int, stable: int | None = None) -> AbortedTxn:
     return AbortedTxn(
         producer_id=pid,
-        first_offset=first,
-        last_offset=last,
-        last_stable_offset=last + 1 if stable is None else stable,
+        first_offset=first_offset,
+        last_offset=last_offset,
+        last_stable_offset=last_offset + 1 if stable is None else stable,
     )
 
 
@@ -657,14 +665,14 @@ D = aborted(2, 30, 35)
 
 
 def index() -> TxnIndex:
-    made = TxnIndex()
+    txn_index = TxnIndex()
     for entry in (A, B, C, D):
-        made.append(entry)
-    return made
+        txn_index.append(entry)
+    return txn_index
 
 
 @pytest.mark.parametrize(
-    ("start", "upper", "found"),
+    ("start", "upper", "expected_txns"),
     [
         (0, 100, (A, B, C, D)),
         (0, 5, (A,)),  # its stable offset lies behind the read: the search stops
@@ -676,37 +684,43 @@ def index() -> TxnIndex:
         (36, 99, ()),
     ],
 )
-def test_lookup(start: int, upper: int, found: tuple[AbortedTxn, ...]) -> None:
-    made = TxnIndex()
+def test_lookup(start: int, upper: int, expected_txns: tuple[AbortedTxn, ...]) -> None:
+    txn_index = TxnIndex()
     for entry in (A, aborted(2, 12, 15, stable=11), C, D):
-        made.append(entry)
-    assert [entry.producer_id for entry in made.lookup(start, upper)] == [
-        entry.producer_id for entry in found
+        txn_index.append(entry)
+    assert [entry.producer_id for entry in txn_index.lookup(start, upper)] == [
+        entry.producer_id for entry in expected_txns
     ]
 
 
 @pytest.mark.parametrize(
-    ("offset", "kept"), [(36, (A, B, C, D)), (35, (A, B, C)), (15, (A,)), (0, ())]
+    ("offset", "expected_txns"), [(36, (A, B, C, D)), (35, (A, B, C)), (15, (A,)), (0, ())]
 )
-def test_truncation_drops_markers_at_or_above(offset: int, kept: tuple[AbortedTxn, ...]) -> None:
-    made = index()
-    made.truncate_to(offset)
-    assert made.entries() == kept
-    assert made.lookup(0, 100) == kept
+def test_truncation_drops_markers_at_or_above(
+    offset: int, expected_txns: tuple[AbortedTxn, ...]
+) -> None:
+    txn_index = index()
+    txn_index.truncate_to(offset)
+    assert txn_index.entries() == expected_txns
+    assert txn_index.lookup(0, 100) == expected_txns
 
 
-@pytest.mark.parametrize(("offset", "kept"), [(10, (A, B, C, D)), (11, (B, C, D)), (36, ())])
-def test_a_raised_start_drops_markers_below(offset: int, kept: tuple[AbortedTxn, ...]) -> None:
-    made = index()
-    made.drop_before(offset)
-    assert made.entries() == kept
-    assert made.lookup(offset, 100) == kept
+@pytest.mark.parametrize(
+    ("offset", "expected_txns"), [(10, (A, B, C, D)), (11, (B, C, D)), (36, ())]
+)
+def test_a_raised_start_drops_markers_below(
+    offset: int, expected_txns: tuple[AbortedTxn, ...]
+) -> None:
+    txn_index = index()
+    txn_index.drop_before(offset)
+    assert txn_index.entries() == expected_txns
+    assert txn_index.lookup(offset, 100) == expected_txns
 
 
 def test_one_entry_can_be_lost() -> None:
-    made = index()
-    made.remove(15)
-    made.remove(16)
-    assert made.entries() == (A, C, D)
-    assert [offset for offset in (10, 15, 20, 36) if offset in made] == [10, 20]
-    assert made.lookup(0, 100) == (A, C, D)
+    txn_index = index()
+    txn_index.remove(15)
+    txn_index.remove(16)
+    assert txn_index.entries() == (A, C, D)
+    assert [offset for offset in (10, 15, 20, 36) if offset in txn_index] == [10, 20]
+    assert txn_index.lookup(0, 100) == (A, C, D)

@@ -68,10 +68,10 @@ TINY_COMPACTED = LogConfig(rules=LATEST, is_compacted=True, segment_bytes=9)
 BOUNDED = LogConfig(rules=LATEST, timestamp_before_max_ms=1000)
 
 
-def patched(data: bytes, at: int, layout: str, value: int) -> bytes:
+def patched(data: bytes, position: int, layout: str, value: int) -> bytes:
     """The batch with one field of its header changed, its CRC right again."""
     buffer = bytearray(data)
-    struct.pack_into(layout, buffer, at, value)
+    struct.pack_into(layout, buffer, position, value)
     struct.pack_into(">I", buffer, 17, crc_of(buffer))
     return bytes(buffer)
 
@@ -97,10 +97,10 @@ def log_with_start(config: LogConfig) -> PartitionLog:
 
 def refuse(data: bytes, config: LogConfig = CREATE) -> AppendRejection:
     log = log_with_start(config)
-    before = log.snapshot()
+    snapshot_before = log.snapshot()
     answer = append_client(log, data, guard=0, now_ms=NOW)
     assert isinstance(answer, AppendRejection)
-    assert log.snapshot() == before
+    assert log.snapshot() == snapshot_before
     return answer
 
 
@@ -195,7 +195,7 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
             "batch.worst-record",
         ),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
 def test_a_refusal_names_its_rule(data: bytes, config: LogConfig, rule: str) -> None:
     assert refuse(data, config).rule == rule
@@ -204,8 +204,8 @@ def test_a_refusal_names_its_rule(data: bytes, config: LogConfig, rule: str) -> 
 @pytest.mark.parametrize("config", [CREATE, COMPACTED])
 def test_inner_offsets_are_not_checked(config: LogConfig) -> None:
     data = bytearray(plain())
-    at = data.index(b"\0\0\0\x02k")
-    data[at + 2] = 2  # offset delta 1
+    position = data.index(b"\0\0\0\x02k")
+    data[position + 2] = 2  # offset delta 1
     stored(patched(bytes(data), 57, ">i", 1), config)
 
 
@@ -224,11 +224,11 @@ def test_a_record_without_an_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("codec", [0, GZIP])
-@pytest.mark.parametrize("told", [NOW - 99, NOW + 99])
-def test_the_newest_time_is_that_of_the_records(codec: int, told: int) -> None:
+@pytest.mark.parametrize("claimed_ms", [NOW - 99, NOW + 99])
+def test_the_newest_time_is_that_of_the_records(codec: int, claimed_ms: int) -> None:
     data = stamped(NOW - 5, NOW, NOW - 3, compression=codec)
-    kept = stored(patched(data, 35, ">q", told))
-    assert read_batch_header(kept).max_timestamp_ms == NOW
+    stored_batch = stored(patched(data, 35, ">q", claimed_ms))
+    assert read_batch_header(stored_batch).max_timestamp_ms == NOW
 
 
 def test_a_newest_time_that_the_header_hides_is_found() -> None:
@@ -241,15 +241,15 @@ def test_a_newest_time_that_the_header_hides_is_found() -> None:
 @pytest.mark.parametrize("codec", [0, GZIP])
 def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
     several = stamped(*[NOW] * 2_000, compression=codec)
-    kept = stored(patched(several, 35, ">q", NOW + 7))
-    assert read_batch_header(kept).max_timestamp_ms == NOW
+    stored_batch = stored(patched(several, 35, ">q", NOW + 7))
+    assert read_batch_header(stored_batch).max_timestamp_ms == NOW
     # The value of the last record is longer than the record.
     plain = stamped(*[NOW] * 2_000)
     assert refuse(patched(plain, len(plain) - 3, ">b", 0x60)).error == 87
 
 
 @pytest.mark.parametrize(
-    ("codec", "config", "shown"),
+    ("codec", "config", "form"),
     [
         (0, APPEND_TIME, "DefaultRecord(offset=0, timestamp=%d, key=0 bytes, value=0 bytes)"),
         (
@@ -260,14 +260,14 @@ def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
     ],
 )
 def test_a_record_that_claims_append_time_is_shown(
-    codec: int, config: LogConfig, shown: str
+    codec: int, config: LogConfig, form: str
 ) -> None:
     data = build_batch(
         [Record(key=None, value=None)], timestamp_ms=NOW, compression=codec, log_append_time=True
     )
     ((_, why),) = refuse(data, config).record_errors
     assert why == (
-        f"Invalid timestamp type in message {shown % NOW}. Producer should not set timestamp type "
+        f"Invalid timestamp type in message {form % NOW}. Producer should not set timestamp type "
         "to LogAppendTime."
     )
 
@@ -278,9 +278,9 @@ def test_bytes_behind_the_batch_are_cut_off() -> None:
 
 def test_a_batch_keeps_all_but_its_place() -> None:
     data = batch(5, count=3, pid=9)
-    kept = stored(data)
-    assert kept[12 + 4 :] == data[16:]
-    header = read_batch_header(kept)
+    stored_batch = stored(data)
+    assert stored_batch[12 + 4 :] == data[16:]
+    header = read_batch_header(stored_batch)
     assert (header.base_offset, header.leader_epoch) == (2, 0)
 
 
@@ -337,10 +337,10 @@ def test_timestamps(
 def test_a_timestamp_that_no_long_holds_is_what_java_makes_of_it(compression: int) -> None:
     data = patched(stamped(5, 9, compression=compression), 27, ">q", NEVER_MS)
     refused = refuse(data, CREATE)
-    told = [text.split()[1] for _, text in refused.record_errors]
-    assert told == [str(NEVER_MS), str(2 - NEVER_MS)]
-    found = stored(data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS))
-    assert read_batch_header(found).max_timestamp_ms == NEVER_MS
+    shown_times = [text.split()[1] for _, text in refused.record_errors]
+    assert shown_times == [str(NEVER_MS), str(2 - NEVER_MS)]
+    stored_batch = stored(data, msgspec.structs.replace(CREATE, timestamp_after_max_ms=NEVER_MS))
+    assert read_batch_header(stored_batch).max_timestamp_ms == NEVER_MS
 
 
 def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> None:
@@ -405,17 +405,19 @@ def test_without_the_codec_the_header_decides_alone() -> None:
 
 
 @pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
-@pytest.mark.parametrize("wanted", [NONE, GZIP, LZ4])
-def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(codec: int, wanted: int) -> None:
+@pytest.mark.parametrize("topic_codec", [NONE, GZIP, LZ4])
+def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(
+    codec: int, topic_codec: int
+) -> None:
     data = batch(0, count=3, compression=codec)
-    kept = stored(data, LogConfig(rules=LATEST, codec=wanted, codec_level=1))
-    assert read_batch_header(kept).compression == wanted
-    assert read_batch_header(kept).crc == crc_of(kept)
-    shown, sent = read_records(kept), read_records(data)
-    assert [(one.key, one.value, one.timestamp_ms) for one in shown] == [
-        (one.key, one.value, one.timestamp_ms) for one in sent
+    stored_batch = stored(data, LogConfig(rules=LATEST, codec=topic_codec, codec_level=1))
+    assert read_batch_header(stored_batch).compression == topic_codec
+    assert read_batch_header(stored_batch).crc == crc_of(stored_batch)
+    stored_records, sent = read_records(stored_batch), read_records(data)
+    assert [(record.key, record.value, record.timestamp_ms) for record in stored_records] == [
+        (record.key, record.value, record.timestamp_ms) for record in sent
     ]
-    assert (kept[61:] == data[61:]) == (codec == wanted)
+    assert (stored_batch[61:] == data[61:]) == (codec == topic_codec)
 
 
 def test_the_size_counts_once_it_is_packed_anew() -> None:
@@ -458,7 +460,7 @@ def test_lengths_inside_of_many_records_are_looked_at_where_keys_are_wanted() ->
 
 
 def compressed(codec: int = ZSTD, *, key: bytes | None = b"k") -> bytes:
-    records = [Record(key=key, value=b"v", timestamp_ms=NOW + at) for at in range(50)]
+    records = [Record(key=key, value=b"v", timestamp_ms=NOW + number) for number in range(50)]
     return build_batch(records, timestamp_ms=NOW, compression=codec)
 
 
@@ -481,17 +483,17 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
 ) -> None:
     data = compressed(key=key)
     header = read_batch_header(data)
-    found = newest_timestamp(header, data)
-    assert isinstance(found, int)
+    newest = newest_timestamp(header, data)
+    assert isinstance(newest, int)
     at_once, later = (
         PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
         for _ in range(2)
     )
-    known, from_payload = (
+    result_at_once, from_payload = (
         reread(
             header,
             data,
-            found,
+            newest,
             topic_partition=TopicPartition("t", 0),
             config=config,
             now_ms=NOW,
@@ -500,9 +502,11 @@ def test_what_was_reread_beside_the_loop_is_appended_as_it_would_have_been(
         )
         for payload in (None, payload_of(data, header))
     )
-    assert from_payload == known
+    assert from_payload == result_at_once
     expected = append_client(at_once, data, guard=0, now_ms=NOW)
-    assert append_client(later, data, guard=0, now_ms=NOW, newest=known or found) == expected
+    assert (
+        append_client(later, data, guard=0, now_ms=NOW, newest=result_at_once or newest) == expected
+    )
     assert list(later.batches()) == list(at_once.batches())
 
 
@@ -512,7 +516,7 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
     config = LogConfig(rules=LATEST, codec=GZIP, is_compacted=True)
     data = compressed()
     header = read_batch_header(data)
-    known = reread(
+    reread_batch = reread(
         header,
         data,
         NOW,
@@ -521,13 +525,13 @@ def test_what_was_reread_is_used_once_and_under_the_same_rules_only(
         now_ms=NOW,
         log_start_offset=0,
     )
-    assert known is not None
-    assert known.holds(config, NOW + REREAD_HOLDS_MS)
-    assert not known.holds(config, NOW + REREAD_HOLDS_MS + 1)
-    assert not known.holds(LogConfig(rules=LATEST, codec=GZIP), NOW)
+    assert reread_batch is not None
+    assert reread_batch.holds(config, NOW + REREAD_HOLDS_MS)
+    assert not reread_batch.holds(config, NOW + REREAD_HOLDS_MS + 1)
+    assert not reread_batch.holds(LogConfig(rules=LATEST, codec=GZIP), NOW)
     monkeypatch.setattr(validation, "payload_of", lambda *_: pytest.fail("read again"))
     log = PartitionLog(topic_partition=TopicPartition("t", 0), config=config, leader_epoch=0)
-    append_client(log, data, guard=0, now_ms=NOW, newest=known)
+    append_client(log, data, guard=0, now_ms=NOW, newest=reread_batch)
     (stored,) = log.batches()
     assert read_batch_header(stored).compression == GZIP
 
@@ -598,15 +602,15 @@ def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     header = read_batch_header(batch, 0)
     assert is_heavy([header])
     assert not is_heavy([])
-    costs_ns, packed, found = in_steps(header, batch)
+    costs_ns, packed, newest = in_steps(header, batch)
     assert len(packed) == 1
     assert len(costs_ns) >= count // WALK_PIECES
     assert max(costs_ns) <= 2_000_000
-    assert found == newest_timestamp(header, batch) == NOW
+    assert newest == newest_timestamp(header, batch) == NOW
 
 
 def test_steps_find_what_is_found_at_once() -> None:
-    for one in (
+    for data in (
         plain(),
         zipped(GZIP, UNPACKING_TINY * 3, 3),
         zipped(GZIP, UNPACKING_TINY * 3, 4),
@@ -614,9 +618,9 @@ def test_steps_find_what_is_found_at_once() -> None:
         zipped(ZSTD, bytes(UNPACKED_BYTES_MAX + 1), 3),
         spoilt(zipped(ZSTD, bytes(2 * AT_ONCE_MAX), 3)),
     ):
-        header = read_batch_header(one, 0)
-        _, _, found = in_steps(header, one)
-        assert found == newest_timestamp(header, one)
+        header = read_batch_header(data, 0)
+        _, _, newest = in_steps(header, data)
+        assert newest == newest_timestamp(header, data)
 
 
 def in_steps(
@@ -663,10 +667,10 @@ def test_many_headers_are_looked_at_in_steps(codec: int) -> None:
     batch = wide(WIDE, codec)
     header = read_batch_header(batch, 0)
     assert is_heavy([header])
-    costs_ns, _, found = in_steps(header, batch)
+    costs_ns, _, newest = in_steps(header, batch)
     assert len(costs_ns) >= WIDE // WALK_PIECES
     assert max(costs_ns) <= 2_000_000
-    assert found == newest_timestamp(header, batch) == NOW
+    assert newest == newest_timestamp(header, batch) == NOW
 
 
 def test_more_headers_than_are_unpacked_make_a_batch_too_large() -> None:
@@ -683,7 +687,7 @@ def test_more_headers_than_are_unpacked_make_a_batch_too_large() -> None:
 def segment(
     *batches: tuple[int, ...], base: int = 0, compression: int = 0, append_time: bool = False
 ) -> Segment:
-    made = Segment(base)
+    segment = Segment(base)
     offset = base
     for times in batches:
         data = build_batch(
@@ -694,14 +698,14 @@ def segment(
             base_offset=offset,
             leader_epoch=0,
         )
-        put(made, data)
+        put(segment, data)
         offset += len(times)
-    return made
+    return segment
 
 
-def put(made: Segment, data: bytes) -> None:
+def put(segment: Segment, data: bytes) -> None:
     header = read_batch_header(data)
-    made.append(
+    segment.append(
         data,
         header.base_offset,
         header.last_offset,
@@ -712,7 +716,7 @@ def put(made: Segment, data: bytes) -> None:
 
 @pytest.mark.parametrize("compression", [0, GZIP])
 @pytest.mark.parametrize(
-    ("timestamp", "start", "found"),
+    ("timestamp", "start", "expected"),
     [
         (0, 0, (10, 0)),
         (10, 0, (10, 0)),
@@ -725,18 +729,18 @@ def put(made: Segment, data: bytes) -> None:
     ],
 )
 def test_the_first_record_of_at_least_a_time(
-    compression: int, timestamp: int, start: int, found: tuple[int, int] | None
+    compression: int, timestamp: int, start: int, expected: tuple[int, int] | None
 ) -> None:
     made = segment((10, 30, 20), (25, 40), compression=compression)
-    assert run_steps(first_at_or_after([made], timestamp, start=start)) == found
+    assert run_steps(first_at_or_after([made], timestamp, start=start)) == expected
 
 
 def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
     """Also where its record of that time lies below the log start (UnifiedLog)."""
-    first, second = segment((10, 30, 20)), segment((35,), base=3)
-    assert run_steps(first_at_or_after([first, second], 25, start=0)) == (30, 1)
-    assert run_steps(first_at_or_after([first, second], 31, start=0)) == (35, 3)
-    assert run_steps(first_at_or_after([first, second], 25, start=2)) is None
+    first_segment, second = segment((10, 30, 20)), segment((35,), base=3)
+    assert run_steps(first_at_or_after([first_segment, second], 25, start=0)) == (30, 1)
+    assert run_steps(first_at_or_after([first_segment, second], 31, start=0)) == (35, 3)
+    assert run_steps(first_at_or_after([first_segment, second], 25, start=2)) is None
 
 
 def test_the_first_record_of_the_largest_time() -> None:
@@ -809,13 +813,13 @@ def many(count: int) -> RecordErrors:
 
 def test_it_is_a_sequence_of_pairs() -> None:
     errors = many(3)
-    wanted = ((0, "5 -1"), (2, "6 -1"), (4, "7 -1"))
-    assert errors == wanted
+    expected_errors = ((0, "5 -1"), (2, "6 -1"), (4, "7 -1"))
+    assert errors == expected_errors
     assert errors == many(3)
-    assert errors != wanted[:2]
+    assert errors != expected_errors[:2]
     assert errors != 3
     assert hash(errors) == hash(many(3))
-    assert (errors[-1], errors[:2], len(errors)) == (wanted[-1], wanted[:2], 3)
+    assert (errors[-1], errors[:2], len(errors)) == (expected_errors[-1], expected_errors[:2], 3)
     with pytest.raises(IndexError):
         errors[3]
     assert not many(0)

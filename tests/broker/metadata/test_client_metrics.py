@@ -59,29 +59,34 @@ class Asker:
         self.subscription_id = 0
 
     def get(self) -> ErrorCode:
-        found = at_once(
+        answer = at_once(
             self.metrics.get(self.instance_id, self.client, self.subscriptions, now_ms=self.now_ms)
         )
-        if not isinstance(found, Wanted):
-            return found.error
-        self.wanted = found
-        self.instance_id, self.subscription_id = found.instance_id, found.subscription_id
+        if not isinstance(answer, Wanted):
+            return answer.error
+        self.wanted = answer
+        self.instance_id, self.subscription_id = answer.instance_id, answer.subscription_id
         return E.none
 
     def push(
-        self, metrics: bytes = b"", *, kind: int = NONE, last: bool = False, of: int | None = None
+        self,
+        metrics: bytes = b"",
+        *,
+        kind: int = NONE,
+        is_last: bool = False,
+        subscription_id: int | None = None,
     ) -> ErrorCode:
         push = Push(
             instance_id=self.instance_id,
-            subscription_id=self.subscription_id if of is None else of,
-            is_last=last,
+            subscription_id=self.subscription_id if subscription_id is None else subscription_id,
+            is_last=is_last,
             compression=kind,
             metrics=metrics,
         )
-        found = at_once(
+        rejection = at_once(
             self.metrics.push(push, self.client, self.subscriptions, now_ms=self.now_ms)
         )
-        return E.none if found is None else found.error
+        return E.none if rejection is None else rejection.error
 
 
 def metrics_of(max_bytes: int = 100) -> ClientMetrics:
@@ -119,30 +124,34 @@ def asker() -> Asker:
 def test_subscriptions_together_say_what_is_wanted(
     subscriptions: Mapping[str, Mapping[str, str]], metrics: tuple[str, ...], subscription_id: int
 ) -> None:
-    found = wanted(uuid.UUID(int=0xFACADE_001E), CLIENT, subscriptions)
-    assert (found.metrics, found.subscription_id) == (metrics, subscription_id)
+    wanted_metrics = wanted(uuid.UUID(int=0xFACADE_001E), CLIENT, subscriptions)
+    assert (wanted_metrics.metrics, wanted_metrics.subscription_id) == (metrics, subscription_id)
 
 
 def test_names_are_in_the_order_of_a_java_hash_set() -> None:
     names = [f"org.apache.kafka.{word}.{number}." for word in "ab" for number in range(9)]
-    found = wanted(uuid.UUID(int=0xFACADE_001E), CLIENT, {"one": {"metrics": ",".join(names)}})
+    wanted_metrics = wanted(
+        uuid.UUID(int=0xFACADE_001E), CLIENT, {"one": {"metrics": ",".join(names)}}
+    )
     # As Apache Kafka 4.3.1 answered.
     order = "a4 b3 a5 b4 a2 b1 a3 b2 a8 b7 b8 a6 b5 a7 b6 a0 a1 b0"
-    assert found.metrics == tuple(f"org.apache.kafka.{one[0]}.{one[1]}." for one in order.split())
-    assert found.subscription_id == 1639323552
+    assert wanted_metrics.metrics == tuple(
+        f"org.apache.kafka.{words[0]}.{words[1]}." for words in order.split()
+    )
+    assert wanted_metrics.subscription_id == 1639323552
 
 
 @pytest.mark.parametrize("length", [1, CHARACTERS_MAX // NAMES_MAX + 1])
 def test_who_would_be_asked_for_too_much_is_asked_for_all(length: int) -> None:
     names = [f"{number:0{length}}" for number in range(NAMES_MAX + (length == 1))]
-    many = {f"{at}": {"metrics": ",".join(names[at::10])} for at in range(10)}
+    many = {f"{number}": {"metrics": ",".join(names[number::10])} for number in range(10)}
     assert wanted(ID, CLIENT, many).metrics == (ALL,)
-    fewer = {f"{at}": {"metrics": ",".join(names[at:9_000:10])} for at in range(10)}
+    fewer = {f"{number}": {"metrics": ",".join(names[number:9_000:10])} for number in range(10)}
     assert set(wanted(ID, CLIENT, fewer).metrics) == set(names[:9_000])
 
 
 def test_each_subscription_is_a_step() -> None:
-    many = {f"{at}": {"metrics": "a.,b."} for at in range(3)}
+    many = {f"{number}": {"metrics": "a.,b."} for number in range(3)}
     assert list(requested_metrics(ID, CLIENT, many)) == [WEIGHT + 2] * 3
 
 
@@ -152,7 +161,7 @@ def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
         for number in range(0, 1 << 32, 1 << 27)
     }
     assert len(ids) > 1
-    assert all(-(2**31) <= one < 2**31 for one in ids)
+    assert all(-(2**31) <= subscription_id < 2**31 for subscription_id in ids)
     assert min(ids) < 0 < max(ids)
 
 
@@ -181,8 +190,8 @@ def test_the_shortest_interval_counts_and_none_is_longer_than_the_default() -> N
     ],
 )
 def test_a_subscription_chooses_by_what_is_known_of_a_client(match: str, is_chosen: bool) -> None:
-    found = wanted(ID, CLIENT, {"one": {"metrics": "yes", "match": match}})
-    assert (found.metrics == ("yes",)) is is_chosen
+    wanted_metrics = wanted(ID, CLIENT, {"one": {"metrics": "yes", "match": match}})
+    assert (wanted_metrics.metrics == ("yes",)) is is_chosen
 
 
 def test_no_expression_takes_long_over_a_name() -> None:
@@ -231,13 +240,14 @@ def test_after_a_push_a_client_waits_as_well(asker: Asker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "of", "error"), [(NONE, 1, UNKNOWN), (9, None, E.unsupported_compression_type)]
+    ("kind", "subscription_id", "error"),
+    [(NONE, 1, UNKNOWN), (9, None, E.unsupported_compression_type)],
 )
 def test_a_client_that_must_ask_again_may_do_so_at_once(
-    asker: Asker, kind: int, of: int | None, error: ErrorCode
+    asker: Asker, kind: int, subscription_id: int | None, error: ErrorCode
 ) -> None:
     asker.get()
-    assert asker.push(kind=kind, of=of) is error
+    assert asker.push(kind=kind, subscription_id=subscription_id) is error
     assert asker.get() is E.none
     assert asker.get() is TOO_EARLY
 
@@ -275,10 +285,10 @@ def test_the_first_push_comes_when_it_likes_the_next_after_an_interval(asker: As
 def test_the_last_push_is_never_too_early_and_ends_it(asker: Asker) -> None:
     asker.get()
     asker.push()
-    assert asker.push(last=True) is E.none
+    assert asker.push(is_last=True) is E.none
     assert asker.push() is E.invalid_request
     # A refused push counts as one that was not the last.
-    assert asker.push(last=True) is E.none
+    assert asker.push(is_last=True) is E.none
 
 
 @pytest.mark.parametrize("reserved", [None, uuid.UUID(int=0), uuid.UUID(int=1)])
@@ -289,11 +299,11 @@ def test_reserved_ids_push_nothing(reserved: uuid.UUID | None) -> None:
 
 
 def test_a_client_that_never_asked_has_another_subscription(asker: Asker) -> None:
-    assert asker.push(of=0) is UNKNOWN
+    assert asker.push(subscription_id=0) is UNKNOWN
 
 
 @pytest.mark.parametrize(
-    ("kind", "sent", "error", "taken"),
+    ("kind", "sent", "error", "counted_bytes"),
     [
         (NONE, b"x" * 100, E.none, 100),
         (NONE, b"x" * 101, E.telemetry_too_large, 0),
@@ -306,11 +316,11 @@ def test_a_client_that_never_asked_has_another_subscription(asker: Asker) -> Non
     ],
 )
 def test_what_is_pushed_is_bounded_and_counted(
-    asker: Asker, kind: int, sent: bytes, error: ErrorCode, taken: int
+    asker: Asker, kind: int, sent: bytes, error: ErrorCode, counted_bytes: int
 ) -> None:
     asker.get()
     assert asker.push(sent, kind=kind) is error
-    assert asker.metrics.bytes_total == taken
+    assert asker.metrics.bytes_total == counted_bytes
     assert asker.metrics.pushes == {error: 1}
 
 
@@ -332,22 +342,22 @@ def test_a_silent_client_is_forgotten_after_a_while(interval: str, kept_ms: int)
         asker = Asker(metrics_of())
         asker.subscriptions = {"one": {"interval.ms": interval}}
         asker.get()
-        asker.push(last=True)
+        asker.push(is_last=True)
         asker.now_ms += away_ms
         assert asker.push() is error
 
 
 def test_of_too_many_the_one_that_was_silent_longest_is_forgotten() -> None:
     metrics = metrics_of()
-    first, second = Asker(metrics, ID), Asker(metrics, OTHER)
-    first.get()
+    first_asker, second = Asker(metrics, ID), Asker(metrics, OTHER)
+    first_asker.get()
     second.get()
     for number in range(INSTANCES_MAX - 2):
         Asker(metrics, uuid.UUID(int=1 << 100 | number)).get()
-    assert first.get() is TOO_EARLY
+    assert first_asker.get() is TOO_EARLY
     Asker(metrics, uuid.UUID(int=1 << 101)).get()
     assert metrics.instance_count == INSTANCES_MAX
-    assert first.get() is TOO_EARLY
+    assert first_asker.get() is TOO_EARLY
     assert second.get() is E.none
 
 
@@ -369,12 +379,12 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.invalid_config, ErrorCode.invalid_request
 
 
-def refusal(found: Rejection | None) -> tuple[ErrorCode, str] | None:
-    return None if found is None else (found.error, found.reason)
+def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
+    return None if rejection is None else (rejection.error, rejection.reason)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error", "why"),
+    ("configs", "error", "why"),
     [
         ({"metrics": "*", "interval.ms": "100", "match": ""}, None, ""),
         ({"interval.ms": "3600000"}, None, ""),
@@ -409,10 +419,10 @@ def refusal(found: Rejection | None) -> tuple[ErrorCode, str] | None:
     ],
 )
 def test_a_subscription_says_what_how_often_and_of_whom(
-    wanted: dict[str, str], error: ErrorCode | None, why: str
+    configs: dict[str, str], error: ErrorCode | None, why: str
 ) -> None:
     expected = None if error is None else (error, why)
-    assert refusal(client_metrics_refusal("s", wanted)) == expected
+    assert refusal(client_metrics_refusal("s", configs)) == expected
 
 
 def test_a_subscription_needs_a_name() -> None:
@@ -421,16 +431,27 @@ def test_a_subscription_needs_a_name() -> None:
 
 
 def test_what_a_subscription_does_not_say_has_a_default() -> None:
-    found = subscription({})
-    assert (found.metrics, found.interval_ms, found.match) == ((), 300_000, {})
-    found = subscription({"metrics": "a, b", "interval.ms": "100", "match": "client_id = x.*"})
-    assert (found.metrics, found.interval_ms) == (("a", "b"), 100)
-    assert [(name, one.pattern) for name, one in found.match.items()] == [("client_id", "x.*")]
+    default_subscription = subscription({})
+    assert (
+        default_subscription.metrics,
+        default_subscription.interval_ms,
+        default_subscription.match,
+    ) == ((), 300_000, {})
+    own_subscription = subscription(
+        {"metrics": "a, b", "interval.ms": "100", "match": "client_id = x.*"}
+    )
+    assert (own_subscription.metrics, own_subscription.interval_ms) == (("a", "b"), 100)
+    assert [(name, pattern.pattern) for name, pattern in own_subscription.match.items()] == [
+        ("client_id", "x.*")
+    ]
 
 
 def test_a_subscription_is_described_whether_it_is_there_or_not() -> None:
     nothing = client_metrics_values({})
-    assert [(one.name, one.value, one.source, one.synonyms) for one in nothing] == [
+    assert [
+        (config_value.name, config_value.value, config_value.source, config_value.synonyms)
+        for config_value in nothing
+    ] == [
         ("interval.ms", "300000", ConfigSource.DEFAULT, ()),
         ("match", "", ConfigSource.DEFAULT, ()),
         ("metrics", "", ConfigSource.DEFAULT, ()),

@@ -108,10 +108,10 @@ def test_valid_values(name: str, value: str) -> None:
 def test_wrong_values_are_refused_with_the_name_the_value_and_the_rule(
     name: str, value: str, why: str
 ) -> None:
-    said = topic_complaint(name, value)
-    assert said is not None
-    assert why in said
-    assert name in said or name == "remote.storage.enable"
+    complaint = topic_complaint(name, value)
+    assert complaint is not None
+    assert why in complaint
+    assert name in complaint or name == "remote.storage.enable"
 
 
 @pytest.mark.parametrize(("value", "is_good"), [("9", True), ("nan", False), ("32768", False)])
@@ -124,14 +124,18 @@ def test_a_short_has_its_own_bounds(value: str, is_good: bool) -> None:
 def test_a_broker_takes_unknown_configs_but_shows_no_value() -> None:
     assert broker_complaint("my.plugin.password", "anything") is None
     image = cluster().with_broker_configs("1", {"my.plugin.password": "x"})
-    found = broker_value("my.plugin.password", broker="1", image=image, settings=DEFAULTS)
-    assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
-    assert found.source is ConfigSource.DYNAMIC_BROKER
+    config_value = broker_value("my.plugin.password", broker="1", image=image, settings=DEFAULTS)
+    assert (config_value.value, config_value.is_sensitive, config_value.read_only) == (
+        None,
+        True,
+        True,
+    )
+    assert config_value.source is ConfigSource.DYNAMIC_BROKER
 
 
 def test_what_has_no_default_on_a_broker_shows_none() -> None:
-    found = broker_value("log.retention.ms", broker="1", image=cluster(), settings=DEFAULTS)
-    assert (found.value, found.synonyms) == (None, ())
+    config_value = broker_value("log.retention.ms", broker="1", image=cluster(), settings=DEFAULTS)
+    assert (config_value.value, config_value.synonyms) == (None, ())
     of_topic = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).value("retention.ms")
     assert (of_topic.value, of_topic.synonyms) == ("604800000", ())
 
@@ -154,8 +158,8 @@ def test_what_is_written_down_is_told_from_the_same_default() -> None:
         (written({"log_cleaner_backoff_ms": 7}), [STATIC, DEFAULT]),
     ):
         key = BROKER_CONFIGS[name]
-        found = broker_synonyms(name, key, scopes=("",), image=cluster(), settings=settings)
-        assert [source for _, _, source in found] == sources
+        synonyms = broker_synonyms(name, key, scopes=("",), image=cluster(), settings=settings)
+        assert [source for _, _, source in synonyms] == sources
 
 
 @pytest.mark.parametrize(
@@ -173,11 +177,13 @@ def test_what_is_written_down_is_told_from_the_same_default() -> None:
 def test_ms_win_over_minutes_and_those_over_hours(
     settings: Settings, retention_ms: str, source: ConfigSource
 ) -> None:
-    found = TopicLookup(topic={}, image=cluster(), settings=settings).value("retention.ms")
-    assert found.value == retention_ms
+    config_value = TopicLookup(topic={}, image=cluster(), settings=settings).value("retention.ms")
+    assert config_value.value == retention_ms
     has_ms = settings.log_retention_ms is not None
-    assert found.source is (STATIC if has_ms else DEFAULT), "hours are no synonym of their own"
-    assert bool(found.synonyms) is has_ms
+    assert config_value.source is (STATIC if has_ms else DEFAULT), (
+        "hours are no synonym of their own"
+    )
+    assert bool(config_value.synonyms) is has_ms
     lookup = TopicLookup(topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1))
     created = lookup.controller_value("retention.ms")
     assert (created.value, created.source) == (retention_ms, source)
@@ -198,8 +204,8 @@ def test_synonyms_begin_with_the_config_that_is_described() -> None:
         ("log.retention.minutes", "90", [("log.retention.minutes", "90", STATIC), *hours]),
         ("log.retention.hours", "5", hours),
     ):
-        found = broker_value(name, broker="1", image=cluster(), settings=MINUTES)
-        assert (found.value, list(found.synonyms)) == (value, synonyms)
+        config_value = broker_value(name, broker="1", image=cluster(), settings=MINUTES)
+        assert (config_value.value, list(config_value.synonyms)) == (value, synonyms)
 
 
 def test_a_dynamic_config_hides_what_stands_for_the_same() -> None:
@@ -209,10 +215,10 @@ def test_a_dynamic_config_hides_what_stands_for_the_same() -> None:
         ("log.retention.minutes", None, STATIC),
         ("log.retention.hours", "168", STATIC),
     ):
-        found = broker_value(name, broker="1", image=image, settings=MINUTES)
-        assert (found.value, found.source) == (value, source)
-    found = TopicLookup(topic={}, image=image, settings=MINUTES).value("retention.ms")
-    assert [one[1:] for one in found.synonyms] == [
+        config_value = broker_value(name, broker="1", image=image, settings=MINUTES)
+        assert (config_value.value, config_value.source) == (value, source)
+    config_value = TopicLookup(topic={}, image=image, settings=MINUTES).value("retention.ms")
+    assert [synonym[1:] for synonym in config_value.synonyms] == [
         ("7", DYNAMIC),
         ("90", STATIC),
         ("5", STATIC),
@@ -227,18 +233,23 @@ def test_numbers_and_fractions_of_a_broker_can_be_dynamic() -> None:
         "log.roll.ms": "7",
     }
     image = cluster().with_broker_configs("", changes)
-    found = effective_settings(DEFAULTS, image, BrokerId(1))
-    assert (found.log_cleaner_min_cleanable_ratio, found.log_roll_ms) == (0.75, 7)
+    settings = effective_settings(DEFAULTS, image, BrokerId(1))
+    assert (settings.log_cleaner_min_cleanable_ratio, settings.log_roll_ms) == (0.75, 7)
     config = log_config(image, topic(), DEFAULTS, rules=LATEST)
     assert (config.min_cleanable_dirty_ratio, config.segment_ms) == (0.75, 7)
-    shown = broker_value("log.preallocate", broker="1", image=image, settings=DEFAULTS)
-    assert [one[1:] for one in shown.synonyms] == [("true", DYNAMIC), ("false", DEFAULT)]
+    config_value = broker_value("log.preallocate", broker="1", image=image, settings=DEFAULTS)
+    assert [synonym[1:] for synonym in config_value.synonyms] == [
+        ("true", DYNAMIC),
+        ("false", DEFAULT),
+    ]
 
 
 def test_the_defaults_of_all_brokers_are_what_was_set_for_them() -> None:
     image = cluster().with_broker_configs("", {"message.max.bytes": "5"})
-    found = broker_value("message.max.bytes", broker="", image=image, settings=DEFAULTS)
-    assert found.synonyms == (("message.max.bytes", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),)
+    config_value = broker_value("message.max.bytes", broker="", image=image, settings=DEFAULTS)
+    assert config_value.synonyms == (
+        ("message.max.bytes", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+    )
     unset = broker_value("num.partitions", broker="", image=image, settings=DEFAULTS)
     assert (unset.value, unset.synonyms) == (None, ())
 
@@ -253,7 +264,8 @@ def test_a_log_may_have_smaller_segments_than_a_topic_may_ask_for() -> None:
     config = log_config(cluster(), topic(configs=own), DEFAULTS, rules=LATEST)
     assert (config.segment_bytes, config.roll_bytes) == (1_000, 1_000)
     of_topic, of_none = (
-        TopicLookup(topic=one, image=cluster(), settings=DEFAULTS) for one in (own, {})
+        TopicLookup(topic=topic_configs, image=cluster(), settings=DEFAULTS)
+        for topic_configs in (own, {})
     )
     assert name in of_topic.broker_names()
     assert name not in of_none.broker_names()
@@ -265,22 +277,22 @@ OLDER = Rules(future_records_are_refused=False)
 
 @pytest.mark.parametrize(("now_or_before", "unset"), [(LATEST, 3_600_000), (OLDER, LONG_MAX)])
 @pytest.mark.parametrize("own", [{}, {BOUND: "5"}])
-@pytest.mark.parametrize("given", [None, 3_600_000, 7])
+@pytest.mark.parametrize("given_ms", [None, 3_600_000, 7])
 def test_how_far_ahead_a_record_may_be_stamped(
-    now_or_before: Rules, unset: int, own: dict[str, str], given: int | None
+    now_or_before: Rules, unset: int, own: dict[str, str], given_ms: int | None
 ) -> None:
-    settings = Settings(message_timestamp_after_max_ms=given)
+    settings = Settings(message_timestamp_after_max_ms=given_ms)
     config = log_config(cluster(), topic(configs=own), settings, rules=now_or_before)
-    of_broker = unset if given is None else given
+    of_broker = unset if given_ms is None else given_ms
     assert config.timestamp_after_max_ms == (5 if own else of_broker)
-    found = broker_value(
+    config_value = broker_value(
         f"log.{BOUND}",
         broker="1",
         image=cluster(),
         settings=settings,
         keys=broker_configs(now_or_before),
     )
-    assert (found.value, found.synonyms[-1][1]) == (str(of_broker), str(unset))
+    assert (config_value.value, config_value.synonyms[-1][1]) == (str(of_broker), str(unset))
 
 
 def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None:
@@ -316,40 +328,50 @@ def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafk
         ({}, cluster(), settings, "200", ConfigSource.STATIC_BROKER),
         ({}, cluster(), DEFAULTS, "1048588", ConfigSource.DEFAULT),
     ]
-    for own, seen, static, value, source in rows:
-        found = TopicLookup(topic=own, image=seen, settings=static).value("max.message.bytes")
-        assert (found.value, found.source) == (value, source)
-    whole = TopicLookup(topic=rows[0][0], image=image, settings=settings).value("max.message.bytes")
-    assert sources(whole) == [
+    for own, seen_image, static, value, source in rows:
+        config_value = TopicLookup(topic=own, image=seen_image, settings=static).value(
+            "max.message.bytes"
+        )
+        assert (config_value.value, config_value.source) == (value, source)
+    value_of_topic = TopicLookup(topic=rows[0][0], image=image, settings=settings).value(
+        "max.message.bytes"
+    )
+    assert sources(value_of_topic) == [
         ConfigSource.TOPIC,
         ConfigSource.DYNAMIC_DEFAULT_BROKER,
         ConfigSource.STATIC_BROKER,
         ConfigSource.DEFAULT,
     ]
-    assert whole.synonyms[0][0] == "max.message.bytes"
-    assert whole.synonyms[1][0] == "message.max.bytes", "a synonym has its own name"
+    assert value_of_topic.synonyms[0][0] == "max.message.bytes"
+    assert value_of_topic.synonyms[1][0] == "message.max.bytes", "a synonym has its own name"
 
 
 def test_a_topic_config_without_a_broker_side_has_only_its_default() -> None:
-    found = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).value("remote.storage.enable")
-    assert (found.value, found.source, found.synonyms) == ("false", ConfigSource.DEFAULT, ())
+    config_value = TopicLookup(topic={}, image=cluster(), settings=DEFAULTS).value(
+        "remote.storage.enable"
+    )
+    assert (config_value.value, config_value.source, config_value.synonyms) == (
+        "false",
+        ConfigSource.DEFAULT,
+        (),
+    )
 
 
 def test_a_brokers_value_is_its_own_before_the_clusters() -> None:
     name = "producer.id.expiration.ms"
     image = cluster().with_broker_configs("", {name: "20"}).with_broker_configs("1", {name: "10"})
     values = {
-        one: broker_value(name, broker=one, image=image, settings=DEFAULTS).value
-        for one in ("1", "2")
+        broker_id: broker_value(name, broker=broker_id, image=image, settings=DEFAULTS).value
+        for broker_id in ("1", "2")
     }
     assert values == {"1": "10", "2": "20"}
-    found = broker_value(name, broker="1", image=image, settings=DEFAULTS)
-    assert sources(found) == [
+    config_value = broker_value(name, broker="1", image=image, settings=DEFAULTS)
+    assert sources(config_value) == [
         ConfigSource.DYNAMIC_BROKER,
         ConfigSource.DYNAMIC_DEFAULT_BROKER,
         ConfigSource.DEFAULT,
     ]
-    assert not found.read_only
+    assert not config_value.read_only
     fixed = broker_value("num.partitions", broker="1", image=image, settings=DEFAULTS)
     assert fixed.read_only
 
@@ -368,10 +390,10 @@ def test_dynamic_configs_lie_over_the_settings_of_a_broker() -> None:
         )
         .with_broker_configs("2", {"producer.id.expiration.ms": "6"})
     )
-    one = effective_settings(DEFAULTS, image, BrokerId(1))
-    assert not one.transaction_partition_verification_enable
-    assert one.producer_id_expiration_ms == 5
-    assert one.message_timestamp_type == "LogAppendTime"
+    settings = effective_settings(DEFAULTS, image, BrokerId(1))
+    assert not settings.transaction_partition_verification_enable
+    assert settings.producer_id_expiration_ms == 5
+    assert settings.message_timestamp_type == "LogAppendTime"
     assert effective_settings(DEFAULTS, image, BrokerId(2)).producer_id_expiration_ms == 6
     assert effective_settings(DEFAULTS, cluster(), BrokerId(1)) is DEFAULTS
 
@@ -406,8 +428,8 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
         config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id), rules=LATEST)
         assert (config.max_message_bytes, config.producer_id_expiration_ms) == (size, expiration_ms)
     lookup = TopicLookup(topic={}, image=image, settings=DEFAULTS, broker_id=BrokerId(2))
-    found = lookup.value("max.message.bytes")
-    assert sources(found) == [
+    config_value = lookup.value("max.message.bytes")
+    assert sources(config_value) == [
         ConfigSource.DYNAMIC_BROKER,
         ConfigSource.DYNAMIC_DEFAULT_BROKER,
         ConfigSource.DEFAULT,
@@ -470,8 +492,8 @@ def test_a_factor_that_is_not_set_is_told_as_kafkas_default() -> None:
         (DEFAULTS, ConfigSource.DEFAULT),
         (Settings(transaction_state_log_replication_factor=3), ConfigSource.STATIC_BROKER),
     ):
-        found = broker_value(name, broker="1", image=cluster(), settings=settings)
-        assert (found.value, found.source) == ("3", source)
+        config_value = broker_value(name, broker="1", image=cluster(), settings=settings)
+        assert (config_value.value, config_value.source) == ("3", source)
 
 
 # Quotas: whom they may be for, what they may be, and which a filter finds.
@@ -483,15 +505,15 @@ EMPTY = ClusterImage(cluster_id="c")
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), float("-inf")])
 def test_a_quota_is_a_finite_number(value: float) -> None:
     change = [QuotaChange(key="request_percentage", value=value)]
-    found = altered_values(EMPTY, (("user", "u"),), change)
-    assert isinstance(found, Rejection)
-    assert found.reason == "Quota request_percentage must be a finite number"
+    values = altered_values(EMPTY, (("user", "u"),), change)
+    assert isinstance(values, Rejection)
+    assert values.reason == "Quota request_percentage must be a finite number"
 
 
 def test_before_4_4_a_quota_might_be_without_end() -> None:
     change = [QuotaChange(key="request_percentage", value=float("inf"))]
-    found = altered_values(EMPTY, (("user", "u"),), change, Rules(quotas_are_finite=False))
-    assert found == {"request_percentage": float("inf")}
+    values = altered_values(EMPTY, (("user", "u"),), change, Rules(quotas_are_finite=False))
+    assert values == {"request_percentage": float("inf")}
 
 
 RATE = "producer_byte_rate"
@@ -521,8 +543,12 @@ def refused(entity: Entity, key: str = RATE, value: float = 1.0) -> str | None:
     ],
 )
 def test_whom_a_quota_may_be_for(entity: Entity, key: str, complaint: str | None) -> None:
-    found = refused(entity, key)
-    assert found is None if complaint is None else found is not None and complaint in found
+    complaint_found = refused(entity, key)
+    assert (
+        complaint_found is None
+        if complaint is None
+        else complaint_found is not None and complaint in complaint_found
+    )
 
 
 @pytest.mark.parametrize(
@@ -578,9 +604,9 @@ def test_what_a_filter_finds(
     change = [QuotaChange(key="request_percentage", value=1.0)]
     image = altered_quotas(EMPTY, dict.fromkeys(ENTITIES, change))
     assert image.offset == EMPTY.offset + len(ENTITIES), "a record each"
-    wanted = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=strict)
-    found = [entity for entity in image.client_quotas if finds_quota(wanted, entity)]
-    assert found == [ENTITIES[number] for number in expected]
+    quota_filter = QuotaFilter(exact=exact, kinds=frozenset(kinds), strict=strict)
+    entities = [entity for entity in image.client_quotas if finds_quota(quota_filter, entity)]
+    assert entities == [ENTITIES[number] for number in expected]
 
 
 def test_a_quota_is_taken_back_and_what_changes_nothing_is_the_image_itself() -> None:
@@ -643,7 +669,7 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "written", "told"),
+    ("kind", "written", "shown_value"),
     [
         (ConfigType.LIST, "b, a,b", "b,a"),
         (ConfigType.INT, " 07 ", "7"),
@@ -651,8 +677,10 @@ def test_a_list_keeps_elements_that_are_empty() -> None:
         (ConfigType.STRING, " Latest ", "Latest"),
     ],
 )
-def test_a_value_is_shown_in_its_plain_form(kind: ConfigType, written: str, told: str) -> None:
-    assert displayed_value(ConfigKey(kind, ""), written) == told
+def test_a_value_is_shown_in_its_plain_form(
+    kind: ConfigType, written: str, shown_value: str
+) -> None:
+    assert displayed_value(ConfigKey(kind, ""), written) == shown_value
 
 
 def test_a_refusal_says_why() -> None:

@@ -17,8 +17,12 @@ from txnsim.types import IsolationLevel
 def test_drawn_configs_are_judged_as_in_kafka() -> None:
     book = recorded()
     assert [question for question, _ in book] == list(drawn(range(RECORDED_DRAWS)))
-    ours = answered([question for question, _ in book])
-    wrong = [one for one, answer in zip(book, ours, strict=True) if not agree(answer, one[1])]
+    our_answers = answered([question for question, _ in book])
+    wrong = [
+        question
+        for question, answer in zip(book, our_answers, strict=True)
+        if not agree(answer, question[1])
+    ]
     assert wrong == []
 
 

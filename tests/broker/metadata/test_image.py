@@ -45,7 +45,7 @@ ONLINE, UNCLEAN, PREFERRED = Election.ONLINE, Election.UNCLEAN, Election.PREFERR
 
 
 def after(
-    found: PartitionImage,
+    partition_image: PartitionImage,
     isr: tuple[int, ...],
     *,
     down: tuple[int, ...] = (),
@@ -56,7 +56,7 @@ def after(
     has_recovered: bool = False,
 ) -> PartitionImage | None:
     return changed_partition(
-        found,
+        partition_image,
         PartitionChange(
             target_isr=tuple(map(BrokerId, isr)),
             is_acceptable=lambda replica: replica not in down,
@@ -99,7 +99,7 @@ def test_leaders_are_looked_for_in_the_order_of_the_replicas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "isr", "min_isr", "expected"),
+    ("partition_image", "isr", "min_isr", "expected"),
     [
         # below the minimum, who leaves is eligible still
         (partition(1), (1,), 2, (1, (1,), (2, 3), ())),
@@ -111,10 +111,13 @@ def test_leaders_are_looked_for_in_the_order_of_the_replicas() -> None:
     ],
 )
 def test_the_elr_follows_the_isr(
-    found: PartitionImage, isr: tuple[int, ...], min_isr: int, expected: tuple[object, ...]
+    partition_image: PartitionImage,
+    isr: tuple[int, ...],
+    min_isr: int,
+    expected: tuple[object, ...],
 ) -> None:
     down = () if isr else (1, 2, 3)
-    assert facts(after(found, isr, min_isr=min_isr, down=down)) == expected
+    assert facts(after(partition_image, isr, min_isr=min_isr, down=down)) == expected
 
 
 def test_an_eligible_replica_leads_alone_when_the_isr_is_empty() -> None:
@@ -143,11 +146,11 @@ def test_brokers_that_a_reassignment_leaves_out_stay_eligible_and_keep_it_withou
     None
 ):
     """As the classes of a real 4.4.0 do, of partition 0 too: its minimum is that of before."""
-    found = msgspec.structs.replace(
+    reassigned = msgspec.structs.replace(
         partition(1, isr=(1, 2)), replicas=(BrokerId(3), BrokerId(1), BrokerId(2))
     )
-    found = msgspec.structs.replace(found, removing=(BrokerId(1), BrokerId(2)))
-    alone = after(found, (1, 2, 3), min_isr=2)
+    reassigned = msgspec.structs.replace(reassigned, removing=(BrokerId(1), BrokerId(2)))
+    alone = after(reassigned, (1, 2, 3), min_isr=2)
     assert facts(alone) == (3, (3,), (1, 2), ())
     assert alone is not None
     dead = after(alone, (), down=(3,))
@@ -207,16 +210,16 @@ def test_a_leader_that_is_up_has_recovered() -> None:
     changed = after(found, (2, 3), has_recovered=True)
     assert changed is not None
     assert not changed.is_recovering
-    again = after(found, (2, 3))
-    assert again is not None
-    assert again.is_recovering
+    later_partition = after(found, (2, 3))
+    assert later_partition is not None
+    assert later_partition.is_recovering
 
 
 # Reassignments
 
 
 def moved(
-    found: PartitionImage,
+    partition_image: PartitionImage,
     isr: tuple[int, ...],
     replicas: tuple[int, ...],
     *,
@@ -225,7 +228,7 @@ def moved(
     down: tuple[int, ...] = (),
 ) -> PartitionImage | None:
     return changed_partition(
-        found,
+        partition_image,
         PartitionChange(
             target_isr=tuple(map(BrokerId, isr)),
             is_acceptable=lambda replica: replica not in down,
@@ -241,7 +244,7 @@ def moved(
 
 
 @pytest.mark.parametrize(
-    ("isr", "replicas", "removing", "adding", "over"),
+    ("isr", "replicas", "removing", "adding", "expected"),
     [
         # PartitionReassignmentReplicasTest: every new replica has to be in sync
         ((1, 2), (1, 3, 2), (2,), (3,), None),
@@ -266,18 +269,18 @@ def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
     replicas: tuple[int, ...],
     removing: tuple[int, ...],
     adding: tuple[int, ...],
-    over: tuple[tuple[int, ...], tuple[int, ...]] | None,
+    expected: tuple[tuple[int, ...], tuple[int, ...]] | None,
 ) -> None:
     found = partition(isr[0], replicas=replicas, isr=isr[:1], epoch=4)
     changed = moved(found, isr, replicas, removing=removing, adding=adding)
     assert changed is not None
-    if over is None:
+    if expected is None:
         assert (changed.removing, changed.adding) == (removing, adding)
         assert (changed.replicas, changed.isr) == (replicas, isr)
         assert changed.leader_epoch == 4
     else:
         assert not changed.is_reassigning
-        assert (changed.replicas, changed.isr) == over
+        assert (changed.replicas, changed.isr) == expected
         # Who is gone has to hear of it by a new epoch, even if the leader stays.
         assert changed.leader_epoch == (5 if removing else 4)
     assert changed.partition_epoch == 5
@@ -308,12 +311,12 @@ SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.invalid_config, ErrorCode.invalid_request
 
 
-def refusal(found: Rejection | None) -> tuple[ErrorCode, str] | None:
-    return None if found is None else (found.error, found.reason)
+def refusal(rejection: Rejection | None) -> tuple[ErrorCode, str] | None:
+    return None if rejection is None else (rejection.error, rejection.reason)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "why"),
+    ("configs", "why"),
     [
         ({SESSION: "45000"}, None),
         ({SESSION: "60000", HEARTBEAT: "15000"}, None),
@@ -347,10 +350,10 @@ def refusal(found: Rejection | None) -> tuple[ErrorCode, str] | None:
     ],
 )
 def test_a_group_is_configured_within_the_bounds_of_its_broker(
-    wanted: dict[str, str], why: str | None
+    configs: dict[str, str], why: str | None
 ) -> None:
     expected = None if why is None else (INVALID_CONFIG, why)
-    assert refusal(group_refusal("g", wanted, DEFAULTS, BEFORE_4_4)) == expected
+    assert refusal(group_refusal("g", configs, DEFAULTS, BEFORE_4_4)) == expected
 
 
 @pytest.mark.parametrize(
@@ -363,14 +366,17 @@ def test_a_group_is_configured_within_the_bounds_of_its_broker(
     ],
 )
 def test_before_4_3_groups_have_no_limits_of_their_own(name: str) -> None:
-    before = Rules(group_configs_tell_bounds=False, groups_have_limits=False)
+    older_rules = Rules(group_configs_tell_bounds=False, groups_have_limits=False)
     why = f"Unknown group config name: {name}"
-    assert refusal(group_refusal("g", {name: "200"}, DEFAULTS, before)) == (INVALID_CONFIG, why)
+    assert refusal(group_refusal("g", {name: "200"}, DEFAULTS, older_rules)) == (
+        INVALID_CONFIG,
+        why,
+    )
     assert refusal(group_refusal("g", {name: "x"}, DEFAULTS, BEFORE_4_4)) != (INVALID_CONFIG, why)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "why"),
+    ("configs", "why"),
     [
         ({SESSION: "44999"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
         ({SESSION: "60001"}, f"{SESSION} must be in the range 45000 to 60000 inclusive."),
@@ -407,13 +413,13 @@ def test_before_4_3_groups_have_no_limits_of_their_own(name: str) -> None:
         ),
     ],
 )
-def test_a_refusal_tells_the_bounds(wanted: dict[str, str], why: str | None) -> None:
+def test_a_refusal_tells_the_bounds(configs: dict[str, str], why: str | None) -> None:
     expected = None if why is None else (INVALID_CONFIG, why)
-    assert refusal(group_refusal("g", wanted, DEFAULTS)) == expected
+    assert refusal(group_refusal("g", configs, DEFAULTS)) == expected
 
 
 @pytest.mark.parametrize(
-    ("wanted", "why"),
+    ("configs", "why"),
     [
         ({"share.heartbeat.interval.ms": "20000"}, None),
         ({"share.session.timeout.ms": "15000"}, None),
@@ -432,7 +438,7 @@ def test_a_refusal_tells_the_bounds(wanted: dict[str, str], why: str | None) -> 
     ],
 )
 def test_the_bounds_are_those_of_the_brokers_settings(
-    wanted: dict[str, str], why: str | None
+    configs: dict[str, str], why: str | None
 ) -> None:
     """A real 4.4.0 with these in its file."""
     settings = Settings(
@@ -447,21 +453,21 @@ def test_the_bounds_are_those_of_the_brokers_settings(
         group_streams_max_warmup_replicas=10,
         group_streams_min_assignment_interval_ms=500,
     )
-    found = group_refusal("g", wanted, settings)
+    rejection = group_refusal("g", configs, settings)
     if why is None:
-        assert found is None
+        assert rejection is None
     else:
-        assert found is not None
-        assert why in found.reason
+        assert rejection is not None
+        assert why in rejection.reason
 
 
 def test_a_group_is_told_what_its_brokers_file_says() -> None:
     settings = Settings(group_share_delivery_count_limit=7, group_streams_acceptable_recovery_lag=5)
     values = group_values({}, image=cluster(), settings=settings, broker_id=B1)
-    found = {one.name: (one.value, one.source) for one in values}
-    assert found["share.delivery.count.limit"] == ("7", ConfigSource.STATIC_BROKER)
-    assert found["streams.acceptable.recovery.lag"] == ("5", ConfigSource.STATIC_BROKER)
-    assert "streams.num.warmup.replicas" not in found, "internal, and not set"
+    value_by_name = {value.name: (value.value, value.source) for value in values}
+    assert value_by_name["share.delivery.count.limit"] == ("7", ConfigSource.STATIC_BROKER)
+    assert value_by_name["streams.acceptable.recovery.lag"] == ("5", ConfigSource.STATIC_BROKER)
+    assert "streams.num.warmup.replicas" not in value_by_name, "internal, and not set"
 
 
 def test_dead_letters_of_groups_came_with_4_4() -> None:
@@ -474,7 +480,7 @@ def test_internal_configs_are_told_where_they_are_set() -> None:
     own = {"streams.num.warmup.replicas": "3"}
     for configs, is_told in ((own, True), ({}, False)):
         values = group_values(configs, image=cluster(), settings=DEFAULTS, broker_id=B1)
-        assert ("streams.num.warmup.replicas" in {one.name for one in values}) is is_told
+        assert ("streams.num.warmup.replicas" in {value.name for value in values}) is is_told
 
 
 def test_a_group_needs_a_name() -> None:
@@ -488,8 +494,8 @@ def test_a_session_is_longer_than_the_pause_between_heartbeats() -> None:
         group_consumer_max_heartbeat_interval_ms=50_000,
     )
     why = f"{SESSION} must be greater than {HEARTBEAT}"
-    for wanted in ({SESSION: "5000"}, {HEARTBEAT: "45000"}, {SESSION: "9000", HEARTBEAT: "9000"}):
-        assert refusal(group_refusal("g", wanted, settings)) == (INVALID_CONFIG, why)
+    for configs in ({SESSION: "5000"}, {HEARTBEAT: "45000"}, {SESSION: "9000", HEARTBEAT: "9000"}):
+        assert refusal(group_refusal("g", configs, settings)) == (INVALID_CONFIG, why)
     assert group_refusal("g", {SESSION: "9000", HEARTBEAT: "8000"}, settings) is None
 
 
@@ -508,10 +514,10 @@ def test_a_session_is_longer_than_the_pause_between_heartbeats() -> None:
     ],
 )
 def test_share_groups_may_begin_some_time_ago(duration: str, *, is_one: bool) -> None:
-    found = group_refusal("g", {"share.auto.offset.reset": f"by_duration:{duration}"}, DEFAULTS)
-    assert (found is None) is is_one
-    if found is not None:
-        assert found.reason.endswith("of the format 'by_duration:<PnDTnHnMn.nS>'.")
+    rejection = group_refusal("g", {"share.auto.offset.reset": f"by_duration:{duration}"}, DEFAULTS)
+    assert (rejection is None) is is_one
+    if rejection is not None:
+        assert rejection.reason.endswith("of the format 'by_duration:<PnDTnHnMn.nS>'.")
 
 
 def test_share_groups_begin_at_an_end_or_some_time_ago() -> None:
@@ -521,7 +527,7 @@ def test_share_groups_begin_at_an_end_or_some_time_ago() -> None:
 def test_a_groups_own_value_goes_before_the_brokers() -> None:
     settings = Settings(group_consumer_session_timeout_ms=50_000)
     image = cluster().with_broker_configs("", {"group.consumer.assignment.interval.ms": "7"})
-    found = {
+    value_by_name = {
         value.name: value
         for value in group_values(
             {HEARTBEAT: " 6000 ", "share.renew.acknowledge.enable": "FALSE"},
@@ -530,18 +536,24 @@ def test_a_groups_own_value_goes_before_the_brokers() -> None:
             broker_id=B1,
         )
     }
-    assert set(found) < set(GROUP_CONFIGS)
-    assert list(found) == sorted(found)
-    assert (found[HEARTBEAT].value, found[HEARTBEAT].source) == ("6000", ConfigSource.GROUP)
-    assert found[HEARTBEAT].synonyms == (
+    assert set(value_by_name) < set(GROUP_CONFIGS)
+    assert list(value_by_name) == sorted(value_by_name)
+    assert (value_by_name[HEARTBEAT].value, value_by_name[HEARTBEAT].source) == (
+        "6000",
+        ConfigSource.GROUP,
+    )
+    assert value_by_name[HEARTBEAT].synonyms == (
         (HEARTBEAT, "6000", ConfigSource.GROUP),
         (f"group.{HEARTBEAT}", "5000", ConfigSource.DEFAULT),
     )
-    assert (found[SESSION].value, found[SESSION].source) == ("50000", ConfigSource.STATIC_BROKER)
-    pause = found["consumer.assignment.interval.ms"]
+    assert (value_by_name[SESSION].value, value_by_name[SESSION].source) == (
+        "50000",
+        ConfigSource.STATIC_BROKER,
+    )
+    pause = value_by_name["consumer.assignment.interval.ms"]
     assert (pause.value, pause.source) == ("7", ConfigSource.DYNAMIC_DEFAULT_BROKER)
-    assert found["share.renew.acknowledge.enable"].value == "false"
-    level = found["share.isolation.level"]
+    assert value_by_name["share.renew.acknowledge.enable"].value == "false"
+    level = value_by_name["share.isolation.level"]
     assert level.synonyms == (("share.isolation.level", "read_uncommitted", ConfigSource.DEFAULT),)
 
 
@@ -584,7 +596,7 @@ def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "index", "found"),
+    ("name", "index", "is_there"),
     [
         ("orders", 0, True),
         ("orders", 1, True),
@@ -593,26 +605,26 @@ def test_a_streams_group_has_the_broker_s_configs_or_its_own() -> None:
         ("other", 0, False),
     ],
 )
-def test_a_partition_is_found_by_topic_and_index(name: str, index: int, found: bool) -> None:
+def test_a_partition_is_found_by_topic_and_index(name: str, index: int, is_there: bool) -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
-    assert (image.partition(TopicPartition(name, index)) is not None) == found
+    assert (image.partition(TopicPartition(name, index)) is not None) == is_there
 
 
 def test_a_topic_is_found_by_its_id_until_it_is_deleted() -> None:
     image = cluster().with_topic(topic())
-    other = uuid.UUID(int=9)
-    image = image.with_topic(topic("other", topic_id=other))
+    other_id = uuid.UUID(int=9)
+    image = image.with_topic(topic("other", topic_id=other_id))
     assert image.topic_by_id(TOPIC_ID) is image.topics["orders"]
-    gone = image.without_topic("orders")
-    assert gone.topic_by_id(TOPIC_ID) is None
-    assert gone.topic_by_id(other) is image.topics["other"]
-    assert "orders" not in gone.topics
+    without_orders = image.without_topic("orders")
+    assert without_orders.topic_by_id(TOPIC_ID) is None
+    assert without_orders.topic_by_id(other_id) is image.topics["other"]
+    assert "orders" not in without_orders.topics
 
 
 def test_brokers_are_listed_by_id_and_only_while_they_live_and_listen() -> None:
     image = cluster(broker(3), broker(1), broker(2, alive=False), broker(4, port=-1))
-    assert [one.broker_id for one in image.alive_brokers()] == [1, 3]
-    assert [one.broker_id for one in image.fenced_brokers()] == [2]
+    assert [broker.broker_id for broker in image.alive_brokers()] == [1, 3]
+    assert [broker.broker_id for broker in image.fenced_brokers()] == [2]
     assert image.is_alive(B1)
     assert not image.is_alive(B2)
     assert not image.is_alive(BrokerId(9))
@@ -639,7 +651,7 @@ def test_every_change_is_a_new_image_one_offset_further() -> None:
 def test_one_partition_is_replaced_and_the_others_stay() -> None:
     image = cluster().with_topic(topic("orders", partition(1), partition(2)))
     moved = image.with_partition(TopicPartition("orders", 1), partition(3, epoch=1))
-    assert [one.leader for one in moved.topics["orders"].partitions] == [1, 3]
+    assert [partition.leader for partition in moved.topics["orders"].partitions] == [1, 3]
     assert moved.topics["orders"].partitions[0] is image.topics["orders"].partitions[0]
 
 
@@ -685,8 +697,8 @@ def test_a_broker_has_an_address_on_each_of_its_listeners() -> None:
 
 def test_a_broker_on_its_way_out_lives_but_is_not_active() -> None:
     image = cluster(broker(1), broker(2, leaving=True), broker(3, alive=False))
-    assert [one for one in image.brokers if image.is_alive(one)] == [1, 2]
-    assert [one for one in image.brokers if image.is_active(one)] == [1]
+    assert [broker_id for broker_id in image.brokers if image.is_alive(broker_id)] == [1, 2]
+    assert [broker_id for broker_id in image.brokers if image.is_active(broker_id)] == [1]
     assert not image.is_active(BrokerId(9))
 
 
@@ -698,7 +710,7 @@ def test_several_partitions_change_in_one_step() -> None:
             TopicPartition("orders", 0): partition(2, epoch=1),
         }
     )
-    assert [one.leader for one in changed.topics["orders"].partitions] == [2, 3]
+    assert [partition.leader for partition in changed.topics["orders"].partitions] == [2, 3]
     assert changed.offset == image.offset + 1
     assert image.with_partitions({}) is image
 
@@ -712,12 +724,14 @@ def own(name: str, leader: int = 1) -> TopicImage:
     return topic(name, partition(leader), topic_id=uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 
-def told(after: ClusterImage, before: ClusterImage) -> tuple[str, ...]:
+def told(image: ClusterImage, image_before: ClusterImage) -> tuple[str, ...]:
     """What changed, as the image knows it, which is what a comparison finds."""
-    known = after.changed_topics(before)
-    compared = msgspec.structs.replace(after, topics=dict(after.topics)).changed_topics(before)
-    assert known == compared
-    return known
+    changed_topics = image.changed_topics(image_before)
+    compared = msgspec.structs.replace(image, topics=dict(image.topics)).changed_topics(
+        image_before
+    )
+    assert changed_topics == compared
+    return changed_topics
 
 
 def test_an_image_knows_which_topics_have_changed_since_the_one_before() -> None:
@@ -726,8 +740,8 @@ def test_an_image_knows_which_topics_have_changed_since_the_one_before() -> None
     assert told(image.with_feature("f", 1), image) == ()
     assert told(image.without_topic("b"), image) == ("b",)
     assert told(image.with_topic_configs("c", {"retention.ms": "1"}), image) == ("c",)
-    more = image.with_topics([own("e"), own("d")])
-    assert told(more, image) == ("e", "d")
+    with_two_topics = image.with_topics([own("e"), own("d")])
+    assert told(with_two_topics, image) == ("e", "d")
     both = {TopicPartition("c", 0): partition(2), TopicPartition("a", 0): partition(2)}
     assert told(image.with_partitions(both), image) == ("a", "c")
 
@@ -736,8 +750,8 @@ def test_a_reader_that_has_missed_images_compares_them() -> None:
     image = changes(("a", "b"))
     later = image.without_topic("a").with_topic(own("c"))
     assert told(later, image) == ("a", "c")
-    again = image.without_topic("a").with_topic(own("a", 2))
-    assert told(again, image) == ("a",)
+    with_topic_again = image.without_topic("a").with_topic(own("a", 2))
+    assert told(with_topic_again, image) == ("a",)
     assert told(image, later) == ("c", "a")
 
 
@@ -745,6 +759,6 @@ def test_a_topic_of_that_name_that_is_there_again_is_not_the_one_that_was_delete
     image = changes(("a", "b", "c"))
     later = image.without_topic("a").without_topic("b").with_topic(own("d"))
     later = later.with_topic(topic("b", partition(1), topic_id=uuid.UUID(int=1)))
-    assert [gone.name for gone in later.deleted_topics(image)] == ["a", "b"]
+    assert [topic.name for topic in later.deleted_topics(image)] == ["a", "b"]
     changed = image.with_topic_configs("c", {"retention.ms": "1"})
     assert changed.deleted_topics(image) == ()

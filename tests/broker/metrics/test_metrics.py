@@ -23,7 +23,7 @@ END_TXN, HEARTBEAT, PRODUCE = KEYS["EndTxn"], KEYS["Heartbeat"], KEYS["Produce"]
 
 def counts(*bits: int) -> tuple[int, ...]:
     """How many values had 0, 1, 2 … bits."""
-    return tuple(bits.count(each) for each in range(BITS_MAX + 1))
+    return tuple(bits.count(number) for number in range(BITS_MAX + 1))
 
 
 def test_a_request_is_counted_with_its_time_and_its_sizes() -> None:
@@ -55,7 +55,10 @@ def test_versions_are_counted_apart_and_timed_together() -> None:
     meters[END_TXN, 3].observe(4, 6, 1)
     meters[HEARTBEAT, 4].observe(8, 7, 1)
     meters[PRODUCE, 9].tell_error(3)  # not answered yet
-    assert [(one.api_key, one.requests, one.total_ns) for one in meters.totals()] == [
+    assert [
+        (totals_of_api.api_key, totals_of_api.requests, totals_of_api.total_ns)
+        for totals_of_api in meters.totals()
+    ] == [
         (HEARTBEAT, {4: 1}, 8),
         (END_TXN, {3: 1, 5: 1}, 6),
     ]
@@ -105,7 +108,7 @@ def test_gauges_and_counters_are_told_apart_and_labelled() -> None:
 
 
 def test_a_histogram_has_its_buckets_their_sum_and_the_whole_number() -> None:
-    (metric,) = (one for one in METRICS if one.name == table.REQUEST_MS)
+    (metric,) = (metric for metric in METRICS if metric.name == table.REQUEST_MS)
     counts = (*(0 for _ in metric.bounds[1:]), 2, 3)
     reading = Reading(metric=table.REQUEST_MS, labels=("1", "EndTxn"), value=90_000, counts=counts)
     text = exposition([reading]).decode()

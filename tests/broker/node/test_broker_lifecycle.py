@@ -109,13 +109,17 @@ async def test_the_deadline_is_monotonic_and_says_no(bench: Bench) -> None:
 
 
 async def test_a_release_answers_whatever_the_condition(bench: Bench) -> None:
-    first, second, other = await bench.park("a"), await bench.park("a", "b"), await bench.park("c")
+    first_wait, second, other_wait = (
+        await bench.park("a"),
+        await bench.park("a", "b"),
+        await bench.park("c"),
+    )
     assert len(bench.purgatory) == 3
     bench.purgatory.release("a")
-    assert (await first, await second) == (True, True)
-    assert not other.done()
+    assert (await first_wait, await second) == (True, True)
+    assert not other_wait.done()
     bench.purgatory.release_all()
-    assert await other is True
+    assert await other_wait is True
     bench.purgatory.release("a")
     bench.assert_empty()
 
@@ -135,7 +139,7 @@ async def test_one_touch_answers_all_that_wait_oldest_first(bench: Bench) -> Non
     tasks = [await bench.park("a") for _ in "abc"]
     for name, task in zip("abc", tasks, strict=True):
         task.set_name(name)
-        task.add_done_callback(lambda done: order.append(done.get_name()))
+        task.add_done_callback(lambda finished_task: order.append(finished_task.get_name()))
     bench.met = True
     bench.purgatory.touch("a")
     await asyncio.gather(*tasks)
@@ -156,16 +160,16 @@ async def test_a_waiter_that_is_cancelled_after_its_answer_hears_nothing_twice(
 
 
 async def test_those_with_one_timeout_share_a_timer_and_keep_their_deadlines(bench: Bench) -> None:
-    first = await bench.park("a", timeout_ms=100)
+    first_wait = await bench.park("a", timeout_ms=100)
     bench.clock.pass_ms(40)
-    second, other = await bench.park("a", timeout_ms=100), await bench.park("a", timeout_ms=70)
+    second, other_wait = await bench.park("a", timeout_ms=100), await bench.park("a", timeout_ms=70)
     assert bench.clock.armed == 2
     bench.clock.pass_ms(60)
     await asyncio.sleep(0)
-    assert await first is False
+    assert await first_wait is False
     assert not second.done()
     bench.clock.pass_ms(10)
-    assert await other is False
+    assert await other_wait is False
     bench.clock.pass_ms(30)
     assert await second is False
     bench.assert_empty()
@@ -186,13 +190,13 @@ async def test_a_check_learns_what_was_touched(bench: Bench) -> None:
         touched.append(key)
         return key == "b"
 
-    waiting = asyncio.get_running_loop().create_task(
+    wait_task = asyncio.get_running_loop().create_task(
         bench.purgatory.wait(("a", "b"), timeout_ms=60_000, check=check)
     )
     await asyncio.sleep(0)
     bench.purgatory.touch("a")
     bench.purgatory.touch("b")
-    assert await waiting
+    assert await wait_task
     assert touched == ["a", "b"]
 
 
@@ -414,13 +418,13 @@ def test_who_is_stopped_says_nothing_more_and_hears_nothing() -> None:
     world.lifecycle.stop()
     world.answer(BrokerRegistrationReply(broker_epoch=9))
     assert world.told == []
-    other = World()
-    other.lifecycle.go_on(5)
-    other.clock.advance(2_000)
-    other.lifecycle.stop()
-    other.answer(UNFENCED)
-    other.clock.advance(60_000)
-    assert (other.count, other.lifecycle.is_fenced) == (1, False)
+    other_world = World()
+    other_world.lifecycle.go_on(5)
+    other_world.clock.advance(2_000)
+    other_world.lifecycle.stop()
+    other_world.answer(UNFENCED)
+    other_world.clock.advance(60_000)
+    assert (other_world.count, other_world.lifecycle.is_fenced) == (1, False)
 
 
 def test_a_shutdown_that_the_controller_wants_is_obeyed_without_being_asked_for() -> None:
@@ -447,18 +451,18 @@ class LogGateWorld:
         self.gate = self.gates.log
         self.tasks = env.tasks
 
-    def arm(self, action: Action, point: FaultPoint, **more: Any) -> None:
-        self.injector.arm(FaultRule(id="f", point=point, action=action, **more))
+    def arm(self, action: Action, point: FaultPoint, **fields: Any) -> None:
+        self.injector.arm(FaultRule(id="f", point=point, action=action, **fields))
 
-    def append(self, made: LogDriver, *, aborts: bool = False) -> PartitionLog:
+    def append(self, log_driver: LogDriver, *, aborts: bool = False) -> PartitionLog:
         """One batch, or an abort, with the gate told of it."""
-        log = made.log
-        before, end = self.gate.durable(log), log.log_end_offset
+        log = log_driver.log
+        durable_before, end = self.gate.durable(log), log.log_end_offset
         if aborts:
-            made.end(committed=False)
+            log_driver.end(committed=False)
         else:
-            made.append(plain())
-        self.gate.after_append(log, before, aborted_at=end if aborts else None)
+            log_driver.append(plain())
+        self.gate.after_append(log, durable_before, aborted_at=end if aborts else None)
         return log
 
 
@@ -503,21 +507,21 @@ async def test_a_rule_refuses_what_it_names(world: LogGateWorld) -> None:
 @within(run)
 async def test_who_is_held_while_its_broker_stops_appends_nothing(world: LogGateWorld) -> None:
     world.arm(Hold(), FaultPoint.LOG_APPEND)
-    waiting = world.tasks.spawn(world.gate.admit(SOMETHING, kind=MARKER), name="append")
+    append_task = world.tasks.spawn(world.gate.admit(SOMETHING, kind=MARKER), name="append")
     await asyncio.sleep(0)
     world.gates.crossings.stop()
     world.injector.release("f")
-    assert await waiting is ErrorCode.not_leader_or_follower
+    assert await append_task is ErrorCode.not_leader_or_follower
 
 
 # Behind an append
 
 
 def two_segments(world: LogGateWorld) -> LogDriver:
-    made = LogDriver(BY_TWO)
+    log_driver = LogDriver(BY_TWO)
     for _ in range(3):
-        world.append(made)
-    return made
+        world.append(log_driver)
+    return log_driver
 
 
 @within(run)
@@ -569,12 +573,12 @@ async def test_a_snapshot_that_is_lost_is_not_there(world: LogGateWorld) -> None
 @within(run)
 async def test_a_lost_note_of_an_abort_hides_it_from_readers(world: LogGateWorld) -> None:
     world.arm(Drop(), FaultPoint.LOG_INDEX, kind="aborted-range", limit=1)
-    made = LogDriver()
+    log_driver = LogDriver()
     for sequence in range(2):
-        made.txn(sequence)
-        world.append(made, aborts=True)
-    read = made.log.read(0, max_bytes=10_000, isolation=IsolationLevel.READ_COMMITTED)
-    assert [one.first_offset for one in getattr(read, "aborted", ())] == [2]
+        log_driver.txn(sequence)
+        world.append(log_driver, aborts=True)
+    read = log_driver.log.read(0, max_bytes=10_000, isolation=IsolationLevel.READ_COMMITTED)
+    assert [aborted_txn.first_offset for aborted_txn in getattr(read, "aborted", ())] == [2]
 
 
 def test_what_is_no_longer_there_can_be_lost_again() -> None:
@@ -613,11 +617,11 @@ def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
 def test_a_timer_is_the_cause_of_what_it_finds() -> None:
     tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
     events = LogEvents(tracer, "broker/1")
-    before = events.timer("retention", 300_000)
+    cause_before = events.timer("retention", 300_000)
     events.trace_expiry(LogDriver().log, (PID,))
     fired, expired = tracer.events()
     assert (fired.k, fired.p, fired.d) == (
         "timer.fire", (), {"timer": "retention", "waited_ms": 300_000}
     )  # fmt: skip
     assert expired.p == (fired.i,)
-    assert tracer.caused_by(before) == fired.i
+    assert tracer.caused_by(cause_before) == fired.i

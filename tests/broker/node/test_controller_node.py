@@ -105,9 +105,9 @@ class World:
 
     @property
     def partition(self) -> PartitionImage:
-        found = self.metadata.image.partition(P0)
-        assert found is not None
-        return found
+        partition = self.metadata.image.partition(P0)
+        assert partition is not None
+        return partition
 
 
 def run(main: Callable[[World], Awaitable[None]], **settings: Any) -> list[dict[str, Any]]:
@@ -129,23 +129,23 @@ def run(main: Callable[[World], Awaitable[None]], **settings: Any) -> list[dict[
 @within(run)
 async def test_producer_ids_come_in_blocks_that_never_overlap(world: World) -> None:
     blocks = [
-        await world.ask(AllocateProducerIdsCommand(broker_id=who, broker_epoch=who))
-        for who in (B1, B2, B1)
+        await world.ask(AllocateProducerIdsCommand(broker_id=broker_id, broker_epoch=broker_id))
+        for broker_id in (B1, B2, B1)
     ]
     assert blocks == [
-        AllocateProducerIdsReply(first=first, length=1_000) for first in (0, 1_000, 2_000)
+        AllocateProducerIdsReply(first=first_id, length=1_000) for first_id in (0, 1_000, 2_000)
     ]
 
 
 @pytest.mark.parametrize(
-    ("who", "epoch", "error"),
+    ("broker_id", "epoch", "error"),
     [(1, 9, ErrorCode.stale_broker_epoch), (7, 7, ErrorCode.broker_id_not_registered)],
 )
 @within(run)
 async def test_a_stranger_gets_no_block(
-    world: World, who: int, epoch: int, error: ErrorCode
+    world: World, broker_id: int, epoch: int, error: ErrorCode
 ) -> None:
-    command = AllocateProducerIdsCommand(broker_id=BrokerId(who), broker_epoch=epoch)
+    command = AllocateProducerIdsCommand(broker_id=BrokerId(broker_id), broker_epoch=epoch)
     reply = await world.ask(command)
     assert isinstance(reply, AllocateProducerIdsReply)
     assert reply.error == error
@@ -245,16 +245,16 @@ async def test_a_new_incarnation_waits_for_the_session_of_the_old_one(world: Wor
 
 def test_leaders_move_away_before_a_broker_stops() -> None:
     async def main(world: World) -> None:
-        first = await world.beat(B1, want_shut_down=True)
-        assert not first.should_shut_down
+        first_answer = await world.beat(B1, want_shut_down=True)
+        assert not first_answer.should_shut_down
         assert world.controller.state(B1) is LEAVING
         assert (world.partition.leader, world.partition.isr) == (2, (2, 3))
-        again = await world.beat(B1, want_shut_down=True)
-        assert not again.should_shut_down, "others have not said yet that they know"
+        second_answer = await world.beat(B1, want_shut_down=True)
+        assert not second_answer.should_shut_down, "others have not said yet that they know"
         await world.beat(B2)
         await world.beat(B3)
-        last = await world.beat(B1, want_shut_down=True)
-        assert last.should_shut_down
+        last_answer = await world.beat(B1, want_shut_down=True)
+        assert last_answer.should_shut_down
         assert not world.metadata.image.is_alive(B1)
 
     assert run(main) == [{"state": "controlled_shutdown"}, {"state": "shutdown_now"}]
@@ -290,8 +290,12 @@ def test_leaders_go_back_by_themselves_where_that_is_on(is_on: bool) -> None:
         world.env.clock.advance(86_400_000)
         assert world.partition.leader == 2, "an advance moves no leader"
         for _ in range(302):
-            for one in (B1, B2, B3):  # the first ones in time: who lives is heard in an advance
-                await world.beat(one)
+            for broker_id in (
+                B1,
+                B2,
+                B3,
+            ):  # the first ones in time: who lives is heard in an advance
+                await world.beat(broker_id)
             await asyncio.sleep(1)
         assert world.partition.leader == (1 if is_on else 2)
 
@@ -300,16 +304,16 @@ def test_leaders_go_back_by_themselves_where_that_is_on(is_on: bool) -> None:
 
 @within(run)
 async def test_a_broker_hears_what_it_has_missed_once_its_link_heals(world: World) -> None:
-    heard: list[int] = []
-    world.metadata.subscribe(lambda image: heard.append(image.offset), broker_id=B2)
+    image_offsets: list[int] = []
+    world.metadata.subscribe(lambda image: image_offsets.append(image.offset), broker_id=B2)
     world.env.network.cut(CONTROLLER_ID, B2)
     world.metadata.create_topic(NewTopic(name="more"))
-    assert heard == []
+    assert image_offsets == []
     world.env.network.cut(B1, B2)
     world.env.network.heal(B1, B2)
-    assert heard == []
+    assert image_offsets == []
     world.env.network.heal(CONTROLLER_ID, B2)
-    assert heard == [world.metadata.image.offset]
+    assert image_offsets == [world.metadata.image.offset]
 
 
 # The metadata log as one object: publishing, creating topics, blocks of producer ids.
@@ -324,31 +328,31 @@ def metadata(seed: int = 1) -> Metadata:
 
 
 def test_subscribers_learn_of_a_change_in_order_of_subscription() -> None:
-    heard: list[tuple[str, ClusterImage]] = []
-    one = metadata()
-    one.subscribe(lambda image: heard.append(("a", image)))
-    one.subscribe(lambda image: heard.append(("b", image)))
-    one.publish(one.image)
-    assert heard == [], "nothing has changed"
-    one.create_topic(NewTopic(name="orders"))
-    assert [name for name, _ in heard] == ["a", "b"]
-    assert all(image is one.image for _, image in heard)
-    assert "orders" in one.image.topics
+    images_by_listener: list[tuple[str, ClusterImage]] = []
+    metadata_core = metadata()
+    metadata_core.subscribe(lambda image: images_by_listener.append(("a", image)))
+    metadata_core.subscribe(lambda image: images_by_listener.append(("b", image)))
+    metadata_core.publish(metadata_core.image)
+    assert images_by_listener == [], "nothing has changed"
+    metadata_core.create_topic(NewTopic(name="orders"))
+    assert [name for name, _ in images_by_listener] == ["a", "b"]
+    assert all(image is metadata_core.image for _, image in images_by_listener)
+    assert "orders" in metadata_core.image.topics
 
 
 def test_a_refused_topic_is_not_published() -> None:
-    one = metadata()
-    before = one.image
-    refused = one.create_topic(NewTopic(name="a b"))
+    metadata_core = metadata()
+    image_before = metadata_core.image
+    refused = metadata_core.create_topic(NewTopic(name="a b"))
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.invalid_topic_exception
-    assert one.image is before
+    assert metadata_core.image is image_before
 
 
 def test_topic_ids_are_random_ones_and_repeat_with_the_seed() -> None:
     ids = [metadata(seed).new_topic_id() for seed in (1, 1, 2)]
     assert ids[0] == ids[1] != ids[2]
-    assert {found.version for found in ids} == {4}
+    assert {topic_id.version for topic_id in ids} == {4}
     assert isinstance(ids[0], uuid.UUID)
 
 
@@ -359,133 +363,143 @@ def test_topic_ids_are_random_ones_and_repeat_with_the_seed() -> None:
 def test_a_topic_asked_for_by_name_gets_its_own_settings(
     name: str, partitions: int, internal: bool
 ) -> None:
-    made = metadata().auto_create(name)
-    assert isinstance(made, TopicImage)
-    assert len(made.partitions) == partitions
-    assert made.is_internal == internal
+    created_topic = metadata().auto_create(name)
+    assert isinstance(created_topic, TopicImage)
+    assert len(created_topic.partitions) == partitions
+    assert created_topic.is_internal == internal
 
 
 def test_topics_asked_for_by_one_request_are_published_together_or_not_at_all() -> None:
-    one = metadata()
+    metadata_core = metadata()
     images: list[ClusterImage] = []
-    one.subscribe(images.append)
-    made = one.create_topics([one.automatic(f"t-{number}") for number in range(5_000)])
-    assert len(made) == 5_000
+    metadata_core.subscribe(images.append)
+    created_topics = metadata_core.create_topics(
+        [metadata_core.automatic(f"t-{number}") for number in range(5_000)]
+    )
+    assert len(created_topics) == 5_000
     assert [len(image.topics) for image in images] == [5_000]
-    refused = one.create_topics([one.automatic(f"u-{number}") for number in range(5_001)])
-    assert {getattr(found, "error", None) for found in refused} == {ErrorCode.policy_violation}
+    refused = metadata_core.create_topics(
+        [metadata_core.automatic(f"u-{number}") for number in range(5_001)]
+    )
+    assert {getattr(outcome, "error", None) for outcome in refused} == {ErrorCode.policy_violation}
     assert len(images) == 1, "more than one request may make are none"
 
 
 def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> None:
     reached = {BrokerId(1)}
-    one = Metadata(
+    metadata_core = Metadata(
         image=initial_image(cluster_id="c", brokers=(broker(1), broker(2)), transaction_version=2),
         settings=Settings(),
         random_bits=SeededRng(1).stream("topic-ids").getrandbits,
         reaches=lambda broker_id: broker_id in reached,
     )
-    heard: list[tuple[int, int]] = []
+    offsets_by_broker: list[tuple[int, int]] = []
     for number in (1, 2):
-        one.subscribe(
-            lambda image, number=number: heard.append((number, image.offset)),  # type: ignore[misc]
+        metadata_core.subscribe(
+            lambda image, number=number: offsets_by_broker.append((number, image.offset)),  # type: ignore[misc]
             broker_id=BrokerId(number),
         )
-    before = one.image.offset
-    one.create_topic(NewTopic(name="a"))
-    one.create_topic(NewTopic(name="b"))
-    assert heard == [(1, before + 1), (1, before + 2)]
-    one.catch_up(BrokerId(2))
-    assert len(heard) == 2, "its link is cut still"
+    offset_before = metadata_core.image.offset
+    metadata_core.create_topic(NewTopic(name="a"))
+    metadata_core.create_topic(NewTopic(name="b"))
+    assert offsets_by_broker == [(1, offset_before + 1), (1, offset_before + 2)]
+    metadata_core.catch_up(BrokerId(2))
+    assert len(offsets_by_broker) == 2, "its link is cut still"
     reached.add(BrokerId(2))
-    one.catch_up(BrokerId(2))
-    one.catch_up(BrokerId(2))
-    assert heard[2:] == [(2, before + 2)], "the latest one, once"
+    metadata_core.catch_up(BrokerId(2))
+    metadata_core.catch_up(BrokerId(2))
+    assert offsets_by_broker[2:] == [(2, offset_before + 2)], "the latest one, once"
 
 
 def test_a_subscriber_that_leaves_hears_nothing_more() -> None:
-    one = metadata()
-    heard: list[str] = []
+    metadata_core = metadata()
+    listeners_told: list[str] = []
 
     def first(_: ClusterImage) -> None:
-        heard.append("first")
+        listeners_told.append("first")
         leave_second()
 
-    one.subscribe(first)
-    leave_second = one.subscribe(lambda _: heard.append("second"))
-    one.create_topic(NewTopic(name="a"))
+    metadata_core.subscribe(first)
+    leave_second = metadata_core.subscribe(lambda _: listeners_told.append("second"))
+    metadata_core.create_topic(NewTopic(name="a"))
     leave_second()
-    assert heard == ["first"]
+    assert listeners_told == ["first"]
 
 
 def test_no_subscriber_gets_an_older_image_after_a_newer_one() -> None:
-    one = metadata()
-    heard: list[tuple[str, int]] = []
+    metadata_core = metadata()
+    listeners_told: list[tuple[str, int]] = []
 
     def meddles(image: ClusterImage) -> None:
-        heard.append(("meddles", len(image.topics)))
+        listeners_told.append(("meddles", len(image.topics)))
         if len(image.topics) == 1:
-            one.create_topic(NewTopic(name="b"))
+            metadata_core.create_topic(NewTopic(name="b"))
 
-    one.subscribe(meddles)
-    one.subscribe(lambda image: heard.append(("listens", len(image.topics))))
-    one.create_topic(NewTopic(name="a"))
-    assert heard == [("meddles", 1), ("meddles", 2), ("listens", 2)]
+    metadata_core.subscribe(meddles)
+    metadata_core.subscribe(lambda image: listeners_told.append(("listens", len(image.topics))))
+    metadata_core.create_topic(NewTopic(name="a"))
+    assert listeners_told == [("meddles", 1), ("meddles", 2), ("listens", 2)]
 
 
 def test_many_topics_are_decided_on_in_slices_and_published_together() -> None:
     async def main(env: VirtualEnvironment) -> None:
-        one, heard = metadata(), list[ClusterImage]()
-        one.subscribe(heard.append)
+        metadata_core, images = metadata(), list[ClusterImage]()
+        metadata_core.subscribe(images.append)
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
-        wanted = [NewTopic(name=f"t{number}") for number in range(1_000)]
-        outcomes = await one.create_topics_in_slices(wanted, pace)
+        new_topics = [NewTopic(name=f"t{number}") for number in range(1_000)]
+        outcomes = await metadata_core.create_topics_in_slices(new_topics, pace)
         assert pace.has_rested
-        assert len(heard) == 1
-        assert [one.image.topics[name.name] for name in wanted] == outcomes
+        assert len(images) == 1
+        assert [metadata_core.image.topics[name.name] for name in new_topics] == outcomes
 
     run_virtual(main, seed=1)
 
 
 @pytest.mark.parametrize(
-    ("theirs", "error"),
+    ("other_name", "error"),
     [("t.7", ErrorCode.topic_already_exists), ("t_7", ErrorCode.invalid_topic_exception)],
 )
-def test_who_makes_a_topic_between_the_slices_has_made_it(theirs: str, error: ErrorCode) -> None:
-    one, made, outcomes = _made_meanwhile(theirs)
-    refused = [each for each in outcomes if isinstance(each, Rejection)]
-    assert [each.error for each in refused] == [error]
-    assert one.image.topics[theirs] is made
-    assert len(one.image.topics) == 1_000
+def test_who_makes_a_topic_between_the_slices_has_made_it(
+    other_name: str, error: ErrorCode
+) -> None:
+    metadata_core, other_topic, outcomes = _made_meanwhile(other_name)
+    refused = [outcome for outcome in outcomes if isinstance(outcome, Rejection)]
+    assert [rejection.error for rejection in refused] == [error]
+    assert metadata_core.image.topics[other_name] is other_topic
+    assert len(metadata_core.image.topics) == 1_000
 
 
 def test_a_topic_of_another_name_between_the_slices_changes_nothing() -> None:
-    one, made, outcomes = _made_meanwhile("other")
-    assert one.image.topics["other"] is made
-    decided = [each for each in outcomes if isinstance(each, TopicImage)]
-    assert [one.image.topics[each.name] for each in decided] == outcomes
-    again = metadata()
-    ids = {again.new_topic_id() for _ in range(1_001)}
-    assert {topic.topic_id for topic in one.image.topics.values()} == ids, "decided on once"
+    metadata_core, other_topic, outcomes = _made_meanwhile("other")
+    assert metadata_core.image.topics["other"] is other_topic
+    decided = [outcome for outcome in outcomes if isinstance(outcome, TopicImage)]
+    assert [metadata_core.image.topics[topic.name] for topic in decided] == outcomes
+    fresh_metadata = metadata()
+    ids = {fresh_metadata.new_topic_id() for _ in range(1_001)}
+    assert {topic.topic_id for topic in metadata_core.image.topics.values()} == ids, (
+        "decided on once"
+    )
 
 
 def _made_meanwhile(
-    theirs: str,
+    other_name: str,
 ) -> tuple[Metadata, TopicImage | Rejection, list[TopicImage | Rejection]]:
     """A topic is made after the first slice of a thousand others; those, and it."""
-    one = metadata()
+    metadata_core = metadata()
 
     async def main(
         env: VirtualEnvironment,
     ) -> tuple[TopicImage | Rejection, list[TopicImage | Rejection]]:
         pace = Pace(env.tasks.turns, env.clock.stopwatch_ns)
-        wanted = [NewTopic(name=f"t.{number}") for number in range(1_000)]
-        making = env.tasks.spawn(one.create_topics_in_slices(wanted, pace), name="test")
+        new_topics = [NewTopic(name=f"t.{number}") for number in range(1_000)]
+        making = env.tasks.spawn(
+            metadata_core.create_topics_in_slices(new_topics, pace), name="test"
+        )
         await asyncio.sleep(0)
-        made = one.create_topic(NewTopic(name=theirs))
-        return made, await making
+        other_topic = metadata_core.create_topic(NewTopic(name=other_name))
+        return other_topic, await making
 
-    return one, *run_virtual(main, seed=1)
+    return metadata_core, *run_virtual(main, seed=1)
 
 
 # News of the metadata that a fault keeps from a broker.
@@ -498,12 +512,12 @@ FIRST = (
 )
 
 
-def changed(before: ClusterImage, name: str = "orders") -> ClusterImage:
+def changed(image_before: ClusterImage, name: str = "orders") -> ClusterImage:
     """The topic's partition 0 under another leader epoch."""
     where = TopicPartition(name, 0)
-    old = before.partition(where)
+    old = image_before.partition(where)
     assert old is not None
-    return before.with_partition(
+    return image_before.with_partition(
         where, msgspec.structs.replace(old, leader_epoch=LeaderEpoch(old.leader_epoch + 1))
     )
 
@@ -535,8 +549,10 @@ class ImageIntakeWorld:
                 self.steps += 1
                 yield 8
 
-    def arm(self, action: Action, **more: Any) -> None:
-        self.injector.arm(FaultRule(id="f", point=FaultPoint.METADATA_APPLY, action=action, **more))
+    def arm(self, action: Action, **fields: Any) -> None:
+        self.injector.arm(
+            FaultRule(id="f", point=FaultPoint.METADATA_APPLY, action=action, **fields)
+        )
 
 
 run_of_image_intake = in_virtual_time(ImageIntakeWorld)
@@ -553,8 +569,8 @@ async def test_news_that_is_held_lets_later_news_wait_and_the_newest_says_all(
     world: ImageIntakeWorld,
 ) -> None:
     world.arm(Hold(), limit=1)
-    for one in (SECOND, THIRD, FOURTH):
-        world.intake.receive(one)
+    for later_image in (SECOND, THIRD, FOURTH):
+        world.intake.receive(later_image)
     assert world.taken == [FIRST]
     world.injector.release("f")
     await asyncio.sleep(0.001)

@@ -196,19 +196,19 @@ def test_a_log_that_cannot_be_read_keeps_no_other_one_waiting() -> None:
         world.load()
         read.append(len(world.finished))
 
-    with pytest.raises(ExceptionGroup, match="background tasks failed") as told:
+    with pytest.raises(ExceptionGroup, match="background tasks failed") as failure:
         run(main)
     assert read == [2, 3]
-    assert told.group_contains(ValueError, match="torn"), "it is told as the bug that it is"
+    assert failure.group_contains(ValueError, match="torn"), "it is told as the bug that it is"
 
 
 @within(run)
 async def test_a_broker_that_is_gone_keeps_no_logs(world: World) -> None:
     world.load(records=[10] * 20)
     world.load(records=[1])
-    waiting = weakref.ref(world.loading._waiting[0])
+    waiting_log = weakref.ref(world.loading._waiting[0])
     world.loading.stop()
-    assert waiting() is None
+    assert waiting_log() is None
     await asyncio.sleep(0.001)
     assert world.finished == []
 
@@ -245,17 +245,17 @@ async def test_a_broker_that_is_gone_sends_no_more_requests() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
     peers.close()
-    asked = peers.write_txn_markers(TWO, WriteTxnMarkersCommand(markers=()))
-    assert isinstance(asked.exception(), PeerDisconnectedError)
+    answer = peers.write_txn_markers(TWO, WriteTxnMarkersCommand(markers=()))
+    assert isinstance(answer.exception(), PeerDisconnectedError)
     assert network.sent == []
 
 
 async def test_the_answer_is_the_peers_own() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
-    asked = peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=ONE, broker_epoch=4))
+    answer = peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=ONE, broker_epoch=4))
     network.sent[0].answer.resolve(AllocateProducerIdsReply(first=1_000, length=1_000))
-    assert (await asked).first == 1_000
+    assert (await answer).first == 1_000
 
 
 def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:
@@ -315,8 +315,8 @@ def test_the_controller_is_asked_in_versions_that_it_knows() -> None:
     fleet.assign(ONE, RELEASE_4_4)
     peers.register_broker(registration, timeout_ms=77)
     peers.heartbeat(heartbeat, timeout_ms=77)
-    told = [(sent.api_key, sent.api_version) for sent in network.sent]
-    assert told == [(62, 1), (63, 0), (62, 4), (63, 2)]
+    sent_versions = [(sent.api_key, sent.api_version) for sent in network.sent]
+    assert sent_versions == [(62, 1), (63, 0), (62, 4), (63, 2)]
     # A registration below version 3 can't say that the broker was shut down in good order.
     assert [sent.command.previous_broker_epoch for sent in network.sent[::2]] == [-1, 5]
 
@@ -337,9 +337,9 @@ def test_verification_is_known_from_3_6_on() -> None:
 
 def test_before_kafka_20322_markers_went_out_in_a_version_that_old_peers_hang_up_at() -> None:
     rules = Rules(markers_follow_peer_version=False)
-    ours = msgspec.structs.replace(RELEASE_4_2, rules=rules)
+    own_release = msgspec.structs.replace(RELEASE_4_2, rules=rules)
     network = RecordingNetwork()
-    fleet = Fleet(by_broker={ONE: ours, TWO: RELEASE_4_1})
+    fleet = Fleet(by_broker={ONE: own_release, TWO: RELEASE_4_1})
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77, fleet=fleet)
     answer = peers.write_txn_markers(TWO, _markers(transaction_version=2))
     assert isinstance(answer.exception(), PeerDisconnectedError)
@@ -375,8 +375,8 @@ class CrossingsWorld:
         self.crossings = Crossings(node="broker/1", network=env.network, tasks=env.tasks)
         self.told: list[FaultEffect | None] = []
 
-    def arm(self, action: Action, point: FaultPoint, **more: Any) -> None:
-        self.injector.arm(FaultRule(id="f", point=point, action=action, **more))
+    def arm(self, action: Action, point: FaultPoint, **fields: Any) -> None:
+        self.injector.arm(FaultRule(id="f", point=point, action=action, **fields))
 
     def ask(self, point: FaultPoint = FaultPoint.LOG_APPEND, *, kind: str = "") -> None:
         self.crossings.go_on(self.told.append, point, ABOUT_P0, kind=kind)

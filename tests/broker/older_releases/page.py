@@ -73,7 +73,7 @@ def versions() -> tuple[Row, Iterator[Row]]:
         for key, handler in sorted(HANDLERS.items()):
             if any(key in table.accepted for table in tables.values()):
                 ranges = (table.accepted.get(key) for table in tables.values())
-                yield (str(key), handler.name, *(_range(one) for one in ranges))
+                yield (str(key), handler.name, *(_range(version_range) for version_range in ranges))
 
     return ("Key", "API", *map(str, RELEASES.values())), rows()
 
@@ -87,8 +87,10 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
 
     def version(exchange: Exchange, release: Release) -> str:
         if exchange.levels:
-            known = release.features.get("metadata.version")
-            return str(exchange.at_level(known.new_cluster_level if known else 0))
+            metadata_version = release.features.get("metadata.version")
+            return str(
+                exchange.at_level(metadata_version.new_cluster_level if metadata_version else 0)
+            )
         highest = release.highest(exchange.api_key)
         is_between_brokers = exchange.api_key != ADD_PARTITIONS_TO_TXN or highest >= BATCHED_FROM
         return str(highest) if highest >= 0 and is_between_brokers else "–"
@@ -96,8 +98,12 @@ def exchanges() -> tuple[Row, Iterator[Row]]:
     return (
         ("Request", "Its version goes by", *map(str, RELEASES.values())),
         (
-            (one.what, chosen(one), *(version(one, release) for release in RELEASES.values()))
-            for one in EVERY
+            (
+                exchange.what,
+                chosen(exchange),
+                *(version(exchange, release) for release in RELEASES.values()),
+            )
+            for exchange in EVERY
         ),
     )
 
@@ -107,7 +113,10 @@ def features() -> tuple[Row, Iterator[Row]]:
     names = sorted({name for release in RELEASES.values() for name in release.features})
     return (
         ("Feature", *map(str, RELEASES.values())),
-        ((f"`{name}`", *(_levels(one, name) for one in RELEASES.values())) for name in names),
+        (
+            (f"`{name}`", *(_levels(release, name) for release in RELEASES.values()))
+            for name in names
+        ),
     )
 
 
@@ -120,7 +129,7 @@ def rules() -> tuple[Row, Iterator[Row]]:
                 f"`{name}`: {rule.behaviour_after}",
                 rule.ticket,
                 rule.came(REFERENCE.patch_release),
-                *("●" if getattr(one.rules, name) else "○" for one in RELEASES.values()),
+                *("●" if getattr(release.rules, name) else "○" for release in RELEASES.values()),
                 rule.behaviour_before,
             )
             for name, rule in Rules.documentation().items()
@@ -132,14 +141,14 @@ def not_here() -> tuple[Row, Iterable[Row]]:
     """Head and rows: what is no switch."""
     return (
         ("Ticket", "Since", "Change", "Why it is not visible here"),
-        ((one.ticket, one.since, one.change, one.why) for one in UNOBSERVED),
+        ((change.ticket, change.since, change.change, change.why) for change in UNOBSERVED),
     )
 
 
-def _range(found: tuple[int, int] | None) -> str:
-    if found is None:
+def _range(version_range: tuple[int, int] | None) -> str:
+    if version_range is None:
         return "–"
-    low, high = found
+    low, high = version_range
     return str(low) if low == high else f"{low}–{high}"
 
 

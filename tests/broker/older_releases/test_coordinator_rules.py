@@ -140,11 +140,13 @@ def test_verification_while_a_move_is_under_way() -> None:
 
 def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
     txn = entry(PREPARE_COMMIT, epoch=PRODUCER_EPOCH_MAX, next_pid=FRESH, pending=PREPARE_COMMIT)
-    found = {
+    outcome_by_rules = {
         rules: decide_add_partitions(txn, _add(pid=FRESH, epoch=0), now_ms=NOW_MS, rules=rules)
         for rules in (LATEST, Rules(pending_comes_before_identity=False))
     }
-    assert [one.error for one in found.values() if isinstance(one, Rejection)] == [
+    assert [
+        outcome.error for outcome in outcome_by_rules.values() if isinstance(outcome, Rejection)
+    ] == [
         ErrorCode.concurrent_transactions,
         ErrorCode.invalid_producer_id_mapping,
     ]
@@ -216,9 +218,9 @@ def test_the_timeout_raises_the_epoch() -> None:
 
 def test_a_fence_whose_record_was_lost_is_repeated() -> None:
     txn = entry(ONGOING, client_version=TV_0)
-    first = fence(txn, LATEST, finalized=TV_0)
-    assert isinstance(first, TxnTransition)
-    lost = withdraw(begin(txn, first, now_ms=NOW_MS), first)
+    fence_transition = fence(txn, LATEST, finalized=TV_0)
+    assert isinstance(fence_transition, TxnTransition)
+    lost = withdraw(begin(txn, fence_transition, now_ms=NOW_MS), fence_transition)
     assert lost.producer_epoch == 6
     assert fence_epoch_of(lost, rules=LATEST) == 6
     assert fence_epoch_of(lost, Rules(failed_fence_keeps_epoch=False)) == 7
@@ -226,10 +228,10 @@ def test_a_fence_whose_record_was_lost_is_repeated() -> None:
 
 def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
     txn = entry(ONGOING)
-    once, twice = fence(txn, LATEST), fence(txn, Rules(fence_bumps_once=False))
-    assert isinstance(once, TxnTransition)
+    single_fence, twice = fence(txn, LATEST), fence(txn, Rules(fence_bumps_once=False))
+    assert isinstance(single_fence, TxnTransition)
     assert isinstance(twice, TxnTransition)
-    assert (once.producer_epoch, once.last_producer_epoch) == (6, 5)
+    assert (single_fence.producer_epoch, single_fence.last_producer_epoch) == (6, 5)
     assert (twice.producer_epoch, twice.last_producer_epoch) == (7, 6)
     begun = begin(txn, twice, now_ms=NOW_MS)
     assert begun.producer_epoch == 6, "the fence holds before it is logged"
@@ -267,23 +269,23 @@ def test_a_transaction_that_was_opened_at_the_last_epoch(finalized: TransactionV
     old = Rules(last_epoch_recovers=False)
     assert isinstance(fence(txn, LATEST, finalized=finalized), TxnTransition)
     assert fence(txn, old, finalized=finalized) is ErrorCode.unknown_server_error
-    last = PRODUCER_EPOCH_MAX
-    assert end(txn, LATEST, epoch=last, committed=False) == last
-    assert end(txn, old, epoch=last, committed=False) is ErrorCode.unknown_server_error
+    last_epoch = PRODUCER_EPOCH_MAX
+    assert end(txn, LATEST, epoch=last_epoch, committed=False) == last_epoch
+    assert end(txn, old, epoch=last_epoch, committed=False) is ErrorCode.unknown_server_error
     for rules in (LATEST, old):
-        assert end(txn, rules, epoch=last, committed=True) is ErrorCode.unknown_server_error
+        assert end(txn, rules, epoch=last_epoch, committed=True) is ErrorCode.unknown_server_error
 
 
 def test_a_fence_without_an_epoch_left_is_told_to_who_asked() -> None:
-    asked = decide_init_producer_id(
+    rejection = decide_init_producer_id(
         entry(ONGOING, epoch=PRODUCER_EPOCH_MAX),
         InitProducerId(transactional_id=TID, timeout_ms=1_000),
         finalized=TV_2,
         now_ms=NOW_MS,
         rules=Rules(last_epoch_recovers=False),
     )
-    assert isinstance(asked, Rejection)
-    assert asked.error is ErrorCode.unknown_server_error
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.unknown_server_error
 
 
 # What is kept and logged
@@ -342,8 +344,8 @@ def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
         prepared = apply(begin(moved, ended, now_ms=NOW_MS), ended, rules=rules)
         assert prepared is not None
         assert (prepared.prev_producer_id, prepared.next_producer_id) == (ids[0], -1)
-        done = to_complete(prepared, now_ms=NOW_MS)
-        complete = apply(begin(prepared, done, now_ms=NOW_MS), done, rules=rules)
+        completion = to_complete(prepared, now_ms=NOW_MS)
+        complete = apply(begin(prepared, completion, now_ms=NOW_MS), completion, rules=rules)
         assert complete is not None
         assert complete.prev_producer_id == 7
 
@@ -359,9 +361,11 @@ def test_flexible_records_are_read_since_3_5() -> None:
 
 
 def test_a_record_of_the_future_ends_a_load_of_old() -> None:
-    known = Record(key=encode_key(TID), value=encode_value(_session(), level=TV_1, rules=LATEST))
+    known_record = Record(
+        key=encode_key(TID), value=encode_value(_session(), level=TV_1, rules=LATEST)
+    )
     future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
-    log = [build_batch([one], timestamp_ms=NOW_MS) for one in (future, known)]
+    log = [build_batch([record], timestamp_ms=NOW_MS) for record in (future, known_record)]
     assert list(read_log(log, rules=LATEST).entries) == [TID]
     stopped = read_log(log, rules=Rules(unknown_records_are_skipped=False))
     assert stopped.entries == {}
@@ -432,12 +436,12 @@ def test_an_end_from_a_future_epoch(committed: bool) -> None:
         transaction_version=TV_0,
     )
     old = Rules(end_needs_exact_epoch=False)
-    taken = decide_end_txn(txn, command, now_ms=NOW_MS, rules=old)
-    assert isinstance(taken, Decision)
-    assert taken.records[0].producer_epoch == txn.producer_epoch
-    assert isinstance(taken.reply, Rejection)
-    assert taken.reply.error is ErrorCode.invalid_producer_epoch
-    assert not taken.effects, "no marker is owed"
+    decision = decide_end_txn(txn, command, now_ms=NOW_MS, rules=old)
+    assert isinstance(decision, Decision)
+    assert decision.records[0].producer_epoch == txn.producer_epoch
+    assert isinstance(decision.reply, Rejection)
+    assert decision.reply.error is ErrorCode.invalid_producer_epoch
+    assert not decision.effects, "no marker is owed"
     stale = msgspec.structs.replace(command, producer_epoch=ProducerEpoch(txn.producer_epoch - 1))
     for refused, rules in ((command, LATEST), (stale, old)):
         outcome = decide_end_txn(txn, refused, now_ms=NOW_MS, rules=rules)
@@ -457,8 +461,8 @@ def start(leader: Leader, command: ProduceCommand) -> asyncio.Task[Outcomes]:
     return asyncio.get_running_loop().create_task(leader.producing.produce(command))
 
 
-def txn(topic_partition: TopicPartition = P0, **more: Any) -> Any:
-    return part(topic_partition, 0, transactional=True, **more)
+def txn(topic_partition: TopicPartition = P0, **fields: Any) -> Any:
+    return part(topic_partition, 0, transactional=True, **fields)
 
 
 # Produce
@@ -480,7 +484,7 @@ async def test_a_verification_without_an_answer(rules: Rules, error: ErrorCode) 
 
 
 async def test_an_implicit_add_that_meets_a_transaction_still_ending() -> None:
-    for rules, asked in ((LATEST, 2), (Rules(implicit_add_is_repeated=False), 1)):
+    for rules, questions_asked in ((LATEST, 2), (Rules(implicit_add_is_repeated=False), 1)):
         leader = Leader(rules=rules)
         task = start(leader, produce(txn(), operation=ADD))
         await settle()
@@ -488,10 +492,10 @@ async def test_an_implicit_add_that_meets_a_transaction_still_ending() -> None:
         await settle()
         leader.clock.pass_ms(20)
         await settle()
-        assert len(leader.asked) == asked
-        if asked == 2:
+        assert len(leader.asked) == questions_asked
+        if questions_asked == 2:
             leader.answer()
-        expected = ErrorCode.none if asked == 2 else ErrorCode.concurrent_transactions
+        expected = ErrorCode.none if questions_asked == 2 else ErrorCode.concurrent_transactions
         assert (await task)[P0].error is expected
 
 
@@ -504,8 +508,8 @@ async def test_two_epochs_of_one_producer_in_a_request() -> None:
     await settle()
     leader.answer()
     assert {outcome.error for outcome in (await task).values()} == {ErrorCode.none}
-    other = produce(txn(P0), txn(P1, pid=8), operation=OLD)
-    assert (await leader.producing.produce(other))[P0].error is mixed
+    other_command = produce(txn(P0), txn(P1, pid=8), operation=OLD)
+    assert (await leader.producing.produce(other_command))[P0].error is mixed
 
 
 async def test_before_verification_nobody_is_asked() -> None:
@@ -564,16 +568,16 @@ def test_a_partition_whose_leader_is_gone_when_its_transaction_ends() -> None:
             return state, log.producers.open_transaction_of(identity.producer_id) >= 0
 
     assert run_cluster(story) == ("CompleteCommit", True), "4.3 leaves it hanging"
-    kept = {"leaderless_partitions_keep_markers": True}
-    assert run_cluster(story, rules=kept) == ("PrepareCommit", False)
+    rules = {"leaderless_partitions_keep_markers": True}
+    assert run_cluster(story, rules=rules) == ("PrepareCommit", False)
 
 
 def solo(cluster: VirtualCluster, *, leader: BrokerId) -> None:
     """A topic with one replica, on that broker."""
-    made = cluster.sim.metadata.create_topic(
+    created_topic = cluster.sim.metadata.create_topic(
         NewTopic(name=SOLO.topic, assignments=((0, (leader,)),))
     )
-    assert not isinstance(made, Rejection)
+    assert not isinstance(created_topic, Rejection)
 
 
 # Features
@@ -583,10 +587,12 @@ def test_one_feature_of_several_that_can_not_change() -> None:
     async def story(cluster: VirtualCluster) -> Any:
         levels = {"transaction.version": 1, "no.such.feature": 1, "unknown.and.off": 0}
         request = update_features(levels, upgrade_type=1, validate_only=False, timeout_ms=1_000)
-        asked = type(request)(api=request.api, within=VersionRange(1, 1), build=request.build)
+        request_of_v1 = type(request)(
+            api=request.api, within=VersionRange(1, 1), build=request.build
+        )
         async with cluster.client() as client:
-            answer = await client.ask(ONE, asked)
-        results = {one.feature: ErrorCode(one.error_code) for one in answer.results}
+            answer = await client.ask(ONE, request_of_v1)
+        results = {result.feature: ErrorCode(result.error_code) for result in answer.results}
         level = cluster.sim.brokers[TWO].transaction_version()
         return ErrorCode(answer.error_code), results, int(level)
 

@@ -68,8 +68,10 @@ async def test_a_clock_set_back_between_two_transactions() -> None:
         await world.settle()
         world.clock.advance(-10)
         assert error_of(await world.add(identity_2, FOO_0)) is error
-        again = ErrorCode.none if error is ErrorCode.none else ErrorCode.concurrent_transactions
-        assert error_of(await world.add(identity_2, FOO_0)) is again, "locked for good"
+        expected_error = (
+            ErrorCode.none if error is ErrorCode.none else ErrorCode.concurrent_transactions
+        )
+        assert error_of(await world.add(identity_2, FOO_0)) is expected_error, "locked for good"
 
 
 @pytest.mark.parametrize("committed", [True, False])
@@ -79,8 +81,8 @@ async def test_an_end_from_a_future_epoch_is_logged_and_goes_no_further(committe
     own = await world.ready()
     await world.add(own, FOO_0)
     future = identity(own.producer_id, own.producer_epoch + 1)
-    told = await world.end(future, committed=committed, version=TV_0)
-    assert error_of(told) is ErrorCode.invalid_producer_epoch
+    answer = await world.end(future, committed=committed, version=TV_0)
+    assert error_of(answer) is ErrorCode.invalid_producer_epoch
     await world.settle()
     prepared = "PrepareCommit" if committed else "PrepareAbort"
     assert (world.entry().state.wire_name, world.sent) == (prepared, [])
@@ -119,10 +121,10 @@ async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None
         (Rules(stale_answers_spare_newer_debt=False), "PrepareCommit"),
     ):
         world = await unmarked(rules)
-        (first,) = world.sent
+        (first_markers,) = world.sent
         # The partition is lost and comes back to the same broker under a newer epoch.
         load_whole(world.service, HOME, CoordinatorEpoch(1), world.log[HOME])
-        first.reply()
+        first_markers.reply()
         await world.settle()
         world.sent[1].reply()
         await world.settle()

@@ -50,20 +50,20 @@ def test_java_client(release: str, level: int, lacking: frozenset[str]) -> None:
             "TXNSIM_TRANSACTION_VERSION": str(level),
             "TXNSIM_RUN": f"as-{release.replace('.', '-')}",
         }
-        done = subprocess.run(
+        process = subprocess.run(
             java_program("ClientCheck"),
             env=environment,
             capture_output=True,
             text=True,
             check=False,
         )
-    lines = done.stdout.splitlines()
+    lines = process.stdout.splitlines()
     passed = {line.removeprefix("PASS ") for line in lines if line.startswith("PASS ")}
     failed = {
         line.removeprefix("FAIL ").partition(":")[0]: line
         for line in lines
         if line.startswith("FAIL ")
     }
-    assert set(failed) == lacking, done.stdout
+    assert set(failed) == lacking, process.stdout
     assert all("UnsupportedVersionException" in line for line in failed.values()), failed
     assert {"commit", "abort", "fence", "transform", "rebalance"} <= passed

@@ -38,14 +38,14 @@ class Asker:
 
     async def settled(self, api_key: int, version: int, **values: Any) -> Any:
         """The answer of a coordinator that has loaded."""
-        found: list[Any] = []
+        answers: list[Any] = []
 
         async def is_there() -> bool:
-            found[:] = [await self.ask(api_key, version, **values)]
-            return found[0].error_code is E.none
+            answers[:] = [await self.ask(api_key, version, **values)]
+            return answers[0].error_code is E.none
 
         await until(is_there, f"{api_key} is answered")
-        return found[0]
+        return answers[0]
 
 
 @asynccontextmanager
@@ -86,7 +86,10 @@ async def test_a_client_may_say_whom_it_means(
             node_id=node_id,
         )
         assert answer.error_code is error
-        ranges = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        ranges = {
+            api_key.api_key: (api_key.min_version, api_key.max_version)
+            for api_key in answer.api_keys
+        }
         newest = {API_VERSIONS: (0, 5), TXN_OFFSET_COMMIT: (0, 6), DELETE_GROUPS: (0, 3)}
         assert ranges.items() >= newest.items() if error is E.none else not ranges
         assert bool(answer.supported_features) is (error is E.none)
@@ -146,7 +149,7 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
         topic_id = cluster.sim.metadata.image.topics["t"].topic_id
         for key, key_type in (("g", 0), ("x", 1)):
             await client.settled(FIND_COORDINATOR, 1, key=key, key_type=key_type)
-        made = await client.settled(
+        producer_identity = await client.settled(
             INIT_PRODUCER_ID,
             4,
             transactional_id="x",
@@ -165,20 +168,20 @@ async def test_positions_of_a_transaction_are_named_by_topic_ids(cluster: Virtua
         )
         epoch: int = joined.member_epoch
 
-        async def commit(version: int = 6, **given: Any) -> ErrorCode:
-            partition = {"partition_index": given.pop("partition", 0), "committed_offset": 5}
-            of_v6 = {"topic_id": given.pop("topic_id", topic_id)}
+        async def commit(version: int = 6, **fields: Any) -> ErrorCode:
+            partition = {"partition_index": fields.pop("partition", 0), "committed_offset": 5}
+            of_v6 = {"topic_id": fields.pop("topic_id", topic_id)}
             named = of_v6 if version == 6 else {"name": "t"}
             field = "generation_id_or_member_epoch" if version == 6 else "generation_id"
-            committer = {"group_id": "g", "member_id": "m", field: given.pop("epoch", epoch)}
+            committer = {"group_id": "g", "member_id": "m", field: fields.pop("epoch", epoch)}
             answer = await client.ask(
                 TXN_OFFSET_COMMIT,
                 version,
                 transactional_id="x",
-                producer_id=made.producer_id,
-                producer_epoch=made.producer_epoch,
+                producer_id=producer_identity.producer_id,
+                producer_epoch=producer_identity.producer_epoch,
                 topics=[{**named, "partitions": [{**partition, "committed_metadata": ""}]}],
-                **{**committer, **given},
+                **{**committer, **fields},
             )
             (topic,) = answer.topics
             assert version == 5 or topic.topic_id == of_v6["topic_id"]

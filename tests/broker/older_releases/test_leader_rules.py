@@ -40,17 +40,17 @@ def produce(
     log: PartitionLog, sequence: int = 0, *, epoch: int = 0, guard: int | Rejection = SENTINEL
 ) -> ErrorCode:
     assert isinstance(guard, int)
-    done = append_client(
+    outcome = append_client(
         log, batch(sequence, epoch=epoch, transactional=True), guard=guard, now_ms=NOW
     )
     log.advance_high_watermark(log.log_end_offset)
-    return _error(done)
+    return _error(outcome)
 
 
 def mark(
     log: PartitionLog, *, epoch: int = 0, version: int = 0, coordinator_epoch: int = 0
 ) -> ErrorCode:
-    done = append_marker(
+    outcome = append_marker(
         log,
         producer_id=PID,
         producer_epoch=epoch,
@@ -60,7 +60,7 @@ def mark(
         now_ms=NOW,
     )
     log.advance_high_watermark(log.log_end_offset)
-    return _error(done)
+    return _error(outcome)
 
 
 def open_txn(log: PartitionLog, *, epoch: int = 0, tv2: bool = False) -> None:
@@ -68,8 +68,8 @@ def open_txn(log: PartitionLog, *, epoch: int = 0, tv2: bool = False) -> None:
     assert produce(log, epoch=epoch, guard=guard) is ErrorCode.none
 
 
-def _error(done: Appended | AppendRejection) -> ErrorCode:
-    return done.error if isinstance(done, AppendRejection) else ErrorCode.none
+def _error(outcome: Appended | AppendRejection) -> ErrorCode:
+    return outcome.error if isinstance(outcome, AppendRejection) else ErrorCode.none
 
 
 # Verification
@@ -245,14 +245,16 @@ def test_a_producer_with_batches_lives_from_them() -> None:
 
 
 def test_a_producer_whose_records_are_deleted() -> None:
-    for rules, known in ((LATEST, [PID]), (Rules(producers_outlive_records=False), [])):
+    for rules, expected_ids in ((LATEST, [PID]), (Rules(producers_outlive_records=False), [])):
         log = log_with(rules)
         open_txn(log)
         mark(log, epoch=1)
         append_client(log, plain(), guard=SENTINEL, now_ms=NOW)
         log.advance_high_watermark(log.log_end_offset)
         log.delete_records_before(2)
-        assert [each.producer_id for each in log.producers.all_producers()] == known
+        assert [
+            all_producer.producer_id for all_producer in log.producers.all_producers()
+        ] == expected_ids
 
 
 def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
@@ -282,7 +284,7 @@ def test_records_of_an_open_transaction_are_deleted(rules: Rules, stable: int) -
 
 
 def test_a_record_whose_key_is_that_of_a_marker() -> None:
-    for rules, kept in (
+    for rules, expected_offsets in (
         (LATEST, [0, 1, 2, 3, 4]),
         (Rules(cleaner_spares_markers=False), [0, 2, 3, 4]),
     ):
@@ -323,5 +325,5 @@ def test_a_record_whose_key_is_that_of_a_marker() -> None:
         assert dirt is not None
         for _ in clean(log, dirt, NOW):
             pass
-        stored = [read_batch_header(one).base_offset for one in log.batches()]
-        assert stored == kept
+        stored = [read_batch_header(batch).base_offset for batch in log.batches()]
+        assert stored == expected_offsets

@@ -63,7 +63,9 @@ def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> N
         assert high <= release.api_versions[key][1]
         assert low == ADVERTISED[key][0]
     answer = told(name, 3)
-    ranges = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    ranges = {
+        api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys
+    }
     assert ranges == shipped(release).advertised
 
 
@@ -107,28 +109,34 @@ def test_features_are_those_that_a_real_broker_of_that_release_told(
     name: str, supported: dict[str, tuple[int, int]], finalized: dict[str, int]
 ) -> None:
     answer = told(name, 3)
-    shown = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
-    assert shown == supported
-    assert {one.name: one.max_version_level for one in answer.finalized_features} == finalized
+    shown_features = {
+        supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
+        for supported_feature in answer.supported_features
+    }
+    assert shown_features == supported
+    assert {
+        finalized_feature.name: finalized_feature.max_version_level
+        for finalized_feature in answer.finalized_features
+    } == finalized
 
 
 def test_a_version_above_the_releases_own_is_told_which_ones_there_are() -> None:
     async def story(cluster: VirtualCluster) -> tuple[int, int, int]:
         wire = await opened(cluster)
-        asked = codec.build(
+        request = codec.build(
             codec.request_class(API_VERSIONS, 4),
             client_software_name="x",
             client_software_version="1",
         )
         answered_as = wire.expect(API_VERSIONS, 0)
-        wire.send(codec.encode_request(API_VERSIONS, 4, answered_as, "x", asked))
+        wire.send(codec.encode_request(API_VERSIONS, 4, answered_as, "x", request))
         _, answer = await wire.answer()
         await wire.close()
         (own,) = answer.api_keys
         return int(answer.error_code), own.min_version, own.max_version
 
-    found = run_cluster(story, as_version=("3.6",), brokers=1)
-    assert found == (ErrorCode.unsupported_version, 0, 3)
+    answer = run_cluster(story, as_version=("3.6",), brokers=1)
+    assert answer == (ErrorCode.unsupported_version, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +157,9 @@ def test_what_a_release_does_not_have_closes_the_connection(
         wire = await opened(cluster)
         message = codec.build(codec.request_class(api_key, api_version), **values)
         wire.send(wire.frame(api_key, api_version, message))
-        found = await wire.closed()
+        is_closed = await wire.closed()
         wire.writer.close()
-        return found
+        return is_closed
 
     assert run_cluster(closed, as_version=(name,), brokers=1)
     assert not run_cluster(closed, as_version=([*RELEASES][-1],), brokers=1)
@@ -170,9 +178,9 @@ def test_a_version_that_the_controller_does_not_know_closes_the_connection(
             codec.request_class(UPDATE_FEATURES, api_version), feature_updates=(), timeout=1000
         )
         wire.send(wire.frame(UPDATE_FEATURES, api_version, message))
-        found = await wire.closed()
+        is_closed = await wire.closed()
         wire.writer.close()
-        return found
+        return is_closed
 
     assert run_cluster(closed, as_version=("3.9,2=4.4",), brokers=2) is is_closed
 
@@ -196,8 +204,8 @@ def test_the_judge_is_a_real_broker_of_the_reference() -> None:
 def test_programs_say_which_release_they_are_by_asking_for_it() -> None:
     for page in ("README.md", "docs/serve.md", "docs/practise.md", "docs/see-it.md"):
         text = (REPOSITORY / page).read_text("utf-8")
-        told = set(re.findall(r"up as Apache Kafka ([\d.]+)", text))
-        assert told == {REFERENCE.patch_release}, page
+        named_releases = set(re.findall(r"up as Apache Kafka ([\d.]+)", text))
+        assert named_releases == {REFERENCE.patch_release}, page
 
 
 @pytest.mark.parametrize("module", sorted(SIM.rglob("*.py")), ids=str)

@@ -71,10 +71,10 @@ async def until_read(client: Cluster, expected: dict[str, int]) -> None:
     deadline = client.deadline(10_000)
     while True:
         texts = [value.decode() for value in await values(client, "orders") if value is not None]
-        found = {text: texts.count(text) for text in sorted(set(texts))}
-        if found == expected:
+        count_by_text = {text: texts.count(text) for text in sorted(set(texts))}
+        if count_by_text == expected:
             return
-        assert not deadline.passed, found
+        assert not deadline.passed, count_by_text
         await asyncio.sleep(0.01)
 
 

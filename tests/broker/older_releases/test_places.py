@@ -33,17 +33,17 @@ def trees() -> Iterator[tuple[str, ast.Module]]:
 
 def places() -> dict[str, list[str]]:
     """Switch -> where it is asked."""
-    found = defaultdict(list)
+    places_by_switch = defaultdict(list)
     switches = Rules.documentation()
     for name, tree in trees():
         for node in ast.walk(tree):
             match node:
-                case ast.Attribute(attr=str(said)) | ast.Constant(value=str(said)):
-                    if said in switches:
-                        found[said].append(f"{name}:{node.lineno}")
+                case ast.Attribute(attr=str(switch_name)) | ast.Constant(value=str(switch_name)):
+                    if switch_name in switches:
+                        places_by_switch[switch_name].append(f"{name}:{node.lineno}")
                 case _:
                     pass
-    return found
+    return places_by_switch
 
 
 def older_first(tree: ast.Module) -> Iterator[int]:
@@ -64,22 +64,22 @@ def older_first(tree: ast.Module) -> Iterator[int]:
 
 @pytest.mark.costly
 def test_each_switch_is_asked_in_one_place() -> None:
-    asked = places()
-    found = {switch: where for switch, where in asked.items() if len(where) > 1}
+    places_by_switch = places()
+    found = {switch: where for switch, where in places_by_switch.items() if len(where) > 1}
     assert found.keys() == TWICE.keys(), found
     assert all(len(where) == 2 for where in found.values()), found
-    assert not Rules.documentation().keys() - asked.keys(), "nobody asks"
+    assert not Rules.documentation().keys() - places_by_switch.keys(), "nobody asks"
 
 
 @pytest.mark.costly
 def test_the_way_of_the_reference_comes_first() -> None:
-    found = [f"{name}:{line}" for name, tree in trees() for line in older_first(tree)]
-    assert not found, "ask whether the switch is on, or give the older way a name"
+    places_found = [f"{name}:{line}" for name, tree in trees() for line in older_first(tree)]
+    assert not places_found, "ask whether the switch is on, or give the older way a name"
 
 
 def test_what_counts_as_the_older_way_first() -> None:
     switch = "fence_bumps_once"
-    asked = [
+    texts = [
         f"if not rules.{switch}:\n    return 1",
         f"if known and not rules.{switch}:\n    step()",
         f"if not rules.{switch}:\n    step()\nelse:\n    other()",
@@ -90,5 +90,5 @@ def test_what_counts_as_the_older_way_first() -> None:
         f"bumps_twice = known and not rules.{switch}",
         "if not rules.other:\n    return 1",
     ]
-    assert [list(older_first(ast.parse(text))) for text in asked] == [[1], [1], [1]]
+    assert [list(older_first(ast.parse(text))) for text in texts] == [[1], [1], [1]]
     assert not [text for text in fine if list(older_first(ast.parse(text)))]

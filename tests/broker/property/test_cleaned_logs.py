@@ -143,15 +143,15 @@ class CompactionAgainstModel(RuleBasedStateMachine):
         dirt = dirt_of(self.log, self.now)
         if dirt is None:
             return
-        before = self.read(COMMITTED)
+        records_before = self.read(COMMITTED)
         for _ in clean(self.log, dirt, self.now):
             pass
         self.rounds += 1
         assert self.log.local.cleaned_until == dirt.end_offset
-        after = self.read(COMMITTED)
-        assert latest(after) == latest(before), "no reader misses a value"
-        assert set(after) <= set(before), "and none sees one that was not there"
-        below = [record for record in after if record.offset < dirt.end_offset]
+        records_after = self.read(COMMITTED)
+        assert latest(records_after) == latest(records_before), "no reader misses a value"
+        assert set(records_after) <= set(records_before), "and none sees one that was not there"
+        below = [record for record in records_after if record.offset < dirt.end_offset]
         assert [record for record in below if record.value is not None] == self.expected(
             dirt.end_offset
         )
@@ -160,8 +160,8 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     def expected(self, end: int) -> list[Written]:
         """Of each key below ``end`` the last committed record, where it has a value."""
         decided = [record for record in self.written if self.is_committed(record)]
-        last = {record.key: record for record in decided if record.offset < end}
-        return sorted(record for record in last.values() if record.value is not None)
+        last_by_key = {record.key: record for record in decided if record.offset < end}
+        return sorted(record for record in last_by_key.values() if record.value is not None)
 
     def is_committed(self, record: Written) -> bool:
         if record.pid < 0:
@@ -176,7 +176,7 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     # Reading
 
     def read(self, isolation: object) -> list[Written]:
-        found: list[Written] = []
+        records_read: list[Written] = []
         position = self.log.log_start_offset
         skipped: set[int]
         while True:
@@ -184,18 +184,22 @@ class CompactionAgainstModel(RuleBasedStateMachine):
             assert isinstance(read, LogRead)
             assert isolation is COMMITTED
             if not read.records:
-                return found
-            waiting = sorted((txn.first_offset, txn.producer_id) for txn in read.aborted or ())
+                return records_read
+            open_transactions = sorted(
+                (txn.first_offset, txn.producer_id) for txn in read.aborted or ()
+            )
             skipped = set()
             for data in read.records:
                 header = read_batch_header(data)
-                while waiting and waiting[0][0] <= header.last_offset:
-                    skipped.add(waiting.pop(0)[1])
+                while open_transactions and open_transactions[0][0] <= header.last_offset:
+                    skipped.add(open_transactions.pop(0)[1])
                 if header.is_control:
                     if header.records_count and read_records(data)[0].key == b"\0\0\0\0":
                         skipped.discard(header.producer_id)
                 elif not (header.is_transactional and header.producer_id in skipped):
-                    found += [written(record, header.producer_id) for record in read_records(data)]
+                    records_read += [
+                        written(record, header.producer_id) for record in read_records(data)
+                    ]
             position = read_batch_header(read.records[-1]).last_offset + 1
 
     @invariant()
@@ -219,17 +223,19 @@ class CompactionAgainstModel(RuleBasedStateMachine):
             now_ms=self.now,
         )
         replayed.advance_high_watermark(self.log.high_watermark)
-        again = {producer.producer_id: producer for producer in replayed.producers.all_producers()}
+        replayed_by_id = {
+            producer.producer_id: producer for producer in replayed.producers.all_producers()
+        }
         for living in self.log.producers.all_producers():
             # Who is known by markers alone may be forgotten: the last one is kept, emptied, and an
             # empty control batch tells a reload nothing (ProducerAppendInfo.append).
-            if living.last_sequence >= 0 or living.producer_id in again:
-                known = again[living.producer_id]
-                if known.coordinator_epoch < 0:
+            if living.last_sequence >= 0 or living.producer_id in replayed_by_id:
+                replayed_producer = replayed_by_id[living.producer_id]
+                if replayed_producer.coordinator_epoch < 0:
                     # Its markers are emptied or gone: who reloads learns no coordinator epoch.
-                    living = replace(living, coordinator_epoch=known.coordinator_epoch)
-                assert known.last_sequence == living.last_sequence
-                assert replace(known, batches=()) == replace(living, batches=())
+                    living = replace(living, coordinator_epoch=replayed_producer.coordinator_epoch)
+                assert replayed_producer.last_sequence == living.last_sequence
+                assert replace(replayed_producer, batches=()) == replace(living, batches=())
         assert replayed.last_stable_offset == self.log.last_stable_offset
         assert replayed.snapshot().ongoing == self.log.snapshot().ongoing
 
@@ -237,9 +243,11 @@ class CompactionAgainstModel(RuleBasedStateMachine):
     def sequences_go_on(self) -> None:
         """A producer's next batch is accepted after any number of rounds."""
         for pid, sequence in self.sequences.items():
-            known = {entry.producer_id: entry for entry in self.log.producers.all_producers()}
-            if pid in known and sequence:
-                assert known[pid].last_sequence == sequence - 1
+            producer_by_id = {
+                entry.producer_id: entry for entry in self.log.producers.all_producers()
+            }
+            if pid in producer_by_id and sequence:
+                assert producer_by_id[pid].last_sequence == sequence - 1
 
 
 def written(record: Record, pid: int) -> Written:
@@ -351,10 +359,10 @@ class Twins:
             producer_epoch=0 if producer >= 0 else -1,
         )
         for log in (self.cleaned, self.whole):
-            done = append_coordinator(
+            outcome = append_coordinator(
                 log, batch, now_ms=self.now_ms, guard=self._guard(log, producer)
             )
-            assert isinstance(done, Appended), done
+            assert isinstance(outcome, Appended), outcome
             log.advance_high_watermark(log.log_end_offset)
 
     def _guard(self, log: PartitionLog, producer: int) -> int:

@@ -106,22 +106,22 @@ class LogAgainstList(RuleBasedStateMachine):
         return self.events[-1].last + 1 if self.events else 0
 
     def stable(self) -> int:
-        first = self.high_watermark
+        first_open = self.high_watermark
         for event in self.events:
             if event.transactional and event.outcome is None:
                 outcome = self.outcome_of(event)
                 if outcome is None or outcome[1] >= max(self.high_watermark, self.settled):
-                    first = min(first, event.base)
+                    first_open = min(first_open, event.base)
                     break
-        if first < self.log_start:
+        if first_open < self.log_start:
             return next(
                 (event.base for event in self.events if event.last >= self.log_start),
                 self.log_start,
             )
-        return first
+        return first_open
 
     def expected(self, start: int, upper: int, *, committed: bool) -> list[bytes]:
-        found = []
+        values = []
         for event in self.events:
             if event.outcome is not None:
                 continue
@@ -131,8 +131,8 @@ class LogAgainstList(RuleBasedStateMachine):
                     continue
             for offset, value in enumerate(event.values, start=event.base):
                 if start <= offset < upper:
-                    found.append(value)
-        return found
+                    values.append(value)
+        return values
 
     # Appending
 
@@ -188,17 +188,17 @@ class LogAgainstList(RuleBasedStateMachine):
         assert not isinstance(answer, Appended), answer
         assert answer.error == error, answer
 
-    def guard(self, pid: int, known: Known, *, tv2: bool = False) -> int:
+    def guard(self, pid: int, producer: Known, *, tv2: bool = False) -> int:
         guard = start_verification(
             self.log,
             producer_id=pid,
-            producer_epoch=max(known.epoch, 0),
-            base_sequence=known.sequence_next,
+            producer_epoch=max(producer.epoch, 0),
+            base_sequence=producer.sequence_next,
             supports_epoch_bump=tv2,
             now_ms=NOW,
         )
         assert isinstance(guard, int)
-        assert (guard == 0) == (known.open_since >= 0)
+        assert (guard == 0) == (producer.open_since >= 0)
         return guard
 
     @rule(count=st.integers(1, 3))
@@ -208,27 +208,27 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(pid=PIDS, count=st.integers(1, 3), bump=st.booleans())
     def append_idempotent(self, pid: int, count: int, bump: bool) -> None:
-        known = self.known(pid)
-        epoch, sequence = max(known.epoch, 0), known.sequence_next
-        if bump and known.epoch >= 0:
+        producer = self.known(pid)
+        epoch, sequence = max(producer.epoch, 0), producer.sequence_next
+        if bump and producer.epoch >= 0:
             epoch, sequence = epoch + 1, 0
         data, values = self.make(
             pid, count=count, epoch=epoch, sequence=sequence, transactional=False
         )
-        if known.open_since >= 0:
+        if producer.open_since >= 0:
             self.refused(self.send(data), 48)
         else:
             self.accept(self.send(data), data, values)
 
     @rule(pid=PIDS, count=st.integers(1, 3))
     def append_in_transaction(self, pid: int, count: int) -> None:
-        known = self.known(pid)
-        guard = self.guard(pid, known)
+        producer = self.known(pid)
+        guard = self.guard(pid, producer)
         data, values = self.make(
             pid,
             count=count,
-            epoch=max(known.epoch, 0),
-            sequence=known.sequence_next,
+            epoch=max(producer.epoch, 0),
+            sequence=producer.sequence_next,
             transactional=True,
         )
         self.accept(self.send(data, guard=guard), data, values)
@@ -242,20 +242,20 @@ class LogAgainstList(RuleBasedStateMachine):
     )
     def end(self, pid: int, committed: bool, bump: bool, tv: int, step: int = 0) -> None:
         """By the coordinator that was here last, by a newer one, or by one that is over."""
-        known = self.known(pid)
-        coordinator_epoch = max(0, known.coordinator_epoch + step)
+        producer = self.known(pid)
+        coordinator_epoch = max(0, producer.coordinator_epoch + step)
         answer = append_marker(
             self.log,
             producer_id=pid,
-            producer_epoch=max(known.epoch, 0) + bump,
+            producer_epoch=max(producer.epoch, 0) + bump,
             committed=committed,
             coordinator_epoch=coordinator_epoch,
             transaction_version=tv,
             now_ms=NOW,
         )
-        if tv == 2 and not bump and known.open_since >= 0:
+        if tv == 2 and not bump and producer.open_since >= 0:
             self.refused(answer, 47)
-        elif coordinator_epoch < known.coordinator_epoch:
+        elif coordinator_epoch < producer.coordinator_epoch:
             self.refused(answer, 52)
         else:
             self.accept(answer, b"", (), outcome=committed, coordinator_epoch=coordinator_epoch)
@@ -264,41 +264,41 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(pid=PIDS, transactional=st.booleans(), gap=st.integers(1, 9))
     def leave_a_gap(self, pid: int, transactional: bool, gap: int) -> None:
-        known = self.known(pid)
-        if known.epoch < 0:
+        producer = self.known(pid)
+        if producer.epoch < 0:
             return
         data, _ = self.make(
             pid,
             count=1,
-            epoch=known.epoch,
-            sequence=known.sequence_next + gap,
+            epoch=producer.epoch,
+            sequence=producer.sequence_next + gap,
             # Only inside an open one: a guard that is never used would hold back what follows.
-            transactional=transactional and known.open_since >= 0,
+            transactional=transactional and producer.open_since >= 0,
         )
         self.refused(self.send(data), 45)
 
     @rule(pid=PIDS, transactional=st.booleans())
     def come_as_a_zombie(self, pid: int, transactional: bool) -> None:
-        known = self.known(pid)
-        if known.epoch < 1:
+        producer = self.known(pid)
+        if producer.epoch < 1:
             return
         data, _ = self.make(
-            pid, count=1, epoch=known.epoch - 1, sequence=0, transactional=transactional
+            pid, count=1, epoch=producer.epoch - 1, sequence=0, transactional=transactional
         )
         self.refused(self.send(data, guard=99), 47)
 
     @rule(pid=PIDS, bump=st.booleans())
     def come_late(self, pid: int, bump: bool) -> None:
         """Verified, then the marker, then the append: the guard is gone."""
-        known = self.known(pid)
-        if known.open_since >= 0:
+        producer = self.known(pid)
+        if producer.open_since >= 0:
             return
-        guard = self.guard(pid, known)
+        guard = self.guard(pid, producer)
         data, _ = self.make(
             pid,
             count=1,
-            epoch=max(known.epoch, 0),
-            sequence=known.sequence_next,
+            epoch=max(producer.epoch, 0),
+            sequence=producer.sequence_next,
             transactional=True,
         )
         self.end(pid=pid, committed=False, bump=bump, tv=0)
@@ -306,13 +306,18 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(pid=PIDS)
     def send_again(self, pid: int) -> None:
-        mine = [event for event in self.events if event.pid == pid and event.outcome is None]
-        if not mine or mine[-1].epoch != self.known(pid).epoch:
+        events_of_producer = [
+            event for event in self.events if event.pid == pid and event.outcome is None
+        ]
+        if not events_of_producer or events_of_producer[-1].epoch != self.known(pid).epoch:
             return
-        answer = self.send(mine[-1].sent)
+        answer = self.send(events_of_producer[-1].sent)
         assert isinstance(answer, Appended)
         assert answer.duplicate
-        assert (answer.base_offset, answer.last_offset) == (mine[-1].base, mine[-1].last)
+        assert (answer.base_offset, answer.last_offset) == (
+            events_of_producer[-1].base,
+            events_of_producer[-1].last,
+        )
 
     # Reading a part
 
@@ -337,11 +342,11 @@ class LogAgainstList(RuleBasedStateMachine):
                 if event.transactional:
                     began.setdefault(event.pid, event.base)
                 continue
-            first = began.pop(event.pid, None)
-            if first is not None and not event.outcome:
-                aborted.append((event.pid, first))
-                if first < upper and event.base >= start:
-                    touched.append((event.pid, first))
+            first_offset = began.pop(event.pid, None)
+            if first_offset is not None and not event.outcome:
+                aborted.append((event.pid, first_offset))
+                if first_offset < upper and event.base >= start:
+                    touched.append((event.pid, first_offset))
         listed = [(entry.producer_id, entry.first_offset) for entry in read.aborted]
         assert [entry for entry in listed if entry in touched] == touched
         assert set(listed) <= set(aborted)
@@ -369,7 +374,7 @@ class LogAgainstList(RuleBasedStateMachine):
         self.events = self.events[: len(below) + keep]
         if self.log_end < end:
             offsets = [offset for offset, _ in self.log.producers.snapshots.all_snapshots()]
-            self.settled = max((each for each in offsets if each <= self.log_end), default=0)
+            self.settled = max((offset for offset in offsets if offset <= self.log_end), default=0)
         self.log.truncate_to(self.log_end, now_ms=NOW)
         self.reloaded = True
         self.leader_epoch += 1
@@ -412,14 +417,16 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @invariant()
     def producers_agree(self) -> None:
-        shown = {producer.producer_id: producer for producer in self.log.producers.all_producers()}
-        assert set(shown) == {event.pid for event in self.events if event.pid >= 0}
-        for pid, producer in shown.items():
-            known = self.known(pid)
-            assert producer.producer_epoch == known.epoch
-            assert producer.coordinator_epoch == known.coordinator_epoch
-            assert producer.txn_first_offset == known.open_since
-            assert producer.last_sequence == known.sequence_next - 1
+        producer_by_id = {
+            producer.producer_id: producer for producer in self.log.producers.all_producers()
+        }
+        assert set(producer_by_id) == {event.pid for event in self.events if event.pid >= 0}
+        for pid, producer in producer_by_id.items():
+            modelled = self.known(pid)
+            assert producer.producer_epoch == modelled.epoch
+            assert producer.coordinator_epoch == modelled.coordinator_epoch
+            assert producer.txn_first_offset == modelled.open_since
+            assert producer.last_sequence == modelled.sequence_next - 1
 
     @invariant()
     def nobody_steps_back(self) -> None:
@@ -427,9 +434,11 @@ class LogAgainstList(RuleBasedStateMachine):
         shut its epoch out.
         """
         for pid in {event.pid for event in self.events if event.pid >= 0}:
-            mine = [event for event in self.events if event.pid == pid]
-            epochs = [event.epoch for event in mine]
-            coordinators = [event.coordinator_epoch for event in mine if event.outcome is not None]
+            events_of_producer = [event for event in self.events if event.pid == pid]
+            epochs = [event.epoch for event in events_of_producer]
+            coordinators = [
+                event.coordinator_epoch for event in events_of_producer if event.outcome is not None
+            ]
             assert epochs == sorted(epochs)
             assert coordinators == sorted(coordinators)
 
@@ -439,14 +448,14 @@ class LogAgainstList(RuleBasedStateMachine):
         for start in {self.log_start, (self.log_start + self.log_end) // 2, self.log_end}:
             assert consume(self.log, start) == self.expected(start, stable, committed=True)
         stored = self.stored_to_read()
-        seen = [
+        values_read = [
             record.value
             for data in stored
             if not read_batch_header(data).is_control
             for record in read_records(data)
             if record.offset >= self.log_start
         ]
-        assert seen == self.expected(self.log_start, self.high_watermark, committed=False)
+        assert values_read == self.expected(self.log_start, self.high_watermark, committed=False)
         assert self.log.readable_bytes(self.log_start, UNCOMMITTED) in (
             sum(map(len, stored)),
             ENOUGH_BYTES,
@@ -455,14 +464,14 @@ class LogAgainstList(RuleBasedStateMachine):
 
     def stored_to_read(self) -> list[bytes]:
         """All that a read_uncommitted reader gets, one segment after the other."""
-        found: list[bytes] = []
+        records_read: list[bytes] = []
         position = self.log_start
         while True:
             read = self.log.read(position, max_bytes=ALL, isolation=UNCOMMITTED)
             assert isinstance(read, LogRead)
             if not read.records:
-                return found
-            found += read.records
+                return records_read
+            records_read += read.records
             position = read_batch_header(read.records[-1]).last_offset + 1
 
     @invariant()
@@ -475,23 +484,25 @@ class LogAgainstList(RuleBasedStateMachine):
             high_watermark=self.high_watermark,
         )
         replayed.check_invariants()
-        live, again = self.log.snapshot(), replayed.snapshot()
+        live, replayed_state = self.log.snapshot(), replayed.snapshot()
         if self.log_start == 0 and not self.reloaded:
-            assert live == again
-        for known, full in zip(live.producers, again.producers, strict=True):
-            kept = known.batches
-            assert kept == full.batches[len(full.batches) - len(kept) :]
-            assert bool(kept) == bool(full.batches)
-            assert replace(known, batches=()) == replace(full, batches=())
-        assert live.ongoing == again.ongoing
+            assert live == replayed_state
+        for producer, full in zip(live.producers, replayed_state.producers, strict=True):
+            batches = producer.batches
+            assert batches == full.batches[len(full.batches) - len(batches) :]
+            assert bool(batches) == bool(full.batches)
+            assert replace(producer, batches=()) == replace(full, batches=())
+        assert live.ongoing == replayed_state.ongoing
         assert live.unreplicated == tuple(
-            (first, marker) for first, marker in again.unreplicated if marker >= self.settled
+            (first_offset, marker)
+            for first_offset, marker in replayed_state.unreplicated
+            if marker >= self.settled
         )
         first_kept = next(
             (read_batch_header(data).base_offset for data in self.log.batches()), self.log_end
         )
         assert live.aborted == tuple(
-            entry for entry in again.aborted if entry.last_offset >= first_kept
+            entry for entry in replayed_state.aborted if entry.last_offset >= first_kept
         )
 
 

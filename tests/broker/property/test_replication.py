@@ -49,13 +49,19 @@ class Replication(RuleBasedStateMachine):
     @rule(producer=PRODUCERS, count=st.integers(1, 3), zombie=st.booleans())
     def write(self, producer: int, count: int, zombie: bool) -> None:
         """A transactional batch goes to the leader, or to one who still believes to be it."""
-        found = self.leaders()
-        if not found:
+        leaders = self.leaders()
+        if not leaders:
             return
-        _, node = found[-1] if zombie else found[0]
+        _, node = leaders[-1] if zombie else leaders[0]
         log = node.replicas.led[TP]
-        known = {one.producer_id: one for one in log.producers.all_producers()}.get(producer)
-        sequence = 0 if known is None or known.last_sequence < 0 else known.last_sequence + 1
+        known_producer = {
+            all_producer.producer_id: all_producer for all_producer in log.producers.all_producers()
+        }.get(producer)
+        sequence = (
+            0
+            if known_producer is None or known_producer.last_sequence < 0
+            else known_producer.last_sequence + 1
+        )
         guard = start_verification(
             log,
             producer_id=producer,
@@ -96,12 +102,12 @@ class Replication(RuleBasedStateMachine):
             return
         bench.settle()
         partition = bench.partition
-        others = tuple(one for one in partition.isr if one != broker)
+        other_replicas = tuple(replica for replica in partition.isr if replica != broker)
         bench.isolate(broker)
-        if partition.leader == broker and others:
-            bench.lead(others[0], isr=others)
-        elif broker in partition.isr and others:
-            bench.lead(partition.leader, isr=others)
+        if partition.leader == broker and other_replicas:
+            bench.lead(other_replicas[0], isr=other_replicas)
+        elif broker in partition.isr and other_replicas:
+            bench.lead(partition.leader, isr=other_replicas)
 
     @rule()
     def heal(self) -> None:
@@ -155,13 +161,13 @@ class Replication(RuleBasedStateMachine):
         logs = [node.log for node in self.bench.nodes.values()]
         start = max(self.deleted_below, *(log.log_start_offset for log in logs))
         end = min(log.high_watermark for log in logs)
-        found = {
+        committed_logs = {
             tuple(
                 data for data in batches_below(log, end) if int.from_bytes(data[:8], "big") >= start
             )
             for log in logs
         }
-        assert len(found) == 1
+        assert len(committed_logs) == 1
 
     @invariant()
     def what_was_committed_stays(self) -> None:
@@ -170,12 +176,12 @@ class Replication(RuleBasedStateMachine):
         if bench.partition.leader in bench.cut:
             return
         log = bench.leader.log
-        now = tuple(log.batches())
-        seen = {int.from_bytes(data[:8], "big"): data for data in now}
+        batches_now = tuple(log.batches())
+        batch_by_offset = {int.from_bytes(data[:8], "big"): data for data in batches_now}
         for data in self.committed:
             offset = int.from_bytes(data[:8], "big")
             if offset >= max(self.deleted_below, log.log_start_offset):
-                assert seen.get(offset) == data, f"the record at {offset} is gone"
+                assert batch_by_offset.get(offset) == data, f"the record at {offset} is gone"
         self.committed = batches_below(log, log.high_watermark)
 
     def teardown(self) -> None:
@@ -183,14 +189,14 @@ class Replication(RuleBasedStateMachine):
         for broker in sorted(self.bench.cut):
             self.bench.heal(broker)
         self.bench.settle(seconds=12)
-        first, *others = [node.log for node in self.bench.nodes.values()]
-        for log in others:
+        first_log, *other_logs = [node.log for node in self.bench.nodes.values()]
+        for log in other_logs:
             # What deleted records told is kept by a replica that had them (KIP-360). A replica that
             # was cut off or reloaded since then does not know it, and a restart may lower its log
             # start to 0 again.
             if self.deleted_below == 0:
-                assert known_of(log) == known_of(first)
-            assert log.high_watermark == first.high_watermark == first.log_end_offset
+                assert known_of(log) == known_of(first_log)
+            assert log.high_watermark == first_log.high_watermark == first_log.log_end_offset
         assert self.bench.partition.isr == (B1, B2, B3)
 
 
@@ -220,8 +226,10 @@ def test_what_was_deleted_may_be_another_record_on_a_replica_that_was_cut_off(
         play.wait(1)
     else:
         play.isolate(B1)
-    first = {broker: next(iter(node.log.batches())) for broker, node in play.bench.nodes.items()}
-    assert first[B1] == first[B3] != first[B2]
+    first_batches = {
+        broker: next(iter(node.log.batches())) for broker, node in play.bench.nodes.items()
+    }
+    assert first_batches[B1] == first_batches[B3] != first_batches[B2]
     play.bounds_are_in_order()
     play.committed_records_agree()
     play.what_was_committed_stays()

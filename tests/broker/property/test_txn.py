@@ -83,8 +83,8 @@ class Model:
 
     def give(self, identity: Identity, asker: Identity | None) -> None:
         """Hand out an identity: a new one, or again to the very producer that was given it."""
-        again = identity in self.given
-        assert not again or (asker is not None and self.given[identity] == asker), identity
+        is_known = identity in self.given
+        assert not is_known or (asker is not None and self.given[identity] == asker), identity
         self.given[identity] = asker
 
 
@@ -240,12 +240,12 @@ class OneTransactionalId(RuleBasedStateMachine):
     # The way of a record
 
     def submit(self, decide: object, *, lost: bool) -> object:
-        before = self.txn
+        txn_before = self.txn
         outcome = decide(None)  # type: ignore[operator]
         if isinstance(outcome, NeedsProducerId):
             self.next_pid += 1
             outcome = decide(ProducerId(self.next_pid))  # type: ignore[operator]
-        assert self.txn is before, "a decision leaves no trace"
+        assert self.txn is txn_before, "a decision leaves no trace"
         if isinstance(outcome, Rejection) or not outcome.records:
             return outcome if isinstance(outcome, Rejection) else outcome.reply
         (record,) = outcome.records
@@ -276,11 +276,11 @@ class OneTransactionalId(RuleBasedStateMachine):
 
     def everyone_is_told_to_wait(self) -> None:
         init = InitProducerId(transactional_id=TID, timeout_ms=TIMEOUT_MS)
-        told = decide_init_producer_id(
+        rejection = decide_init_producer_id(
             self.txn, init, finalized=self.level, now_ms=self.now_ms, rules=LATEST
         )
-        assert isinstance(told, Rejection)
-        assert told.error is ErrorCode.concurrent_transactions
+        assert isinstance(rejection, Rejection)
+        assert rejection.error is ErrorCode.concurrent_transactions
 
     # Invariants
 
@@ -317,43 +317,43 @@ class OneTransactionalId(RuleBasedStateMachine):
             rules=LATEST,
         )
         assert isinstance(answer, PartitionsVerified)
-        assert {each for each, error in answer.results if not error} == self.model.open
+        assert {partition for partition, error in answer.results if not error} == self.model.open
 
     @invariant()
     def epochs_of_one_producer_id_never_fall(self) -> None:
-        moves = [each for each in self.written if isinstance(each, TxnTransition)]
-        for before, after in pairwise(moves):
-            if before.producer_id == after.producer_id:
-                assert after.producer_epoch >= before.producer_epoch
+        moves = [record for record in self.written if isinstance(record, TxnTransition)]
+        for earlier, later in pairwise(moves):
+            if earlier.producer_id == later.producer_id:
+                assert later.producer_epoch >= earlier.producer_epoch
 
     @invariant()
     def the_producer_id_changes_only_where_no_epoch_is_left(self) -> None:
         """Or where the transactional id was forgotten in between."""
-        for before, after in pairwise(self.written):
-            if isinstance(before, Tombstone) or isinstance(after, Tombstone):
+        for earlier, later in pairwise(self.written):
+            if isinstance(earlier, Tombstone) or isinstance(later, Tombstone):
                 continue
-            if before.producer_id == after.producer_id:
+            if earlier.producer_id == later.producer_id:
                 continue
-            assert after.producer_epoch == 0
-            assert after.prev_producer_id == before.producer_id
-            if after.state is TransactionState.EMPTY:
-                assert is_epoch_exhausted(before.producer_epoch)
+            assert later.producer_epoch == 0
+            assert later.prev_producer_id == earlier.producer_id
+            if later.state is TransactionState.EMPTY:
+                assert is_epoch_exhausted(earlier.producer_epoch)
             else:
-                assert before.state in PREPARED_STATES
-                assert before.next_producer_id == after.producer_id
-                assert before.producer_epoch == PRODUCER_EPOCH_MAX
+                assert earlier.state in PREPARED_STATES
+                assert earlier.next_producer_id == later.producer_id
+                assert earlier.producer_epoch == PRODUCER_EPOCH_MAX
 
     @invariant()
     def markers_shut_the_data_before_them_out(self) -> None:
-        moves = [each for each in self.written if not isinstance(each, Tombstone)]
-        for before, after in pairwise(moves):
-            if after.state in PREPARED_STATES:
-                bumped = after.producer_epoch - before.producer_epoch
-                if before.producer_epoch == PRODUCER_EPOCH_MAX:  # KAFKA-20090: none is left
+        moves = [record for record in self.written if not isinstance(record, Tombstone)]
+        for earlier, later in pairwise(moves):
+            if later.state in PREPARED_STATES:
+                bumped = later.producer_epoch - earlier.producer_epoch
+                if earlier.producer_epoch == PRODUCER_EPOCH_MAX:  # KAFKA-20090: none is left
                     assert bumped == 0
                     continue
                 # two after a fence of version 1 whose record was lost, then one of version 2
-                assert bumped in ((1, 2) if after.client_version is TV_2 else (0, 1))
+                assert bumped in ((1, 2) if later.client_version is TV_2 else (0, 1))
 
 
 def _identity(producer_id: int, producer_epoch: int) -> Identity:

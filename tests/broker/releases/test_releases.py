@@ -38,22 +38,22 @@ def test_unknown_keys_are_not_accepted() -> None:
 
 def test_a_release_says_what_it_does_otherwise_than_the_one_before() -> None:
     levels = FeatureRange(min_level=0, max_level=1, new_cluster_level=1)
-    found = next_release(
+    release = next_release(
         RELEASE,
         name="0.2",
         patch_release="0.2.0",
         api_versions={7: (0, 0), 3: (1, 1), 0: None},
         features={"group.version": levels},
     )
-    assert (found.name, found.patch_release) == ("0.2", "0.2.0")
-    assert list(found.api_versions.items()) == [(1, (2, 4)), (3, (1, 1)), (7, (0, 0))]
-    assert found.refused_below == RELEASE.refused_below
-    assert found.features == {"group.version": levels}
-    assert not found.rules.unverified_is_abortable, "which came with 3.8"
-    assert found.is_released
+    assert (release.name, release.patch_release) == ("0.2", "0.2.0")
+    assert list(release.api_versions.items()) == [(1, (2, 4)), (3, (1, 1)), (7, (0, 0))]
+    assert release.refused_below == RELEASE.refused_below
+    assert release.features == {"group.version": levels}
+    assert not release.rules.unverified_is_abortable, "which came with 3.8"
+    assert release.is_released
     assert (
         next_release(
-            found, name="0.3", patch_release="0.3.0", features={"group.version": None}
+            release, name="0.3", patch_release="0.3.0", features={"group.version": None}
         ).features
         == {}
     )
@@ -87,13 +87,13 @@ def test_a_switch_is_on_until_a_line_and_since_some_releases(
 ) -> None:
     switch = RuleSwitch(
         ticket="KAFKA-1",
-        since=tuple(numbers(one) for one in since.split(", ") if one),
+        since=tuple(numbers(release_text) for release_text in since.split(", ") if release_text),
         until=numbers(until) if until else (),
         behaviour_before="",
         behaviour_after="",
     )
-    assert [one for one in off if switch.is_on(one)] == []
-    assert [one for one in on if not switch.is_on(one)] == []
+    assert [release_name for release_name in off if switch.is_on(release_name)] == []
+    assert [release_name for release_name in on if not switch.is_on(release_name)] == []
 
 
 def test_what_came_later_than_a_release_is_off_in_it() -> None:
@@ -160,9 +160,13 @@ def test_an_older_broker_can_not_join_a_cluster_whose_levels_it_does_not_know() 
 
 def test_the_controller_asks_itself_first_and_then_every_broker() -> None:
     fleet = Fleet(REFERENCE, {TWO: RELEASE_3_9})
-    asked = fleet.supporters((TWO, ONE))
-    assert [who for who, _ in asked] == ["Local controller 1", "Broker 1", "Broker 2"]
-    assert ["transaction.version" in features for _, features in asked] == [True, True, False]
+    answers = fleet.supporters((TWO, ONE))
+    assert [asked_node for asked_node, _ in answers] == [
+        "Local controller 1",
+        "Broker 1",
+        "Broker 2",
+    ]
+    assert ["transaction.version" in features for _, features in answers] == [True, True, False]
     assert fleet.supporters(()) == ()
 
 
@@ -259,20 +263,22 @@ KAFKA = {
 
 @pytest.mark.parametrize("level", KAFKA)
 def test_followers_go_by_the_level_of_the_cluster(level: int) -> None:
-    found = FOLLOWER_FETCH.at_level(level), FOLLOWER_LIST_OFFSETS.at_level(level)
-    assert found == KAFKA[level]
+    versions = FOLLOWER_FETCH.at_level(level), FOLLOWER_LIST_OFFSETS.at_level(level)
+    assert versions == KAFKA[level]
 
 
 def test_a_follower_of_a_new_cluster_asks_in_a_version_that_its_release_has() -> None:
     for release in RELEASES.values():
-        known = release.features.get("metadata.version")
-        level = known.new_cluster_level if known else 0
+        metadata_version = release.features.get("metadata.version")
+        level = metadata_version.new_cluster_level if metadata_version else 0
         assert FOLLOWER_FETCH.at_level(level) == release.highest(1)
         assert FOLLOWER_LIST_OFFSETS.at_level(level) == release.highest(2)
 
 
 def test_each_exchange_is_there_once_and_names_a_switch_that_there_is() -> None:
-    keys = [one.api_key for one in EXCHANGES]
-    assert len(EXCHANGES) == len({one.what for one in EXCHANGES})
-    assert {one.unless for one in EXCHANGES if one.unless} <= set(Rules.documentation())
+    keys = [exchange.api_key for exchange in EXCHANGES]
+    assert len(EXCHANGES) == len({exchange.what for exchange in EXCHANGES})
+    assert {exchange.unless for exchange in EXCHANGES if exchange.unless} <= set(
+        Rules.documentation()
+    )
     assert not FORWARDED & set(keys)

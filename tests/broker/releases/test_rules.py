@@ -30,10 +30,12 @@ def test_every_switch_says_what_it_is_about(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_switch_says_of_releases_can_be(name: str) -> None:
     switch = Rules.documentation()[name]
-    told = [switch.until, *switch.since] if switch.until else [*switch.since]
-    assert told == sorted(told), "oldest first"
-    assert len({one[:2] for one in switch.since}) == len(switch.since), "one of a line"
-    assert all(one[:2] <= Release.line_of(NEWEST.name) for one in told), "of no release to come"
+    releases = [switch.until, *switch.since] if switch.until else [*switch.since]
+    assert releases == sorted(releases), "oldest first"
+    assert len({release[:2] for release in switch.since}) == len(switch.since), "one of a line"
+    assert all(release[:2] <= Release.line_of(NEWEST.name) for release in releases), (
+        "of no release to come"
+    )
 
 
 def test_releases_differ_where_their_switches_say_so() -> None:
@@ -44,7 +46,7 @@ def test_releases_differ_where_their_switches_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("min_isr_is_bounded", "3.7"),
         ("late_commit_is_fenced", f"none up to {REFERENCE.patch_release}"),
@@ -53,15 +55,17 @@ def test_releases_differ_where_their_switches_say_so() -> None:
         ("positions_come_before_answer", "3.9.1, 4.0"),
     ],
 )
-def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, told: str) -> None:
-    assert Rules.documentation()[name].came(REFERENCE.patch_release) == told
+def test_since_when_is_said_so_that_a_new_release_makes_it_no_lie(name: str, expected: str) -> None:
+    assert Rules.documentation()[name].came(REFERENCE.patch_release) == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_switch_has_a_case_that_turns_it(name: str) -> None:
     value = not getattr(LATEST, name)
-    wanted = (f"{name}={value}", f'"{name}": {value}')
-    assert any(one in text for text in texts() for one in wanted), f"nothing has {wanted[0]}"
+    spellings = (f"{name}={value}", f'"{name}": {value}')
+    assert any(spelling in text for text in texts() for spelling in spellings), (
+        f"nothing has {spellings[0]}"
+    )
 
 
 @cache

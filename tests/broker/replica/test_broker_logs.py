@@ -50,8 +50,8 @@ def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
     assert log_of(disk, image) is log
     assert list(disk) == [log]
     assert list(disk.replicas()) == [(uuid.UUID(int=1), log)]
-    again = image_of(topic_id=2)
-    assert log_of(disk, again) is not log
+    image_again = image_of(topic_id=2)
+    assert log_of(disk, image_again) is not log
 
 
 def test_a_fresh_replica_knows_no_leader_epoch() -> None:
@@ -130,9 +130,9 @@ def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> N
     elsewhere = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
     )
-    other = disk.log(elsewhere.topics["orders"], 1, LogConfig(rules=LATEST))
+    other_log = disk.log(elsewhere.topics["orders"], 1, LogConfig(rules=LATEST))
     disk.reopen(elsewhere, B1, now_ms=NOW)
-    assert list(disk) == [other]
+    assert list(disk) == [other_log]
     smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
     disk.reopen(smaller, B1, now_ms=NOW)
     assert list(disk) == []
@@ -152,8 +152,8 @@ def test_a_log_of_before_is_gone_on_with() -> None:
 # Where logs start
 
 
-def cut(disk: BrokerLogs, before: int) -> None:
-    log_of(disk, image_of()).delete_records_before(before)
+def cut(disk: BrokerLogs, before_offset: int) -> None:
+    log_of(disk, image_of()).delete_records_before(before_offset)
 
 
 def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
@@ -274,9 +274,11 @@ class Disks:
         return log
 
     def look(self, budget: int) -> tuple[Look, list[tuple[int, PartitionLog]]]:
-        found = Look()
-        moved = [one for one in enforce(self.disks, budget, NOW, found) if one is not None]
-        return found, moved
+        look = Look()
+        moved = [
+            replica for replica in enforce(self.disks, budget, NOW, look) if replica is not None
+        ]
+        return look, moved
 
 
 @pytest.fixture
@@ -304,12 +306,12 @@ def test_at_the_edge_the_oldest_closed_segments_go_first(disks: Disks) -> None:
     young, old = disks.log(), disks.log()
     fill(young, 60, at_ms=10)
     fill(old, 60)
-    held = disks.look(OFF)[0].held_bytes
-    look, moved = disks.look(held)
+    held_bytes = disks.look(OFF)[0].held_bytes
+    look, moved = disks.look(held_bytes)
     assert moved == [(0, old.log)]
     # Two of sixteen parts are free then, in whole segments: 20 of 120 batches.
     assert (old.log.log_start_offset, young.log.log_start_offset) == (20, 0)
-    assert disks.look(OFF)[0].held_bytes == held - look.freed <= held * 14 // 16
+    assert disks.look(OFF)[0].held_bytes == held_bytes - look.freed <= held_bytes * 14 // 16
 
 
 def test_nothing_from_the_first_open_transaction_on_goes(disks: Disks) -> None:
@@ -347,9 +349,9 @@ def test_replicas_share_their_batches_and_go_together(disks: Disks) -> None:
     fill(leader, 60)
     alone = disks.look(OFF)[0].held_bytes
     follower = disks.follower(leader)
-    held = disks.look(OFF)[0].held_bytes
-    assert held == alone + 60 * PLACE_BYTES
-    _, moved = disks.look(held)
+    held_bytes = disks.look(OFF)[0].held_bytes
+    assert held_bytes == alone + 60 * PLACE_BYTES
+    _, moved = disks.look(held_bytes)
     assert moved == [(0, leader.log), (1, follower)]
     assert leader.log.log_start_offset == follower.log_start_offset > 0
 
@@ -368,8 +370,8 @@ def test_an_active_segment_of_a_part_is_ended_from_half_of_the_budget_on(disks: 
     large, small = disks.log(config_of()), disks.log(config_of())
     fill(large, 60)
     fill(small, 2)
-    held = disks.look(OFF)[0].held_bytes
-    look, moved = disks.look(held * 3 // 2)
+    held_bytes = disks.look(OFF)[0].held_bytes
+    look, moved = disks.look(held_bytes * 3 // 2)
     assert (look.freed, moved) == (0, [])
     assert (len(large.log.local.segments), len(small.log.local.segments)) == (2, 1)
 
@@ -378,12 +380,12 @@ def test_where_closed_segments_are_too_few_the_largest_active_ones_are_ended(dis
     drivers = [disks.log(config_of()) for _ in range(40)]
     for number, driver in enumerate(drivers):
         fill(driver, 1 + number % 2)
-    held = disks.look(OFF)[0].held_bytes
-    look, _ = disks.look(held)
+    held_bytes = disks.look(OFF)[0].held_bytes
+    look, _ = disks.look(held_bytes)
     assert look.freed == 0
     ended = [len(driver.log.local.segments) - 1 for driver in drivers]
     assert ended == [0, 1] * 5 + [0] * 30, "five of two batches: an eighth of all"
-    assert disks.look(held)[0].freed > 0
+    assert disks.look(held_bytes)[0].freed > 0
 
 
 def test_a_look_at_many_logs_takes_breaks(disks: Disks) -> None:
@@ -400,7 +402,7 @@ def test_a_log_that_was_cut_off_during_the_look_keeps_its_start(disks: Disks) ->
     steps = enforce(disks.disks, 40 * KB, NOW, Look())
     assert next(steps) is None
     driver.log.truncate_to(5, now_ms=NOW)
-    assert [one for one in steps if one is not None] == []
+    assert [step for step in steps if step is not None] == []
     assert driver.log.log_start_offset == 0
 
 

@@ -72,24 +72,24 @@ class Reader:
     def plan(
         self, *keys: PartitionKey | FetchPartition, forget: Sequence[PartitionKey] = ()
     ) -> Sessionless | Opening | Incremental | ErrorCode:
-        asked = {}
+        asked_partitions = {}
         for key in keys:
             if isinstance(key, FetchPartition):
-                asked[self.key(key)] = key
+                asked_partitions[self.key(key)] = key
             else:
-                asked[key] = wanted(key)
+                asked_partitions[key] = wanted(key)
         request = SessionRequest(
             session_id=self.session_id,
             session_epoch=self.epoch,
-            partitions=asked,
+            partitions=asked_partitions,
             forgotten=tuple(forget),
             by_topic_ids=self.by_ids,
             is_privileged=self.follower,
         )
         return self.cache.plan(request, topic_names=self.names, now_ms=self.now_ms)
 
-    def key(self, one: FetchPartition) -> PartitionKey:
-        topic_partition = one.topic_partition
+    def key(self, fetch_partition: FetchPartition) -> PartitionKey:
+        topic_partition = fetch_partition.topic_partition
         return (ID if self.by_ids else topic_partition.topic, topic_partition.partition)
 
     def fetch(
@@ -102,8 +102,8 @@ class Reader:
         """Fetch; ``outcomes`` by index of the partition, ``p0=...``."""
         plan = self.plan(*keys, forget=forget)
         assert not isinstance(plan, ErrorCode), plan
-        found = [outcomes.get(f"p{index}", outcome) for _, index in plan.keys]
-        concluded = self.cache.conclude(plan, found, now_ms=self.now_ms)
+        outcomes_of_plan = [outcomes.get(f"p{index}", outcome) for _, index in plan.keys]
+        concluded = self.cache.conclude(plan, outcomes_of_plan, now_ms=self.now_ms)
         if concluded.session_id:
             self.session_id = concluded.session_id
             self.epoch = next_session_epoch(self.epoch)
@@ -155,14 +155,14 @@ def test_the_first_epoch_opens_a_session_and_reads_everything() -> None:
     assert len(reader.cache) == 1
 
 
-@pytest.mark.parametrize(("epoch", "left"), [(INITIAL_EPOCH, 1), (FINAL_EPOCH, 0)])
-def test_a_full_fetch_closes_the_session_that_it_names(epoch: int, left: int) -> None:
+@pytest.mark.parametrize(("epoch", "sessions_left"), [(INITIAL_EPOCH, 1), (FINAL_EPOCH, 0)])
+def test_a_full_fetch_closes_the_session_that_it_names(epoch: int, sessions_left: int) -> None:
     reader = Reader(sessions())
-    first = reader.fetch(A).session_id
+    first_id = reader.fetch(A).session_id
     reader.epoch = epoch
     reader.fetch(A)
-    assert reader.cache.find(first) is None
-    assert len(reader.cache) == left
+    assert reader.cache.find(first_id) is None
+    assert len(reader.cache) == sessions_left
 
 
 @pytest.mark.parametrize("epoch", [INITIAL_EPOCH, FINAL_EPOCH])
@@ -217,7 +217,7 @@ def test_an_incremental_fetch_reads_what_was_listed_before_and_now() -> None:
     plan = reader.plan(wanted(B, 7), C)
     assert isinstance(plan, Incremental)
     assert plan.keys == (A, B, C)
-    assert [one.fetch_offset for one in plan.partitions] == [0, 7, 0]
+    assert [partition.fetch_offset for partition in plan.partitions] == [0, 7, 0]
 
 
 def test_what_is_listed_and_forgotten_is_forgotten() -> None:
@@ -339,12 +339,12 @@ def test_a_partition_that_had_records_is_read_last_next_time() -> None:
 def test_the_plan_of_an_idle_session_is_not_made_anew() -> None:
     reader = Reader(sessions())
     reader.fetch(A, B)
-    first = reader.plan()
+    first_plan = reader.plan()
     reader.epoch += 1
     second = reader.plan()
-    assert isinstance(first, Incremental)
+    assert isinstance(first_plan, Incremental)
     assert isinstance(second, Incremental)
-    assert first.partitions is second.partitions
+    assert first_plan.partitions is second.partitions
 
 
 # Partitions that do not exist
@@ -374,8 +374,8 @@ def test_an_unknown_id_stays_in_the_session_until_it_has_a_name() -> None:
     reader.names = {ID: "t"}
     plan = reader.plan()
     assert isinstance(plan, Incremental)
-    (found,) = plan.partitions
-    assert (found.naming, found.topic_partition, found.fetch_offset) == (
+    (partition,) = plan.partitions
+    assert (partition.naming, partition.topic_partition, partition.fetch_offset) == (
         Naming.NAMED,
         TopicPartition("t", 0),
         4,
@@ -389,8 +389,8 @@ def test_a_name_that_was_found_stays_and_may_mean_another_topic() -> None:
     for listing in ((), (wanted((ID, 0), naming=Naming.NO_NAME),)):
         plan = reader.plan(*listing)
         assert isinstance(plan, Incremental)
-        (found,) = plan.partitions
-        assert (found.naming, found.topic_partition) == (
+        (partition,) = plan.partitions
+        assert (partition.naming, partition.topic_partition) == (
             Naming.OTHER_TOPIC,
             TopicPartition("t", 0),
         )
@@ -414,33 +414,33 @@ def test_the_zero_id_has_no_name() -> None:
     failed = FetchOutcome(error=E.unknown_topic_id)
     reader.session_id = reader.cache.conclude(plan, [failed], now_ms=0).session_id
     reader.epoch = 1
-    again = reader.plan()
-    assert isinstance(again, Incremental)
-    assert again.partitions[0].naming is Naming.NO_NAME
+    second_plan = reader.plan()
+    assert isinstance(second_plan, Incremental)
+    assert second_plan.partitions[0].naming is Naming.NO_NAME
 
 
 # The cache
 
 
-def fill(cache: FetchSessions, readers: int, *keys: PartitionKey, **more: bool) -> list[Reader]:
-    found = [Reader(cache, **more) for _ in range(readers)]
-    for reader in found:
+def fill(cache: FetchSessions, readers: int, *keys: PartitionKey, **fields: bool) -> list[Reader]:
+    readers_made = [Reader(cache, **fields) for _ in range(readers)]
+    for reader in readers_made:
         reader.fetch(*keys)
-    return found
+    return readers_made
 
 
-@pytest.mark.parametrize(("slots", "kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)])
-def test_slots_are_split_evenly_among_the_shards(slots: int, kept: int) -> None:
+@pytest.mark.parametrize(("slots", "sessions_kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)])
+def test_slots_are_split_evenly_among_the_shards(slots: int, sessions_kept: int) -> None:
     cache = sessions(slots)
     readers = fill(cache, 20, A)
-    assert len(cache) == kept
-    assert [reader.session_id > 0 for reader in readers] == [n < kept for n in range(20)]
+    assert len(cache) == sessions_kept
+    assert [reader.session_id > 0 for reader in readers] == [n < sessions_kept for n in range(20)]
 
 
 def test_ids_are_positive_distinct_and_drawn_again_when_taken() -> None:
     cache = FetchSessions(slots=1000, draw=iter_draw([1, 1, 1, 2]))
-    (first, *_, second) = fill(cache, SHARDS + 1, A)
-    assert (first.session_id, second.session_id) == (1, 2)
+    (first_reader, *_, second) = fill(cache, SHARDS + 1, A)
+    assert (first_reader.session_id, second.session_id) == (1, 2)
 
 
 def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
@@ -451,9 +451,9 @@ def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
 
 def test_sessions_are_bounded_by_what_they_hold() -> None:
     cache = FetchSessions(slots=1000, draw=in_turn(), partitions=5)
-    first, second = Reader(cache), Reader(cache)
-    first.fetch(A, B, C)
-    assert first.session_id > 0
+    first_reader, second = Reader(cache), Reader(cache)
+    first_reader.fetch(A, B, C)
+    assert first_reader.session_id > 0
     assert second.fetch(A, B, C).session_id == 0
     late = Reader(cache)
     late.now_ms = EVICTION_MS + 1
@@ -483,8 +483,8 @@ def test_a_consumer_does_not_evict_a_young_session() -> None:
 
 def test_the_session_that_was_idle_longest_is_evicted() -> None:
     cache = sessions(2 * SHARDS)
-    idle, *others = fill(cache, 2 * SHARDS, A)
-    for reader in others:
+    idle, *other_readers = fill(cache, 2 * SHARDS, A)
+    for reader in other_readers:
         reader.now_ms = 1
         reader.fetch()
     late = Reader(cache)
@@ -554,5 +554,5 @@ def test_a_closed_session_frees_its_slot() -> None:
     cache = sessions(SHARDS)
     readers = fill(cache, SHARDS, A)
     readers[0].fetch(forget=[A])
-    (again,) = fill(cache, 1, A)
-    assert again.session_id > 0
+    (new_reader,) = fill(cache, 1, A)
+    assert new_reader.session_id > 0

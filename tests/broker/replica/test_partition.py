@@ -307,8 +307,8 @@ def test_what_the_controller_refuses(
     change = led.shrunk()
     assert (led.answer(change, error=error) is change) == is_repeated
     assert list(led.partition.isr) == [B1, B2, B3]
-    again = led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=2_000)
-    assert (again is not None) == may_ask_again
+    second_request = led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=2_000)
+    assert (second_request is not None) == may_ask_again
 
 
 def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:
@@ -330,14 +330,14 @@ def test_an_answer_of_another_time_is_nothing(stale: dict[str, Any]) -> None:
 
 
 def follower(broker_id: BrokerId = B2, *, offset: int = 0, caught_up_ms: int = 0) -> Follower:
-    made = Follower(broker_id)
-    made.log_end_offset = offset
-    made.caught_up_ms = caught_up_ms
-    return made
+    follower_state = Follower(broker_id)
+    follower_state.log_end_offset = offset
+    follower_state.caught_up_ms = caught_up_ms
+    return follower_state
 
 
-def fetched(one: Follower, offset: int, *, leader_end: int, now_ms: int) -> None:
-    one.note_fetch(
+def fetched(follower_state: Follower, offset: int, *, leader_end: int, now_ms: int) -> None:
+    follower_state.note_fetch(
         fetch_offset=offset,
         log_start_offset=0,
         leader_end=leader_end,
@@ -350,20 +350,24 @@ def fetched(one: Follower, offset: int, *, leader_end: int, now_ms: int) -> None
 
 
 def test_who_asks_for_the_end_is_up_to_date_now() -> None:
-    one = follower()
-    fetched(one, 10, leader_end=10, now_ms=50)
-    assert one.caught_up_ms == 50
-    assert (one.log_end_offset, one.broker_epoch, one.last_fetch_ms) == (10, 1, 50)
+    follower_state = follower()
+    fetched(follower_state, 10, leader_end=10, now_ms=50)
+    assert follower_state.caught_up_ms == 50
+    assert (
+        follower_state.log_end_offset,
+        follower_state.broker_epoch,
+        follower_state.last_fetch_ms,
+    ) == (10, 1, 50)
 
 
 def test_who_has_what_there_was_at_its_last_fetch_was_up_to_date_then() -> None:
-    one = follower()
-    fetched(one, 0, leader_end=10, now_ms=50)
-    assert one.caught_up_ms == 0
-    fetched(one, 10, leader_end=20, now_ms=90)
-    assert one.caught_up_ms == 50
-    fetched(one, 12, leader_end=30, now_ms=130)
-    assert one.caught_up_ms == 50, "it falls behind"
+    follower_state = follower()
+    fetched(follower_state, 0, leader_end=10, now_ms=50)
+    assert follower_state.caught_up_ms == 0
+    fetched(follower_state, 10, leader_end=20, now_ms=90)
+    assert follower_state.caught_up_ms == 50
+    fetched(follower_state, 12, leader_end=30, now_ms=130)
+    assert follower_state.caught_up_ms == 50, "it falls behind"
 
 
 @pytest.mark.parametrize(
@@ -373,16 +377,18 @@ def test_who_has_what_there_was_at_its_last_fetch_was_up_to_date_then() -> None:
 def test_up_to_date_is_who_has_all_or_had_so_not_long_ago(
     offset: int, caught_up_ms: int, is_caught_up: bool
 ) -> None:
-    one = follower(offset=offset, caught_up_ms=caught_up_ms)
-    assert one.is_caught_up(leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000) == is_caught_up
+    follower_state = follower(offset=offset, caught_up_ms=caught_up_ms)
+    assert (
+        follower_state.is_caught_up(leader_end=10, lag_max_ms=LAG_MS, now_ms=1_000) == is_caught_up
+    )
 
 
 @pytest.mark.parametrize(("is_in_isr", "is_caught_up"), [(True, True), (False, False)])
 def test_a_new_leader_trusts_the_isr_for_a_while(is_in_isr: bool, is_caught_up: bool) -> None:
-    one = follower(offset=7)
-    one.reset(is_in_isr=is_in_isr, leader_end=9, now_ms=5)
-    assert one.log_end_offset == one.log_start_offset == -1
-    assert one.is_caught_up(leader_end=9, lag_max_ms=LAG_MS, now_ms=5) == is_caught_up
+    follower_state = follower(offset=7)
+    follower_state.reset(is_in_isr=is_in_isr, leader_end=9, now_ms=5)
+    assert follower_state.log_end_offset == follower_state.log_start_offset == -1
+    assert follower_state.is_caught_up(leader_end=9, lag_max_ms=LAG_MS, now_ms=5) == is_caught_up
 
 
 # The ISR
@@ -399,8 +405,8 @@ def test_out_of_sync_are_members_of_the_isr_that_have_not_kept_up() -> None:
 def test_who_joins_has_all_that_is_committed_and_all_from_before_this_leader(
     offset: int, has: bool
 ) -> None:
-    one = follower(offset=offset)
-    assert has_caught_up(one, high_watermark=5, epoch_start_offset=6) == has
+    follower_state = follower(offset=offset)
+    assert has_caught_up(follower_state, high_watermark=5, epoch_start_offset=6) == has
 
 
 # Truncation

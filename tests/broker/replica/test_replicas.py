@@ -87,7 +87,7 @@ def test_who_may_serve_what(
 
 def test_each_replica_has_a_log_of_its_own() -> None:
     brokers = Brokers(cluster().with_topic(topic()))
-    assert len({id(each.hosted[TP]) for each in brokers.each.values()}) == 3
+    assert len({id(replicas.hosted[TP]) for replicas in brokers.each.values()}) == 3
 
 
 @pytest.mark.parametrize(
@@ -133,34 +133,34 @@ def test_before_3_7_more_replicas_may_be_demanded_than_there_are(replicas: tuple
 def test_a_new_topic_is_hosted_by_its_replicas_and_led_by_one() -> None:
     brokers = Brokers(cluster())
     changes = brokers.apply(cluster().with_topic(topic("orders", partition(2, replicas=(2, 3)))))
-    assert {broker: list(each.hosted) for broker, each in brokers.each.items()} == {
+    assert {broker: list(replicas.hosted) for broker, replicas in brokers.each.items()} == {
         B1: [],
         B2: [TP],
         B3: [TP],
     }
-    assert [len(each.led) for each in brokers.each.values()] == [0, 1, 0]
+    assert [len(replicas.led) for replicas in brokers.each.values()] == [0, 1, 0]
     assert changes[B2].led == [(TP, 0)]
     assert changes[B3].led == []
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1)])
 def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(old: int, new: int) -> None:
-    before = cluster().with_topic(topic("orders", partition(old)))
-    brokers = Brokers(before)
+    image_before = cluster().with_topic(topic("orders", partition(old)))
+    brokers = Brokers(image_before)
     follower = brokers.each[BrokerId(new)].hosted[TP]
-    changes = brokers.apply(before.with_partition(TP, partition(new, epoch=1)))
+    changes = brokers.apply(image_before.with_partition(TP, partition(new, epoch=1)))
     assert changes[BrokerId(old)].lost == [(TP, 1)]
     assert changes[BrokerId(new)].led == [(TP, 1)]
     assert changes[BrokerId(new)].unfollowed == [TP]
     assert brokers.each[BrokerId(new)].led[TP] is follower, "a follower's log is the leader's now"
-    assert {each.hosted[TP].leader_epoch for each in brokers.each.values()} == {1}
+    assert {replicas.hosted[TP].leader_epoch for replicas in brokers.each.values()} == {1}
     assert error_of(brokers.each[BrokerId(old)].leader(TP)) is ErrorCode.not_leader_or_follower
 
 
 def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
-    before = cluster().with_topic(topic())
-    brokers = Brokers(before)
-    changes = brokers.apply(before.with_partition(TP, partition(1, epoch=3)))
+    image_before = cluster().with_topic(topic())
+    brokers = Brokers(image_before)
+    changes = brokers.apply(image_before.with_partition(TP, partition(1, epoch=3)))
     assert changes[B1].led == [(TP, 3)]
     assert brokers.each[B1].led[TP].leader_epoch == 3
 
@@ -168,8 +168,8 @@ def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
 def test_what_does_not_change_is_no_change() -> None:
     image = cluster().with_topic(topic())
     brokers = Brokers(image)
-    again = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
-    assert again[B1].led == [(TopicPartition("more", 0), 0)]
+    changes = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
+    assert changes[B1].led == [(TopicPartition("more", 0), 0)]
 
 
 def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
@@ -248,7 +248,9 @@ def test_each_epoch_says_which_leader_a_replica_follows() -> None:
     assert following.log is brokers.each[B2].hosted[TP]
     assert brokers.first[B1].followed == brokers.first[B3].followed == []
     moved = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=5))
-    assert [one.leader_epoch for one in brokers.apply(moved)[B2].followed] == [5]
+    assert [
+        followed_replica.leader_epoch for followed_replica in brokers.apply(moved)[B2].followed
+    ] == [5]
     shrunk = moved.with_partition(
         TP,
         msgspec.structs.replace(
@@ -266,8 +268,10 @@ def test_without_a_leader_a_replica_follows_none() -> None:
     assert changes[B2].unfollowed == [TP]
     assert changes[B1].lost == [(TP, 1)]
     assert changes[B1].unfollowed == []
-    again = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=2))
-    assert [one.leader for one in brokers.apply(again)[B2].followed] == [B1]
+    image_again = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=2))
+    assert [
+        followed_replica.leader for followed_replica in brokers.apply(image_again)[B2].followed
+    ] == [B1]
 
 
 def test_a_led_partition_with_followers_knows_them() -> None:
@@ -343,12 +347,12 @@ def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
 def test_who_was_followed_is_so_until_the_leader_changes() -> None:
     brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1,)))))
     assert brokers.each[B1].replicated == {}
-    more = brokers.apply(
+    changes = brokers.apply(
         cluster().with_topic(
             topic("orders", partition(1, replicas=(1, 2), isr=(1,), epoch=1, adding=(2,)))
         )
     )
-    (led,) = more[B1].regrouped
+    (led,) = changes[B1].regrouped
     assert list(led.followers) == [B2]
     alone = brokers.apply(
         cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=2)))

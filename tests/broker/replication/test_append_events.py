@@ -55,12 +55,12 @@ class Traced:
         """All is replicated; the event that causes what follows, and the cause of before is the
         current one.
         """
-        log, last = self.driver.log, NO_CAUSE
+        log, last_event = self.driver.log, NO_CAUSE
         if log.advance_high_watermark(log.log_end_offset):
-            last = self.trace.trace_bounds(log)
+            last_event = self.trace.trace_bounds(log)
         if cause is not None:
             self.tracer.caused_by(cause)
-        return last
+        return last_event
 
     def events(self) -> list[Event]:
         return list(self.tracer.events())
@@ -194,14 +194,14 @@ def test_brief_leaves_the_epoch_of_a_transactional_id_to_its_batches() -> None:
     for transactional_id, kinds in ((None, ["log.append", "pid.bump"]), ("app", ["log.append"])):
         traced = Traced()
         traced.append(0)
-        seen = len(traced.tracer)
+        events_before = len(traced.tracer)
         traced.tracer.level = TraceLevel.BRIEF
         next_one = batch(0, epoch=1)
         result = append_client(traced.driver.log, next_one, guard=0, now_ms=NOW)
         assert isinstance(result, Appended)
         header = read_batch_header(next_one)
         traced.trace.trace_append(traced.driver.log, header, result, transactional_id)
-        assert [event.k for event in traced.events()[seen:]] == kinds
+        assert [event.k for event in traced.events()[events_before:]] == kinds
 
 
 # Causes of a bound that moves
@@ -232,13 +232,13 @@ def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None
         traced.tracer.caused_by(traced.trace.trace_append(log, header, result, None))
     fetch = traced.tracer.emit("msg.recv", "broker/1")
     traced.tracer.caused_by(fetch)
-    last = traced.settle()
+    last_event = traced.settle()
     moved = traced.events()[-2:]
     assert [(event.k, event.p) for event in moved] == [
         ("log.hw", (1, fetch)),
         ("log.lso", (1, moved[0].i, fetch)),
     ]
-    assert last == moved[1].i, "readers are due to it"
+    assert last_event == moved[1].i, "readers are due to it"
 
 
 def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None:
@@ -292,10 +292,10 @@ def test_a_log_that_is_led_from_now_on_is_traced_as_it_is_found() -> None:
     }
     traced.append(0, transactional=True)
     traced.trace.led(log, LeaderEpoch(3), 1)
-    found = data(traced.events()[-1])
-    assert (found["epoch"], found["end"]) == (3, 1)
-    assert "lso" not in found
-    (producer,) = found["producers"]
+    event_fields = data(traced.events()[-1])
+    assert (event_fields["epoch"], event_fields["end"]) == (3, 1)
+    assert "lso" not in event_fields
+    (producer,) = event_fields["producers"]
     assert (producer["pid"], producer["first"], producer["coordinator_epoch"]) == (PID, 0, -1)
 
 
@@ -305,8 +305,8 @@ def test_followers_that_come_later_are_told_once() -> None:
     traced.trace.led(log, LeaderEpoch(2), 1)
     for replicas in (1, 3, 3):
         traced.trace.trace_replicas(log, replicas)
-    told = [data(one) for one in traced.events()[1:]]
-    assert told == [{"tp": "orders-0", "role": "replicas", "replicas": 3}]
+    event_fields = [data(event) for event in traced.events()[1:]]
+    assert event_fields == [{"tp": "orders-0", "role": "replicas", "replicas": 3}]
 
 
 @pytest.mark.parametrize("is_led", [True, False])

@@ -81,8 +81,8 @@ class Bench(ReplicaBench):
         appended = append_coordinator(log, plain(), now_ms=NOW)
         assert isinstance(appended, Appended)
         self.leader.appended(log)
-        waiting = self.commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
-        return future_of(waiting)
+        commit_wait = self.commits.wait_for_commit(log, appended.last_offset, timeout_ms=timeout_ms)
+        return future_of(commit_wait)
 
 
 async def test_an_append_is_reported_and_replicated() -> None:
@@ -113,8 +113,8 @@ async def test_a_full_disk_refuses_and_takes_the_directory_offline() -> None:
     refused = await settled(bench.appends.append(a_batch(bench), appends))
     assert isinstance(refused, Rejection)
     assert refused.error is ErrorCode.kafka_storage_error
-    again = bench.appends.append_admitted(bench.leader.log, a_batch(bench))
-    assert isinstance(again, Rejection)
+    second_append = bench.appends.append_admitted(bench.leader.log, a_batch(bench))
+    assert isinstance(second_append, Rejection)
     assert gates.failures == 2
     assert bench.leader.log.log_end_offset == 0
     admitted = await bench.appends.admit(Subject(), DATA)
@@ -142,11 +142,11 @@ async def test_too_few_in_sync_tell_where_the_log_begins() -> None:
 
 @pytest.fixture
 def touched(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    seen: list[object] = []
+    touched_keys: list[object] = []
     monkeypatch.setattr(
-        "txnsim.node.purgatory.Purgatory.touch", lambda _self, key: seen.append(key)
+        "txnsim.node.purgatory.Purgatory.touch", lambda _self, key: touched_keys.append(key)
     )
-    return seen
+    return touched_keys
 
 
 def test_without_followers_an_append_is_replicated(touched: list[object]) -> None:
@@ -314,8 +314,8 @@ def test_the_oldest_records_go_on_every_replica_and_a_read_below_is_out_of_range
     assert len(set(starts)) == 1, "followers let go what the leader lets go"
     assert highest <= BUDGET
     assert set(reasons) == {"log-budget"}
-    said = [line["event"] for line in logs if "budget" in line["event"]]
-    assert said == [
+    budget_events = [line["event"] for line in logs if "budget" in line["event"]]
+    assert budget_events == [
         "the logs have reached their budget of 4 MiB (--log-budget): the oldest closed segments "
         "go from now on"
     ]
@@ -360,13 +360,13 @@ def test_what_was_on_the_disks_before_is_allowed_beside_the_budget() -> None:
     async def main(cluster: VirtualCluster) -> tuple[int, int]:
         async with cluster.client() as app:
             await write(app, 5)
-        disks = {broker_id: one.disk for broker_id, one in cluster.sim.members.items()}
+        disks = {broker_id: member.disk for broker_id, member in cluster.sim.members.items()}
         keeper = BudgetKeeper(BUDGET, cluster.env, list)
         keeper.begin(disks)
         return keeper.budget, BUDGET + held(cluster)
 
-    found, expected = run_cluster(main, brokers=1)
-    assert found == expected > BUDGET
+    kept_bytes, expected = run_cluster(main, brokers=1)
+    assert kept_bytes == expected > BUDGET
 
 
 # ``isr_changes``: Leaders ask the controller for other ISRs, one request at a time, until they are
@@ -374,7 +374,7 @@ def test_what_was_on_the_disks_before_is_allowed_beside_the_budget() -> None:
 
 
 def asked(bench: ReplicaBench) -> list[AlterPartitionCommand]:
-    return [one for _, _, one in bench.sent if isinstance(one, AlterPartitionCommand)]
+    return [command for _, _, command in bench.sent if isinstance(command, AlterPartitionCommand)]
 
 
 def lagging() -> ReplicaBench:
@@ -464,9 +464,9 @@ def test_that_the_controller_never_answers_is_told_once() -> None:
     bench.cut.add(CONTROLLER_ID)
     with capture_logs() as lines:
         bench.settle(seconds=120)
-    told = [line for line in lines if line["event"] == "isr.change.failing"]
-    assert len(told) == 1
-    assert str(TP) in told[0]["reason"]
+    failing_lines = [line for line in lines if line["event"] == "isr.change.failing"]
+    assert len(failing_lines) == 1
+    assert str(TP) in failing_lines[0]["reason"]
 
 
 # DeleteRecords is answered when every live replica has deleted.
@@ -479,7 +479,9 @@ class DeletionsBench(ReplicaBench):
     """Broker 1 leads four records, broker 2 follows."""
 
     def __init__(self, replicas: tuple[int, ...] = (1, 2)) -> None:
-        super().__init__(replicas=tuple(one for one in (B1, B2) if one in replicas))
+        super().__init__(
+            replicas=tuple(broker_id for broker_id in (B1, B2) if broker_id in replicas)
+        )
         self.settle()
         self.append(plain(4))
         self.settle(seconds=1)

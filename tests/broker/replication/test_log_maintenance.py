@@ -78,10 +78,10 @@ def keys(log: PartitionLog) -> list[bytes | None]:
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
-    made = Bench()
-    yield made
-    made.maintenance.stop()
-    await made.tasks.close()
+    bench = Bench()
+    yield bench
+    bench.maintenance.stop()
+    await bench.tasks.close()
 
 
 async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Bench) -> None:
@@ -98,9 +98,12 @@ async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Be
     bench.clock.advance(1)
     assert log.log_start_offset == 3
     events = list(bench.tracer.events())
-    told = [(event.p, event.d) for event in events if event.k == "log.start"]
-    same = {"tp": str(FIRST), "reason": "retention", "open": []}
-    assert told == [((0,), {**same, "to": 2, "lso": 2}), ((2,), {**same, "to": 3, "lso": 3})]
+    log_starts = [(event.p, event.d) for event in events if event.k == "log.start"]
+    event_fields = {"tp": str(FIRST), "reason": "retention", "open": []}
+    assert log_starts == [
+        ((0,), {**event_fields, "to": 2, "lso": 2}),
+        ((2,), {**event_fields, "to": 3, "lso": 3}),
+    ]
     timers = [(event.k, event.p, event.d) for event in (events[0], events[2])]
     assert timers == [("timer.fire", (), {"timer": "retention", "waited_ms": CHECK_MS})] * 2
 
@@ -195,16 +198,16 @@ async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> No
     assert bench.maintenance.uncleanable_count == 0
     with capture_logs() as lines:
         await bench.settle()
-    told = [line for line in lines if line["event"] == "log.uncleanable"]
-    assert [line["partition"] for line in told] == [str(FIRST)]
-    assert told[0]["reason"]
+    uncleanable_lines = [line for line in lines if line["event"] == "log.uncleanable"]
+    assert [line["partition"] for line in uncleanable_lines] == [str(FIRST)]
+    assert uncleanable_lines[0]["reason"]
     assert log.local.cleaned_until is None
     assert bench.maintenance.uncleanable_count == 1
-    other = bench.host(SECOND, COMPACTED)
-    bench.put(other, "a", "a", "b")
+    second_log = bench.host(SECOND, COMPACTED)
+    bench.put(second_log, "a", "a", "b")
     bench.clock.advance(BACKOFF_MS)
     await bench.settle()
-    assert keys(other) == [b"a", b"b"]
+    assert keys(second_log) == [b"a", b"b"]
     assert log.local.cleaned_until is None
 
 

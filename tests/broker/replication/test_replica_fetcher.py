@@ -41,27 +41,29 @@ from txnsim.wire.batch import assign
 
 
 def bench(**changes: Any) -> ReplicaBench:
-    made = ReplicaBench(**changes)
-    made.settle()
-    return made
+    replica_bench = ReplicaBench(**changes)
+    replica_bench.settle()
+    return replica_bench
 
 
-def ends(made: ReplicaBench) -> list[int]:
-    return [node.log.log_end_offset for node in made.nodes.values()]
+def ends(replica_bench: ReplicaBench) -> list[int]:
+    return [node.log.log_end_offset for node in replica_bench.nodes.values()]
 
 
 def bytes_of(log: PartitionLog) -> tuple[bytes, ...]:
     return tuple(log.batches())
 
 
-def fetches(made: ReplicaBench, since: int = 0) -> list[ReplicaFetchCommand]:
+def fetches(replica_bench: ReplicaBench, since: int = 0) -> list[ReplicaFetchCommand]:
     return [
-        command for _, _, command in made.sent[since:] if isinstance(command, ReplicaFetchCommand)
+        command
+        for _, _, command in replica_bench.sent[since:]
+        if isinstance(command, ReplicaFetchCommand)
     ]
 
 
-def told(made: ReplicaBench, kind: str) -> list[tuple[str, dict[str, Any]]]:
-    tracer = made.tracer
+def told(replica_bench: ReplicaBench, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    tracer = replica_bench.tracer
     return [
         (tracer.nodes[event.n], cast(dict[str, Any], event.d))
         for event in tracer.events()
@@ -81,108 +83,110 @@ def write_behind(node: Node, count: int) -> None:
 
 
 def test_an_append_is_everywhere_and_committed_in_the_same_turn() -> None:
-    made = bench()
-    since = len(made.sent)
-    assert made.append(plain(3)) == 0
-    assert ends(made) == [3, 0, 0]
-    assert made.leader.log.high_watermark == 0
-    made.settle()
-    assert ends(made) == [3, 3, 3]
-    assert made.leader.log.high_watermark == 3
-    stored = bytes_of(made.leader.log)
-    for node in made.nodes.values():
+    replica_bench = bench()
+    since = len(replica_bench.sent)
+    assert replica_bench.append(plain(3)) == 0
+    assert ends(replica_bench) == [3, 0, 0]
+    assert replica_bench.leader.log.high_watermark == 0
+    replica_bench.settle()
+    assert ends(replica_bench) == [3, 3, 3]
+    assert replica_bench.leader.log.high_watermark == 3
+    stored = bytes_of(replica_bench.leader.log)
+    for node in replica_bench.nodes.values():
         assert all(a is b for a, b in zip(bytes_of(node.log), stored, strict=True)), "references"
-    assert len(fetches(made, since)) == 2, "one exchange per follower"
+    assert len(fetches(replica_bench, since)) == 2, "one exchange per follower"
 
 
 def test_appends_of_one_turn_travel_together() -> None:
-    made = bench()
-    since = len(made.sent)
+    replica_bench = bench()
+    since = len(replica_bench.sent)
     for _ in range(5):
-        made.append(plain())
-    made.settle()
-    assert ends(made) == [5, 5, 5]
-    assert len(fetches(made, since)) == 2
+        replica_bench.append(plain())
+    replica_bench.settle()
+    assert ends(replica_bench) == [5, 5, 5]
+    assert len(fetches(replica_bench, since)) == 2
 
 
 def test_a_follower_hears_of_the_high_watermark_when_the_wait_is_over() -> None:
-    made = bench()
-    made.append(plain())
-    made.settle()
-    assert made.nodes[B2].log.high_watermark == 0
-    made.settle(seconds=1)
-    assert made.nodes[B2].log.high_watermark == 1
+    replica_bench = bench()
+    replica_bench.append(plain())
+    replica_bench.settle()
+    assert replica_bench.nodes[B2].log.high_watermark == 0
+    replica_bench.settle(seconds=1)
+    assert replica_bench.nodes[B2].log.high_watermark == 1
 
 
 def test_two_images_in_one_turn_delay_no_acknowledgement() -> None:
-    made = bench()
-    made.settle(seconds=60)  # idle followers wait long now
-    since = len(made.sent)
-    made.lead(B1)
-    made.lead(B1)
-    made.append(plain())
-    made.settle()
-    assert made.leader.log.high_watermark == 1
-    first = [one for one in fetches(made, since) if one.replica_id == B2]
-    assert [len(one.partitions) for one in first] == [1, 1]  # both images, the batch
+    replica_bench = bench()
+    replica_bench.settle(seconds=60)  # idle followers wait long now
+    since = len(replica_bench.sent)
+    replica_bench.lead(B1)
+    replica_bench.lead(B1)
+    replica_bench.append(plain())
+    replica_bench.settle()
+    assert replica_bench.leader.log.high_watermark == 1
+    fetches_of_b2 = [fetch for fetch in fetches(replica_bench, since) if fetch.replica_id == B2]
+    assert [len(fetch.partitions) for fetch in fetches_of_b2] == [1, 1]  # both images, the batch
 
 
 def test_an_older_answer_that_brings_a_batch_is_acknowledged() -> None:
-    made = bench()
-    made.settle(seconds=60)
-    made.append(plain())
+    replica_bench = bench()
+    replica_bench.settle(seconds=60)
+    replica_bench.append(plain())
     # As when another partition changes: the next request leaves while the answer is on its way.
-    made.tasks.soon(made.nodes[B2].fetchers._by_leader[B1].send)
-    made.settle()
-    assert made.nodes[B2].log.log_end_offset == 1
-    assert made.leader.log.high_watermark == 1
+    replica_bench.tasks.soon(replica_bench.nodes[B2].fetchers._by_leader[B1].send)
+    replica_bench.settle()
+    assert replica_bench.nodes[B2].log.log_end_offset == 1
+    assert replica_bench.leader.log.high_watermark == 1
 
 
 def test_a_follower_far_behind_gets_so_many_batches_at_a_time() -> None:
-    made = bench()
-    made.isolate(B3)
-    made.lead(B1, isr=(B1, B2))
-    write_behind(made.leader, 3 * BATCHES_MAX)
-    made.settle()
-    since = len(made.sent)
-    made.heal(B3)
-    made.settle(seconds=12)
-    assert ends(made) == [3 * BATCHES_MAX] * 3
-    wanted = [
-        one.partitions[0].fetch_offset
-        for one in fetches(made, since)
-        if one.replica_id == B3 and one.partitions
+    replica_bench = bench()
+    replica_bench.isolate(B3)
+    replica_bench.lead(B1, isr=(B1, B2))
+    write_behind(replica_bench.leader, 3 * BATCHES_MAX)
+    replica_bench.settle()
+    since = len(replica_bench.sent)
+    replica_bench.heal(B3)
+    replica_bench.settle(seconds=12)
+    assert ends(replica_bench) == [3 * BATCHES_MAX] * 3
+    fetch_offsets = [
+        fetch.partitions[0].fetch_offset
+        for fetch in fetches(replica_bench, since)
+        if fetch.replica_id == B3 and fetch.partitions
     ]
-    assert wanted == [0, BATCHES_MAX, 2 * BATCHES_MAX, 3 * BATCHES_MAX]
+    assert fetch_offsets == [0, BATCHES_MAX, 2 * BATCHES_MAX, 3 * BATCHES_MAX]
 
 
 def test_a_request_names_only_what_has_changed() -> None:
-    made = bench()
-    made.append(plain())
-    made.settle()
-    first, *others = [one for one in fetches(made) if one.replica_id == B2]
-    assert [len(first.partitions), first.session_epoch] == [1, 0]
-    made.settle(seconds=60)
-    idle = fetches(made)[-1]
+    replica_bench = bench()
+    replica_bench.append(plain())
+    replica_bench.settle()
+    first_fetch, *other_fetches = [
+        fetch for fetch in fetches(replica_bench) if fetch.replica_id == B2
+    ]
+    assert [len(first_fetch.partitions), first_fetch.session_epoch] == [1, 0]
+    replica_bench.settle(seconds=60)
+    idle = fetches(replica_bench)[-1]
     assert idle.partitions == ()
-    assert idle.max_wait_ms == made.settings.replica_lag_time_max_ms // 4
-    assert others[-1].partitions[0].fetch_offset == 1
-    since = len(made.sent)
-    made.settle(seconds=60)
-    assert len(fetches(made, since)) <= 2 * 9, "an idle follower asks seldom"
+    assert idle.max_wait_ms == replica_bench.settings.replica_lag_time_max_ms // 4
+    assert other_fetches[-1].partitions[0].fetch_offset == 1
+    since = len(replica_bench.sent)
+    replica_bench.settle(seconds=60)
+    assert len(fetches(replica_bench, since)) <= 2 * 9, "an idle follower asks seldom"
 
 
 def test_a_transaction_is_known_to_every_replica() -> None:
-    made = bench()
-    log = made.leader.replicas.led[TP]
+    replica_bench = bench()
+    log = replica_bench.leader.replicas.led[TP]
     guard = start_verification(
         log, producer_id=7, producer_epoch=0, base_sequence=0, supports_epoch_bump=False, now_ms=NOW
     )
     assert isinstance(guard, int)
     append_client(log, batch(0, pid=7, transactional=True), guard=guard, now_ms=NOW)
-    made.leader.appended(log)
-    made.settle()
-    assert made.nodes[B3].log.producers.open_transaction_of(7) == 0
+    replica_bench.leader.appended(log)
+    replica_bench.settle()
+    assert replica_bench.nodes[B3].log.producers.open_transaction_of(7) == 0
     append_marker(
         log,
         producer_id=7,
@@ -192,9 +196,9 @@ def test_a_transaction_is_known_to_every_replica() -> None:
         transaction_version=0,
         now_ms=NOW,
     )
-    made.leader.appended(log)
-    made.settle(seconds=1)
-    assert made.nodes[B3].log.snapshot() == log.snapshot()
+    replica_bench.leader.appended(log)
+    replica_bench.settle(seconds=1)
+    assert replica_bench.nodes[B3].log.snapshot() == log.snapshot()
     assert log.snapshot().aborted
 
 
@@ -202,164 +206,167 @@ def test_a_transaction_is_known_to_every_replica() -> None:
 
 
 def test_a_tail_that_no_other_replica_had_is_cut_off() -> None:
-    made = bench()
-    made.append(plain())
-    made.settle(seconds=1)
-    made.isolate(B1)
-    write_behind(made.nodes[B1], 3)
-    made.lead(B2, isr=(B2, B3))
-    made.settle(seconds=2)
-    made.append(plain(2))
-    made.settle()
-    assert ends(made) == [4, 3, 3]
-    made.tracer.level = TraceLevel.FULL
-    made.heal(B1)
-    made.settle(seconds=2)
-    assert told(made, "log.truncate") == [
+    replica_bench = bench()
+    replica_bench.append(plain())
+    replica_bench.settle(seconds=1)
+    replica_bench.isolate(B1)
+    write_behind(replica_bench.nodes[B1], 3)
+    replica_bench.lead(B2, isr=(B2, B3))
+    replica_bench.settle(seconds=2)
+    replica_bench.append(plain(2))
+    replica_bench.settle()
+    assert ends(replica_bench) == [4, 3, 3]
+    replica_bench.tracer.level = TraceLevel.FULL
+    replica_bench.heal(B1)
+    replica_bench.settle(seconds=2)
+    assert told(replica_bench, "log.truncate") == [
         ("broker/1/log/orders-0", {"tp": "orders-0", "epoch": 1, "to": 1})
     ]
-    assert ends(made) == [3, 3, 3]
-    assert bytes_of(made.nodes[B1].log) == bytes_of(made.nodes[B2].log)
+    assert ends(replica_bench) == [3, 3, 3]
+    assert bytes_of(replica_bench.nodes[B1].log) == bytes_of(replica_bench.nodes[B2].log)
     assert (
-        made.nodes[B1].log.snapshot().leader_epochs == made.nodes[B2].log.snapshot().leader_epochs
+        replica_bench.nodes[B1].log.snapshot().leader_epochs
+        == replica_bench.nodes[B2].log.snapshot().leader_epochs
     )
-    assert list(made.partition.isr) == [B1, B2, B3]
+    assert list(replica_bench.partition.isr) == [B1, B2, B3]
 
 
 def test_logs_that_part_twice_meet_step_by_step() -> None:
-    made = bench()
-    made.append(plain())
-    made.settle(seconds=1)
-    for leader, others in ((B2, (B1, B3)), (B1, (B2, B3)), (B2, (B1, B3))):
-        for other in others:
-            made.isolate(other)
-        made.lead(leader, isr=(leader,))
-        write_behind(made.nodes[leader], 2)
-        for other in others:
-            made.cut.discard(other)
-        made.isolate(leader)
-        made.publish(made.image)
-    made.heal(B2)
-    made.lead(B1, isr=(B1,))
-    write_behind(made.nodes[B1], 1)
-    made.settle(seconds=5)
-    assert len({bytes_of(node.log) for node in made.nodes.values()}) == 1
-    made.nodes[B3].log.check_invariants()
+    replica_bench = bench()
+    replica_bench.append(plain())
+    replica_bench.settle(seconds=1)
+    for leader, follower_ids in ((B2, (B1, B3)), (B1, (B2, B3)), (B2, (B1, B3))):
+        for follower_id in follower_ids:
+            replica_bench.isolate(follower_id)
+        replica_bench.lead(leader, isr=(leader,))
+        write_behind(replica_bench.nodes[leader], 2)
+        for follower_id in follower_ids:
+            replica_bench.cut.discard(follower_id)
+        replica_bench.isolate(leader)
+        replica_bench.publish(replica_bench.image)
+    replica_bench.heal(B2)
+    replica_bench.lead(B1, isr=(B1,))
+    write_behind(replica_bench.nodes[B1], 1)
+    replica_bench.settle(seconds=5)
+    assert len({bytes_of(node.log) for node in replica_bench.nodes.values()}) == 1
+    replica_bench.nodes[B3].log.check_invariants()
 
 
 def test_a_follower_behind_the_log_start_begins_there() -> None:
-    made = bench()
-    made.append(plain(4))
-    made.settle(seconds=1)
-    made.isolate(B3)
-    made.lead(B1, isr=(B1, B2))
-    made.append(plain(4))
-    made.settle(seconds=1)
-    assert made.leader.log.delete_records_before(6) == 6
-    made.leader.watermarks.log_start_raised(made.leader.log)
-    made.settle()
-    assert made.nodes[B2].log.log_start_offset == 6
-    made.nodes[B3].log.truncate_to(2, now_ms=NOW)
-    made.tracer.level = TraceLevel.FULL
-    made.heal(B3)
-    made.settle(seconds=3)
+    replica_bench = bench()
+    replica_bench.append(plain(4))
+    replica_bench.settle(seconds=1)
+    replica_bench.isolate(B3)
+    replica_bench.lead(B1, isr=(B1, B2))
+    replica_bench.append(plain(4))
+    replica_bench.settle(seconds=1)
+    assert replica_bench.leader.log.delete_records_before(6) == 6
+    replica_bench.leader.watermarks.log_start_raised(replica_bench.leader.log)
+    replica_bench.settle()
+    assert replica_bench.nodes[B2].log.log_start_offset == 6
+    replica_bench.nodes[B3].log.truncate_to(2, now_ms=NOW)
+    replica_bench.tracer.level = TraceLevel.FULL
+    replica_bench.heal(B3)
+    replica_bench.settle(seconds=3)
     # The leader's log starts in the middle of a batch, which comes whole.
-    assert [data["to"] for _, data in told(made, "log.truncate")] == [6, 4]
-    assert [data["to"] for _, data in told(made, "log.start")] == [6, 4, 6]
-    assert made.nodes[B3].log.log_end_offset == 8
-    assert made.nodes[B3].log.log_start_offset == 6
-    asked = [one for _, _, one in made.sent if isinstance(one, ReplicaOffsetCommand)]
-    assert [one.timestamp_ms for one in asked] in ([], [-1, -2])
+    assert [data["to"] for _, data in told(replica_bench, "log.truncate")] == [6, 4]
+    assert [data["to"] for _, data in told(replica_bench, "log.start")] == [6, 4, 6]
+    assert replica_bench.nodes[B3].log.log_end_offset == 8
+    assert replica_bench.nodes[B3].log.log_start_offset == 6
+    offset_commands = [
+        command for _, _, command in replica_bench.sent if isinstance(command, ReplicaOffsetCommand)
+    ]
+    assert [command.timestamp_ms for command in offset_commands] in ([], [-1, -2])
 
 
 def test_a_follower_beyond_an_empty_leader_is_cut_to_its_end() -> None:
-    made = bench()
-    made.append(plain(2))
-    made.settle(seconds=1)
-    made.isolate(B1)
-    made.nodes[B2].log.restart_at(0, now_ms=NOW)  # its disk was lost
-    made.lead(B2, isr=(B2,))
-    made.settle(seconds=3)
-    assert ends(made)[1:] == [0, 0]
+    replica_bench = bench()
+    replica_bench.append(plain(2))
+    replica_bench.settle(seconds=1)
+    replica_bench.isolate(B1)
+    replica_bench.nodes[B2].log.restart_at(0, now_ms=NOW)  # its disk was lost
+    replica_bench.lead(B2, isr=(B2,))
+    replica_bench.settle(seconds=3)
+    assert ends(replica_bench)[1:] == [0, 0]
 
 
 # Errors
 
 
 def test_a_cut_link_is_tried_again_and_nothing_is_lost() -> None:
-    made = bench()
-    made.isolate(B3)
-    made.append(plain())
-    made.settle(seconds=5)
-    assert ends(made) == [1, 1, 0]
-    assert made.leader.log.high_watermark == 0, "it is still in the ISR"
-    made.cut.discard(B3)
-    made.settle(seconds=2)
-    assert ends(made) == [1, 1, 1]
-    assert made.leader.log.high_watermark == 1
+    replica_bench = bench()
+    replica_bench.isolate(B3)
+    replica_bench.append(plain())
+    replica_bench.settle(seconds=5)
+    assert ends(replica_bench) == [1, 1, 0]
+    assert replica_bench.leader.log.high_watermark == 0, "it is still in the ISR"
+    replica_bench.cut.discard(B3)
+    replica_bench.settle(seconds=2)
+    assert ends(replica_bench) == [1, 1, 1]
+    assert replica_bench.leader.log.high_watermark == 1
 
 
 def test_a_leader_that_has_not_heard_of_it_is_asked_again_later() -> None:
-    made = bench()
-    made.isolate(B2)
-    made.lead(B2)
-    made.cut.discard(B2)
-    made.settle(seconds=1)
-    assert TP not in made.nodes[B2].replicas.led
-    made.heal(B2)
-    made.settle(seconds=3)
-    made.append(plain())
-    made.settle()
-    assert ends(made) == [1, 1, 1]
+    replica_bench = bench()
+    replica_bench.isolate(B2)
+    replica_bench.lead(B2)
+    replica_bench.cut.discard(B2)
+    replica_bench.settle(seconds=1)
+    assert TP not in replica_bench.nodes[B2].replicas.led
+    replica_bench.heal(B2)
+    replica_bench.settle(seconds=3)
+    replica_bench.append(plain())
+    replica_bench.settle()
+    assert ends(replica_bench) == [1, 1, 1]
 
 
 def test_batches_of_a_later_leader_are_left_alone() -> None:
-    made = bench()
-    follower = made.nodes[B2]
+    replica_bench = bench()
+    follower = replica_bench.nodes[B2]
     later = assign(plain(), base_offset=0, leader_epoch=9)
-    made.leader.log.append(describe_batch(later), now_ms=NOW)
-    made.leader.appended(made.leader.log)
-    made.settle()
+    replica_bench.leader.log.append(describe_batch(later), now_ms=NOW)
+    replica_bench.leader.appended(replica_bench.leader.log)
+    replica_bench.settle()
     assert follower.log.log_end_offset == 0
 
 
 def test_a_session_that_the_leader_has_forgotten_is_begun_again() -> None:
-    made = bench()
-    made.leader.sessions._by_follower.clear()
-    made.append(plain())
-    made.settle(seconds=40)
-    assert ends(made) == [1, 1, 1]
+    replica_bench = bench()
+    replica_bench.leader.sessions._by_follower.clear()
+    replica_bench.append(plain())
+    replica_bench.settle(seconds=40)
+    assert ends(replica_bench) == [1, 1, 1]
 
 
 def test_who_has_stopped_takes_nothing_over() -> None:
-    made = bench()
-    made.append(plain())
-    made.nodes[B3].stop()
-    made.settle(seconds=2)
-    assert ends(made) == [1, 1, 0]
+    replica_bench = bench()
+    replica_bench.append(plain())
+    replica_bench.nodes[B3].stop()
+    replica_bench.settle(seconds=2)
+    assert ends(replica_bench) == [1, 1, 0]
 
 
 def test_a_deleted_topic_is_fetched_no_more() -> None:
-    made = bench()
-    made.publish(made.image.without_topic("orders"))
-    since = len(made.sent)
-    made.settle(seconds=20)
-    assert [one for one in fetches(made, since) if one.partitions] == []
+    replica_bench = bench()
+    replica_bench.publish(replica_bench.image.without_topic("orders"))
+    since = len(replica_bench.sent)
+    replica_bench.settle(seconds=20)
+    assert [fetch for fetch in fetches(replica_bench, since) if fetch.partitions] == []
 
 
 def test_errors_of_a_partition_pause_it() -> None:
-    made = bench()
-    leader = made.leader
+    replica_bench = bench()
+    leader = replica_bench.leader
     partition = leader.replicas.replicated.pop(TP)
-    made.nodes[B2].fetchers.stop()
-    made.restart(B2)
-    since = len(made.sent)
-    made.settle(seconds=3)
-    assert len(fetches(made, since)) >= 2
+    replica_bench.nodes[B2].fetchers.stop()
+    replica_bench.restart(B2)
+    since = len(replica_bench.sent)
+    replica_bench.settle(seconds=3)
+    assert len(fetches(replica_bench, since)) >= 2
     leader.replicas.replicated[TP] = partition
-    made.append(plain())
-    made.settle(seconds=2)
-    assert made.nodes[B2].log.log_end_offset == 1
+    replica_bench.append(plain())
+    replica_bench.settle(seconds=2)
+    assert replica_bench.nodes[B2].log.log_end_offset == 1
 
 
 def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
@@ -375,26 +382,28 @@ def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
             await asyncio.sleep(0.001)
         await asyncio.sleep(5)
         tracer = cluster.sim.environment.tracer
-        before = len(tracer)
+        events_before = len(tracer)
         await asyncio.sleep(10)
-        return len(tracer) - before
+        return len(tracer) - events_before
 
     assert run_cluster(main, trace_level=TraceLevel.FULL) < 1_000
 
 
 @pytest.mark.usefixtures("all_levels")
 def test_a_leader_that_never_answers_is_told_once() -> None:
-    made = bench()
-    made.isolate(B3)
+    replica_bench = bench()
+    replica_bench.isolate(B3)
     with capture_logs() as lines:
-        made.settle(seconds=120)
-    told = [line for line in lines if line["event"] == "replica.fetch.failing"]
-    assert [(line["leader"], line["error"]) for line in told] == [(B1, told[0]["error"])]
-    made.heal(B3)
-    made.append(plain())
-    made.settle(seconds=2)
-    assert ends(made) == [1, 1, 1]
-    assert not made.nodes[B3].fetchers.unanswered.tried
+        replica_bench.settle(seconds=120)
+    failing_lines = [line for line in lines if line["event"] == "replica.fetch.failing"]
+    assert [(line["leader"], line["error"]) for line in failing_lines] == [
+        (B1, failing_lines[0]["error"])
+    ]
+    replica_bench.heal(B3)
+    replica_bench.append(plain())
+    replica_bench.settle(seconds=2)
+    assert ends(replica_bench) == [1, 1, 1]
+    assert not replica_bench.nodes[B3].fetchers.unanswered.tried
 
 
 # A leader and its followers' requests: what is refused, what is answered, what waits.
@@ -454,15 +463,15 @@ class Follower:
         return answer
 
     def told(self, position: ReplicaFetchPartition, **changes: Any) -> ReplicaFetchedPartition:
-        (told,) = self.fetch(position, **changes).partitions
-        return told
+        (partition,) = self.fetch(position, **changes).partitions
+        return partition
 
 
 # Refusals
 
 
 @pytest.mark.parametrize(
-    ("wanted", "error"),
+    ("replica_fetch_partition", "error"),
     [
         (position(current_leader_epoch=1), ErrorCode.unknown_leader_epoch),
         (position(9), ErrorCode.offset_out_of_range),
@@ -475,9 +484,9 @@ class Follower:
     ],
 )
 def test_a_position_that_can_not_be_is_refused(
-    wanted: ReplicaFetchPartition, error: ErrorCode
+    replica_fetch_partition: ReplicaFetchPartition, error: ErrorCode
 ) -> None:
-    assert Follower().told(wanted).error is error
+    assert Follower().told(replica_fetch_partition).error is error
 
 
 def test_the_epoch_of_the_last_leader_is_fenced() -> None:
@@ -509,8 +518,8 @@ def test_a_diverging_follower_learns_where_it_diverges() -> None:
     follower.bench.append(plain(2))
     follower.bench.lead(B1)
     follower.bench.append(plain(2))
-    told = follower.told(position(3, current_leader_epoch=1, last_fetched_epoch=0))
-    assert (told.error, told.diverging) == (0, (0, 2))
+    partition = follower.told(position(3, current_leader_epoch=1, last_fetched_epoch=0))
+    assert (partition.error, partition.diverging) == (0, (0, 2))
 
 
 # Sessions
@@ -519,12 +528,12 @@ def test_a_diverging_follower_learns_where_it_diverges() -> None:
 def test_a_session_is_known_by_its_id_and_counts_its_requests() -> None:
     follower = Follower()
     follower.bench.append(plain())
-    first = follower.fetch(position())
-    assert first.session_id > 0
+    first_answer = follower.fetch(position())
+    assert first_answer.session_id > 0
     wrong = follower.ask(session_id=99)
     assert wrong.result().error is ErrorCode.fetch_session_id_not_found
-    again = follower.ask(session_id=first.session_id, session_epoch=7)
-    assert again.result().error is ErrorCode.invalid_fetch_session_epoch
+    second_answer = follower.ask(session_id=first_answer.session_id, session_epoch=7)
+    assert second_answer.result().error is ErrorCode.invalid_fetch_session_epoch
 
 
 def test_a_new_session_replaces_the_old_one() -> None:
@@ -568,8 +577,8 @@ def test_an_append_ends_the_wait_after_the_present_callback() -> None:
     follower.bench.append(plain())
     assert not parked.done()
     follower.bench.settle()
-    (told,) = parked.result().partitions
-    assert [batch.base_offset for batch in told.batches] == [0, 1]
+    (partition,) = parked.result().partitions
+    assert [batch.base_offset for batch in partition.batches] == [0, 1]
 
 
 def test_who_has_more_than_the_leader_hears_at_once_where_the_log_starts() -> None:
@@ -577,18 +586,18 @@ def test_who_has_more_than_the_leader_hears_at_once_where_the_log_starts() -> No
     follower.bench.append(plain(4))
     follower.bench.leader.log.advance_high_watermark(4)
     follower.bench.leader.log.delete_records_before(3)
-    (told,) = follower.fetch(position(4, last_fetched_epoch=0)).partitions
-    assert (told.log_start_offset, told.batches) == (3, ())
+    (partition,) = follower.fetch(position(4, last_fetched_epoch=0)).partitions
+    assert (partition.log_start_offset, partition.batches) == (3, ())
     parked = follower.park(position(4, last_fetched_epoch=0, log_start_offset=3))
     assert not parked.done()
 
 
 def test_a_wait_without_news_ends_at_its_deadline() -> None:
     follower = Follower()
-    first = follower.park(position(), max_wait_ms=300)
+    first_fetch = follower.park(position(), max_wait_ms=300)
     follower.bench.settle(seconds=1)
-    assert first.result().partitions == ()
-    follower.session_id = first.result().session_id
+    assert first_fetch.result().partitions == ()
+    follower.session_id = first_fetch.result().session_id
     second = follower.park(max_wait_ms=2_000)
     follower.bench.clock.pass_ms(1_900)
     assert not second.done()
@@ -624,8 +633,10 @@ def test_an_answer_has_a_size() -> None:
     for _ in range(3):
         follower.bench.append(plain())
     size = len(plain())
-    told = follower.told(position(), max_bytes=2 * size)
-    assert [batch.base_offset for batch in told.batches] == [0, 1, 2], "of the partition's limit"
+    partition = follower.told(position(), max_bytes=2 * size)
+    assert [batch.base_offset for batch in partition.batches] == [0, 1, 2], (
+        "of the partition's limit"
+    )
     replicas = follower.bench.leader.replicas
     replicas.dynamic = msgspec.structs.replace(replicas.dynamic, replica_fetch_max_bytes=2 * size)
     assert len(follower.told(position()).batches) == 2
@@ -637,7 +648,9 @@ def test_the_next_answer_reports_lost_leadership() -> None:
     follower.bench.leader.replicas.replicated[TP].leader_epoch = LeaderEpoch(1)
     follower.bench.append(plain())
     follower.bench.settle()
-    assert [told.error for told in parked.result().partitions] == [ErrorCode.not_leader_or_follower]
+    assert [partition.error for partition in parked.result().partitions] == [
+        ErrorCode.not_leader_or_follower
+    ]
 
 
 # In-sync replicas

@@ -55,7 +55,7 @@ def test_a_set_has_each_binding_once_and_tells_when_nothing_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("criteria", "found"),
+    ("criteria", "expected"),
     [
         ({}, [ORDERS, ALL_TOPICS, SHOP, GROUP]),
         ({"resource_type": ResourceType.GROUP}, [GROUP]),
@@ -70,8 +70,8 @@ def test_a_set_has_each_binding_once_and_tells_when_nothing_changes() -> None:
         ({"permission": Permission.DENY}, [SHOP]),
     ],
 )
-def test_a_filter_takes_what_it_names(criteria: dict[str, Any], found: list[object]) -> None:
-    assert sorted(_taken(EVERY, AclFilter(**criteria))) == sorted(found)  # type: ignore[type-var]
+def test_a_filter_takes_what_it_names(criteria: dict[str, Any], expected: list[object]) -> None:
+    assert sorted(_taken(EVERY, AclFilter(**criteria))) == sorted(expected)  # type: ignore[type-var]
 
 
 NAMES = ("", "*", "o", "or", "ord", "orders", "orders-1", "p")
@@ -87,7 +87,7 @@ SOME = [
 def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) -> None:
     acls = NO_ACLS.plus(SOME)
     topic = ResourceType.TOPIC
-    is_covered = any(one.resource_type == topic and one.covers(name) for one in SOME)
+    is_covered = any(binding.resource_type == topic and binding.covers(name) for binding in SOME)
     allowed = bit_of(Operation.READ, Permission.ALLOW) if is_covered else None
     assert acls.bits_for(topic, name, SOME[0].principal, "10.0.0.1") == allowed
     assert acls.bits_for(topic, name, "User:somebody-else", "10.0.0.1") == (
@@ -95,33 +95,35 @@ def test_what_covers_a_name_and_what_a_filter_takes_is_found_by_name(name: str) 
     )
     for pattern in (PatternType.ANY, PatternType.MATCH, *PatternType):
         for kind in (ResourceType.ANY, topic):
-            wanted = AclFilter(resource_type=kind, name=name, pattern=pattern)
-            assert sorted(_taken(acls, wanted)) == sorted(filter(wanted.takes, acls.all_bindings()))
+            acl_filter = AclFilter(resource_type=kind, name=name, pattern=pattern)
+            assert sorted(_taken(acls, acl_filter)) == sorted(
+                filter(acl_filter.takes, acls.all_bindings())
+            )
 
 
 def test_what_is_said_of_somebody_is_of_the_resources_of_one_type() -> None:
     literal, prefixed = int(PatternType.LITERAL), int(PatternType.PREFIXED)
-    found = EVERY.bits_by_resource(ResourceType.TOPIC, ORDERS.principal, "10.0.0.1")
-    assert sorted(found) == [
+    bits_of_user = EVERY.bits_by_resource(ResourceType.TOPIC, ORDERS.principal, "10.0.0.1")
+    assert sorted(bits_of_user) == [
         (literal, "*", bit_of(Operation.DESCRIBE, Permission.ALLOW)),
         (literal, "orders", bit_of(Operation.READ, Permission.ALLOW)),
         (prefixed, "ord", bit_of(Operation.WRITE, Permission.DENY)),
     ]
-    found = EVERY.bits_by_resource(ResourceType.GROUP, "User:somebody-else", "10.0.0.1")
-    assert list(found) == [(literal, "orders", 0)]
+    bits_of_stranger = EVERY.bits_by_resource(ResourceType.GROUP, "User:somebody-else", "10.0.0.1")
+    assert list(bits_of_stranger) == [(literal, "orders", 0)]
 
 
-def _taken(acls: Acls, wanted: AclFilter) -> list[AclBinding]:
-    return [acl for acl in acls.candidates(wanted) if wanted.takes(acl)]
+def _taken(acls: Acls, acl_filter: AclFilter) -> list[AclBinding]:
+    return [acl for acl in acls.candidates(acl_filter) if acl_filter.takes(acl)]
 
 
 def test_many_bindings_take_no_time_squared() -> None:
     many = [acl(ResourceType.TOPIC, f"topic-{number}", Operation.READ) for number in range(20_000)]
     begun_s = time.process_time()
     acls = NO_ACLS.plus(many[:10_000]).plus(many)
-    for one in many:
-        assert _taken(acls, AclFilter(name=one.name)) == [one]
-        assert acls.bits_for(ResourceType.TOPIC, one.name, one.principal, one.host)
+    for binding in many:
+        assert _taken(acls, AclFilter(name=binding.name)) == [binding]
+        assert acls.bits_for(ResourceType.TOPIC, binding.name, binding.principal, binding.host)
     assert acls.minus(many) == NO_ACLS.plus([ORDERS]).minus([ORDERS])
     assert time.process_time() - begun_s < 5
 
@@ -228,7 +230,7 @@ def test_a_deny_beats_an_allow_and_both_have_to_match(
 
 
 @pytest.mark.parametrize(
-    ("granted", "asked", "expected"),
+    ("granted", "operation", "expected"),
     [
         (READ, Operation.DESCRIBE, True),
         (WRITE, Operation.DESCRIBE, True),
@@ -241,9 +243,9 @@ def test_a_deny_beats_an_allow_and_both_have_to_match(
     ],
 )
 def test_some_operations_imply_others(
-    granted: Operation, asked: Operation, *, expected: bool
+    granted: Operation, operation: Operation, *, expected: bool
 ) -> None:
-    assert allows(acl(TOPIC, "orders", granted), operation=asked) is expected
+    assert allows(acl(TOPIC, "orders", granted), operation=operation) is expected
 
 
 def test_a_denied_operation_implies_nothing() -> None:
@@ -257,9 +259,9 @@ def test_a_super_user_is_not_denied() -> None:
 
 
 def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
-    others = acl(TOPIC, "orders", READ, principal="User:bob")
+    acl_of_bob = acl(TOPIC, "orders", READ, principal="User:bob")
     assert allows(allow_everyone_if_no_acl_found=True)
-    assert not allows(others, allow_everyone_if_no_acl_found=True)
+    assert not allows(acl_of_bob, allow_everyone_if_no_acl_found=True)
 
 
 @pytest.mark.parametrize(

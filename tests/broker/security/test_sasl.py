@@ -98,13 +98,13 @@ def test_plain(token: bytes, expected: Authenticated | str) -> None:
 def test_scram_knows_a_password_without_hearing_it(mechanism: str) -> None:
     client = scramp.ScramClient([mechanism], "alice", "secret", c_nonce="clientnonce")
     server = begin(mechanism)
-    first = server.feed(client.get_client_first().encode())
-    assert isinstance(first, Challenge)
-    client.set_server_first(first.token.decode())
-    last = server.feed(client.get_client_final().encode())
-    assert isinstance(last, Authenticated)
-    assert last.user == "alice"
-    client.set_server_final(last.token.decode())  # it knows the server's signature
+    challenge = server.feed(client.get_client_first().encode())
+    assert isinstance(challenge, Challenge)
+    client.set_server_first(challenge.token.decode())
+    last_message = server.feed(client.get_client_final().encode())
+    assert isinstance(last_message, Authenticated)
+    assert last_message.user == "alice"
+    client.set_server_final(last_message.token.decode())  # it knows the server's signature
 
 
 @pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("bob", "secret")])
@@ -239,7 +239,7 @@ def test_a_listener_may_ask_more_of_a_token() -> None:
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(name: str, *_rest: Any) -> Any:
+    def absent(name: str, *_args: Any) -> Any:
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", absent)
@@ -405,10 +405,10 @@ def test_what_a_token_says() -> None:
         "unsecuredLoginOther_x": "y",
         "unsecuredValidatorRequiredScope": "a",
     }
-    found = credential_from(OAUTHBEARER, LoginModule(name="m", options=options))
-    assert isinstance(found, Bearer)
-    first = begin_of_login(OAUTHBEARER, found).first_token()
-    start, head, extension, *end = first.split(b"\x01")
+    credential = credential_from(OAUTHBEARER, LoginModule(name="m", options=options))
+    assert isinstance(credential, Bearer)
+    first_token = begin_of_login(OAUTHBEARER, credential).first_token()
+    start, head, extension, *end = first_token.split(b"\x01")
     assert (start, extension, end) == (b"n,,", b"traceId=123", [b"", b""])
     header, body, signature = head.removeprefix(b"auth=Bearer ").split(b".")
     assert json.loads(base64.urlsafe_b64decode(header + b"==")) == {"alg": "none"}
@@ -484,18 +484,18 @@ def test_the_keys_are_those_of_rfc_7677() -> None:
     import hmac
 
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
-    found = credential_of("pencil", mechanism=SHA_256, salt=salt)
+    scram_credential = credential_of("pencil", mechanism=SHA_256, salt=salt)
     message = (
         b"n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
         b"s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,"
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
     )
-    signature = hmac.digest(found.server_key, message, "sha256")
+    signature = hmac.digest(scram_credential.server_key, message, "sha256")
     assert base64.b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
     proof = base64.b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
-    client_signature = hmac.digest(found.stored_key, message, "sha256")
+    client_signature = hmac.digest(scram_credential.stored_key, message, "sha256")
     key = bytes(a ^ b for a, b in zip(proof, client_signature, strict=True))
-    assert hashlib.sha256(key).digest() == found.stored_key
+    assert hashlib.sha256(key).digest() == scram_credential.stored_key
 
 
 def test_the_mechanisms_have_the_names_and_hashes_of_sasl() -> None:
@@ -505,20 +505,20 @@ def test_the_mechanisms_have_the_names_and_hashes_of_sasl() -> None:
     }
 
 
-def with_credential(one: Upsertion) -> tuple[Upsertion, ScramCredential | Rejection]:
-    return one, derive_credential(one)
+def with_credential(upsertion: Upsertion) -> tuple[Upsertion, ScramCredential | Rejection]:
+    return upsertion, derive_credential(upsertion)
 
 
 def test_a_user_is_set_and_forgotten() -> None:
-    known = credentials()
+    credentials_before = credentials()
     changed, outcomes = alter(
-        known,
+        credentials_before,
         deletions=[Deletion(user="alice", mechanism=SHA_256)],
         upsertions=[with_credential(upsertion())],
     )
     assert outcomes == {"alice": None, "bob": None}
     assert set(changed) == {("alice", ScramMechanism.SCRAM_SHA_512), ("bob", SHA_256)}
-    assert ("alice", SHA_256) in known  # nothing is changed in place
+    assert ("alice", SHA_256) in credentials_before  # nothing is changed in place
 
 
 @pytest.mark.parametrize(
@@ -541,9 +541,9 @@ def test_a_user_is_set_and_forgotten() -> None:
 def test_what_makes_no_sense_is_refused_and_changes_nothing(
     deletions: list[tuple[str, int]], upsertions: list[tuple[str, int, int]], error: ErrorCode
 ) -> None:
-    known = credentials()
+    credentials_before = credentials()
     changed, outcomes = alter(
-        known,
+        credentials_before,
         deletions=[Deletion(user=user, mechanism=kind) for user, kind in deletions],
         upsertions=[
             with_credential(upsertion(user, mechanism=kind, iterations=count))
@@ -553,7 +553,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(
     (refused,) = outcomes.values()
     assert refused is not None
     assert refused.error is error
-    assert changed == known
+    assert changed == credentials_before
 
 
 # What a cluster's security is made of has to make sense.
@@ -582,8 +582,8 @@ def test_a_protocol_is_encrypted_or_authenticated_or_both(
 
 def test_what_makes_sense_is_taken() -> None:
     check_security(NO_SECURITY)
-    whole = msgspec.structs.replace(FILES, authority="a")
-    check_security(SecurityOptions(listeners=(SASL, MUTUAL), tls=whole))
+    tls_files = msgspec.structs.replace(FILES, authority="a")
+    check_security(SecurityOptions(listeners=(SASL, MUTUAL), tls=tls_files))
     own = msgspec.structs.replace(MUTUAL, tls=TlsPem(certificate="c", key="k", authority="a"))
     check_security(SecurityOptions(listeners=(own,), has_plain_listener=False))
     check_security(
@@ -646,8 +646,8 @@ def test_what_does_not_is_refused(options: SecurityOptions, why: str) -> None:
     ],
 )
 def test_a_module_and_its_options(text: str, name: str, options: dict[str, str]) -> None:
-    found = parse_login(text)
-    assert (found.name, found.options) == (name, options)
+    login = parse_login(text)
+    assert (login.name, login.options) == (name, options)
 
 
 @pytest.mark.parametrize(

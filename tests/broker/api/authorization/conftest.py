@@ -14,5 +14,5 @@ from tests.support.security import GuardedApi
 async def api() -> AsyncIterator[GuardedApi]:
     """Handlers of a single broker with the topics ``orders`` and ``hidden``."""
     topics = (("orders", 1), ("hidden", 1))
-    async with handlers(topics=topics, group_consumer_assignment_interval_ms=0) as found:
-        yield GuardedApi(found)
+    async with handlers(topics=topics, group_consumer_assignment_interval_ms=0) as api:
+        yield GuardedApi(api)

@@ -72,13 +72,15 @@ def errors_by_topic(answer: Any, path: str) -> dict[str, ErrorCode]:
     errors = {}
     for topic in getattr(answer, field):
         name = next(
-            getattr(topic, one) for one in ("name", "topic", "resource_name") if hasattr(topic, one)
+            getattr(topic, field)
+            for field in ("name", "topic", "resource_name")
+            if hasattr(topic, field)
         )
         error = topic if not inner else getattr(topic, inner)[0]
         errors[name] = next(
-            getattr(error, one)
-            for one in ("error_code", "partition_error_code")
-            if hasattr(error, one)
+            getattr(error, field)
+            for field in ("error_code", "partition_error_code")
+            if hasattr(error, field)
         )
     return errors
 
@@ -163,8 +165,8 @@ async def test_some_say_what_is_missing(
     text: str | None,
 ) -> None:
     answer = await api.ask(name, version, **values)
-    told = answer if field is None else getattr(answer, field)[0]
-    assert told.error_message == text
+    refusal = answer if field is None else getattr(answer, field)[0]
+    assert refusal.error_message == text
 
 
 @pytest.mark.parametrize(
@@ -176,11 +178,13 @@ async def test_a_broker_refuses_without_words_since_it_guards_its_configs(
     name: str, version: int, rules: dict[str, bool], text: str | None
 ) -> None:
     kinds = [(4, "1"), (4, ""), (16, "metrics")]
-    resources = [{"resource_type": kind, "resource_name": what} for kind, what in kinds]
-    async with handlers(rules=rules) as found:
-        answer = await GuardedApi(found).ask(name, version, resources=resources)
-    told = [one.error_message for one in answer.responses]
-    assert told == [text, text, "Cluster authorization failed."]
+    resources = [
+        {"resource_type": kind, "resource_name": resource_name} for kind, resource_name in kinds
+    ]
+    async with handlers(rules=rules) as api:
+        answer = await GuardedApi(api).ask(name, version, resources=resources)
+    messages = [response.error_message for response in answer.responses]
+    assert messages == [text, text, "Cluster authorization failed."]
 
 
 async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> None:
@@ -189,7 +193,7 @@ async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "asked", "answered"),
+    ("name", "version", "request_field", "answered"),
     [
         ("DescribeGroups", 5, "groups", "groups"),
         ("ConsumerGroupDescribe", 1, "group_ids", "groups"),
@@ -197,12 +201,14 @@ async def test_an_answer_without_a_message_is_left_alone(api: GuardedApi) -> Non
     ],
 )
 async def test_many_are_refused_one_by_one_and_in_order(
-    api: GuardedApi, name: str, version: int, asked: str, answered: str
+    api: GuardedApi, name: str, version: int, request_field: str, answered: str
 ) -> None:
     names = [f"n-{number}" for number in range(3 * REFUSED_AT_ONCE + 1)] + ["n-0"]
-    told = getattr(await api.ask(name, version, **{asked: names}), answered)
-    assert [getattr(one, "group_id", None) or one.transactional_id for one in told] == names
-    assert {one.error_code.name.endswith("authorization_failed") for one in told} == {True}
+    results = getattr(await api.ask(name, version, **{request_field: names}), answered)
+    assert [
+        getattr(result, "group_id", None) or result.transactional_id for result in results
+    ] == names
+    assert {result.error_code.name.endswith("authorization_failed") for result in results} == {True}
 
 
 # Topics that may not be seen are left out of lists; a client learns no names from ids, or ids from
@@ -226,14 +232,14 @@ async def test_all_topics_are_those_that_may_be_seen(
 
 async def test_asking_for_a_topic_without_the_right_does_not_create_it(api: GuardedApi) -> None:
     api.grant(acl(TOPICS_TOPIC, "*", Operation.DESCRIBE))
-    wanted = [{"name": "new"}]
-    answer = await api.ask("Metadata", 9, topics=wanted, allow_auto_topic_creation=True)
+    new_topics = [{"name": "new"}]
+    answer = await api.ask("Metadata", 9, topics=new_topics, allow_auto_topic_creation=True)
     assert answer.topics[0].error_code is FORBIDDEN
-    answer = await api.ask("Metadata", 9, topics=wanted, allow_auto_topic_creation=False)
+    answer = await api.ask("Metadata", 9, topics=new_topics, allow_auto_topic_creation=False)
     assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
     assert "new" not in api.api.broker.image.topics
     api.grant(acl(TOPICS_TOPIC, "new", Operation.CREATE))
-    await api.ask("Metadata", 9, topics=wanted, allow_auto_topic_creation=True)
+    await api.ask("Metadata", 9, topics=new_topics, allow_auto_topic_creation=True)
     assert "new" in api.api.broker.image.topics
 
 
@@ -242,7 +248,7 @@ async def test_the_oldest_clients_are_not_shown_everything_where_all_they_want_i
 ) -> None:
     api.grant(DESCRIBE_ORDERS)
     answer = await api.ask("Metadata", 0, topics=[{"name": "hidden"}])
-    assert [(one.name, one.error_code) for one in answer.topics] == [("hidden", FORBIDDEN)]
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [("hidden", FORBIDDEN)]
     assert len(answer.brokers) == 1
 
 
@@ -256,7 +262,7 @@ async def test_topics_are_deleted_by_name_with_the_right_to(api: GuardedApi) -> 
 
     async def delete() -> dict[str, ErrorCode]:
         answer = await api.ask("DeleteTopics", 5, topic_names=names)
-        return {one.name: one.error_code for one in answer.responses}
+        return {response.name: response.error_code for response in answer.responses}
 
     assert await delete() == dict.fromkeys(names, FORBIDDEN)
     api.grant(DESCRIBE_ORDERS, acl(TOPICS_TOPIC, "missing", Operation.DESCRIBE))

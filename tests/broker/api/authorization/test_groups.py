@@ -70,7 +70,7 @@ async def test_a_streams_group_needs_rights_on_all_of_its_topics(api: GuardedApi
     api.grant(acl(TOPIC, "log", Operation.DESCRIBE))
     joined = await streams_heartbeat(api, "orders")
     assert joined.error_code is ErrorCode.none
-    (missing,) = (each for each in joined.status if each.status_code == 3)
+    (missing,) = (status for status in joined.status if status.status_code == 3)
     assert missing.status_detail == (
         "Internal topics are missing: log; Unauthorized to CREATE on topics log."
     )
@@ -97,9 +97,9 @@ async def test_a_streams_group_is_described_with_topics_that_may_be(api: Guarded
         )
         return answer.groups[0]
 
-    shown = await described()
-    assert (shown.error_code, len(shown.members)) == (ErrorCode.none, 1)
-    assert shown.authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
+    description = await described()
+    assert (description.error_code, len(description.members)) == (ErrorCode.none, 1)
+    assert description.authorized_operations == 1 << Operation.READ | 1 << Operation.DESCRIBE
     api.revoke_all()
     api.grant(*member)
     hidden = await described()
@@ -132,11 +132,11 @@ async def heartbeat(api: GuardedApi, *names: str, group_id: str = "g") -> Any:
 
 async def has_coordinators(api: GuardedApi) -> None:
     """The group's coordinator is there, and those of its share partitions."""
-    for kind, asked in (
+    for kind, coordinator_key in (
         (0, "g"),
         *(
-            (2, ShareKey("g", uuid_text(api.api.topic_id(each)), 0).coordinator_key)
-            for each in NAMES
+            (2, ShareKey("g", uuid_text(api.api.topic_id(topic_name)), 0).coordinator_key)
+            for topic_name in NAMES
         ),
     ):
         await api.api.until(
@@ -144,7 +144,7 @@ async def has_coordinators(api: GuardedApi) -> None:
             "FindCoordinator",
             6,
             key_type=kind,
-            coordinator_keys=[asked],
+            coordinator_keys=[coordinator_key],
         )
 
 

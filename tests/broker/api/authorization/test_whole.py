@@ -48,15 +48,15 @@ async def test_what_is_not_transactional_needs_no_transactional_id(api: GuardedA
 
 def errors_of(answer: Any) -> set[ErrorCode]:
     """Every error code anywhere in an answer, but for those of elements beside a failure."""
-    found: set[ErrorCode] = set()
+    errors: set[ErrorCode] = set()
     if isinstance(answer, tuple):
-        for one in answer:
-            found |= errors_of(one)
+        for element in answer:
+            errors |= errors_of(element)
     elif hasattr(answer, "__dataclass_fields__"):
         for name in answer.__dataclass_fields__:
             value = getattr(answer, name)
             if isinstance(value, ErrorCode):
-                found.add(value)
+                errors.add(value)
             else:
-                found |= errors_of(value)
-    return found
+                errors |= errors_of(value)
+    return errors

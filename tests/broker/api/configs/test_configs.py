@@ -24,46 +24,57 @@ from txnsim.types import BrokerId, TopicPartition
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
 
-def values(kind: int, name: str, keys: list[str] | None = None, **more: Any) -> dict[str, Any]:
+def values(kind: int, name: str, keys: list[str] | None = None, **fields: Any) -> dict[str, Any]:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
-    return {"resources": [resource], **more}
+    return {"resources": [resource], **fields}
 
 
 @pytest.mark.parametrize("version", [3, 4])
 async def test_documentation_is_answered_when_asked_for(api: Api, version: int) -> None:
     names = ["transactional.id.expiration.ms", "log.flush.scheduler.interval.ms"]
-    for wanted, known in ((False, None), (True, "idle transactional ids are forgotten after this")):
-        resources = values(BROKER, "1", names, include_documentation=wanted)
+    for with_documentation, expected in (
+        (False, None),
+        (True, "idle transactional ids are forgotten after this"),
+    ):
+        resources = values(BROKER, "1", names, include_documentation=with_documentation)
         (result,) = (await api.ask("DescribeConfigs", version, **resources)).results
-        found = {one.name: one.documentation for one in result.configs}
-        assert found == {names[0]: known, names[1]: None}
+        documentation_by_name = {config.name: config.documentation for config in result.configs}
+        assert documentation_by_name == {names[0]: expected, names[1]: None}
 
 
 async def test_a_topic_s_config_has_the_documentation_of_the_broker_s(api: Api) -> None:
-    wanted = values(TOPIC, "orders", ["compression.type", "max.message.bytes"])
-    answer = await api.ask("DescribeConfigs", 4, **wanted, include_documentation=True)
-    found = {one.name: one.documentation for one in answer.results[0].configs}
+    fields = values(TOPIC, "orders", ["compression.type", "max.message.bytes"])
+    answer = await api.ask("DescribeConfigs", 4, **fields, include_documentation=True)
+    documentation_by_name = {
+        config.name: config.documentation for config in answer.results[0].configs
+    }
     expected = {s.kafka: s.reason for s in documentation().values() if s.kafka is not None}
-    assert found["max.message.bytes"] == expected.get("message.max.bytes")
-    assert found["compression.type"] == expected.get("compression.type")
+    assert documentation_by_name["max.message.bytes"] == expected.get("message.max.bytes")
+    assert documentation_by_name["compression.type"] == expected.get("compression.type")
 
 
 async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api: Api) -> None:
     (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
-    found = {one.name: one for one in own.configs}
-    assert set(found) == set(BROKER_CONFIGS) - INTERNAL_BROKER_CONFIGS
-    assert found["num.partitions"].read_only
-    assert not found["message.max.bytes"].read_only
-    assert found["log.retention.ms"].value is None
+    config_by_name = {config.name: config for config in own.configs}
+    assert set(config_by_name) == set(BROKER_CONFIGS) - INTERNAL_BROKER_CONFIGS
+    assert config_by_name["num.partitions"].read_only
+    assert not config_by_name["message.max.bytes"].read_only
+    assert config_by_name["log.retention.ms"].value is None
     (defaults,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, ""))).results
-    assert [(one.name, one.value) for one in defaults.configs] == [("min.insync.replicas", "1")]
+    assert [(config.name, config.value) for config in defaults.configs] == [
+        ("min.insync.replicas", "1")
+    ]
 
 
 async def test_an_internal_config_is_shown_once_it_is_set() -> None:
     async with handlers(unstable_api_versions_enable=True) as api:
         (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
-    shown = {one.name: one.value for one in own.configs if one.name in INTERNAL_BROKER_CONFIGS}
-    assert shown == {"unstable.api.versions.enable": "true"}
+    value_by_name = {
+        config.name: config.value
+        for config in own.configs
+        if config.name in INTERNAL_BROKER_CONFIGS
+    }
+    assert value_by_name == {"unstable.api.versions.enable": "true"}
 
 
 @pytest.mark.parametrize(
@@ -77,13 +88,15 @@ async def test_an_internal_config_is_shown_once_it_is_set() -> None:
 async def test_other_resources(api: Api, kind: int, name: str, names: list[str]) -> None:
     (result,) = (await api.ask("DescribeConfigs", 4, **values(kind, name))).results
     assert result.error_code is ErrorCode.none
-    assert [one.name for one in result.configs] == names
+    assert [config.name for config in result.configs] == names
 
 
 async def test_refusing_names_every_resource(api: Api) -> None:
     error = ErrorCode.request_timed_out
     answer = api.refuse("DescribeConfigs", 1, error, **values(TOPIC, "orders"))
-    assert [(one.resource_name, one.error_code) for one in answer.results] == [("orders", error)]
+    assert [(result.resource_name, result.error_code) for result in answer.results] == [
+        ("orders", error)
+    ]
 
 
 async def test_a_broker_is_described_where_it_is(api_of_three: Api) -> None:
@@ -145,18 +158,21 @@ async def test_a_change_of_the_minimum_makes_no_replica_eligible(
     await alter(api, resource(min_insync_replicas="2"))
     places = {TopicPartition(name, 0) for name in ("orders", "other")}
 
-    def partition(place: TopicPartition) -> PartitionImage:
-        found = metadata.image.partition(place)
-        assert found is not None
-        return found
+    def partition(topic_partition: TopicPartition) -> PartitionImage:
+        partition = metadata.image.partition(topic_partition)
+        assert partition is not None
+        return partition
 
-    gone = {
-        place: msgspec.structs.replace(partition(place), elr=(BrokerId(9),)) for place in places
+    cleared_partitions = {
+        topic_partition: msgspec.structs.replace(partition(topic_partition), elr=(BrokerId(9),))
+        for topic_partition in places
     }
-    metadata.publish(metadata.image.with_partitions(gone))
+    metadata.publish(metadata.image.with_partitions(cleared_partitions))
     (response,) = (await alter(api, changed)).responses
     assert response.error_code is ErrorCode.none
-    assert {place.topic for place in places if not partition(place).elr} == cleared
+    assert {
+        topic_partition.topic for topic_partition in places if not partition(topic_partition).elr
+    } == cleared
 
 
 # Resources that carry configs: kinds, topics, ids of brokers.
@@ -225,7 +241,7 @@ async def alter_of_alter_client_quotas(
     answer = await api.ask(
         "AlterClientQuotas", version, entries=list(entries), validate_only=only_try
     )
-    return [(one.error_code, one.error_message) for one in answer.entries]
+    return [(entry.error_code, entry.error_message) for entry in answer.entries]
 
 
 def kept(api: Api) -> dict[str | None, dict[str, float]]:

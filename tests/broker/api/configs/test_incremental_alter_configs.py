@@ -26,16 +26,16 @@ def resource(
     }
 
 
-async def alter(api: Api, *resources: dict[str, Any], version: int = 1, **more: Any) -> Any:
-    answer = await api.ask("IncrementalAlterConfigs", version, resources=resources, **more)
+async def alter(api: Api, *resources: dict[str, Any], version: int = 1, **fields: Any) -> Any:
+    answer = await api.ask("IncrementalAlterConfigs", version, resources=resources, **fields)
     return answer.responses
 
 
 @pytest.mark.parametrize("name", ["1", ""])
 async def test_dynamic_configs_of_brokers(api: Api, name: str) -> None:
     change = resource(("message.max.bytes", SET, "77"), kind=BROKER, name=name)
-    (done,) = await alter(api, change)
-    assert done.error_code is ErrorCode.none
+    (result,) = await alter(api, change)
+    assert result.error_code is ErrorCode.none
     assert api.broker.settings.message_max_bytes == 77
     await alter(api, resource(("message.max.bytes", DELETE, None), kind=BROKER, name=name))
     assert api.broker.settings.message_max_bytes == 1_048_588
@@ -46,5 +46,5 @@ async def test_a_broker_is_altered_where_it_is(api_of_three: Api) -> None:
     (refused,) = await alter(api_of_three, change)
     assert refused.error_code is ErrorCode.invalid_request
     assert refused.error_message == "Unexpected broker id, expected 1, but received 2"
-    (done,) = await alter(api_of_three.at(2), change)
-    assert done.error_code is ErrorCode.none
+    (result,) = await alter(api_of_three.at(2), change)
+    assert result.error_code is ErrorCode.none

@@ -11,7 +11,7 @@ TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
 
 
 @pytest.mark.parametrize(
-    ("kinds", "found"),
+    ("kinds", "expected"),
     [
         ([TOPIC], {(TOPIC, "orders")}),
         ([BROKER, BROKER], {(BROKER, "1"), (BROKER, "2"), (BROKER, "3")}),
@@ -23,19 +23,26 @@ TOPIC, BROKER, LOGGER, GROUP = 2, 4, 8, 32
     ],
 )
 async def test_resources_of_each_kind(
-    api_of_three: Api, kinds: list[int], found: set[tuple[int, str]]
+    api_of_three: Api, kinds: list[int], expected: set[tuple[int, str]]
 ) -> None:
     answer = await api_of_three.ask("ListConfigResources", 1, resource_types=kinds)
-    told = [(one.resource_type, one.resource_name) for one in answer.config_resources]
-    told = [one for one in told if not one[1].startswith("__")]
-    assert (answer.error_code, len(told), set(told)) == (ErrorCode.none, len(found), found)
+    resources = [
+        (config_resource.resource_type, config_resource.resource_name)
+        for config_resource in answer.config_resources
+    ]
+    resources = [resource for resource in resources if not resource[1].startswith("__")]
+    assert (answer.error_code, len(resources), set(resources)) == (
+        ErrorCode.none,
+        len(expected),
+        expected,
+    )
 
 
 @pytest.mark.parametrize(
-    ("rules", "found"), [({}, []), ({"groups_without_configs_go": False}, ["g"])]
+    ("rules", "expected"), [({}, []), ({"groups_without_configs_go": False}, ["g"])]
 )
 async def test_a_group_whose_configs_are_taken_away(
-    rules: dict[str, bool], found: list[str]
+    rules: dict[str, bool], expected: list[str]
 ) -> None:
     change = {"name": "consumer.session.timeout.ms", "value": "50000"}
     async with handlers(rules=rules) as api:
@@ -45,4 +52,6 @@ async def test_a_group_whose_configs_are_taken_away(
             done = await api.ask("IncrementalAlterConfigs", 1, resources=[group_configs])
             assert done.responses[0].error_code is ErrorCode.none
         answer = await api.ask("ListConfigResources", 1, resource_types=[GROUP])
-    assert [one.resource_name for one in answer.config_resources] == found
+    assert [
+        config_resource.resource_name for config_resource in answer.config_resources
+    ] == expected

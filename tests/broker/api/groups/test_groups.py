@@ -41,14 +41,14 @@ def position(index: int) -> SimpleNamespace:
 
 
 def topic(name: str, *indexes: int) -> SimpleNamespace:
-    return SimpleNamespace(name=name, partitions=[position(each) for each in indexes])
+    return SimpleNamespace(name=name, partitions=[position(index) for index in indexes])
 
 
 def test_a_topic_is_found_as_it_was_named() -> None:
     by_id = NamedTopic(name="", topic_id=topic_id("orders"), is_by_id=True)
-    found = find_topic(IMAGE, by_id)
-    assert isinstance(found, TopicImage)
-    assert found.name == "orders"
+    topic = find_topic(IMAGE, by_id)
+    assert isinstance(topic, TopicImage)
+    assert topic.name == "orders"
     for unknown_id in (uuid.UUID(int=1), None):
         named = NamedTopic(name="", topic_id=unknown_id, is_by_id=True)
         assert find_topic(IMAGE, named) is E.unknown_topic_id
@@ -58,45 +58,49 @@ def test_a_topic_is_found_as_it_was_named() -> None:
 
 
 def test_what_exists_goes_to_the_coordinator_with_its_id_and_no_epoch_before_v6() -> None:
-    asked = split(IMAGE, [topic("orders", 0, 5), topic("missing", 1)])
-    assert asked.refused == {
+    positions_request = split(IMAGE, [topic("orders", 0, 5), topic("missing", 1)])
+    assert positions_request.refused == {
         named_topic(topic("orders")): [(5, UNKNOWN)],
         named_topic(topic("missing")): [(1, UNKNOWN)],
     }
-    (one,) = asked.positions
-    assert (one.topic_partition, one.offset) == (TopicPartition("orders", 0), 7)
-    assert (one.leader_epoch, one.metadata, one.topic_id) == (-1, "m", topic_id("orders"))
+    (position,) = positions_request.positions
+    assert (position.topic_partition, position.offset) == (TopicPartition("orders", 0), 7)
+    assert (position.leader_epoch, position.metadata, position.topic_id) == (
+        -1,
+        "m",
+        topic_id("orders"),
+    )
 
 
 def test_errors_of_the_coordinator_follow_those_of_what_is_not_there() -> None:
     topics = [topic("orders", 0), topic("missing", 3), topic("orders", 5, 1, 0)]
-    asked = split(IMAGE, topics)
-    assert asked.results([E.none, E.stale_member_epoch, E.none]) == [
+    positions_request = split(IMAGE, topics)
+    assert positions_request.results([E.none, E.stale_member_epoch, E.none]) == [
         (named_topic(topic("missing")), [(3, UNKNOWN)]),
         (
             named_topic(topic("orders")),
             [(5, UNKNOWN), (0, E.none), (1, E.stale_member_epoch), (0, E.none)],
         ),
     ]
-    assert asked.refused[named_topic(topic("orders"))] == [(5, UNKNOWN)]
+    assert positions_request.refused[named_topic(topic("orders"))] == [(5, UNKNOWN)]
     assert everywhere(topics[2:], E.not_coordinator) == [
         (named_topic(topic("orders")), [(index, E.not_coordinator) for index in (5, 1, 0)])
     ]
 
 
 def test_a_topic_that_is_named_twice_is_answered_twice_where_all_of_it_exists() -> None:
-    asked = split(IMAGE, [topic("orders", 0), topic("orders"), topic("orders", 1, 1)])
-    outcome = tuple((each.topic_partition, E.none) for each in asked.positions)
-    assert asked.results(errors_of(outcome)) == [
+    positions_request = split(IMAGE, [topic("orders", 0), topic("orders"), topic("orders", 1, 1)])
+    outcome = tuple((position.topic_partition, E.none) for position in positions_request.positions)
+    assert positions_request.results(errors_of(outcome)) == [
         (named_topic(topic("orders")), [(0, E.none)]),
         (named_topic(topic("orders")), [(1, E.none), (1, E.none)]),
     ]
 
 
 def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
-    asked = split(IMAGE, [topic("orders", 0, 5, 1)])
+    positions_request = split(IMAGE, [topic("orders", 0, 5, 1)])
     refused = Rejection(error=E.unknown_member_id, reason="nobody")
-    assert asked.results(errors_of(refused)) == [
+    assert positions_request.results(errors_of(refused)) == [
         (
             named_topic(topic("orders")),
             [(5, UNKNOWN), (0, E.unknown_member_id), (1, E.unknown_member_id)],
@@ -107,7 +111,7 @@ def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
 # ``offset_fetch``: OffsetFetch v1 to v10: several groups, refusals; the casebook has its answers.
 
 
-def values(groups: GroupApi, *indexes: int, **more: Any) -> dict[str, Any]:
+def values(groups: GroupApi, *indexes: int, **fields: Any) -> dict[str, Any]:
     """In both shapes."""
     topic = {"name": "orders", "partition_indexes": indexes or (0,)}
     group = {
@@ -115,7 +119,7 @@ def values(groups: GroupApi, *indexes: int, **more: Any) -> dict[str, Any]:
         "topics": [{**topic, "topic_id": groups.api.topic_id("orders")}],
         "member_id": None,
         "member_epoch": -1,
-        **more,
+        **fields,
     }
     return {"require_stable": False, "groups": [group], "group_id": GROUP, "topics": [topic]}
 
@@ -130,9 +134,9 @@ async def test_several_groups_each_with_its_error(groups: GroupApi) -> None:
     await groups.commit(5)
     await groups.consume("a", group_id="new")
     base = values(groups)["groups"][0]
-    wanted = [base, {**base, "group_id": "new", "member_id": "b", "member_epoch": 1}]
-    answer = await groups.api.ask("OffsetFetch", 9, groups=wanted, require_stable=False)
-    assert [each.error_code for each in answer.groups] == [E.none, E.unknown_member_id]
+    group_requests = [base, {**base, "group_id": "new", "member_id": "b", "member_epoch": 1}]
+    answer = await groups.api.ask("OffsetFetch", 9, groups=group_requests, require_stable=False)
+    assert [group.error_code for group in answer.groups] == [E.none, E.unknown_member_id]
 
 
 @pytest.mark.parametrize(("rules", "times"), [({}, 2), ({"positions_are_told_as_asked": False}, 1)])
@@ -240,7 +244,7 @@ async def test_deleted_topics_are_left_out(groups: GroupApi) -> None:
 async def test_what_is_no_consumer_group(groups: GroupApi) -> None:
     await groups.stable()
     answer = await groups.api.ask("ConsumerGroupDescribe", 1, group_ids=[GROUP, "missing", ""])
-    assert [(each.group_id, each.error_code) for each in answer.groups] == [
+    assert [(group.group_id, group.error_code) for group in answer.groups] == [
         (GROUP, E.group_id_not_found),
         ("missing", E.group_id_not_found),
         ("", E.invalid_group_id),
@@ -252,15 +256,15 @@ async def test_what_is_no_consumer_group(groups: GroupApi) -> None:
 
 
 def given(answer: Any) -> list[tuple[int, ...]]:
-    return [each.partitions for each in answer.assignment.topic_partitions]
+    return [topic_partition.partitions for topic_partition in answer.assignment.topic_partitions]
 
 
 async def test_a_regular_expression_is_looked_up_after_the_answer(groups: GroupApi) -> None:
     regex: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": "ord.*"}
-    first = await groups.consume("a", **regex)
-    assert (first.error_code, given(first)) == (E.none, [])
+    first_answer = await groups.consume("a", **regex)
+    assert (first_answer.error_code, given(first_answer)) == (E.none, [])
     for _ in range(100):
-        answer = await groups.consume("a", first.member_epoch)
+        answer = await groups.consume("a", first_answer.member_epoch)
         if answer.assignment is not None:
             break
         await asyncio.sleep(0)
@@ -297,13 +301,16 @@ async def test_describe_groups_a_stable_group(groups: GroupApi, version: int) ->
     (group,) = answer.groups
     assert (group.error_code, group.group_id, group.group_state) == (E.none, GROUP, "Stable")
     assert (group.protocol_type, group.protocol_data) == ("consumer", "range")
-    (one,) = group.members
-    assert (one.member_id, one.client_id) == (member.id, "test")
-    assert (one.member_metadata, one.member_assignment) == (SUBSCRIPTION, ASSIGNMENT)
+    (member_description,) = group.members
+    assert (member_description.member_id, member_description.client_id) == (member.id, "test")
+    assert (member_description.member_metadata, member_description.member_assignment) == (
+        SUBSCRIPTION,
+        ASSIGNMENT,
+    )
     if version >= 3:
         assert group.authorized_operations == 3400
     if version >= 4:
-        assert one.group_instance_id is None
+        assert member_description.group_instance_id is None
 
 
 async def test_groups_elsewhere(groups: GroupApi) -> None:
@@ -326,7 +333,7 @@ async def test_groups_without_configs_had_fewer_operations(groups: GroupApi) -> 
 
 
 @pytest.mark.parametrize(
-    ("states", "types", "found"),
+    ("states", "types", "expected"),
     [
         ((), (), {"g", "new", "simple"}),
         (("stable",), (), {"g", "new"}),
@@ -337,13 +344,13 @@ async def test_groups_without_configs_had_fewer_operations(groups: GroupApi) -> 
     ],
 )
 async def test_filters(
-    groups: GroupApi, states: Sequence[str], types: Sequence[str], found: set[str]
+    groups: GroupApi, states: Sequence[str], types: Sequence[str], expected: set[str]
 ) -> None:
     await groups.stable()
     await groups.consume("a", group_id="new")
     await groups.commit(1, group_id="simple")
     answer = await groups.api.ask("ListGroups", 5, states_filter=states, types_filter=types)
-    assert {group.group_id for group in answer.groups} == found
+    assert {group.group_id for group in answer.groups} == expected
 
 
 async def test_a_coordinator_that_loads(groups: GroupApi) -> None:
@@ -362,7 +369,7 @@ async def test_every_version(groups: GroupApi, version: int) -> None:
     answer = await groups.api.ask(
         "DeleteGroups", version, groups_names=[GROUP, "busy", "missing", GROUP]
     )
-    assert {each.group_id: each.error_code for each in answer.results} == {
+    assert {result.group_id: result.error_code for result in answer.results} == {
         GROUP: E.none,
         "busy": E.non_empty_group,
         "missing": E.group_id_not_found,
@@ -383,7 +390,7 @@ async def test_delete_groups_groups_elsewhere(groups: GroupApi) -> None:
 def values_of_offset_delete(
     *indexes: int, name: str = "orders", group_id: str = GROUP
 ) -> dict[str, Any]:
-    partitions = [{"partition_index": each} for each in indexes]
+    partitions = [{"partition_index": index} for index in indexes]
     return {"group_id": group_id, "topics": [{"name": name, "partitions": partitions}]}
 
 
@@ -414,10 +421,10 @@ async def test_a_second_sync_of_a_member_lets_the_first_one_wait_for_ever(
     member = Member(id=(await joining).member_id, generation=2)
     waits = groups.later(groups.sync(member))
     await asyncio.sleep(0)
-    again = groups.later(groups.sync(member))
+    second_sync = groups.later(groups.sync(member))
     await asyncio.sleep(0)
     await groups.sync(Member(id=leader.id, generation=2), {member.id: b"yours"})
-    assert (await again).assignment == b"yours"
+    assert (await second_sync).assignment == b"yours"
     assert (await waits).name == "NEVER"
 
 
@@ -429,10 +436,12 @@ async def test_a_second_join_of_a_member_lets_the_first_one_wait_for_ever(
     groups: GroupApi,
 ) -> None:
     member = await groups.stable()
-    other = await groups.join(version=4)  # pending: nobody can complete the rebalance without it
+    pending_member = await groups.join(
+        version=4
+    )  # pending: nobody can complete the rebalance without it
     waits = groups.later(groups.join(member.id))
     await groups.reaches("PreparingRebalance")
-    again = groups.later(groups.join(member.id))
-    await asyncio.wait_for(groups.join(other.member_id), timeout=SLOW_S)
-    assert (await again).generation_id == 2
+    second_join = groups.later(groups.join(member.id))
+    await asyncio.wait_for(groups.join(pending_member.member_id), timeout=SLOW_S)
+    assert (await second_join).generation_id == 2
     assert (await waits).name == "NEVER"

@@ -21,15 +21,17 @@ async def ready(api: Api) -> None:
     """The coordinators of the group's share partitions are there."""
     text = uuid_text(api.topic_id("orders"))
     await api.until(
-        lambda answer: all(one.error_code is E.none for one in answer.coordinators),
+        lambda answer: all(coordinator.error_code is E.none for coordinator in answer.coordinators),
         "FindCoordinator",
         6,
         key_type=2,
-        coordinator_keys=[ShareKey(GROUP, text, each).coordinator_key for each in range(3)],
+        coordinator_keys=[
+            ShareKey(GROUP, text, partition).coordinator_key for partition in range(3)
+        ],
     )
 
 
-async def beat(api: Api, member_id: str, epoch: int = 0, *topics: str, **more: Any) -> Any:
+async def beat(api: Api, member_id: str, epoch: int = 0, *topics: str, **fields: Any) -> Any:
     names = topics or (("orders",) if epoch == 0 else None)
     values = {
         "group_id": GROUP,
@@ -38,7 +40,7 @@ async def beat(api: Api, member_id: str, epoch: int = 0, *topics: str, **more: A
         "rack_id": None,
         "subscribed_topic_names": names,
     }
-    return await api.ask("ShareGroupHeartbeat", 1, **{**values, **more})
+    return await api.ask("ShareGroupHeartbeat", 1, **{**values, **fields})
 
 
 async def assigned(api: Api, member_id: str) -> Any:
@@ -87,10 +89,10 @@ async def alter(api: Api, *topics: tuple[str, dict[int, int]], group_id: str = G
                 "topic_name": name,
                 "partitions": [
                     {"partition_index": index, "start_offset": offset}
-                    for index, offset in wanted.items()
+                    for index, offset in offset_by_partition.items()
                 ],
             }
-            for name, wanted in topics
+            for name, offset_by_partition in topics
         ],
     )
 
@@ -105,8 +107,8 @@ async def delete(api: Api, *names: str, group_id: str = GROUP) -> Any:
 
 async def test_members_share_partitions(groups: GroupApi) -> None:
     api = groups.api
-    told = await assigned(api, "a")
-    (topic,) = told.assignment.topic_partitions
+    heartbeat = await assigned(api, "a")
+    (topic,) = heartbeat.assignment.topic_partitions
     assert (topic.topic_id, topic.partitions) == (api.topic_id("orders"), (0, 1, 2))
     (group,) = await describe(api, GROUP)
     assert (group.error_code, group.group_state, group.assignor_name) == (
@@ -114,16 +116,20 @@ async def test_members_share_partitions(groups: GroupApi) -> None:
         "Stable",
         "simple",
     )
-    assert group.group_epoch == group.assignment_epoch == told.member_epoch
+    assert group.group_epoch == group.assignment_epoch == heartbeat.member_epoch
     (member,) = group.members
     assert (member.member_id, member.client_id, member.rack_id) == ("a", "test", None)
     assert member.subscribed_topic_names == ("orders",)
     (topic,) = member.assignment.topic_partitions
     assert (topic.topic_name, topic.partitions) == ("orders", (0, 1, 2))
     assert group.authorized_operations == 3400
-    left = await beat(api, "a", -1)
-    assert (left.error_code, left.member_epoch, left.assignment) == (E.none, -1, None)
-    assert [each.group_state for each in await describe(api, GROUP)] == ["Empty"]
+    leave_answer = await beat(api, "a", -1)
+    assert (leave_answer.error_code, leave_answer.member_epoch, leave_answer.assignment) == (
+        E.none,
+        -1,
+        None,
+    )
+    assert [description.group_state for description in await describe(api, GROUP)] == ["Empty"]
 
 
 # ``share_group_describe``: groups that are listed and described
@@ -133,9 +139,9 @@ async def test_a_share_group_is_listed_as_one(groups: GroupApi) -> None:
     await beat(groups.api, "a")
     for states, types in (([], []), (["stable"], ["SHARE"])):
         listed = await groups.api.ask("ListGroups", 5, states_filter=states, types_filter=types)
-        assert [(one.group_id, one.protocol_type, one.group_type) for one in listed.groups] == [
-            (GROUP, "share", "share")
-        ]
+        assert [
+            (group.group_id, group.protocol_type, group.group_type) for group in listed.groups
+        ] == [(GROUP, "share", "share")]
     listed = await groups.api.ask("ListGroups", 5, states_filter=[], types_filter=["classic"])
     assert listed.groups == ()
 
@@ -146,8 +152,8 @@ async def test_what_is_no_share_group(groups: GroupApi) -> None:
     refused = await beat(api, "b")
     assert (refused.error_code, refused.error_message) == (E.group_id_not_found, NOT_SHARE)
     assert [
-        (one.group_id, one.error_code, one.error_message)
-        for one in await describe(api, GROUP, "missing", "")
+        (description.group_id, description.error_code, description.error_message)
+        for description in await describe(api, GROUP, "missing", "")
     ] == [
         (GROUP, E.group_id_not_found, NOT_SHARE),
         ("missing", E.group_id_not_found, "Group missing not found."),
@@ -176,32 +182,35 @@ async def test_offsets_and_their_lag(groups: GroupApi) -> None:
     altered = await alter(api, ("orders", {0: 0, 7: 1}), ("missing", {0: 1}))
     assert altered.error_code is E.none
     assert {
-        (topic.topic_name, one.partition_index): one.error_code
+        (topic.topic_name, partition.partition_index): partition.error_code
         for topic in altered.responses
-        for one in topic.partitions
+        for partition in topic.partitions
     } == {
         ("orders", 0): E.none,
         ("orders", 7): E.unknown_topic_or_partition,
         ("missing", 0): E.unknown_topic_or_partition,
     }
-    found = await offsets(api)
-    (topic,) = found.topics
+    answer = await offsets(api)
+    (topic,) = answer.topics
     assert (topic.topic_name, topic.topic_id) == ("orders", api.topic_id("orders"))
-    assert [(one.partition_index, one.start_offset, one.lag) for one in topic.partitions] == [
+    assert [
+        (partition.partition_index, partition.start_offset, partition.lag)
+        for partition in topic.partitions
+    ] == [
         (0, 0, 0),
         (1, -1, -1),
         (2, -1, -1),
     ]
-    asked = [
+    offset_requests = [
         {"topic_name": "orders", "partitions": (0,)},
         {"topic_name": "missing", "partitions": (3,)},
     ]
     for version in (0, 1):
-        found = await offsets(api, asked, version=version)
+        answer = await offsets(api, offset_requests, version=version)
         assert [
-            (topic.topic_name, topic.topic_id, one.partition_index, one.start_offset)
-            for topic in found.topics
-            for one in topic.partitions
+            (topic.topic_name, topic.topic_id, partition.partition_index, partition.start_offset)
+            for topic in answer.topics
+            for partition in topic.partitions
         ] == [("orders", api.topic_id("orders"), 0, 0), ("missing", None, 3, -1)]
 
 
@@ -222,10 +231,10 @@ async def test_offsets_are_about_their_partitions(groups: GroupApi) -> None:
     partitions = [{"partition_index": 1, "start_offset": 0}]
     topics = [{**name, "partitions": partitions}]
     assert api.subject("AlterShareGroupOffsets", 0, group_id=GROUP, topics=topics) == about
-    asked = [{"group_id": GROUP, "topics": [{**name, "partitions": (1,)}]}]
-    assert api.subject("DescribeShareGroupOffsets", 1, groups=asked) == about
-    asked = [{"group_id": GROUP, "topics": None}]
-    assert api.subject("DescribeShareGroupOffsets", 1, groups=asked) == Subject()
+    offset_requests = [{"group_id": GROUP, "topics": [{**name, "partitions": (1,)}]}]
+    assert api.subject("DescribeShareGroupOffsets", 1, groups=offset_requests) == about
+    offset_requests = [{"group_id": GROUP, "topics": None}]
+    assert api.subject("DescribeShareGroupOffsets", 1, groups=offset_requests) == Subject()
 
 
 # ``delete_share_group_offsets``: topics that a group forgets
@@ -277,8 +286,8 @@ async def test_elsewhere_and_before_it_runs(groups: GroupApi) -> None:
         E.not_coordinator,
         "This is not the correct coordinator.",
     )
-    found = await offsets(api)
-    assert (found.error_code, found.error_message) == (
+    answer = await offsets(api)
+    assert (answer.error_code, answer.error_message) == (
         E.not_coordinator,
         "This is not the correct coordinator.",
     )
@@ -323,10 +332,10 @@ async def test_a_refusal_is_one_of_the_whole_request(
 async def test_a_refusal_is_one_of_each_group(groups: GroupApi) -> None:
     refuse = groups.api.refuse
     described = refuse("ShareGroupDescribe", 1, E.not_coordinator, group_ids=["g"])
-    found = refuse(
+    refusal = refuse(
         "DescribeShareGroupOffsets",
         1,
         E.not_coordinator,
         groups=[{"group_id": "g", "topics": None}],
     )
-    assert described.groups[0].error_code is found.groups[0].error_code is E.not_coordinator
+    assert described.groups[0].error_code is refusal.groups[0].error_code is E.not_coordinator

@@ -96,9 +96,12 @@ def streams_api() -> Any:
     )
 
 
-def ids(found: Any) -> dict[str, tuple[int, ...]]:
+def ids(tasks: Any) -> dict[str, tuple[int, ...]]:
     """Tasks of an answer, by subtopology."""
-    return {each.subtopology_id: each.partitions for each in found}
+    return {
+        tasks_of_subtopology.subtopology_id: tasks_of_subtopology.partitions
+        for tasks_of_subtopology in tasks
+    }
 
 
 # ``streams_group_heartbeat``
@@ -106,12 +109,12 @@ def ids(found: Any) -> dict[str, tuple[int, ...]]:
 
 async def test_internal_topics_are_made_and_tasks_assigned() -> None:
     async with streams_api() as group:
-        first = await beat(group, "a")
-        assert (first.error_code, first.member_epoch) == (E.none, 2)
-        assert [(each.status_code, each.status_detail) for each in first.status] == [
+        first_answer = await beat(group, "a")
+        assert (first_answer.error_code, first_answer.member_epoch) == (E.none, 2)
+        assert [(status.status_code, status.status_detail) for status in first_answer.status] == [
             (Status.MISSING_INTERNAL_TOPICS, "Internal topics are missing: counts, by-word")
         ]
-        assert (first.heartbeat_interval, first.acceptable_recovery_lag) == (
+        assert (first_answer.heartbeat_interval, first_answer.acceptable_recovery_lag) == (
             timedelta(seconds=5),
             10_000,
         )
@@ -132,43 +135,52 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
         tags = [{"key": "zone", "value": "z"}]
         await beat(group, "a", user_endpoint=endpoint, client_tags=tags, instance_id="i")
         offsets = [{"subtopology_id": "1", "partition": 0, "offset": 5}]
-        told = await beat(group, "a", 2, task_offsets=offsets, instance_id="i")
-        served = told.partitions_by_user_endpoint[0]
+        answer = await beat(group, "a", 2, task_offsets=offsets, instance_id="i")
+        served = answer.partitions_by_user_endpoint[0]
         assert (served.user_endpoint.host, served.user_endpoint.port) == ("h", 99)
-        assert {each.topic: each.partitions for each in served.active_partitions} == {
+        assert {
+            active_partition.topic: active_partition.partitions
+            for active_partition in served.active_partitions
+        } == {
             "orders": (0, 1, 2),
             "by-word": (0, 1, 2),
         }
-        (found,) = await describe(group, include_topology_description=True)
-        assert (found.group_state, found.group_epoch, found.assignment_epoch) == ("Stable", 3, 3)
-        assert (found.assignor_name, found.topology_description_status) == ("sticky", 1)
-        assert [each.subtopology_id for each in found.topology.subtopologies] == ["0", "1"]
-        counted = found.topology.subtopologies[1].state_changelog_topics[0]
+        (description,) = await describe(group, include_topology_description=True)
+        assert (description.group_state, description.group_epoch, description.assignment_epoch) == (
+            "Stable",
+            3,
+            3,
+        )
+        assert (description.assignor_name, description.topology_description_status) == ("sticky", 1)
+        assert [
+            subtopology.subtopology_id for subtopology in description.topology.subtopologies
+        ] == ["0", "1"]
+        counted = description.topology.subtopologies[1].state_changelog_topics[0]
         assert (counted.name, counted.partitions) == ("counts", 3)
-        (member,) = found.members
+        (member,) = description.members
         assert (member.member_id, member.process_id, member.instance_id) == ("a", "p", "i")
         assert (member.user_endpoint.host, member.client_tags[0].value) == ("h", "z")
-        assert [each.offset for each in member.task_offsets] == [5]
+        assert [task_offset.offset for task_offset in member.task_offsets] == [5]
         assert ids(member.assignment.active_tasks) == ids(member.target_assignment.active_tasks)
         living = group.api.broker.groups.find(GROUP)
         assert isinstance(living, StreamsGroup)
         topology, living.topology = living.topology, None
-        known, living.memory = living.memory, Memory()
+        memory, living.memory = living.memory, Memory()
         assert (await describe(group))[0].topology is None, "a log may lack it"
-        living.topology, living.memory = topology, known
+        living.topology, living.memory = topology, memory
         (older,) = await describe(group, version=0, include_authorized_operations=True)
         assert older.authorized_operations > 0
         listed = await group.api.ask("ListGroups", 5, states_filter=(), types_filter=("Streams",))
-        assert [(one.group_type, one.protocol_type) for one in listed.groups] == [
+        assert [(group.group_type, group.protocol_type) for group in listed.groups] == [
             ("streams", "streams")
         ]
-        kept = await group.api.ask("DeleteGroups", 2, groups_names=(GROUP,))
-        assert kept.results[0].error_code is E.non_empty_group
+        first_deletion = await group.api.ask("DeleteGroups", 2, groups_names=(GROUP,))
+        assert first_deletion.results[0].error_code is E.non_empty_group
         await beat(group, "a", -1, instance_id="i")
         (empty,) = await describe(group)
         assert (empty.group_state, empty.members) == ("Empty", ())
-        gone = await group.api.ask("DeleteGroups", 2, groups_names=(GROUP,))
-        assert gone.results[0].error_code is E.none
+        second_deletion = await group.api.ask("DeleteGroups", 2, groups_names=(GROUP,))
+        assert second_deletion.results[0].error_code is E.none
         (missing,) = await describe(group)
         assert missing.error_code is E.group_id_not_found
 
@@ -176,8 +188,8 @@ async def test_a_group_is_listed_described_and_deleted() -> None:
 async def test_a_group_that_is_not_ready_is_found_by_the_state_s_other_name() -> None:
     async with streams_api() as group:
         await beat(group, "a", 0, (part("0", "nope"),))
-        (found,) = await describe(group)
-        assert (found.group_state, len(found.topology.subtopologies)) == ("NotReady", 1)
+        (description,) = await describe(group)
+        assert (description.group_state, len(description.topology.subtopologies)) == ("NotReady", 1)
         for name, number in (("NotReady", 0), ("not_ready", 1)):
             listed = await group.api.ask("ListGroups", 5, states_filter=(name,), types_filter=())
             assert len(listed.groups) == number
@@ -189,13 +201,13 @@ async def test_a_group_that_is_not_ready_is_found_by_the_state_s_other_name() ->
 async def test_what_is_no_streams_group_is_not_described() -> None:
     async with streams_api() as group:
         await group.consume("m")
-        found = await describe(group, "", GROUP, "none")
-        assert [each.error_code for each in found] == [
+        descriptions = await describe(group, "", GROUP, "none")
+        assert [description.error_code for description in descriptions] == [
             E.invalid_group_id,
             E.group_id_not_found,
             E.group_id_not_found,
         ]
-        assert found[1].error_message == f"Group {GROUP} is not a streams group."
+        assert descriptions[1].error_message == f"Group {GROUP} is not a streams group."
         refused = await beat(group, "a")
         assert (refused.error_code, refused.error_message) == (
             E.group_id_not_found,
@@ -223,8 +235,8 @@ async def test_some_topics_are_in_no_topology(name: str, reason: str) -> None:
 async def test_topics_that_can_t_be_made_are_told_with_the_next_heartbeat() -> None:
     async with streams_api() as group:
         logs = [topic(f"log-{number}", replication_factor=9) for number in range(5)]
-        first = await beat(group, "a", 0, (part("0", "orders", state_changelog_topics=logs),))
-        assert "Creation failed" not in first.status[0].status_detail
+        answer = await beat(group, "a", 0, (part("0", "orders", state_changelog_topics=logs),))
+        assert "Creation failed" not in answer.status[0].status_detail
         second = await beat(group, "a", 2)
         detail = second.status[0].status_detail
         assert detail.startswith(

@@ -42,12 +42,15 @@ async def test_each_filter_is_answered_with_what_it_removed(api: Api) -> None:
     )
     bad = {**ALL_OF_TOPICS, "resource_type_filter": 99}
     answer = await boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, bad, ALL_OF_TOPICS])
-    assert [one.error_code for one in answer.filter_results] == [
+    assert [filter_result.error_code for filter_result in answer.filter_results] == [
         ErrorCode.none,
         ErrorCode.invalid_request,
         ErrorCode.none,
     ]
-    removed = [[rule.resource_name for rule in one.matching_acls] for one in answer.filter_results]
+    removed = [
+        [rule.resource_name for rule in filter_result.matching_acls]
+        for filter_result in answer.filter_results
+    ]
     assert removed == [["orders"], [], ["orders"]]
     assert [rule.name for rule in api.broker.image.acls.all_bindings()] == ["g"]
 
@@ -68,33 +71,46 @@ async def test_a_request_that_matches_too_much_removes_nothing(
     # As a real 4.3.1 has it: where as many go as may go, one of these must not be matched again.
     answer = await boss.ask("DeleteAcls", 3, filters=[bad, ALL_OF_TOPICS, of_groups, ALL_OF_TOPICS])
     assert {
-        (one.error_code, one.error_message, len(one.matching_acls)) for one in answer.filter_results
+        (filter_result.error_code, filter_result.error_message, len(filter_result.matching_acls))
+        for filter_result in answer.filter_results
     } == {(ErrorCode.invalid_request, TOO_MANY.reason, 0)}
     assert len(answer.filter_results) == 4
     assert api.broker.image.acls.count == 2
     answer = await boss.ask("DeleteAcls", 3, filters=[bad, ALL_OF_TOPICS, of_groups])
-    assert [len(one.matching_acls) for one in answer.filter_results] == [0, 2, 0]
+    assert [len(filter_result.matching_acls) for filter_result in answer.filter_results] == [
+        0,
+        2,
+        0,
+    ]
     assert not api.broker.image.acls.count
 
 
 async def test_what_was_granted_between_the_slices_is_removed_as_well(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     boss.grant(acl(ResourceType.TOPIC, "orders", Operation.READ))
-    others = [{**ALL_OF_TOPICS, "resource_name_filter": f"t-{at}"} for at in range(5_000)]
+    other_filters = [
+        {**ALL_OF_TOPICS, "resource_name_filter": f"t-{topic_number}"}
+        for topic_number in range(5_000)
+    ]
     asking = asyncio.get_running_loop().create_task(
-        boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, *others])
+        boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, *other_filters])
     )
     await asyncio.sleep(0)
     assert not asking.done()
     boss.grant(acl(ResourceType.TOPIC, "payments", Operation.READ))
-    first = (await asking).filter_results[0]
-    assert sorted(one.resource_name for one in first.matching_acls) == ["orders", "payments"]
+    filter_result = (await asking).filter_results[0]
+    assert sorted(matching_acl.resource_name for matching_acl in filter_result.matching_acls) == [
+        "orders",
+        "payments",
+    ]
     assert not api.broker.image.acls.count
 
 
 async def test_without_an_authorizer_security_is_disabled(api: Api) -> None:
     answer = await api.ask("DeleteAcls", 1, filters=[ALL_OF_TOPICS])
-    assert [one.error_code for one in answer.filter_results] == [ErrorCode.security_disabled]
+    assert [filter_result.error_code for filter_result in answer.filter_results] == [
+        ErrorCode.security_disabled
+    ]
 
 
 # ``create_acls``: CreateAcls: each binding by itself, once.
@@ -115,7 +131,7 @@ async def test_good_ones_are_added_and_bad_ones_refused(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     bad = {**RULE, "resource_type": 4}
     answer = await boss.ask("CreateAcls", 3, creations=[RULE, bad, RULE])
-    assert [one.error_code for one in answer.results] == [
+    assert [result.error_code for result in answer.results] == [
         ErrorCode.none,
         ErrorCode.invalid_request,
         ErrorCode.none,
@@ -129,7 +145,7 @@ async def test_good_ones_are_added_and_bad_ones_refused(api: Api) -> None:
 async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> None:
     boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
     answer = await boss.ask("CreateAcls", 3, creations=[RULE, {**RULE, "operation": 1}])
-    assert {one.error_code for one in answer.results} == {ErrorCode.unknown_server_error}
+    assert {result.error_code for result in answer.results} == {ErrorCode.unknown_server_error}
     assert not api.broker.image.acls.count
 
 
@@ -140,16 +156,16 @@ async def test_more_new_ones_than_a_request_may_make_are_all_refused(api: Api) -
     bad = {**RULE, "resource_type": 4}
     answer = await boss.ask("CreateAcls", 3, creations=[bad, *many])
     assert answer.results[0].error_code is ErrorCode.invalid_request
-    assert {one.error_code for one in answer.results[1:]} == {ErrorCode.policy_violation}
+    assert {result.error_code for result in answer.results[1:]} == {ErrorCode.policy_violation}
     assert not list(api.broker.image.acls.all_bindings())
     answer = await boss.ask("CreateAcls", 3, creations=[*many[1:], many[1]])
-    assert {one.error_code for one in answer.results} == {ErrorCode.none}
+    assert {result.error_code for result in answer.results} == {ErrorCode.none}
     assert api.broker.image.acls.count == RECORDS_MAX
 
 
 async def test_create_acls_without_an_authorizer_security_is_disabled(api: Api) -> None:
     answer = await api.ask("CreateAcls", 1, creations=[RULE])
-    assert [one.error_code for one in answer.results] == [ErrorCode.security_disabled]
+    assert [result.error_code for result in answer.results] == [ErrorCode.security_disabled]
 
 
 # ``describe_acls``: DescribeAcls: the ACLs that a filter takes.
@@ -167,12 +183,15 @@ async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
     )
     answer = await boss.ask("DescribeAcls", 3, **EVERYTHING)
     assert answer.error_code is ErrorCode.none
-    found = {
-        (one.resource_type, one.resource_name, one.pattern_type): one.acls
-        for one in answer.resources
+    acls_by_resource = {
+        (resource.resource_type, resource.resource_name, resource.pattern_type): resource.acls
+        for resource in answer.resources
     }
-    assert {key: len(acls) for key, acls in found.items()} == {(2, "orders", 3): 2, (3, "g", 4): 1}
-    (rule,) = found[3, "g", 4]
+    assert {key: len(acls) for key, acls in acls_by_resource.items()} == {
+        (2, "orders", 3): 2,
+        (3, "g", 4): 1,
+    }
+    (rule,) = acls_by_resource[3, "g", 4]
     assert (rule.principal, rule.host, rule.operation, rule.permission_type) == (
         "User:alice",
         "*",
@@ -181,7 +200,7 @@ async def test_matching_acls_are_answered_by_resource(api: Api) -> None:
     )
     matching = {**EVERYTHING, "resource_name_filter": "group", "pattern_type_filter": 2}
     answer = await boss.ask("DescribeAcls", 3, **matching)
-    assert [one.resource_name for one in answer.resources] == ["g"]
+    assert [resource.resource_name for resource in answer.resources] == ["g"]
 
 
 async def test_an_unknown_kind_finds_nothing(api: Api) -> None:
@@ -201,10 +220,16 @@ async def test_describe_acls_without_an_authorizer_security_is_disabled(api: Api
 
 
 REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
-    *(("CreateDelegationToken", one, {"renewers": [], "max_lifetime": -1}) for one in (1, 2, 3)),
-    *(("RenewDelegationToken", one, {"hmac": b"x", "renew_period": -1}) for one in (1, 2)),
-    *(("ExpireDelegationToken", one, {"hmac": b"x", "expiry_time_period": -1}) for one in (1, 2)),
-    *(("DescribeDelegationToken", one, {"owners": None}) for one in (1, 2, 3)),
+    *(
+        ("CreateDelegationToken", version, {"renewers": [], "max_lifetime": -1})
+        for version in (1, 2, 3)
+    ),
+    *(("RenewDelegationToken", version, {"hmac": b"x", "renew_period": -1}) for version in (1, 2)),
+    *(
+        ("ExpireDelegationToken", version, {"hmac": b"x", "expiry_time_period": -1})
+        for version in (1, 2)
+    ),
+    *(("DescribeDelegationToken", version, {"owners": None}) for version in (1, 2, 3)),
 ]
 
 
@@ -239,11 +264,11 @@ async def test_a_name_without_a_type_is_an_unknown_error_as_on_a_real_broker(
     api: Api, principal: str
 ) -> None:
     owner = {"owner_principal_type": None, "owner_principal_name": "bob"}
-    asked = {"renewers": [], "max_lifetime": -1, **owner}
-    answer = await answer_to(api, principal, "CreateDelegationToken", 3, **asked)
+    fields = {"renewers": [], "max_lifetime": -1, **owner}
+    answer = await answer_to(api, principal, "CreateDelegationToken", 3, **fields)
     assert answer.error_code is ErrorCode.unknown_server_error
     assert (answer.principal_type, answer.principal_name) == ("User", "ANONYMOUS")
-    request = api.request("CreateDelegationToken", 3, **asked)
+    request = api.request("CreateDelegationToken", 3, **fields)
     refusal = HANDLERS[request.api_key].refuse(request, ErrorCode.illegal_sasl_state)
     assert read_back(request, refusal).error_code is ErrorCode.illegal_sasl_state
 
@@ -256,8 +281,10 @@ async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
     topic = ResourceType.TOPIC
     rules = (("a", Operation.READ), ("b", Operation.READ), ("a", Operation.WRITE))
     acls = NO_ACLS.plus(acl(topic, name, operation) for name, operation in rules)
-    found = await described(request, acls, AclFilter())
-    operations = {one.resource_name: [rule.operation for rule in one.acls] for one in found}
+    resources = await described(request, acls, AclFilter())
+    operations = {
+        resource.resource_name: [rule.operation for rule in resource.acls] for resource in resources
+    }
     assert operations == {"a": [Operation.READ, Operation.WRITE], "b": [Operation.READ]}
 
 
@@ -292,10 +319,12 @@ BOB = {
 
 async def test_a_user_is_set_and_forgotten(api: Api) -> None:
     answer = await api.ask("AlterUserScramCredentials", 0, upsertions=[BOB])
-    assert [(one.user, one.error_code) for one in answer.results] == [("bob", ErrorCode.none)]
-    found = api.broker.image.scram["bob", ScramMechanism.SCRAM_SHA_256]
-    assert (found.salt, found.iterations) == (b"salt", 4096)
-    assert b"salted" not in (found.stored_key, found.server_key)
+    assert [(result.user, result.error_code) for result in answer.results] == [
+        ("bob", ErrorCode.none)
+    ]
+    credential = api.broker.image.scram["bob", ScramMechanism.SCRAM_SHA_256]
+    assert (credential.salt, credential.iterations) == (b"salt", 4096)
+    assert b"salted" not in (credential.stored_key, credential.server_key)
     await api.ask("AlterUserScramCredentials", 0, deletions=[{"name": "bob", "mechanism": 1}])
     assert not api.broker.image.scram
 
@@ -326,7 +355,7 @@ async def test_users_are_described_by_name_or_all(api: Api) -> None:
 async def test_unknown_users_and_those_named_twice_are_errors(api: Api) -> None:
     names = [{"name": name} for name in ("bob", "eve", "eve")]
     answer = await api.ask("DescribeUserScramCredentials", 0, users=names)
-    assert {one.user: one.error_code for one in answer.results} == {
+    assert {result.user: result.error_code for result in answer.results} == {
         "bob": ErrorCode.resource_not_found,
         "eve": ErrorCode.duplicate_resource,
     }

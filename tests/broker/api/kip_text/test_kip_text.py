@@ -58,7 +58,7 @@ def through(api: Api, name: str, version: int, *, cls: Any = None, **values: Any
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "told"),
+    ("name", "version", "error_code"),
     [
         ("InitProducerId", 4, E.unknown_server_error),
         ("InitProducerId", 5, E.transaction_abortable),
@@ -68,7 +68,7 @@ def through(api: Api, name: str, version: int, *, cls: Any = None, **values: Any
     ],
 )
 async def test_a_bug_is_a_failure_of_the_server(
-    api: Api, name: str, version: int, told: ErrorCode
+    api: Api, name: str, version: int, error_code: ErrorCode
 ) -> None:
     added = transaction("t", (0, 0), {"orders": [0]})
     values = added if name == "AddPartitionsToTxn" else {"transactional_id": "t"}
@@ -77,7 +77,7 @@ async def test_a_bug_is_a_failure_of_the_server(
     # The layout of the text's EndTxn v4 is that of Kafka's v5.
     read_as = 5 if (name, version) == ("EndTxn", 4) else version
     request.api_version = read_as
-    assert read_back(request, body).error_code is told
+    assert read_back(request, body).error_code is error_code
 
 
 async def test_a_producer_without_transactions_gets_no_abortable_error(api: Api) -> None:
@@ -87,7 +87,7 @@ async def test_a_producer_without_transactions_gets_no_abortable_error(api: Api)
 
 
 @pytest.mark.parametrize(
-    ("version", "transactional_id", "told"),
+    ("version", "transactional_id", "error_code"),
     [
         (10, "t", E.unknown_server_error),
         (11, "t", E.transaction_abortable),
@@ -95,12 +95,12 @@ async def test_a_producer_without_transactions_gets_no_abortable_error(api: Api)
     ],
 )
 async def test_a_bug_in_produce(
-    api: Api, version: int, transactional_id: str | None, told: ErrorCode
+    api: Api, version: int, transactional_id: str | None, error_code: ErrorCode
 ) -> None:
     values = produce("orders", batch(), transactional_id=transactional_id)
     request = through(api, "Produce", version, **values)
     refused = read_back(request, request.refuse(E.unknown_server_error))
-    assert refused.responses[0].partition_responses[0].error_code is told
+    assert refused.responses[0].partition_responses[0].error_code is error_code
 
 
 async def test_old_versions_and_plain_records_go_the_shipped_way(api: Api) -> None:
@@ -147,16 +147,16 @@ async def test_markers_of_both_layouts_are_refused_and_logged(
 ) -> None:
     request = through(api, "WriteTxnMarkers", version, cls=cls, **MARKERS)
     refused = read_back(request, request.refuse(E.cluster_authorization_failed))
-    told = {
+    error_by_partition = {
         partition.partition_index: partition.error_code
         for marker in refused.markers
         for topic in marker.topics
         for partition in topic.partitions
     }
-    assert told == dict.fromkeys(range(3), E.cluster_authorization_failed)
+    assert error_by_partition == dict.fromkeys(range(3), E.cluster_authorization_failed)
     subject = KIP_TEXT.handlers[request.api_key].subject(request)
     everyone = (subject, *subject.other_subjects)
-    assert {partition for one in everyone for partition in one.partitions} == {
+    assert {partition for reply in everyone for partition in reply.partitions} == {
         TopicPartition("orders", index) for index in range(3)
     }
 

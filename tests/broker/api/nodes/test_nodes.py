@@ -43,13 +43,13 @@ async def test_a_new_client_gets_an_id_and_the_wanted_metrics(api: Api) -> None:
 
 async def test_a_client_that_asks_too_early_gets_an_error(api: Api) -> None:
     client = uuid.UUID(int=77)
-    first = await api.ask(GET, 0, client_instance_id=client)
-    assert (first.error_code, first.client_instance_id) == (ErrorCode.none, client)
-    again = await api.ask(GET, 0, client_instance_id=client)
-    assert again.error_code is ErrorCode.throttling_quota_exceeded
-    assert again.client_instance_id is None
-    assert (again.subscription_id, again.telemetry_max_bytes) == (0, 0)
-    assert (again.requested_metrics, again.accepted_compression_types) == ((), ())
+    first_answer = await api.ask(GET, 0, client_instance_id=client)
+    assert (first_answer.error_code, first_answer.client_instance_id) == (ErrorCode.none, client)
+    second_answer = await api.ask(GET, 0, client_instance_id=client)
+    assert second_answer.error_code is ErrorCode.throttling_quota_exceeded
+    assert second_answer.client_instance_id is None
+    assert (second_answer.subscription_id, second_answer.telemetry_max_bytes) == (0, 0)
+    assert (second_answer.requested_metrics, second_answer.accepted_compression_types) == ((), ())
 
 
 async def test_brokers_give_ids_of_their_own() -> None:
@@ -134,9 +134,9 @@ def keys(*names: str) -> dict[str, object]:
 
 
 async def test_the_first_question_creates_the_log_of_transactions(api: Api) -> None:
-    first = await api.ask("FindCoordinator", 1, key="id", key_type=1)
-    assert first.error_code is ErrorCode.coordinator_not_available
-    assert first.error_message == "The coordinator is not available."
+    first_answer = await api.ask("FindCoordinator", 1, key="id", key_type=1)
+    assert first_answer.error_code is ErrorCode.coordinator_not_available
+    assert first_answer.error_message == "The coordinator is not available."
     assert "__transaction_state" in api.broker.image.topics
     second = await api.ask("FindCoordinator", 1, key="id", key_type=1)
     assert second.error_code is ErrorCode.none
@@ -156,20 +156,20 @@ async def test_up_to_v3_one_key_is_answered_at_the_top(api_of_three: Api, versio
 @pytest.mark.parametrize("version", range(7))
 async def test_groups_have_no_coordinator_yet(api: Api, version: int) -> None:
     answer = await api.ask("FindCoordinator", version, key_type=0, **keys("group"))
-    one = answer.coordinators[0] if version >= 4 else answer
-    assert one.error_code is ErrorCode.coordinator_not_available
-    assert (one.node_id, one.host, one.port) == NOWHERE
+    coordinator = answer.coordinators[0] if version >= 4 else answer
+    assert coordinator.error_code is ErrorCode.coordinator_not_available
+    assert (coordinator.node_id, coordinator.host, coordinator.port) == NOWHERE
 
 
 async def test_refusals_and_the_subject(api: Api) -> None:
     error = ErrorCode.request_timed_out
     assert api.refuse("FindCoordinator", 0, error, key="a").error_code is error
     both = api.refuse("FindCoordinator", 4, error, key_type=1, coordinator_keys=["a", "b"])
-    assert [one.error_code for one in both.coordinators] == [error, error]
+    assert [coordinator.error_code for coordinator in both.coordinators] == [error, error]
     subject = api.subject
     assert subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id == "a"
     several = subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a", "b"])
-    assert [one.transactional_id for one in several.other_subjects] == ["b"]
+    assert [other_subject.transactional_id for other_subject in several.other_subjects] == ["b"]
     assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
     assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
     assert subject("FindCoordinator", 0, key="g").transactional_id is None
@@ -188,10 +188,10 @@ async def test_a_factor_above_the_number_of_brokers_leaves_no_coordinator() -> N
             for _ in range(3):
                 for key_type in (0, 1):
                     answer = await api.ask("FindCoordinator", 4, key_type=key_type, **keys("x"))
-                    (found,) = answer.coordinators
-                    assert found.error_code is ErrorCode.coordinator_not_available
-                asked = {"topics": [{"topic_id": None, "name": "auto"}]}
-                answer = await api.ask("Metadata", 9, allow_auto_topic_creation=True, **asked)
+                    (coordinator,) = answer.coordinators
+                    assert coordinator.error_code is ErrorCode.coordinator_not_available
+                fields = {"topics": [{"topic_id": None, "name": "auto"}]}
+                answer = await api.ask("Metadata", 9, allow_auto_topic_creation=True, **fields)
                 assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
         assert not api.broker.image.topics.keys() & {"__transaction_state", "auto"}
     refused = [line for line in lines if line["event"] == "topic.creation.refused"]
@@ -214,22 +214,26 @@ CLIENT = {"client_software_name": "x", "client_software_version": "1.0"}
 async def test_every_version_lists_what_is_advertised(api: Api, version: int) -> None:
     answer = await api.ask("ApiVersions", version, **CLIENT)
     assert answer.error_code is ErrorCode.none
-    ranges = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    ranges = {
+        api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys
+    }
     assert ranges == ADVERTISED
     assert ranges[0] == (0, 13), "librdkafka wants to see Produce 0 (KAFKA-18659)"
 
 
 async def test_level_zero_features_are_shown_from_v4(api: Api) -> None:
-    shown = {
+    features_by_version = {
         version: {
-            one.name: (one.min_version, one.max_version)
-            for one in (await api.ask("ApiVersions", version, **CLIENT)).supported_features
+            supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
+            for supported_feature in (
+                await api.ask("ApiVersions", version, **CLIENT)
+            ).supported_features
         }
         for version in (3, 4)
     }
-    assert shown[3] == {"metadata.version": (7, 33)}
-    assert shown[4]["transaction.version"] == (0, 2)
-    assert shown[4]["kraft.version"] == (0, 1)
+    assert features_by_version[3] == {"metadata.version": (7, 33)}
+    assert features_by_version[4]["transaction.version"] == (0, 2)
+    assert features_by_version[4]["kraft.version"] == (0, 1)
 
 
 async def test_a_version_of_the_future_gets_this_apis_own_range(api: Api) -> None:
@@ -268,7 +272,9 @@ async def test_one_voter_and_those_who_follow(version: int) -> None:
         assert (partition.error_code, partition.leader_id) == (ErrorCode.none, 1)
         assert [voter.replica_id for voter in partition.current_voters] == [1]
         assert [observer.replica_id for observer in partition.observers] == [2, 3]
-        ends = {one.log_end_offset for one in (*partition.current_voters, *partition.observers)}
+        ends = {
+            replica.log_end_offset for replica in (*partition.current_voters, *partition.observers)
+        }
         assert ends == {partition.high_watermark}
         if version == 2:
             (node,) = answer.nodes
@@ -308,13 +314,15 @@ def values(*updates: tuple[str, int, int], validate_only: bool = False) -> dict[
 @pytest.mark.parametrize("version", [1, 2])
 async def test_upgrade_types_lower_and_raise(api: Api, version: int) -> None:
     for level, kind in ((1, 2), (0, 2), (2, 1)):
-        before = api.broker.image.features_epoch
+        features_epoch = api.broker.image.features_epoch
         answer = await api.ask("UpdateFeatures", version, **values((NAME, level, kind)))
         assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
         assert api.broker.transaction_version() == level
-        assert api.broker.image.features_epoch > before
+        assert api.broker.image.features_epoch > features_epoch
         if version < 2:
-            assert [(one.feature, one.error_message) for one in answer.results] == [(NAME, "NONE")]
+            assert [(result.feature, result.error_message) for result in answer.results] == [
+                (NAME, "NONE")
+            ]
 
 
 # ``push_telemetry``: PushTelemetry: taken, or refused with an error and nothing else.
@@ -332,8 +340,10 @@ async def pushed(api: Api, **values: Any) -> ErrorCode:
 
 
 async def test_what_was_asked_for_is_taken(api: Api) -> None:
-    wanted = await api.ask("GetTelemetrySubscriptions", 0, client_instance_id=PUSH_TELEMETRY_CLIENT)
-    error = await pushed(api, subscription_id=wanted.subscription_id, metrics=b"metrics")
+    subscription = await api.ask(
+        "GetTelemetrySubscriptions", 0, client_instance_id=PUSH_TELEMETRY_CLIENT
+    )
+    error = await pushed(api, subscription_id=subscription.subscription_id, metrics=b"metrics")
     assert error is ErrorCode.none
     assert api.broker.client_metrics.bytes_total == len(b"metrics")
 
@@ -369,7 +379,7 @@ TOPIC_TEXT = "qHBm7qF0QeCvHxCmWtCZ2w"
 
 async def found_share(api: Api, *keys: str, version: int = 6) -> list[tuple[ErrorCode, int]]:
     answer = await api.ask("FindCoordinator", version, key_type=2, coordinator_keys=keys)
-    return [(one.error_code, one.node_id) for one in answer.coordinators]
+    return [(coordinator.error_code, coordinator.node_id) for coordinator in answer.coordinators]
 
 
 async def test_the_first_question_for_a_share_partition_creates_its_topic(api: Api) -> None:

@@ -9,6 +9,9 @@ from txnsim.errors import ErrorCode
 async def test_refusing_names_every_topic(api: Api) -> None:
     error = ErrorCode.request_timed_out
     old = api.refuse("DeleteTopics", 3, error, topic_names=["a", "b"])
-    assert [(one.name, one.error_code) for one in old.responses] == [("a", error), ("b", error)]
+    assert [(response.name, response.error_code) for response in old.responses] == [
+        ("a", error),
+        ("b", error),
+    ]
     new = api.refuse("DeleteTopics", 6, error, topics=[{"name": None, "topic_id": NO_SUCH_ID}])
     assert (new.responses[0].topic_id, new.responses[0].error_code) == (NO_SUCH_ID, error)

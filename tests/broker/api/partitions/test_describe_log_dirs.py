@@ -31,7 +31,10 @@ async def test_a_broker_tells_of_its_own_replicas(api_of_three: Api) -> None:
         api = api_of_three.at(number)
         answer = await api.ask("DescribeLogDirs", 5, topics=None)
         assert answer.results[0].log_dir == f"memory/broker-{number}"
-        hosted = {(one.topic, one.partition) for one in api.broker.replicas.hosted}
+        hosted = {
+            (topic_partition.topic, topic_partition.partition)
+            for topic_partition in api.broker.replicas.hosted
+        }
         assert set(told(answer)) == hosted
 
 

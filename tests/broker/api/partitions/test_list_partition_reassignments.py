@@ -16,13 +16,13 @@ def told(answer: Any) -> list[tuple[Any, ...]]:
     return [
         (
             topic.name,
-            one.partition_index,
-            one.replicas,
-            one.adding_replicas,
-            one.removing_replicas,
+            partition.partition_index,
+            partition.replicas,
+            partition.adding_replicas,
+            partition.removing_replicas,
         )
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
 
 
@@ -30,15 +30,15 @@ def move(api: Api, index: int) -> None:
     """A reassignment that goes on for ever: its new broker does not exist."""
     metadata = api.cluster.metadata
     where = TopicPartition("orders", index)
-    found = metadata.image.partition(where)
-    assert found is not None
+    partition = metadata.image.partition(where)
+    assert partition is not None
     metadata.publish(
         metadata.image.with_partition(
             where,
             msgspec.structs.replace(
-                found,
-                partition_epoch=found.partition_epoch + 1,
-                replicas=(*found.replicas, BrokerId(9)),
+                partition,
+                partition_epoch=partition.partition_epoch + 1,
+                replicas=(*partition.replicas, BrokerId(9)),
                 adding=(BrokerId(9),),
             ),
         )
@@ -48,17 +48,17 @@ def move(api: Api, index: int) -> None:
 async def test_reassignments_are_answered_in_the_order_of_the_request(api: Api) -> None:
     move(api, 0)
     move(api, 2)
-    first, third = (("orders", index, (1, 9), (9,), ()) for index in (0, 2))
+    first_partition, third = (("orders", index, (1, 9), (9,), ()) for index in (0, 2))
     answer = await api.ask("ListPartitionReassignments", 0, topics=None)
-    assert told(answer) == [first, third]
-    asked = [{"name": "orders", "partition_indexes": [2, 1, 0, 7]}, {"name": "absent"}]
-    answer = await api.ask("ListPartitionReassignments", 0, topics=asked)
-    assert told(answer) == [third, first]
+    assert told(answer) == [first_partition, third]
+    topics = [{"name": "orders", "partition_indexes": [2, 1, 0, 7]}, {"name": "absent"}]
+    answer = await api.ask("ListPartitionReassignments", 0, topics=topics)
+    assert told(answer) == [third, first_partition]
 
 
 async def test_refuse(api: Api) -> None:
     answer = api.refuse("ListPartitionReassignments", 0, ErrorCode.not_controller, topics=None)
     assert (answer.error_code, answer.topics) == (ErrorCode.not_controller, ())
-    asked = [{"name": "orders", "partition_indexes": [2]}]
-    answer = api.refuse("ListPartitionReassignments", 0, ErrorCode.not_controller, topics=asked)
+    topics = [{"name": "orders", "partition_indexes": [2]}]
+    answer = api.refuse("ListPartitionReassignments", 0, ErrorCode.not_controller, topics=topics)
     assert answer.topics[0].partitions[0].replicas == ()

@@ -26,15 +26,15 @@ P0 = TopicPartition("orders", 0)
 def move(
     replicas: list[int] | None, *, topic: str = "orders", partition: int = 0
 ) -> dict[str, Any]:
-    wanted = [{"partition_index": partition, "replicas": replicas}]
-    return {"topics": [{"name": topic, "partitions": wanted}]}
+    partitions = [{"partition_index": partition, "replicas": replicas}]
+    return {"topics": [{"name": topic, "partitions": partitions}]}
 
 
 def told(answer: Any) -> tuple[ErrorCode, list[tuple[int, ErrorCode, str | None]]]:
     return answer.error_code, [
-        (one.partition_index, one.error_code, one.error_message)
+        (partition.partition_index, partition.error_code, partition.error_message)
         for topic in answer.responses
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
 
 
@@ -43,12 +43,12 @@ DONE = (ErrorCode.none, [(0, ErrorCode.none, None)])
 
 async def until_replicas(api: Api, *replicas: int) -> None:
     for _ in range(2_000):
-        found = api.broker.image.partition(P0)
-        assert found is not None
-        if found.replicas == replicas and not found.is_reassigning:
+        partition = api.broker.image.partition(P0)
+        assert partition is not None
+        if partition.replicas == replicas and not partition.is_reassigning:
             return
         await asyncio.sleep(0.001)
-    raise AssertionError(f"{P0} stays {found}")
+    raise AssertionError(f"{P0} stays {partition}")
 
 
 async def alone(api: Api) -> None:
@@ -77,9 +77,9 @@ async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> 
     await alone(api)
     await api.cluster.members[BrokerId(3)].kill(lose_unflushed=False)
     assert told(await api.ask("AlterPartitionReassignments", 1, **move([3]))) == DONE
-    found = api.broker.image.partition(P0)
-    assert found is not None
-    assert (found.replicas, found.adding, found.removing) == ((3, 1), (3,), (1,))
+    partition = api.broker.image.partition(P0)
+    assert partition is not None
+    assert (partition.replicas, partition.adding, partition.removing) == ((3, 1), (3,), (1,))
     assert told(await api.ask("AlterPartitionReassignments", 1, **move(None))) == DONE
     await until_replicas(api, 1)
 
@@ -88,8 +88,8 @@ async def test_refuse_and_subject(api: Api) -> None:
     error = ErrorCode.not_controller
     answer = api.refuse("AlterPartitionReassignments", 0, error, **move([1]))
     assert told(answer) == (error, [(0, error, None)])
-    found = api.subject("AlterPartitionReassignments", 0, **move([1]))
-    assert found == Subject(partitions=(P0,))
+    subject = api.subject("AlterPartitionReassignments", 0, **move([1]))
+    assert subject == Subject(partitions=(P0,))
 
 
 # ``elect_leaders``: ElectLeaders v0 to v2: the preferred leader comes back; who is told of what.
@@ -100,22 +100,22 @@ P1 = TopicPartition("orders", 1)
 
 
 def elect(*partitions: int, kind: int = 0, topic: str = "orders") -> dict[str, Any]:
-    wanted = [{"topic": topic, "partitions": list(partitions)}]
-    return {"election_type": kind, "topic_partitions": wanted, "timeout": 1_000}
+    topic_partitions = [{"topic": topic, "partitions": list(partitions)}]
+    return {"election_type": kind, "topic_partitions": topic_partitions, "timeout": 1_000}
 
 
 def errors(answer: Any) -> list[tuple[str, int, ErrorCode]]:
     return [
-        (result.topic, one.partition_id, one.error_code)
+        (result.topic, partition_result.partition_id, partition_result.error_code)
         for result in answer.replica_election_results
-        for one in result.partition_result
+        for partition_result in result.partition_result
     ]
 
 
 def leader(api: Api) -> tuple[int, int]:
-    found = api.broker.image.partition(P1)
-    assert found is not None
-    return found.leader, found.leader_epoch
+    partition = api.broker.image.partition(P1)
+    assert partition is not None
+    return partition.leader, partition.leader_epoch
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -126,8 +126,8 @@ async def test_the_preferred_leader_comes_back(api_of_three: Api, version: int) 
     assert errors(answer) == [("orders", 1, ErrorCode.none)]
     assert leader(api) == (2, 2)
     assert P1 in api.at(2).broker.replicas.led
-    again = await api.ask("ElectLeaders", version, **elect(1))
-    assert errors(again) == [("orders", 1, ErrorCode.election_not_needed)]
+    second_answer = await api.ask("ElectLeaders", version, **elect(1))
+    assert errors(second_answer) == [("orders", 1, ErrorCode.election_not_needed)]
     assert leader(api) == (2, 2)
 
 
@@ -148,7 +148,9 @@ async def test_refuse(api: Api, version: int) -> None:
 
 
 async def test_subject(api: Api) -> None:
-    assert [str(one) for one in api.subject("ElectLeaders", 2, **elect(0, 2)).partitions] == [
+    assert [
+        str(partition) for partition in api.subject("ElectLeaders", 2, **elect(0, 2)).partitions
+    ] == [
         "orders-0",
         "orders-2",
     ]
@@ -214,9 +216,9 @@ async def test_the_last_directory_of_a_partition_holds(api: Api) -> None:
 async def test_a_broker_without_a_replica_says_so() -> None:
     async with handlers(brokers=4) as api:
         replicas = api.broker.image.topics["orders"].partitions[0].replicas
-        other = api.at(next(broker for broker in range(1, 5) if broker not in replicas))
-        dirs = [move_of_alter_replica_log_dirs(directory_of(other.broker), "orders", 0)]
-        answer = await other.ask("AlterReplicaLogDirs", 2, dirs=dirs)
+        other_api = api.at(next(broker for broker in range(1, 5) if broker not in replicas))
+        dirs = [move_of_alter_replica_log_dirs(directory_of(other_api.broker), "orders", 0)]
+        answer = await other_api.ask("AlterReplicaLogDirs", 2, dirs=dirs)
         assert errors_of_alter_replica_log_dirs(answer) == {("orders", 0): E.not_leader_or_follower}
 
 
@@ -227,8 +229,8 @@ async def test_a_broker_without_a_replica_says_so() -> None:
 @pytest.fixture
 async def two(api: Api) -> Api:
     """The api with ``orders`` (three partitions) and ``sales`` (two)."""
-    wanted = {"name": "sales", "num_partitions": 2, "replication_factor": 1}
-    await api.ask("CreateTopics", 7, topics=[wanted])
+    new_topic = {"name": "sales", "num_partitions": 2, "replication_factor": 1}
+    await api.ask("CreateTopics", 7, topics=[new_topic])
     return api
 
 
@@ -243,13 +245,18 @@ def values(*names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
 
 
 def pages(answer: Any) -> tuple[dict[str, list[int]], tuple[str, int] | None]:
-    found = {topic.name: [p.partition_index for p in topic.partitions] for topic in answer.topics}
+    partitions_by_topic = {
+        topic.name: [p.partition_index for p in topic.partitions] for topic in answer.topics
+    }
     cursor = answer.next_cursor
-    return found, None if cursor is None else (cursor.topic_name, cursor.partition_index)
+    return partitions_by_topic, None if cursor is None else (
+        cursor.topic_name,
+        cursor.partition_index,
+    )
 
 
-async def ask(api: Api, **wanted: Any) -> Any:
-    return await api.ask("DescribeTopicPartitions", 0, **wanted)
+async def ask(api: Api, **fields: Any) -> Any:
+    return await api.ask("DescribeTopicPartitions", 0, **fields)
 
 
 async def test_the_setting_bounds_every_page() -> None:
@@ -270,10 +277,10 @@ async def test_eligible_replicas_and_the_last_leader_are_answered_and_no_leader_
     for broker in (B3, B2, B1):
         metadata.publish(fence_broker(metadata.image, broker, metadata.settings))
     answer = await ask(api_of_three, **values("orders"))
-    found = answer.topics[0].partitions[0]
-    assert (found.error_code, found.leader_id) == (ErrorCode.none, -1)
-    assert (found.isr_nodes, found.offline_replicas) == ((), (1, 2, 3))
-    assert (found.eligible_leader_replicas, found.last_known_elr) == ((1,), (1,))
+    partition = answer.topics[0].partitions[0]
+    assert (partition.error_code, partition.leader_id) == (ErrorCode.none, -1)
+    assert (partition.isr_nodes, partition.offline_replicas) == ((), (1, 2, 3))
+    assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((1,), (1,))
 
 
 # ``metadata``: Metadata v0 to v13: what is created on the way, refusals; the casebook has the rest.
@@ -294,9 +301,11 @@ async def test_logs_of_coordinators_are_created_with_their_own_settings(
 
 
 async def test_nothing_is_created_where_the_setting_or_the_name_forbids_it(api: Api) -> None:
-    async with handlers(auto_create_topics_enable=False) as other:
-        await other.ask("Metadata", 9, topics=[{"name": "new"}], allow_auto_topic_creation=True)
-        assert "new" not in other.broker.image.topics
+    async with handlers(auto_create_topics_enable=False) as api_without_creation:
+        await api_without_creation.ask(
+            "Metadata", 9, topics=[{"name": "new"}], allow_auto_topic_creation=True
+        )
+        assert "new" not in api_without_creation.broker.image.topics
 
 
 async def test_a_topic_that_is_named_twice_is_answered_once(api: Api) -> None:
@@ -328,8 +337,8 @@ async def test_refusing_names_every_topic_and_nothing_of_the_cluster(
 # transcripts.
 
 
-def grow(count: int, name: str = "orders", **more: Any) -> dict[str, Any]:
-    topic = {"name": name, "count": count, "assignments": None, **more}
+def grow(count: int, name: str = "orders", **fields: Any) -> dict[str, Any]:
+    topic = {"name": name, "count": count, "assignments": None, **fields}
     return {"topics": [topic], "timeout": 1_000, "validate_only": False}
 
 
@@ -358,12 +367,15 @@ def topic(name: str = "new", **changes: Any) -> dict[str, Any]:
 
 async def test_defaults_come_from_the_settings() -> None:
     async with handlers(brokers=3, num_partitions=4, default_replication_factor=2) as api:
-        wanted = topic(num_partitions=-1, replication_factor=-1)
-        (made,) = (await api.ask("CreateTopics", 7, topics=[wanted])).topics
-        assert (made.num_partitions, made.replication_factor) == (4, 2)
+        new_topic = topic(num_partitions=-1, replication_factor=-1)
+        (created_topic,) = (await api.ask("CreateTopics", 7, topics=[new_topic])).topics
+        assert (created_topic.num_partitions, created_topic.replication_factor) == (4, 2)
 
 
 async def test_create_topics_refusing_names_every_topic(api: Api) -> None:
     error = ErrorCode.request_timed_out
     answer = api.refuse("CreateTopics", 7, error, topics=[topic("a"), topic("b")])
-    assert [(one.name, one.error_code) for one in answer.topics] == [("a", error), ("b", error)]
+    assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+        ("a", error),
+        ("b", error),
+    ]

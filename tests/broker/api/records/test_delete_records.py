@@ -33,15 +33,15 @@ async def test_refusal_and_subject(filled: Api) -> None:
     refused = filled.refuse("DeleteRecords", 1, ErrorCode.request_timed_out, **values(3))
     assert result(refused) == (-1, ErrorCode.request_timed_out)
     about = filled.subject("DeleteRecords", 1, **values(3))
-    assert [str(one) for one in about.partitions] == ["orders-0"]
+    assert [str(partition) for partition in about.partitions] == ["orders-0"]
 
 
 async def test_it_is_answered_when_the_followers_have_deleted(api_of_three: Api) -> None:
     api = api_of_three
     for _ in range(3):
         await api.ask("Produce", 8, **produce("orders", batch()))
-    asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}
-    answer = await api.ask("DeleteRecords", 2, topics=[asked], timeout=5_000)
+    topic = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}
+    answer = await api.ask("DeleteRecords", 2, topics=[topic], timeout=5_000)
     (deleted,) = answer.topics[0].partitions
     assert (deleted.error_code, deleted.low_watermark) == (ErrorCode.none, 2)
     where = TopicPartition("orders", 0)

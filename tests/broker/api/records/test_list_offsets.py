@@ -22,7 +22,7 @@ def values(
     replica: int = -1,
     epoch: int = -1,
 ) -> dict[str, Any]:
-    wanted = {
+    partition_request = {
         "partition_index": partition,
         "timestamp": timestamp,
         "current_leader_epoch": epoch,
@@ -31,13 +31,13 @@ def values(
         "replica_id": replica,
         "isolation_level": isolation,
         "timeout": 1_000,
-        "topics": [{"name": name, "partitions": [wanted]}],
+        "topics": [{"name": name, "partitions": [partition_request]}],
     }
 
 
 def found(answer: Any) -> tuple[ErrorCode, int, int]:
-    (one,) = answer.topics[0].partitions
-    return one.error_code, one.timestamp, one.offset
+    (partition_answer,) = answer.topics[0].partitions
+    return partition_answer.error_code, partition_answer.timestamp, partition_answer.offset
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def test_refusal_and_subject(filled: Api) -> None:
     error = ErrorCode.request_timed_out
     assert found(filled.refuse("ListOffsets", 1, error, **values(-1))) == (error, -1, -1)
     about = filled.subject("ListOffsets", 1, **values(-1))
-    assert [str(one) for one in about.partitions] == ["orders-0"]
+    assert [str(partition) for partition in about.partitions] == ["orders-0"]
 
 
 @pytest.mark.parametrize("isolation", [2, -1, 127])
@@ -94,24 +94,25 @@ async def test_an_unknown_isolation_level_is_an_unknown_error_as_on_a_real_broke
 async def test_a_partition_that_is_named_twice_is_refused(
     rules: dict[str, bool], times: int
 ) -> None:
-    asked = values(-1)
-    asked["topics"][0]["partitions"] *= 2
+    fields = values(-1)
+    fields["topics"][0]["partitions"] *= 2
     async with handlers(rules=rules) as api:
-        answer = await api.ask("ListOffsets", 6, **asked)
-        refused = api.refuse("ListOffsets", 6, ErrorCode.request_timed_out, **asked)
-    errors = [one.error_code for one in answer.topics[0].partitions]
+        answer = await api.ask("ListOffsets", 6, **fields)
+        refused = api.refuse("ListOffsets", 6, ErrorCode.request_timed_out, **fields)
+    errors = [partition.error_code for partition in answer.topics[0].partitions]
     assert errors == [ErrorCode.invalid_request] * times
     assert len(refused.topics[0].partitions) == 2
 
 
 @pytest.mark.slow
 async def test_many_partitions_are_not_counted_quadratically(filled: Api) -> None:
-    asked = values(-1)
-    (topic,) = asked["topics"]
+    fields = values(-1)
+    (topic,) = fields["topics"]
     topic["partitions"] = [
-        {"partition_index": at, "timestamp": -1, "current_leader_epoch": -1} for at in range(19_000)
+        {"partition_index": partition, "timestamp": -1, "current_leader_epoch": -1}
+        for partition in range(19_000)
     ]
     began = time.process_time()
-    answer = await filled.ask("ListOffsets", 11, **asked)
+    answer = await filled.ask("ListOffsets", 11, **fields)
     assert len(answer.topics[0].partitions) == 19_000
     assert time.process_time() - began < 5

@@ -40,28 +40,28 @@ def offsets(records: bytes) -> list[int]:
     return [header.base_offset for _, header in iter_batches(records)]
 
 
-def wanted(api: Api, offset: int = 0, **more: Any) -> dict[str, Any]:
-    return fetch("orders", offset, topic_id=api.topic_id("orders"), **more)
+def wanted(api: Api, offset: int = 0, **fields: Any) -> dict[str, Any]:
+    return fetch("orders", offset, topic_id=api.topic_id("orders"), **fields)
 
 
 async def test_a_reader_waits_for_the_next_record(filled: Api) -> None:
     values = wanted(filled, 4, max_wait_ms=20_000)
-    waiting = asyncio.ensure_future(filled.ask("Fetch", 12, **values))  # noqa: TID251 - a client's
+    task = asyncio.ensure_future(filled.ask("Fetch", 12, **values))  # noqa: TID251 - a client's
     await asyncio.sleep(0)
-    assert not waiting.done()
+    assert not task.done()
     await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
-    assert offsets(part(await waiting).records) == [4]
+    assert offsets(part(await task).records) == [4]
 
 
 async def test_a_reader_waits_beside_what_does_not_exist(filled: Api) -> None:
     values = wanted(filled, 4, max_wait_ms=20_000)
     values["topics"] += fetch("x", topic_id=NO_SUCH_ID)["topics"]
-    waiting = asyncio.ensure_future(filled.ask("Fetch", 13, **values))  # noqa: TID251 - a client's
+    task = asyncio.ensure_future(filled.ask("Fetch", 13, **values))  # noqa: TID251 - a client's
     await asyncio.sleep(0)
-    assert not waiting.done()
+    assert not task.done()
     await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
-    found, missing = (await waiting).responses
-    assert offsets(found.partitions[0].records) == [4]
+    topic_answer, missing = (await task).responses
+    assert offsets(topic_answer.partitions[0].records) == [4]
     assert missing.partitions[0].error_code is ErrorCode.unknown_topic_id
 
 
@@ -101,16 +101,16 @@ async def test_the_slots_are_a_setting() -> None:
 async def test_subject(filled: Api) -> None:
     for version in (12, 13):
         about = filled.subject("Fetch", version, **wanted(filled))
-        assert [str(one) for one in about.partitions] == ["orders-0"]
+        assert [str(partition) for partition in about.partitions] == ["orders-0"]
 
 
 async def test_a_request_is_about_the_partitions_of_its_session_too(filled: Api) -> None:
     opened = await filled.ask("Fetch", 12, **wanted(filled), session_epoch=0)
     values = {**wanted(filled, partition=1), "session_id": opened.session_id}
     about = filled.subject("Fetch", 12, **values, session_epoch=1)
-    assert [str(one) for one in about.partitions] == ["orders-1", "orders-0"]
+    assert [str(partition) for partition in about.partitions] == ["orders-1", "orders-0"]
     stale = filled.subject("Fetch", 12, **values, session_epoch=5)
-    assert [str(one) for one in stale.partitions] == ["orders-1"]
+    assert [str(partition) for partition in stale.partitions] == ["orders-1"]
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
     """The message of a Fetch of 10,000 partitions takes more memory than all else of it."""
     places = ((0, 4), (1, 0), (0, 4))
     listed = [
-        {"partition": at, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
-        for at, offset in places
+        {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+        for partition, offset in places
     ]
     values = {**wanted(filled), "max_wait": timedelta(seconds=5), "min_bytes": 1}
     (topic,) = values["topics"]
@@ -152,10 +152,10 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
     )
     if version < 13:
         parts = refused.responses[0].partitions
-        assert [one.partition_index for one in parts] == [0, 1]
+        assert [part.partition_index for part in parts] == [0, 1]
     await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
-    found = read_back(request, await reading)
-    assert offsets(found.responses[0].partitions[0].records) == [4]
+    answer = read_back(request, await reading)
+    assert offsets(answer.responses[0].partitions[0].records) == [4]
 
 
 # Produce v3 to v13: who may write where, slices, the subject; the casebook has its answers.
@@ -164,8 +164,8 @@ async def test_a_large_request_that_waits_keeps_no_message_but_what_it_is_about(
 GOOD = batch(b"a", b"b")
 
 
-def values(api: Api, records: bytes | None, **more: Any) -> dict[str, Any]:
-    return produce("orders", records, topic_id=api.topic_id("orders"), **more)
+def values(api: Api, records: bytes | None, **fields: Any) -> dict[str, Any]:
+    return produce("orders", records, topic_id=api.topic_id("orders"), **fields)
 
 
 def part_of_produce(answer: Any) -> Any:
@@ -175,8 +175,8 @@ def part_of_produce(answer: Any) -> Any:
 
 @pytest.mark.parametrize("version", [3, 13])
 async def test_less_than_the_header_of_a_batch_is_no_batch(api: Api, version: int) -> None:
-    found = part_of_produce(await api.ask("Produce", version, **values(api, GOOD[:16])))
-    assert found.error_code is ErrorCode.invalid_record
+    partition_answer = part_of_produce(await api.ask("Produce", version, **values(api, GOOD[:16])))
+    assert partition_answer.error_code is ErrorCode.invalid_record
 
 
 @pytest.mark.parametrize("version", [3, 13])
@@ -187,8 +187,8 @@ async def test_null_records_are_never_answered(api: Api, version: int) -> None:
 async def test_internal_topics_belong_to_the_admin_client(api: Api) -> None:
     await api.producer("id")
     values = produce("__transaction_state", GOOD)
-    found = part_of_produce(await api.ask("Produce", 8, **values))
-    assert found.error_code is ErrorCode.invalid_topic_exception
+    partition_answer = part_of_produce(await api.ask("Produce", 8, **values))
+    assert partition_answer.error_code is ErrorCode.invalid_topic_exception
     admin = part_of_produce(await api.ask("Produce", 8, client_id="__admin_client", **values))
     assert admin.error_code is not ErrorCode.invalid_topic_exception
 
@@ -214,7 +214,7 @@ async def test_refusal_and_subject(api: Api) -> None:
     records = batch(producer_id=7, producer_epoch=0, base_sequence=0)
     about = api.subject("Produce", 13, **values(api, records, transactional_id="id"))
     assert (about.transactional_id, about.producer_id) == ("id", 7)
-    assert [str(one) for one in about.partitions] == ["orders-0"]
+    assert [str(partition) for partition in about.partitions] == ["orders-0"]
     assert api.subject("Produce", 8, **produce("orders", b"junk")).producer_id is None
 
 
@@ -250,7 +250,7 @@ def test_of_batches_that_are_too_many_so_many_are_looked_at(
         b"v", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
     )
     records = [old * further + transactional, GOOD, GOOD + GOOD]
-    parts = [SimpleNamespace(records=one) for one in records]
+    parts = [SimpleNamespace(records=batch_bytes) for batch_bytes in records]
     message = SimpleNamespace(topic_data=[SimpleNamespace(partition_data=parts)])
     assert produce_module.carries_transactions(message) is is_found
     parts.append(SimpleNamespace(records=transactional))
@@ -264,13 +264,17 @@ def test_of_batches_that_are_too_many_so_many_are_looked_at(
 def values_of_offset_for_leader_epoch(
     epoch: int, *, name: str = "orders", partition: int = 0, current: int = -1
 ) -> dict[str, Any]:
-    wanted = {"partition": partition, "current_leader_epoch": current, "leader_epoch": epoch}
-    return {"replica_id": -1, "topics": [{"topic": name, "partitions": [wanted]}]}
+    partition_request = {
+        "partition": partition,
+        "current_leader_epoch": current,
+        "leader_epoch": epoch,
+    }
+    return {"replica_id": -1, "topics": [{"topic": name, "partitions": [partition_request]}]}
 
 
 def found(answer: Any) -> tuple[ErrorCode, int, int]:
-    (one,) = answer.topics[0].partitions
-    return one.error_code, one.leader_epoch, one.end_offset
+    (partition_answer,) = answer.topics[0].partitions
+    return partition_answer.error_code, partition_answer.leader_epoch, partition_answer.end_offset
 
 
 @pytest.fixture
@@ -294,4 +298,4 @@ async def test_offset_for_leader_epoch_refusal_and_subject(moved: Api) -> None:
         is error
     )
     about = moved.subject("OffsetForLeaderEpoch", 2, **values_of_offset_for_leader_epoch(0))
-    assert [str(one) for one in about.partitions] == ["orders-0"]
+    assert [str(partition) for partition in about.partitions] == ["orders-0"]

@@ -42,7 +42,7 @@ async def ready(api: Api) -> None:
     """The coordinator of the group's share partitions is there."""
     keys = [key(api, partition).coordinator_key for partition in range(3)]
     await api.until(
-        lambda answer: all(one.error_code is E.none for one in answer.coordinators),
+        lambda answer: all(coordinator.error_code is E.none for coordinator in answer.coordinators),
         "FindCoordinator",
         6,
         key_type=2,
@@ -50,30 +50,32 @@ async def ready(api: Api) -> None:
     )
 
 
-async def ask(api: Api, what: str, *parts: dict[str, Any], version: int = 0, **given: Any) -> Any:
+async def ask(
+    api: Api, operation: str, *parts: dict[str, Any], version: int = 0, **fields: Any
+) -> Any:
     """A request about partitions of ``orders``."""
     topics = [{"topic_id": topic_id(api), "partitions": parts}]
-    name = what if what == SUMMARY else f"{what}ShareGroupState"
-    return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **given})
+    name = operation if operation == SUMMARY else f"{operation}ShareGroupState"
+    return await api.ask(name, version, **{"group_id": GROUP, "topics": topics, **fields})
 
 
-async def one(api: Api, what: str, *, version: int = 0, **part: Any) -> Any:
+async def one(api: Api, operation: str, *, version: int = 0, **part: Any) -> Any:
     """The answer about one partition."""
-    answer = await ask(api, what, {"partition": 0, **part}, version=version)
+    answer = await ask(api, operation, {"partition": 0, **part}, version=version)
     ((result,),) = (topic.partitions for topic in answer.results)
     return result
 
 
 async def initialized(api: Api, *, state_epoch: int = 0, start_offset: int = 5) -> None:
     await ready(api)
-    done = await one(api, "Initialize", state_epoch=state_epoch, start_offset=start_offset)
-    assert (done.error_code, done.error_message) == (E.none, None)
+    result = await one(api, "Initialize", state_epoch=state_epoch, start_offset=start_offset)
+    assert (result.error_code, result.error_message) == (E.none, None)
 
 
-def batch(first: int, last: int, state: int = 2, count: int = 1) -> dict[str, int]:
+def batch(first_offset: int, last_offset: int, state: int = 2, count: int = 1) -> dict[str, int]:
     return {
-        "first_offset": first,
-        "last_offset": last,
+        "first_offset": first_offset,
+        "last_offset": last_offset,
         "delivery_state": state,
         "delivery_count": count,
     }
@@ -117,15 +119,24 @@ async def test_a_state_is_initialised_written_read_summed_up_and_deleted(api: Ap
     read = await one(api, "Read", leader_epoch=2)
     assert (read.state_epoch, read.start_offset) == (3, 6)
     assert [
-        (it.first_offset, it.last_offset, it.delivery_state, it.delivery_count)
-        for it in read.state_batches
+        (
+            state_batch.first_offset,
+            state_batch.last_offset,
+            state_batch.delivery_state,
+            state_batch.delivery_count,
+        )
+        for state_batch in read.state_batches
     ] == [(6, 7, 2, 1), (9, 9, 0, 2)]
     summed = await one(api, SUMMARY, version=1, leader_epoch=-1)
     assert (summed.state_epoch, summed.leader_epoch) == (3, 2)
     assert (summed.start_offset, summed.delivery_complete_count) == (6, 1)
     assert (await one(api, "Delete")).error_code is E.none
-    gone = await one(api, SUMMARY, version=1, leader_epoch=-1)
-    assert (gone.start_offset, gone.delivery_complete_count, gone.error_code) == (-1, -1, E.none)
+    result = await one(api, SUMMARY, version=1, leader_epoch=-1)
+    assert (result.start_offset, result.delivery_complete_count, result.error_code) == (
+        -1,
+        -1,
+        E.none,
+    )
     kinds = [type(record) for record in written(api)]
     assert kinds == [ShareSnapshot, ShareUpdate, ShareUpdate, ShareDeleted]
 
@@ -141,28 +152,30 @@ async def test_version_0_says_nothing_of_complete_deliveries(api: Api) -> None:
 
 async def test_an_error_leaves_everything_else_at_zero(api: Api) -> None:
     await ready(api)
-    for what, part in {
+    for operation, part in {
         "Initialize": {"state_epoch": 0, "start_offset": 0},
         "Read": {"leader_epoch": 0},
         "Write": {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": []},
         "Delete": {},
         SUMMARY: {"leader_epoch": 0},
     }.items():
-        result = await one(api, what, **part, partition=-1)
+        result = await one(api, operation, **part, partition=-1)
         assert (result.partition, result.error_code) == (-1, E.invalid_request)
         assert result.error_message == TEXT
-        if what in ("Read", SUMMARY):
+        if operation in ("Read", SUMMARY):
             assert (result.state_epoch, result.start_offset) == (0, 0)
 
 
 async def test_each_partition_is_answered_by_itself(api: Api) -> None:
     await ready(api)
-    there = {"partition": 1, "state_epoch": 0, "start_offset": 0}
-    twice = {**there, "state_epoch": -1}
-    answer = await ask(api, "Initialize", there, {**there, "partition": 7}, twice)
+    initial_partition = {"partition": 1, "state_epoch": 0, "start_offset": 0}
+    twice = {**initial_partition, "state_epoch": -1}
+    answer = await ask(
+        api, "Initialize", initial_partition, {**initial_partition, "partition": 7}, twice
+    )
     (topic,) = answer.results
     assert topic.topic_id == topic_id(api)
-    assert {it.partition: it.error_code for it in topic.partitions} == {
+    assert {partition.partition: partition.error_code for partition in topic.partitions} == {
         1: E.invalid_request,  # what was named last
         7: E.unknown_topic_or_partition,
     }
@@ -180,8 +193,8 @@ async def test_the_id_of_zeroes_is_no_topics(api: Api) -> None:
     assert result.error_code in (E.unknown_topic_or_partition, E.not_coordinator)
 
 
-@pytest.mark.parametrize("what", ["Initialize", "Read", "Write", "Delete", SUMMARY])
-async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, what: str) -> None:
+@pytest.mark.parametrize("operation", ["Initialize", "Read", "Write", "Delete", SUMMARY])
+async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, operation: str) -> None:
     await ready(api)
     part = {
         "Initialize": {"state_epoch": 0, "start_offset": 0},
@@ -189,25 +202,25 @@ async def test_a_request_about_nothing_is_answered_with_nothing(api: Api, what: 
         "Write": {"state_epoch": 0, "leader_epoch": 0, "start_offset": 0, "state_batches": []},
         "Delete": {},
         SUMMARY: {"leader_epoch": 0},
-    }[what]
+    }[operation]
     full = {"topic_id": topic_id(api), "partitions": [{"partition": 0, **part}]}
-    assert (await ask(api, what, topics=[])).results == ()
-    assert (await ask(api, what, topics=[full], group_id="")).results == ()
+    assert (await ask(api, operation, topics=[])).results == ()
+    assert (await ask(api, operation, topics=[full], group_id="")).results == ()
     empty = {"topic_id": topic_id(api), "partitions": []}
-    answered = (await ask(api, what, topics=[full, empty])).results
-    assert len(answered) == (1 if what == "Initialize" else 0)
+    answered = (await ask(api, operation, topics=[full, empty])).results
+    assert len(answered) == (1 if operation == "Initialize" else 0)
 
 
 async def test_a_coordinator_elsewhere_sends_the_request_away(api_of_three: Api) -> None:
     await ready(api_of_three)
     home = partition_for(key(api_of_three).coordinator_key, 50)
     leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
-    other = api_of_three.at(leader % 3 + 1)
-    read = await one(other, "Read", leader_epoch=0)
+    other_broker_api = api_of_three.at(leader % 3 + 1)
+    read = await one(other_broker_api, "Read", leader_epoch=0)
     assert read.error_code is E.not_coordinator
     text = "Unable to read share group state: This is not the correct coordinator."
     assert read.error_message == text
-    summed = await one(other, SUMMARY, leader_epoch=0)
+    summed = await one(other_broker_api, SUMMARY, leader_epoch=0)
     assert summed.error_message == (
         "Unable to read share group state summary: This is not the correct coordinator."
     )
@@ -217,13 +230,13 @@ async def test_the_state_moves_with_the_leader(api_of_three: Api) -> None:
     await ready(api_of_three)
     cluster = api_of_three.cluster
     home = partition_for(key(api_of_three).coordinator_key, 50)
-    place = TopicPartition(SHARE_STATE_TOPIC, home)
+    topic_partition = TopicPartition(SHARE_STATE_TOPIC, home)
     leader = api_of_three.broker.image.topics[SHARE_STATE_TOPIC].partitions[home].leader
-    done = await one(api_of_three.at(leader), "Initialize", state_epoch=4, start_offset=9)
-    assert done.error_code is E.none
-    other = BrokerId(leader % 3 + 1)
-    cluster.move_leader(place, other)
-    read = await one(api_of_three.at(other), "Read", leader_epoch=0)
+    result = await one(api_of_three.at(leader), "Initialize", state_epoch=4, start_offset=9)
+    assert result.error_code is E.none
+    broker_id = BrokerId(leader % 3 + 1)
+    cluster.move_leader(topic_partition, broker_id)
+    read = await one(api_of_three.at(broker_id), "Read", leader_epoch=0)
     assert (read.error_code, read.state_epoch, read.start_offset) == (E.none, 4, 9)
     assert (await one(api_of_three.at(leader), "Read", leader_epoch=0)).error_code is (
         E.not_coordinator
@@ -235,20 +248,22 @@ async def test_a_whole_request_is_refused_on_every_partition(api: Api) -> None:
     refused = api.refuse(
         "DeleteShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
     )
-    ((first, second),) = (topic.partitions for topic in refused.results)
-    assert (first.error_code, second.partition) == (E.cluster_authorization_failed, 1)
+    ((first_partition, second),) = (topic.partitions for topic in refused.results)
+    assert (first_partition.error_code, second.partition) == (E.cluster_authorization_failed, 1)
     topics = [
         {"topic_id": topic_id(api), "partitions": [{"partition": 0, "leader_epoch": 0}]},
     ]
     refused = api.refuse(
         "ReadShareGroupState", 0, E.cluster_authorization_failed, group_id=GROUP, topics=topics
     )
-    ((first,),) = (topic.partitions for topic in refused.results)
-    assert (first.start_offset, first.state_batches) == (0, ())
+    ((first_partition,),) = (topic.partitions for topic in refused.results)
+    assert (first_partition.start_offset, first_partition.state_batches) == (0, ())
 
 
 def test_it_is_about_partitions_that_are_there(api: Api) -> None:
-    known = {"topic_id": topic_id(api), "partitions": [{"partition": 0}, {"partition": 2}]}
+    topic_fields = {"topic_id": topic_id(api), "partitions": [{"partition": 0}, {"partition": 2}]}
     unknown = {"topic_id": uuid.UUID(int=7), "partitions": [{"partition": 0}]}
-    found = api.subject("DeleteShareGroupState", 0, group_id=GROUP, topics=[known, unknown])
-    assert found == Subject(partitions=(TopicPartition("orders", 0), TopicPartition("orders", 2)))
+    subject = api.subject(
+        "DeleteShareGroupState", 0, group_id=GROUP, topics=[topic_fields, unknown]
+    )
+    assert subject == Subject(partitions=(TopicPartition("orders", 0), TopicPartition("orders", 2)))

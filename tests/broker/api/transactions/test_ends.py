@@ -72,8 +72,10 @@ def values_of_describe_producers(name: str, *partitions: int) -> dict[str, Any]:
 
 
 async def test_describe_producers_refusal_and_subject(api: Api) -> None:
-    wanted = values_of_describe_producers("orders", 0, 1)
-    refused = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **wanted)
-    assert {one.error_code for one in refused.topics[0].partitions} == {ErrorCode.request_timed_out}
-    about = api.subject("DescribeProducers", 0, **wanted)
-    assert [str(one) for one in about.partitions] == ["orders-0", "orders-1"]
+    fields = values_of_describe_producers("orders", 0, 1)
+    refused = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **fields)
+    assert {partition.error_code for partition in refused.topics[0].partitions} == {
+        ErrorCode.request_timed_out
+    }
+    about = api.subject("DescribeProducers", 0, **fields)
+    assert [str(partition) for partition in about.partitions] == ["orders-0", "orders-1"]

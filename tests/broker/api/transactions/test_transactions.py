@@ -39,12 +39,12 @@ def marker(
 def results(answer: Any) -> dict[int, dict[int, ErrorCode]]:
     """Errors by producer id and partition."""
     return {
-        one.producer_id: {
+        marker.producer_id: {
             part.partition_index: part.error_code
-            for topic in one.topics
+            for topic in marker.topics
             for part in topic.partitions
         }
-        for one in answer.markers
+        for marker in answer.markers
     }
 
 
@@ -61,8 +61,8 @@ async def test_a_marker_without_a_producer_fails_the_request_that_it_is_in(
         api, 1, marker(70, 0, 0), marker(70, 0, 1), marker(*bad, 0), marker(71, 0, 0)
     )
     assert results(answer) == {70: {1: FAILED}, bad[0]: {0: FAILED}, 71: {0: FAILED}}
-    wanted = {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]}
-    described = await api.ask("DescribeProducers", 0, **wanted)
+    fields = {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]}
+    described = await api.ask("DescribeProducers", 0, **fields)
     assert [
         [producer.producer_id for producer in partition.active_producers]
         for partition in described.topics[0].partitions
@@ -70,12 +70,12 @@ async def test_a_marker_without_a_producer_fails_the_request_that_it_is_in(
 
 
 async def test_refusal_and_subject(api: Api) -> None:
-    wanted = {"markers": [marker(70, 0, 0, 1), marker(71, 0, 2)]}
-    refused = api.refuse("WriteTxnMarkers", 2, STALE, **wanted)
+    fields = {"markers": [marker(70, 0, 0, 1), marker(71, 0, 2)]}
+    refused = api.refuse("WriteTxnMarkers", 2, STALE, **fields)
     assert results(refused) == {70: {0: STALE, 1: STALE}, 71: {2: STALE}}
-    about = api.subject("WriteTxnMarkers", 1, **wanted)
+    about = api.subject("WriteTxnMarkers", 1, **fields)
     assert (about.producer_id, about.committed) == (70, True)
-    assert [one.producer_id for one in about.other_subjects] == [71]
+    assert [other_subject.producer_id for other_subject in about.other_subjects] == [71]
 
 
 # ``txn_offset_commit``: TxnOffsetCommit v0 to v5: words for loading; the casebook has its answers.
@@ -85,32 +85,32 @@ E = ErrorCode
 Identity = tuple[int, int]
 
 
-def values(groups: GroupApi, identity: Identity, offset: int = 7, **more: Any) -> dict[str, Any]:
-    mine = {
+def values(groups: GroupApi, identity: Identity, offset: int = 7, **fields: Any) -> dict[str, Any]:
+    request_fields = {
         "transactional_id": "id",
         "producer_id": identity[0],
         "producer_epoch": identity[1],
     }
-    return commit_values(groups.api, offset, **{**mine, **more})
+    return commit_values(groups.api, offset, **{**request_fields, **fields})
 
 
 def one(answer: Any) -> ErrorCode:
-    found: ErrorCode = answer.topics[0].partitions[0].error_code
-    return found
+    error_code: ErrorCode = answer.topics[0].partitions[0].error_code
+    return error_code
 
 
 async def test_versions_that_do_not_know_loading_get_another_error(
     groups: GroupApi,
 ) -> None:
-    told = values(groups, (1, 0))
+    fields = values(groups, (1, 0))
     for version, error in ((1, E.coordinator_not_available), (2, E.coordinator_load_in_progress)):
         refused = groups.api.refuse(
-            "TxnOffsetCommit", version, E.coordinator_load_in_progress, **told
+            "TxnOffsetCommit", version, E.coordinator_load_in_progress, **fields
         )
         assert one(refused) is error
-    plain = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **told)
+    plain = groups.api.refuse("TxnOffsetCommit", 1, E.not_coordinator, **fields)
     assert one(plain) is E.not_coordinator
-    about = groups.api.subject("TxnOffsetCommit", 3, **told)
+    about = groups.api.subject("TxnOffsetCommit", 3, **fields)
     assert (about.transactional_id, about.producer_id) == ("id", 1)
 
 
@@ -125,23 +125,23 @@ def errors(answer: Any) -> dict[tuple[str, int], ErrorCode]:
         else answer.results_by_transaction[0].topic_results
     )
     return {
-        (topic.name, one.partition_index): one.partition_error_code
+        (topic.name, result.partition_index): result.partition_error_code
         for topic in topics
-        for one in topic.results_by_partition
+        for result in topic.results_by_partition
     }
 
 
 async def test_refusals_and_the_subject(api: Api) -> None:
-    wanted = transaction("id", (5, 0), {"orders": [0, 1]})
+    fields = transaction("id", (5, 0), {"orders": [0, 1]})
     error = ErrorCode.producer_fenced
-    old = api.refuse("AddPartitionsToTxn", 1, error, **wanted)
+    old = api.refuse("AddPartitionsToTxn", 1, error, **fields)
     assert set(errors(old).values()) == {ErrorCode.invalid_producer_epoch}
-    new = api.refuse("AddPartitionsToTxn", 4, error, **wanted)
+    new = api.refuse("AddPartitionsToTxn", 4, error, **fields)
     assert (new.error_code, new.results_by_transaction) == (error, ())
     for version in (3, 5):
-        about = api.subject("AddPartitionsToTxn", version, **wanted)
+        about = api.subject("AddPartitionsToTxn", version, **fields)
         assert (about.transactional_id, about.producer_id) == ("id", 5)
-        assert [str(one) for one in about.partitions] == ["orders-0", "orders-1"]
+        assert [str(partition) for partition in about.partitions] == ["orders-0", "orders-1"]
 
 
 # ``init_producer_id``: InitProducerId v0 to v6: the first one, refusals, the subject; the casebook
@@ -184,8 +184,11 @@ async def test_init_producer_id_refusals_and_the_subject(api: Api) -> None:
 async def test_describe_transactions_refusal_and_subject(api: Api) -> None:
     error = ErrorCode.coordinator_not_available
     refused = api.refuse("DescribeTransactions", 0, error, transactional_ids=["a", "b"])
-    assert [one.error_code for one in refused.transaction_states] == [error, error]
+    assert [transaction_state.error_code for transaction_state in refused.transaction_states] == [
+        error,
+        error,
+    ]
     about = api.subject("DescribeTransactions", 0, transactional_ids=["a", "b"])
     assert about.transactional_id == "a"
-    assert [one.transactional_id for one in about.other_subjects] == ["b"]
+    assert [other_subject.transactional_id for other_subject in about.other_subjects] == ["b"]
     assert api.subject("DescribeTransactions", 0).transactional_id is None

@@ -32,8 +32,8 @@ def test_a_rule_is_armed_as_the_options_say(txnsim: Ask) -> None:
         "faults", "arm", "r1", "--point", "peer.request", *rule, "--nth", "2", "--limit", "3",
         "--probability", "0.5", "--do", "delay", "--delay", "2s", "--json",
     )  # fmt: skip
-    (one,) = armed.json
-    assert one["rule"] == {
+    (armed_rule,) = armed.json
+    assert armed_rule["rule"] == {
         "id": "r1", "point": "peer.request", "api": "WriteTxnMarkers", "topic": "orders",
         "partition": 1, "committed": False, "nth": 2, "limit": 3, "probability": 0.5,
         "action": {"do": "delay", "delay_ms": 2_000},
@@ -78,7 +78,7 @@ def test_rules_of_a_file_are_armed_all_or_none(
     file.write_text(json.dumps(plan))
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(plan)))
     armed = txnsim("faults", "arm", "--file", "-" if from_stdin else str(file), "--json")
-    assert [one["rule"]["id"] for one in armed.json] == ["p1", "p2"]
+    assert [armed_rule["rule"]["id"] for armed_rule in armed.json] == ["p1", "p2"]
     assert "choose another id" in txnsim("faults", "arm", "--file", str(file)).err
     for name in ("p1", "p2"):
         assert txnsim("faults", "disarm", name).status == 0
@@ -100,20 +100,20 @@ def test_rules_of_a_file_are_armed_all_or_none(
     ],
 )
 def test_what_is_wrong_is_said(txnsim: Ask, words: tuple[str, ...], complaint: str) -> None:
-    said = txnsim("faults", *words)
-    assert said.status in (1, 2)
-    assert said.out == ""
-    assert complaint in said.err
+    result = txnsim("faults", *words)
+    assert result.status in (1, 2)
+    assert result.out == ""
+    assert complaint in result.err
 
 
 def test_a_single_rule_of_a_file_is_no_plan(txnsim: Ask, tmp_path: Path) -> None:
     """Its mistakes began with the index of a plan: 1.point."""
     file = tmp_path / "rule.json"
     file.write_text(json.dumps({"id": "p", "point": "peer.reqest", "action": "drop"}))
-    said = txnsim("faults", "arm", "--file", str(file)).err
-    assert "1.point" not in said
-    assert "point: no value 'peer.reqest'" in said
-    assert """action: 'drop' is a name alone: say {"do": "drop"}""" in said
+    complaint = txnsim("faults", "arm", "--file", str(file)).err
+    assert "1.point" not in complaint
+    assert "point: no value 'peer.reqest'" in complaint
+    assert """action: 'drop' is a name alone: say {"do": "drop"}""" in complaint
 
 
 def test_a_file_that_is_no_json_is_named(txnsim: Ask, tmp_path: Path) -> None:
@@ -176,9 +176,9 @@ def test_a_ready_file_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_nothing_there_says_how_to_start_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["clock", "show", "--http", "1"]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("txnsim: no control port answers at http://127.0.0.1:1 (")
-    assert "`txnsim serve --http`" in told
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("txnsim: no control port answers at http://127.0.0.1:1 (")
+    assert "`txnsim serve --http`" in complaint
 
 
 @pytest.mark.slow
@@ -222,7 +222,7 @@ def test_a_time_has_a_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "wrong", "wanted"),
+    ("read", "wrong", "message"),
     [
         *((duration_ms, text, "as in 90s") for text in ("1.5", "60e3", "-5s", "", "2 minutes")),
         *((new_topic, text, "as in orders:3") for text in ("", ":3", "a:", "a:0", "a:b")),
@@ -231,9 +231,9 @@ def test_a_time_has_a_unit() -> None:
     ],
 )
 def test_what_is_wrong_is_answered_with_the_form_that_is_wanted(
-    read: Callable[[str], Any], wrong: str, wanted: str
+    read: Callable[[str], Any], wrong: str, message: str
 ) -> None:
-    with pytest.raises(ArgumentTypeError, match=wanted):
+    with pytest.raises(ArgumentTypeError, match=message):
         read(wrong)
 
 
@@ -248,28 +248,28 @@ def test_topics_partitions_and_pairs() -> None:
 
 
 def test_time_passes(txnsim: Ask) -> None:
-    before = txnsim("clock", "show", "--json").json
-    after = txnsim("clock", "advance", "2m", "--json").json
-    assert after["advanced_ms"] - before["advanced_ms"] == 120_000
+    clock_before = txnsim("clock", "show", "--json").json
+    clock_after = txnsim("clock", "advance", "2m", "--json").json
+    assert clock_after["advanced_ms"] - clock_before["advanced_ms"] == 120_000
     assert "on the cluster's clock, moved by" in txnsim("clock", "show").out
 
 
 def test_one_brokers_clock_is_set(txnsim: Ask) -> None:
-    before = txnsim("clock", "show", "--json").json["brokers"]["2"]
+    time_before = txnsim("clock", "show", "--json").json["brokers"]["2"]
     assert txnsim("clock", "set", "--back", "5s", "--broker", "2").status == 0
-    assert txnsim("clock", "show", "--json").json["brokers"]["2"] == before - 5_000
+    assert txnsim("clock", "show", "--json").json["brokers"]["2"] == time_before - 5_000
     assert "broker 2: " in txnsim("clock", "set", "--ahead", "2s", "--broker", "2").out
 
 
 def test_a_time_that_is_no_whole_number_is_refused_with_the_form(txnsim: Ask) -> None:
-    said = txnsim("clock", "advance", "1.5")
-    assert said.status == 2
-    assert "expected a number with ms, s, m, h or d, as in 90s" in said.err
+    result = txnsim("clock", "advance", "1.5")
+    assert result.status == 2
+    assert "expected a number with ms, s, m, h or d, as in 90s" in result.err
 
 
 def test_a_time_without_a_unit_or_below_zero_is_refused_with_what_was_meant(txnsim: Ask) -> None:
     """-5s was "time is missing", and 5 were silently milliseconds."""
-    for words, wanted in (
+    for words, complaint in (
         (
             ("clock", "advance", "-5s"),
             "'-5s': no time passes backwards; `txnsim clock set --back 5s`",
@@ -277,9 +277,9 @@ def test_a_time_without_a_unit_or_below_zero_is_refused_with_what_was_meant(txns
         (("clock", "advance", "5"), "time: '5' has no unit: 5s, or 5ms?"),
         (("clock", "set", "--back", "-5s"), "'-5s': expected a number with ms, s, m, h or d"),
     ):
-        said = txnsim(*words)
-        assert said.status == 2
-        assert wanted in said.err
+        result = txnsim(*words)
+        assert result.status == 2
+        assert complaint in result.err
 
 
 def test_a_clock_is_set_one_way_only(txnsim: Ask) -> None:
@@ -290,8 +290,12 @@ def test_a_clock_is_set_one_way_only(txnsim: Ask) -> None:
 
 
 def state_of(txnsim: Ask, broker: int) -> str:
-    (one,) = (one for one in txnsim("brokers", "list", "--json").json if one["id"] == broker)
-    return str(one["state"])
+    (listed_broker,) = (
+        listed_broker
+        for listed_broker in txnsim("brokers", "list", "--json").json
+        if listed_broker["id"] == broker
+    )
+    return str(listed_broker["state"])
 
 
 def test_a_broker_is_killed_and_started(txnsim: Ask) -> None:
@@ -322,44 +326,46 @@ def test_a_broker_is_cut_off_and_healed(txnsim: Ask) -> None:
 
 
 def test_a_broker_that_is_not_there_is_named_with_those_that_are(txnsim: Ask) -> None:
-    said = txnsim("brokers", "kill", "9")
-    assert (said.status, said.err) == (1, "txnsim: there is no broker 9, only 1, 2, 3\n")
+    result = txnsim("brokers", "kill", "9")
+    assert (result.status, result.err) == (1, "txnsim: there is no broker 9, only 1, 2, 3\n")
 
 
 # ``topics``
 
 
 def test_a_topic_is_made_shown_and_deleted(txnsim: Ask) -> None:
-    made = txnsim("topics", "create", "made:2", "--config", "cleanup.policy=compact")
-    assert made.out.startswith("made: 2 partitions, led by broker ")
+    creation = txnsim("topics", "create", "made:2", "--config", "cleanup.policy=compact")
+    assert creation.out.startswith("made: 2 partitions, led by broker ")
     listed = [line.split("\t")[0].strip() for line in txnsim("topics", "list").out.splitlines()]
     assert "made" in listed
-    shown = txnsim("topics", "describe", "made").out.splitlines()
-    assert shown[0].split() == [
+    rows = txnsim("topics", "describe", "made").out.splitlines()
+    assert rows[0].split() == [
         "Partition", "Broker", "Role", "LogStart", "LastStable", "HighWatermark", "LogEnd",
     ]  # fmt: skip
-    assert [line.split()[0] for line in shown[1:]].count("made-1") >= 1
+    assert [line.split()[0] for line in rows[1:]].count("made-1") >= 1
     assert txnsim("topics", "describe", "made", "--json").json["configs"] == {
         "cleanup.policy": "compact"
     }
     assert txnsim("topics", "delete", "made").out == "made is deleted, with 2 partitions\n"
-    gone = txnsim("topics", "delete", "made")
-    assert gone.err == "txnsim: there is no topic 'made'; `txnsim topics list` lists them\n"
-    assert gone.status == 1
+    second_deletion = txnsim("topics", "delete", "made")
+    assert (
+        second_deletion.err == "txnsim: there is no topic 'made'; `txnsim topics list` lists them\n"
+    )
+    assert second_deletion.status == 1
 
 
 def test_a_leader_moves_to_a_replica_in_sync(txnsim: Ask) -> None:
     txnsim("topics", "create", "moving:1", "--replication-factor", "3")
     (partition,) = txnsim("topics", "describe", "moving", "--json").json["partitions"]
-    other = next(one for one in partition["isr"] if one != partition["leader"])
-    moved = txnsim("topics", "move-leader", "moving-0", str(other))
-    assert moved.out.startswith(f"moving-0: broker {other} leads, leader epoch 1")
+    other_replica = next(replica for replica in partition["isr"] if replica != partition["leader"])
+    moved = txnsim("topics", "move-leader", "moving-0", str(other_replica))
+    assert moved.out.startswith(f"moving-0: broker {other_replica} leads, leader epoch 1")
     refused = txnsim("topics", "move-leader", "moving-0", "9")
     assert refused.status == 1
     assert "in sync are" in refused.err
 
 
 def test_kafkas_refusals_are_told(txnsim: Ask) -> None:
-    said = txnsim("topics", "create", "wrong", "--config", "no.such=1")
-    assert said.status == 1
-    assert "INVALID_CONFIG" in said.err
+    result = txnsim("topics", "create", "wrong", "--config", "no.such=1")
+    assert result.status == 1
+    assert "INVALID_CONFIG" in result.err

@@ -38,8 +38,8 @@ async def test_ctrl_c_is_left_to_the_process_that_holds_the_other_end_of_standar
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     read, write = os.pipe()
-    with os.fdopen(read) as ours:
-        monkeypatch.setattr(sys, "stdin", ours)
+    with os.fdopen(read) as standard_input:
+        monkeypatch.setattr(sys, "stdin", standard_input)
         stop = LongRunning.stop_of(argparse.Namespace(until_eof=True))
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(10):

@@ -90,8 +90,13 @@ class Broker:
 
     def txns(self, user: str, *words: str) -> int:
         """Run a subcommand as that user; its exit status."""
-        known = ("--bootstrap-server", self.address, "--command-config", str(self.properties(user)))
-        return main(["txns", *known, *words])
+        options = (
+            "--bootstrap-server",
+            self.address,
+            "--command-config",
+            str(self.properties(user)),
+        )
+        return main(["txns", *options, *words])
 
 
 async def prepare(bootstrap: str) -> None:
@@ -251,8 +256,10 @@ Captured = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[TxnsimServer]:
-    with TxnsimServer(brokers=1, arguments=("--topic", "orders:2", "--topic", "payments:1")) as one:
-        yield one
+    with TxnsimServer(
+        brokers=1, arguments=("--topic", "orders:2", "--topic", "payments:1")
+    ) as txnsim_server:
+        yield txnsim_server
 
 
 def hang(server: TxnsimServer, topic: str) -> None:
@@ -295,9 +302,9 @@ def test_a_hanging_transaction_from_alert_to_repair(
         " --yes"
     )
     assert run(server, "find-hanging", "--all", "--topic", "orders", "--json") == HANGS
-    told = json.loads(capsys.readouterr().out)
-    assert told["partitions"] == 2
-    assert [one["finding"]["verdict"] for one in told["findings"]] == ["hanging"]
+    result = json.loads(capsys.readouterr().out)
+    assert result["partitions"] == 2
+    assert [row["finding"]["verdict"] for row in result["findings"]] == ["hanging"]
     assert run(server, "why", "orders", "0") == HANGS
     assert "repair --topic orders --partition 0 --yes" in capsys.readouterr().out
 
@@ -314,10 +321,10 @@ def test_a_hanging_transaction_from_alert_to_repair(
     assert "repaired" in out
     assert "0 -> 2" in out
     assert str(audit) in err
-    before, after = [json.loads(line) for line in audit.read_text().splitlines()]
-    assert before["attempt"]["verdict"] == "hanging"
-    assert after["repair"]["outcome"] == "repaired"
-    assert before["cluster_id"] == after["cluster_id"]
+    attempt, outcome = [json.loads(line) for line in audit.read_text().splitlines()]
+    assert attempt["attempt"]["verdict"] == "hanging"
+    assert outcome["repair"]["outcome"] == "repaired"
+    assert attempt["cluster_id"] == outcome["cluster_id"]
     assert run(server, "find-hanging", "--all") == 0
     assert run(server, "repair", "--yes", "--audit-file", str(audit), "--json") == 0
     assert len(audit.read_text().splitlines()) == 2
@@ -346,10 +353,10 @@ def test_statuses_differ() -> None:
 
 
 def test_misuse_is_told_before_anything_is_connected(capsys: Captured) -> None:
-    at = ("txns", "--bootstrap-server", "127.0.0.1:1")
-    assert main([*at, "repair", "--partition", "0"]) == 2
+    command = ("txns", "--bootstrap-server", "127.0.0.1:1")
+    assert main([*command, "repair", "--partition", "0"]) == 2
     assert "requires --topic" in capsys.readouterr().err
-    assert main([*at, "find-hanging", "--all", "--broker-id", "1"]) == 2
+    assert main([*command, "find-hanging", "--all", "--broker-id", "1"]) == 2
     assert "--broker-id" in capsys.readouterr().err
 
 
@@ -388,10 +395,10 @@ def test_what_was_committed_is_not_discarded_in_silence(
         assert not file.exists()
         return
     assert "It was committed" in capsys.readouterr().err
-    before, after = [json.loads(line) for line in file.read_text().splitlines()]
-    assert before["attempt"]["decided"]["decision"] == "committed"
-    assert before["abort"]["partition"] == {"topic": "solo", "partition": 0}
-    assert (after["outcome"], after["error"]) == ("written", None)
+    attempt, outcome = [json.loads(line) for line in file.read_text().splitlines()]
+    assert attempt["attempt"]["decided"]["decision"] == "committed"
+    assert attempt["abort"]["partition"] == {"topic": "solo", "partition": 0}
+    assert (outcome["outcome"], outcome["error"]) == ("written", None)
 
 
 def test_what_is_open_by_a_marker_that_is_late_keeps_its_commit(tmp_path: Path) -> None:
@@ -479,19 +486,19 @@ def test_a_second_command_waits_for_the_first(
 ) -> None:
     file = tmp_path / "audit.jsonl"
     # Not capsys: what a thread writes while readouterr empties its buffer is lost.
-    said: queue.SimpleQueue[str] = queue.SimpleQueue()
-    monkeypatch.setattr(audit_module.TERMINAL, "warn", said.put)
+    warnings: queue.SimpleQueue[str] = queue.SimpleQueue()
+    monkeypatch.setattr(audit_module.TERMINAL, "warn", warnings.put)
 
     def second() -> None:
         with Audit(file, "abc") as audit:
             audit.write(who="second")
 
     with Audit(file, "abc") as audit:
-        other = threading.Thread(target=second)
-        other.start()
-        assert "waiting for its end" in said.get(timeout=60)
+        second_command = threading.Thread(target=second)
+        second_command.start()
+        assert "waiting for its end" in warnings.get(timeout=60)
         audit.write(who="first")
-    other.join()
+    second_command.join()
     assert [json.loads(line)["who"] for line in file.read_text().splitlines()] == [
         "first",
         "second",

@@ -67,7 +67,7 @@ def broker() -> Iterator[FakeBroker]:
 
 
 def listed(error: int = 0) -> Handler:
-    return lambda asked: asked.answer(
+    return lambda request: request.answer(
         error_code=error,
         transaction_states=(
             {"transactional_id": "pay", "producer_id": 7, "transaction_state": "Ongoing"},
@@ -77,9 +77,9 @@ def listed(error: int = 0) -> Handler:
 
 
 def described(error: int = 0, *, start_ms: int | None = 5, topics: bool = True) -> Handler:
-    def handle(asked: Asked) -> Any:
+    def handle(request: Asked) -> Any:
         data = ({"topic": "t", "partitions": (0, 1)},) if topics else ()
-        return asked.answer(
+        return request.answer(
             transaction_states=[
                 {
                     "error_code": error,
@@ -91,7 +91,7 @@ def described(error: int = 0, *, start_ms: int | None = 5, topics: bool = True) 
                     "producer_epoch": 3,
                     "topics": data,
                 }
-                for key in asked.message.transactional_ids
+                for key in request.message.transactional_ids
             ]
         )
 
@@ -99,7 +99,7 @@ def described(error: int = 0, *, start_ms: int | None = 5, topics: bool = True) 
 
 
 def producers(error: int = 0, *, start: int = 4, coordinator_epoch: int = -1) -> Handler:
-    def handle(asked: Asked) -> Any:
+    def handle(request: Asked) -> Any:
         state = {
             "producer_id": 7,
             "producer_epoch": 3,
@@ -108,13 +108,13 @@ def producers(error: int = 0, *, start: int = 4, coordinator_epoch: int = -1) ->
             "coordinator_epoch": coordinator_epoch,
             "current_txn_start_offset": start,
         }
-        return producers_of(asked, *(() if error else (state,)), error=error)
+        return producers_of(request, *(() if error else (state,)), error=error)
 
     return handle
 
 
 def marked(error: int = 0) -> Handler:
-    return lambda asked: asked.answer(
+    return lambda request: request.answer(
         markers=[
             {
                 "producer_id": marker.producer_id,
@@ -129,7 +129,7 @@ def marked(error: int = 0) -> Handler:
                     for topic in marker.topics
                 ],
             }
-            for marker in asked.message.markers
+            for marker in request.message.markers
         ]
     )
 
@@ -157,8 +157,8 @@ def test_list(broker: FakeBroker, capsys: Captured) -> None:
         "pay            \t1          \t7         \tOngoing         \t\n"
         "x              \t1          \t8         \tUnknown         \t\n"
     )
-    (asked,) = broker.of(Api.LIST_TRANSACTIONS)
-    assert (asked.message.duration_filter, asked.message.transactional_id_pattern) == (-1, None)
+    (request,) = broker.of(Api.LIST_TRANSACTIONS)
+    assert (request.message.duration_filter, request.message.transactional_id_pattern) == (-1, None)
 
 
 OPTIONS: Final = {name: row for name, row in TransactionFilters.NAMES.items() if row.option}
@@ -168,9 +168,9 @@ NUMBERS: Final = [n for n in OPTIONS if isinstance(getattr(TransactionFilters(),
 def test_list_sends_its_filters(broker: FakeBroker) -> None:
     """Those that the newest release has; a number is one, and else it is text."""
     run(broker, "list", *(word for row in OPTIONS.values() for word in (row.option, "9")))
-    (asked,) = broker.of(Api.LIST_TRANSACTIONS)
-    said = {name: getattr(asked.message, row.field) for name, row in OPTIONS.items()}
-    assert said == {name: 9 if name in NUMBERS else "9" for name in OPTIONS}
+    (request,) = broker.of(Api.LIST_TRANSACTIONS)
+    sent_filters = {name: getattr(request.message, row.field) for name, row in OPTIONS.items()}
+    assert sent_filters == {name: 9 if name in NUMBERS else "9" for name in OPTIONS}
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -196,11 +196,11 @@ def test_a_filter_takes_no_number_that_its_field_can_not_hold(capsys: Captured, 
 
 
 def test_a_limit_of_ours_is_not_called_the_brokers(broker: FakeBroker, capsys: Captured) -> None:
-    ours = Api.LIST_TRANSACTIONS.ours.highest
-    broker.ranges[Api.LIST_TRANSACTIONS] = (ours + 1, ours + 2)
+    highest = Api.LIST_TRANSACTIONS.ours.highest
+    broker.ranges[Api.LIST_TRANSACTIONS] = (highest + 1, highest + 2)
     assert run(broker, "list") == 1
     err = capsys.readouterr().err
-    assert f"This client speaks LIST_TRANSACTIONS up to version {ours}" in err
+    assert f"This client speaks LIST_TRANSACTIONS up to version {highest}" in err
     assert "a limit of this txnsim, not of the broker" in err
     assert "too old" not in err
 
@@ -264,7 +264,7 @@ def test_find_hanging(broker: FakeBroker, capsys: Captured) -> None:
 
 def test_abort_by_start_offset_names_what_the_leader_says(broker: FakeBroker) -> None:
     assert run(broker, "abort", *T0, "--start-offset", "4", "--producer-id", "99") == 0
-    ((marker,),) = [asked.message.markers for asked in broker.of(Api.WRITE_TXN_MARKERS)]
+    ((marker,),) = [request.message.markers for request in broker.of(Api.WRITE_TXN_MARKERS)]
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (7, 3, 0)
     assert marker.transaction_result is False
     assert marker.transaction_version == 0
@@ -274,22 +274,22 @@ def test_abort_by_identity_names_what_it_is_told(broker: FakeBroker, capsys: Cap
     identity = ("--producer-id", "9", "--producer-epoch", "2", "--coordinator-epoch", "-1")
     assert run(broker, "abort", *T0, *identity) == 0
     assert capsys.readouterr() == ("", "")
-    ((marker,),) = [asked.message.markers for asked in broker.of(Api.WRITE_TXN_MARKERS)]
+    ((marker,),) = [request.message.markers for request in broker.of(Api.WRITE_TXN_MARKERS)]
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (9, 2, 0)
 
 
 def test_force_terminate_fences_by_init_producer_id(broker: FakeBroker, capsys: Captured) -> None:
     assert run(broker, "forceTerminateTransaction", "--transactionalId", "pay") == 0
     assert "was open and is aborted: that discards its records" in capsys.readouterr().err
-    (asked,) = broker.of(Api.INIT_PRODUCER_ID)
-    assert (asked.message.transactional_id, asked.message.producer_id) == ("pay", -1)
+    (request,) = broker.of(Api.INIT_PRODUCER_ID)
+    assert (request.message.transactional_id, request.message.producer_id) == ("pay", -1)
 
 
 SPEC = "AbortTransactionSpec(topicPartition=t-0, producerId=7, producerEpoch=3, coordinatorEpoch=0)"
 
 
 @pytest.mark.parametrize(
-    ("handlers", "args", "first", "second"),
+    ("handlers", "args", "first_line", "second"),
     [
         (
             {Api.LIST_TRANSACTIONS: listed(128)},
@@ -370,14 +370,14 @@ def test_failures_have_kafkas_words_and_then_the_error_code(
     capsys: Captured,
     handlers: dict[int, Handler],
     args: tuple[str, ...],
-    first: str,
+    first_line: str,
     second: str,
 ) -> None:
     broker.handlers.update(handlers)
     assert run(broker, *args) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines() == [first, second]
+    assert err.splitlines() == [first_line, second]
 
 
 def test_an_unknown_broker_is_named_with_the_known_ones(
@@ -466,14 +466,14 @@ def test_the_address_may_come_from_the_configuration_file(
 
 def test_a_listing_waits_for_a_broker_that_is_loading(broker: FakeBroker) -> None:
     answers = [listed(14), listed()]
-    broker.handlers[Api.LIST_TRANSACTIONS] = lambda asked: answers.pop(0)(asked)
+    broker.handlers[Api.LIST_TRANSACTIONS] = lambda request: answers.pop(0)(request)
     assert run(broker, "list") == 0
     assert len(broker.of(Api.LIST_TRANSACTIONS)) == 2
 
 
 def test_an_abort_follows_the_leader(broker: FakeBroker) -> None:
     answers = [marked(6), marked()]
-    broker.handlers[Api.WRITE_TXN_MARKERS] = lambda asked: answers.pop(0)(asked)
+    broker.handlers[Api.WRITE_TXN_MARKERS] = lambda request: answers.pop(0)(request)
     assert run(broker, "abort", *T0, "--start-offset", "4") == 0
     assert len(broker.of(Api.WRITE_TXN_MARKERS)) == 2
 
@@ -481,9 +481,9 @@ def test_an_abort_follows_the_leader(broker: FakeBroker) -> None:
 def test_leaderless_partitions_are_waited_for(broker: FakeBroker) -> None:
     calls = [functools.partial(broker.metadata, leader_id=-1), broker.metadata]
     metadata: list[Any] = [broker.metadata, broker.metadata, *calls]
-    broker.handlers[Api.METADATA] = lambda asked: (
+    broker.handlers[Api.METADATA] = lambda request: (
         metadata.pop(0) if len(metadata) > 1 else metadata[0]
-    )(asked)
+    )(request)
     assert run(broker, "describe-producers", *T0) == 0
 
 
@@ -492,21 +492,21 @@ def interruptible() -> Iterator[None]:
     """Ctrl-C interrupts, also where this was started in the background of a shell, which ignores
     it.
     """
-    before = signal(SIGINT, default_int_handler)
+    handler_before = signal(SIGINT, default_int_handler)
     yield
-    signal(SIGINT, before)
+    signal(SIGINT, handler_before)
 
 
 @pytest.mark.usefixtures("interruptible")
 def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Captured) -> None:
     rounds = 0
 
-    def find(asked: Asked) -> Any:
+    def find(request: Asked) -> Any:
         nonlocal rounds
         rounds += 1
         if rounds == 3:
             raise_signal(SIGINT)
-        return (producers(29) if rounds == 1 else producers())(asked)
+        return (producers(29) if rounds == 1 else producers())(request)
 
     broker.handlers[Api.DESCRIBE_PRODUCERS] = find
     words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01")
@@ -521,12 +521,12 @@ def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Cap
 def test_a_watch_prints_a_line_of_json_each_time(broker: FakeBroker, capsys: Captured) -> None:
     rounds = 0
 
-    def find(asked: Asked) -> Any:
+    def find(request: Asked) -> Any:
         nonlocal rounds
         rounds += 1
         if rounds == 4:
             raise_signal(SIGINT)
-        return producers()(asked)
+        return producers()(request)
 
     broker.handlers[Api.DESCRIBE_PRODUCERS] = find
     words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01", "--json")
@@ -546,8 +546,8 @@ def test_a_variable_says_where_for_all_commands(
 
 
 def test_a_partition_is_taken_as_it_is_printed() -> None:
-    asked = [
+    commands = [
         command_from(parser_of("txns").parse_args(["txns", "why", *words]), "again")
         for words in (("my-orders", "3"), ("my-orders-3",))
     ]
-    assert asked[0] == asked[1]
+    assert commands[0] == commands[1]

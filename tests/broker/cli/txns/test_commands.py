@@ -29,8 +29,10 @@ def test_a_failure_has_kafkas_ending_and_its_cause() -> None:
 
 def test_an_identity_must_be_whole_but_a_start_offset_is_enough() -> None:
     assert AbortTransaction(partition=P, start_offset=0).producer_id is None
-    whole = AbortTransaction(partition=P, producer_id=0, producer_epoch=0, coordinator_epoch=0)
-    assert whole.start_offset is None
+    by_identity = AbortTransaction(
+        partition=P, producer_id=0, producer_epoch=0, coordinator_epoch=0
+    )
+    assert by_identity.start_offset is None
     for partial in ({}, {"producer_id": 0}, {"producer_id": 0, "producer_epoch": 0}):
         with pytest.raises(CommandFailure):
             AbortTransaction(partition=P, **partial)

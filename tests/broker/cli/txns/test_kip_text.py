@@ -14,7 +14,7 @@ from txnsim.client.inspection.txn_views import TransactionDescription
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("flag_words", "meant"),
     [
         ("txns --list", "txns --list"),
         ("txns --kip-text list", "txns --kip-text list"),
@@ -27,8 +27,8 @@ from txnsim.client.inspection.txn_views import TransactionDescription
         ("txns --abort --kip-text --topic t", "txns abort --kip-text --topic t"),
     ],
 )
-def test_a_flag_becomes_a_command(given: str, meant: str) -> None:
-    assert rewrite(given.split()) == meant.split()
+def test_a_flag_becomes_a_command(flag_words: str, meant: str) -> None:
+    assert rewrite(flag_words.split()) == meant.split()
 
 
 def test_lists_are_separated_by_commas() -> None:
@@ -67,7 +67,7 @@ def test_a_duration_ends_with_its_transaction(
     told_start: str,
     seconds: str,
 ) -> None:
-    found = TransactionDescription(
+    description = TransactionDescription(
         coordinator_id=1,
         transactional_id="t",
         state=state,
@@ -79,7 +79,7 @@ def test_a_duration_ends_with_its_transaction(
         last_update_time_ms=update_ms,
     )
     nobody: Any = None
-    output = asyncio.run(Describe(shipped=Shipped(found)).execute(nobody, now_ms=9_500))
+    output = asyncio.run(Describe(shipped=Shipped(description)).execute(nobody, now_ms=9_500))
     assert dict(zip(output.headers, output.rows[0], strict=True)) == {
         "TransactionDurationMs": str(duration_ms),
         "TopicPartitions": "t-0",

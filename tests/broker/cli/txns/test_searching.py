@@ -41,32 +41,32 @@ def searched(scope: Scope, *, age_ms: int) -> tuple[Found, Output]:
             living.begin()
             await living.send("orders", 1, b"x")
             now_ms = cluster.clock.now_ms()
-            found = await scope.search(admin, now_ms=now_ms)
+            search = await scope.search(admin, now_ms=now_ms)
             output = await FindAll(scope=scope, again="t").execute(admin, now_ms=now_ms)
             await living.abort()
-            return found, output
+            return search, output
 
     return run_cluster(story)
 
 
 def test_what_is_younger_is_judged_and_counted_and_is_no_success(capsys: Captured) -> None:
-    found, output = searched(Scope(), age_ms=0)
-    assert (len(found.findings), len(found.younger), len(found.younger_hanging)) == (0, 2, 1)
+    search, output = searched(Scope(), age_ms=0)
+    assert (len(search.findings), len(search.younger), len(search.younger_hanging)) == (0, 2, 1)
     assert output.status == HANGS
     assert output.rows == (), "the table is of the age that was asked for"
     assert output.lines[0].startswith("orders-0 at offset 0: transactional id ghost is Empty")
     assert output.lines[-1] == "  t repair --topic orders --partition 0 --yes"
     assert "hanging: 0; open and younger: 2, 1 of them hanging." in capsys.readouterr().err
-    assert [one["finding"].verdict for one in output.values["younger"]] == ["hanging", "alive"]
+    assert [row["finding"].verdict for row in output.values["younger"]] == ["hanging", "alive"]
 
 
 def test_a_named_partition_is_judged_at_any_age(capsys: Captured) -> None:
-    found, output = searched(Scope(topic="orders", partition=0), age_ms=-60_000)
-    assert (len(found.hanging), found.younger, output.status) == (1, (), HANGS)
-    found, _ = searched(
+    search, output = searched(Scope(topic="orders", partition=0), age_ms=-60_000)
+    assert (len(search.hanging), search.younger, output.status) == (1, (), HANGS)
+    search, _ = searched(
         Scope(topic="orders", partition=0, max_transaction_timeout_min=5), age_ms=60_000
     )
-    assert (len(found.hanging), len(found.younger_hanging)) == (0, 1)
+    assert (len(search.hanging), len(search.younger_hanging)) == (0, 1)
     assert "open and younger: 1, 1 of them hanging" in capsys.readouterr().err
 
 

@@ -60,18 +60,18 @@ async def test_all_types_are_listed_and_filtered(cluster: VirtualCluster) -> Non
         ]
         await admin.commit_positions("alone", {A: 0})
         listed = await groups.list_groups(admin)
-        assert [(one.group_id, one.type, one.state) for one in listed] == [
+        assert [(group.group_id, group.type, group.state) for group in listed] == [
             ("alone", "classic", "Empty"),
             ("new", "consumer", "Stable"),
             ("old", "classic", "Stable"),
             ("shop", "share", "Stable"),
         ]
-        for one in listed:
-            assert one.coordinator_id == await client.group_coordinator(one.group_id)
+        for group in listed:
+            assert group.coordinator_id == await client.group_coordinator(group.group_id)
         share = await groups.list_groups(admin, types=["share"])
-        assert [one.group_id for one in share] == ["shop"]
+        assert [group.group_id for group in share] == ["shop"]
         both = await groups.list_groups(admin, types=["classic", "consumer"], states=["Stable"])
-        assert [one.group_id for one in both] == ["new", "old"]
+        assert [group.group_id for group in both] == ["new", "old"]
         for member in members:
             await member.close()
 
@@ -83,13 +83,13 @@ async def test_a_share_group_is_described_with_members_and_offsets(cluster: Virt
         member.acknowledge(A, [0])
         await member.commit()
         admin = Admin(client)
-        found = await groups.describe_group(admin, "shop")
-        assert (found.type, found.state, found.assignor) == ("share", "Stable", "simple")
-        assert found.epoch == found.assignment_epoch
-        (one,) = found.members
-        assert (one.member_id, one.client_id, one.epoch) == ("m", "app", found.epoch)
+        group = await groups.describe_group(admin, "shop")
+        assert (group.type, group.state, group.assignor) == ("share", "Stable", "simple")
+        assert group.epoch == group.assignment_epoch
+        (one,) = group.members
+        assert (one.member_id, one.client_id, one.epoch) == ("m", "app", group.epoch)
         assert one.assigned == ("orders-0", "orders-1")
-        assert found.positions == (
+        assert group.positions == (
             # The start as it was written last, with one record behind it that is done.
             GroupPosition(partition=A, offset=0, lag=2),
             GroupPosition(partition=B, offset=None, lag=None),  # nothing was written yet
@@ -112,16 +112,16 @@ async def test_a_default_share_group_says_where_it_begins(
         if is_at_end:
             await member.leave()
             await groups.alter_share_positions(Admin(client), "shop", {A: 1})
-        found = await groups.describe_group(Admin(client), "shop")
-        assert (found.isolation_level, found.offset_reset) == ("read_uncommitted", "latest")
-        first, *others = found.positions
-        assert (first.offset, first.begins_at) == (1 if is_at_end else None, 1)
+        group = await groups.describe_group(Admin(client), "shop")
+        assert (group.isolation_level, group.offset_reset) == ("read_uncommitted", "latest")
+        first_position, *other_positions = group.positions
+        assert (first_position.offset, first_position.begins_at) == (1 if is_at_end else None, 1)
         # A log without records withholds none.
-        assert all(position.begins_at is None for position in others)
+        assert all(position.begins_at is None for position in other_positions)
         await Admin(client).set_group_config("shop", "share.auto.offset.reset", "earliest")
-        found = await groups.describe_group(Admin(client), "shop")
-        assert found.offset_reset == "earliest"
-        assert all(position.begins_at is None for position in found.positions)
+        group = await groups.describe_group(Admin(client), "shop")
+        assert group.offset_reset == "earliest"
+        assert all(position.begins_at is None for position in group.positions)
         await member.close()
 
 
@@ -135,13 +135,13 @@ async def test_other_groups_are_described_with_their_committed_positions(
         await producer.send("orders", 1, b"2")
         await Admin(client).commit_positions("readers", {B: 1})
         member = await consumer(client, "readers", protocol)
-        found = await groups.describe_group(Admin(client), "readers")
-        assert (found.type, found.state) == (protocol, "Stable")
-        assert (found.epoch is None) == (protocol == "classic")
-        assert [(one.epoch, one.assigned) for one in found.members] == [
-            (found.epoch, ("orders-0", "orders-1"))
+        group = await groups.describe_group(Admin(client), "readers")
+        assert (group.type, group.state) == (protocol, "Stable")
+        assert (group.epoch is None) == (protocol == "classic")
+        assert [(member.epoch, member.assigned) for member in group.members] == [
+            (group.epoch, ("orders-0", "orders-1"))
         ]
-        assert found.positions == (GroupPosition(partition=B, offset=1, lag=1),)
+        assert group.positions == (GroupPosition(partition=B, offset=1, lag=1),)
         await member.close()
 
 
@@ -191,14 +191,14 @@ async def test_what_is_not_there_is_told(cluster: VirtualCluster) -> None:
 
 
 def listed(kind: str, error: int = 0) -> Handler:
-    def handle(asked: Asked) -> Any:
+    def handle(request: Asked) -> Any:
         row = {"group_id": "g", "protocol_type": "p", "group_state": "Stable", "group_type": kind}
-        return asked.answer(error_code=error, groups=() if error else (row,))
+        return request.answer(error_code=error, groups=() if error else (row,))
 
     return handle
 
 
-def streams(asked: Asked) -> Any:
+def streams(request: Asked) -> Any:
     none: dict[str, Any] = {"active_tasks": (), "standby_tasks": (), "warmup_tasks": ()}
     tasks = {"subtopology_id": "0", "partitions": (0, 1)}
     member = {
@@ -218,11 +218,11 @@ def streams(asked: Asked) -> Any:
         "members": (member,),
         "assignor_name": "sticky",
     }
-    return asked.answer(groups=(group,))
+    return request.answer(groups=(group,))
 
 
 def committed(*topics: str) -> Handler:
-    return lambda asked: asked.answer(
+    return lambda request: request.answer(
         error_code=0,
         topics=[
             {"name": topic, "partitions": ({"committed_offset": 5, "committed_leader_epoch": -1},)}
@@ -238,9 +238,9 @@ async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
         Api.OFFSET_FETCH: committed("gone"),
     }
     async with FakeBroker(handlers) as broker, Cluster(broker.address, settings=SETTINGS) as client:
-        found = await groups.describe_group(Admin(client), "g")
-        assert (found.type, found.assignor, found.epoch) == ("streams", "sticky", 4)
-        assert found.members == (
+        group = await groups.describe_group(Admin(client), "g")
+        assert (group.type, group.assignor, group.epoch) == ("streams", "sticky", 4)
+        assert group.members == (
             DescribedMember(
                 member_id="m",
                 client_id="c",
@@ -252,7 +252,7 @@ async def test_tasks_of_a_streams_group_and_a_topic_that_is_gone() -> None:
                 ),
             ),
         )
-        (position,) = found.positions
+        (position,) = group.positions
         assert (position.offset, position.lag) == (5, None)
         assert "UNKNOWN_TOPIC_OR_PARTITION" in position.error
 
@@ -302,8 +302,8 @@ async def test_an_older_broker_tells_neither_type_nor_state() -> None:
         FakeBroker({Api.LIST_GROUPS: listed("share")}, ranges={16: (0, 3)}) as broker,
         Cluster(broker.address, settings=SETTINGS) as client,
     ):
-        (one,) = await groups.list_groups(Admin(client))
-        assert (one.type, one.state) == ("", "")
-        for wanted in ({"types": ["share"]}, {"states": ["Empty"]}):
+        (group,) = await groups.list_groups(Admin(client))
+        assert (group.type, group.state) == ("", "")
+        for filters in ({"types": ["share"]}, {"states": ["Empty"]}):
             with pytest.raises(NotSupportedError):
-                await groups.list_groups(Admin(client), **wanted)
+                await groups.list_groups(Admin(client), **filters)

@@ -46,8 +46,8 @@ HOME, AWAY = BrokerId(1), BrokerId(2)
 
 async def found_hanging(admin: Admin) -> JudgedTransaction:
     await make_hanging(admin, WHERE, "ghost")
-    (one,) = (await survey(admin, now_ms=admin.cluster.clock.now_ms())).hanging
-    return one
+    (finding,) = (await survey(admin, now_ms=admin.cluster.clock.now_ms())).hanging
+    return finding
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
@@ -62,19 +62,19 @@ def test_a_hanging_transaction_is_ended_and_readers_go_on(level: int) -> None:
             now_ms = cluster.clock.now_ms()
             dry = await repair(admin, finding, now_ms=now_ms, dry_run=True)
             assert await values(cluster, "orders") == []
-            done = await repair(admin, finding, now_ms=now_ms)
-            again = await repair(admin, finding, now_ms=now_ms)
-            return dry, done, again, await values(cluster, "orders")
+            report = await repair(admin, finding, now_ms=now_ms)
+            second_report = await repair(admin, finding, now_ms=now_ms)
+            return dry, report, second_report, await values(cluster, "orders")
 
-    dry, done, again, read = run_cluster(story, level=level)
+    dry, report, second_report, read = run_cluster(story, level=level)
     assert dry.outcome is Outcome.WOULD_REPAIR
     assert dry.last_stable_offset_after is None
-    assert done.outcome is Outcome.REPAIRED
+    assert report.outcome is Outcome.REPAIRED
     # The ghost's record, the bystander's, the marker.
-    assert (done.last_stable_offset_before, done.last_stable_offset_after) == (0, 3)
-    assert done.high_watermark_after == 3
-    assert again.outcome is Outcome.NO_LONGER_HANGS
-    assert again.reason == "it has ended"
+    assert (report.last_stable_offset_before, report.last_stable_offset_after) == (0, 3)
+    assert report.high_watermark_after == 3
+    assert second_report.outcome is Outcome.NO_LONGER_HANGS
+    assert second_report.reason == "it has ended"
     assert read == [b"withheld"]
 
 
@@ -101,9 +101,9 @@ def test_a_refused_marker_is_reported_and_nothing_claimed() -> None:
             admin.refusal = ClientError("fenced by a newer coordinator")
             return await repair(admin, finding, now_ms=0)
 
-    done = run_cluster(story)
-    assert done.outcome is Outcome.REFUSED
-    assert done.reason == "fenced by a newer coordinator"
+    report = run_cluster(story)
+    assert report.outcome is Outcome.REFUSED
+    assert report.reason == "fenced by a newer coordinator"
 
 
 def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
@@ -114,9 +114,9 @@ def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
             admin.is_lost = True
             return await repair(admin, finding, now_ms=0)
 
-    done = run_cluster(story)
-    assert done.outcome is Outcome.STILL_OPEN
-    assert done.last_stable_offset_after == done.last_stable_offset_before == 0
+    report = run_cluster(story)
+    assert report.outcome is Outcome.STILL_OPEN
+    assert report.last_stable_offset_after == report.last_stable_offset_before == 0
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,12 @@ def test_who_repairs_beside_somebody_else_says_so(committed: bool, outcome: Outc
             admin = Overtaken(cluster)
             return await repair(admin, await found_hanging(admin), now_ms=0)
 
-    done = run_cluster(story, level=0)
-    first = "COMMIT" if committed else "ABORT"
-    assert (done.outcome, done.marker) == (outcome, "ABORT")
-    assert done.reason.endswith(f"at offsets 1, 2, and the first one, {first}, has ended it")
+    report = run_cluster(story, level=0)
+    first_marker = "COMMIT" if committed else "ABORT"
+    assert (report.outcome, report.marker) == (outcome, "ABORT")
+    assert report.reason.endswith(
+        f"at offsets 1, 2, and the first one, {first_marker}, has ended it"
+    )
 
 
 def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be() -> None:
@@ -155,16 +157,16 @@ def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be()
             await living.init_transactions()
             living.begin()
             await living.send("orders", 0, b"mine")
-            found = await survey(
+            search = await survey(
                 admin, now_ms=cluster.clock.now_ms() + 1, partitions=[WHERE], older_than_ms=0
             )
-            done = await repair(admin, found.findings[0], now_ms=0)
+            report = await repair(admin, search.findings[0], now_ms=0)
             await living.commit()
-            return done, await values(cluster, "orders")
+            return report, await values(cluster, "orders")
 
-    done, read = run_cluster(story)
-    assert done.outcome is Outcome.NO_LONGER_HANGS
-    assert "Ongoing" in done.reason
+    report, read = run_cluster(story)
+    assert report.outcome is Outcome.NO_LONGER_HANGS
+    assert "Ongoing" in report.reason
     assert read == [b"mine"]
 
 
@@ -178,9 +180,9 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
             finding = await found_hanging(Admin(cluster))
             with pytest.raises(ClientError, match="nobody leads it") as failure:
                 await repair(Deaf(cluster), finding, now_ms=0)
-            told = not_known(finding, failure.value, now_ms=7)
-            assert (told.partition, told.outcome, told.at_ms) == (WHERE, Outcome.NOT_KNOWN, 7)
-            assert "nobody leads it" in told.reason
+            report = not_known(finding, failure.value, now_ms=7)
+            assert (report.partition, report.outcome, report.at_ms) == (WHERE, Outcome.NOT_KNOWN, 7)
+            assert "nobody leads it" in report.reason
 
     run_cluster(story)
 
@@ -206,8 +208,8 @@ async def abandoned(world: VirtualCluster, admin: Admin, *, later: int) -> Judge
             await shop.commit()
     await admin.wait_for_topic(SOLO.topic)
     now_ms = admin.cluster.clock.now_ms() + 1
-    (one,) = (await survey(admin, now_ms=now_ms, partitions=[SOLO], older_than_ms=0)).hanging
-    return one
+    (finding,) = (await survey(admin, now_ms=now_ms, partitions=[SOLO], older_than_ms=0)).hanging
+    return finding
 
 
 @pytest.mark.parametrize(("level", "later"), [(0, 0), (0, 2), (2, 0), (2, 2)])
@@ -222,12 +224,14 @@ def test_what_was_committed_is_ended_with_commit_and_nothing_is_lost(
             finding = await abandoned(world, admin, later=later)
             assert finding.decided is not None
             assert finding.decided.decision is Decision.COMMITTED
-            done = await repair(admin, finding, now_ms=0, guess=Decision.ABORTED)
-            return done, await values(cluster, SOLO.topic, partitions=1)
+            report = await repair(admin, finding, now_ms=0, guess=Decision.ABORTED)
+            return report, await values(cluster, SOLO.topic, partitions=1)
 
-    done, read = run_cluster(story, level=level)
-    assert (done.outcome, done.marker) == (Outcome.REPAIRED, "COMMIT"), "a guess never overrules"
-    assert done.records == 1
+    report, read = run_cluster(story, level=level)
+    assert (report.outcome, report.marker) == (Outcome.REPAIRED, "COMMIT"), (
+        "a guess never overrules"
+    )
+    assert report.records == 1
     assert read == [b"paid"]
 
 
@@ -265,28 +269,37 @@ def test_the_markers_in_front_of_an_offset_are_fetched() -> None:
             end = await Admin(cluster).offset_of(WHERE, LATEST)
             pid = shop.identity.producer_id
             every = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
-            assert [(one.offset, one.is_commit) for one in every.markers] == [(1, False), (3, True)]
+            assert [(marker.offset, marker.is_commit) for marker in every.markers] == [
+                (1, False),
+                (3, True),
+            ]
             assert every.markers[0].timestamp_ms < between_ms < every.markers[1].timestamp_ms
             assert every.whole_since_ms == FROM_THE_START
             late = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=between_ms)
             assert (late.markers, late.whole_since_ms) == (every.markers[1:], between_ms)
-            first = await fetch_markers(cluster, WHERE, pid, before_offset=2, since_ms=0)
-            assert first.markers == every.markers[:1]
-            other = await fetch_markers(cluster, WHERE, pid + 1, before_offset=end, since_ms=0)
-            assert other.markers == ()
+            markers_before = await fetch_markers(cluster, WHERE, pid, before_offset=2, since_ms=0)
+            assert markers_before.markers == every.markers[:1]
+            markers_of_other = await fetch_markers(
+                cluster, WHERE, pid + 1, before_offset=end, since_ms=0
+            )
+            assert markers_of_other.markers == ()
             await Admin(cluster).delete_records(WHERE, 2)
             cut = await fetch_markers(cluster, WHERE, pid, before_offset=end, since_ms=0)
             assert cut.whole_since_ms == every.markers[1].timestamp_ms
-            gone = TopicPartition("gone", 0)
-            nothing = await fetch_markers(cluster, gone, pid, before_offset=1, since_ms=0)
+            missing_partition = TopicPartition("gone", 0)
+            nothing = await fetch_markers(
+                cluster, missing_partition, pid, before_offset=1, since_ms=0
+            )
             assert nothing == NO_MARKERS
 
     run_cluster(story, level=0)
 
 
-@pytest.mark.parametrize("others", [0, 2])
+@pytest.mark.parametrize("other_transactions", [0, 2])
 @pytest.mark.parametrize("late_ms", [10, 7_200_000])
-def test_what_was_written_behind_its_marker_is_never_published(others: int, late_ms: int) -> None:
+def test_what_was_written_behind_its_marker_is_never_published(
+    other_transactions: int, late_ms: int
+) -> None:
     """The old flow, where an epoch has many transactions: the last decision with the partition has
     its marker there. COMMIT was advised, and would have been written, by that decision."""
 
@@ -298,7 +311,7 @@ def test_what_was_written_behind_its_marker_is_never_published(others: int, late
             async with await begun(cluster, "shop") as shop:
                 await shop.send(WHERE.topic, WHERE.partition, b"paid")
                 await shop.commit()
-                for _ in range(others):
+                for _ in range(other_transactions):
                     shop.begin()
                     await shop.send("orders", 1, b"next")
                     await shop.commit()
@@ -307,11 +320,11 @@ def test_what_was_written_behind_its_marker_is_never_published(others: int, late
             now_ms = cluster.clock.now_ms() + 1
             (finding,) = (await survey(admin, now_ms=now_ms, older_than_ms=0)).hanging
             assert "was in no transaction" in str(finding.decided)
-            done = await repair(admin, finding, now_ms=0, guess=Decision.COMMITTED)
-            return done, await values(cluster, "orders", partitions=2)
+            report = await repair(admin, finding, now_ms=0, guess=Decision.COMMITTED)
+            return report, await values(cluster, "orders", partitions=2)
 
-    done, read = run_cluster(story, level=0)
-    assert (done.outcome, done.marker) == (Outcome.REPAIRED, "ABORT")
+    report, read = run_cluster(story, level=0)
+    assert (report.outcome, report.marker) == (Outcome.REPAIRED, "ABORT")
     assert b"stray" not in read
 
 
@@ -330,16 +343,19 @@ def test_who_does_not_know_has_to_guess_aloud(
         async with world.client() as cluster:
             admin = Admin(cluster)
             finding = await abandoned(world, admin, later=2)
-            asked = await repair(admin, finding, now_ms=0)
+            first_report = await repair(admin, finding, now_ms=0)
             assert await values(cluster, SOLO.topic, partitions=1) == []
-            done = await repair(admin, finding, now_ms=0, guess=guess)
-            return asked, done, await values(cluster, SOLO.topic, partitions=1)
+            second_report = await repair(admin, finding, now_ms=0, guess=guess)
+            return first_report, second_report, await values(cluster, SOLO.topic, partitions=1)
 
-    asked, done, seen = run_cluster(story)
-    assert (asked.outcome, asked.decision) == (Outcome.NEEDS_A_GUESS, Decision.UNKNOWN)
-    assert "has gone on" in asked.reason
-    assert done.outcome is Outcome.REPAIRED
-    assert seen == read
+    first_report, second_report, values_read = run_cluster(story)
+    assert (first_report.outcome, first_report.decision) == (
+        Outcome.NEEDS_A_GUESS,
+        Decision.UNKNOWN,
+    )
+    assert "has gone on" in first_report.reason
+    assert second_report.outcome is Outcome.REPAIRED
+    assert values_read == read
 
 
 # Why readers stand still: each cause made on a simulated cluster.
@@ -355,10 +371,10 @@ def test_nothing_is_withheld() -> None:
             await producer.send("orders", 0, b"x")
             return await explained(Admin(cluster))
 
-    known = run_cluster(story)
-    assert known.cause is Cause.NOTHING
-    assert (known.last_stable_offset, known.high_watermark) == (1, 1)
-    assert "No transaction holds readers back" in known.sentences[0]
+    explanation = run_cluster(story)
+    assert explanation.cause is Cause.NOTHING
+    assert (explanation.last_stable_offset, explanation.high_watermark) == (1, 1)
+    assert "No transaction holds readers back" in explanation.sentences[0]
 
 
 def test_a_hanging_one_is_named_with_its_cure() -> None:
@@ -370,12 +386,16 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
             await producer.send("orders", 0, b"y")
             return await explained(admin)
 
-    known = run_cluster(story)
-    assert known.cause is Cause.HANGING
-    assert (known.log_start_offset, known.last_stable_offset, known.high_watermark) == (0, 1, 3)
-    first, whose, advice = known.sentences
-    assert "stop at offset 1" in first
-    assert "so they do not get the last 2 offsets" in first
+    explanation = run_cluster(story)
+    assert explanation.cause is Cause.HANGING
+    assert (
+        explanation.log_start_offset,
+        explanation.last_stable_offset,
+        explanation.high_watermark,
+    ) == (0, 1, 3)
+    where_readers_stop, whose, advice = explanation.sentences
+    assert "stop at offset 1" in where_readers_stop
+    assert "so they do not get the last 2 offsets" in where_readers_stop
     assert "its newest record is stamped 3600 s ago" in whose
     assert advice.endswith("txnsim txns repair --topic orders --partition 0 --yes.")
 
@@ -384,17 +404,17 @@ def test_open_and_decided_transactions_differ() -> None:
     async def story(world: VirtualCluster) -> tuple[Explanation, Explanation]:
         async with (
             world.client() as cluster,
-            Producer(cluster, transactional_id="first") as first,
+            Producer(cluster, transactional_id="first") as first_producer,
             Producer(cluster, transactional_id="second") as second,
         ):
             admin = Admin(cluster)
-            for producer in (first, second):
+            for producer in (first_producer, second):
                 await producer.init_transactions()
                 producer.begin()
                 await producer.send("orders", 0, b"x")
             alive = await explained(admin)
             world.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
-            await first.commit()
+            await first_producer.commit()
             await until_state(cluster, "first", "PrepareCommit")
             decided = await explained(admin)
             world.sim.injector.release("f")
@@ -423,19 +443,19 @@ def test_a_marker_that_is_not_replicated_is_no_transaction() -> None:
             # Followers ask no more, and have been in sync until now.
             world.arm(Hold(), FaultPoint.PEER_REQUEST, api="Fetch")
             await producer.abort()
-            known = await explained(admin)
+            explanation = await explained(admin)
             world.sim.injector.release("f")
             world.sim.injector.disarm("f")
-            return known
+            return explanation
 
-    known = run_cluster(
+    explanation = run_cluster(
         story,
         default_replication_factor=3,
         transaction_state_log_replication_factor=1,
         transaction_state_log_min_isr=1,
     )
-    assert known.cause is Cause.UNREPLICATED
-    assert "matter of replication" in known.sentences[1]
+    assert explanation.cause is Cause.UNREPLICATED
+    assert "matter of replication" in explanation.sentences[1]
 
 
 def test_without_a_leader_no_broker_is_asked() -> None:
@@ -453,9 +473,9 @@ def test_without_a_leader_no_broker_is_asked() -> None:
                     break
             return await explain(admin, alone, now_ms=0)
 
-    known = run_cluster(story)
-    assert known.cause is Cause.OFFLINE
-    assert "no leader" in known.sentences[0]
+    explanation = run_cluster(story)
+    assert explanation.cause is Cause.OFFLINE
+    assert "no leader" in explanation.sentences[0]
 
 
 @within(run_cluster)
@@ -511,8 +531,8 @@ def test_a_log_without_an_answer_names_no_transaction() -> None:
     assert "does not tell whose" in stuck.sentences[1]
 
 
-async def delete_records(admin: Admin, where: TopicPartition, before: int) -> None:
-    partition = {"partition_index": where.partition, "offset": before}
+async def delete_records(admin: Admin, where: TopicPartition, before_offset: int) -> None:
+    partition = {"partition_index": where.partition, "offset": before_offset}
     topic = {"name": where.topic, "partitions": [partition]}
     request = Request(
         api=Api.DELETE_RECORDS,
@@ -582,8 +602,8 @@ async def test_a_search_that_finds_nothing_needs_no_sight(world: VirtualCluster)
         await producer.commit()
         blind(world)
         admin = Admin(cluster)
-        found = await survey(admin, now_ms=cluster.clock.now_ms(), older_than_ms=0)
-        assert found.findings == ()
+        search = await survey(admin, now_ms=cluster.clock.now_ms(), older_than_ms=0)
+        assert search.findings == ()
         assert await admin.find_hanging(now_ms=cluster.clock.now_ms(), topic="orders") == ()
 
 
@@ -603,7 +623,7 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
             home = world.home("tx")
             image = world.sim.metadata.image.partition(home)
             assert image is not None
-            heir = next(one for one in image.isr if one != image.leader)
+            heir = next(replica for replica in image.isr if replica != image.leader)
             world.arm(Delay(delay_ms=late_ms), FaultPoint.METADATA_APPLY, broker=heir)
             world.sim.move_leader(home, heir)
             await asyncio.sleep(late_ms / 2_000)
@@ -612,8 +632,8 @@ def test_a_coordinator_that_has_just_moved_is_waited_for(late_ms: int) -> None:
             assert await admin.known_to_coordinators({producer.identity.producer_id}) == ({}, {})
             assert await admin.find_hanging(now_ms=now_ms, topic="orders") == ()
             world.sim.move_leader(home, image.leader)
-            found = await survey(admin, now_ms=now_ms, partitions=[GHOSTLY])
-            assert [one.verdict for one in found.findings] == [OpenTxnStatus.ALIVE]
+            search = await survey(admin, now_ms=now_ms, partitions=[GHOSTLY])
+            assert [finding.verdict for finding in search.findings] == [OpenTxnStatus.ALIVE]
             await producer.commit()
 
     run_cluster(story)

@@ -72,29 +72,29 @@ def test_each_verdict_in_one_cluster() -> None:
                 )
                 await decided.commit()
                 await until_state(cluster, "decided", "PrepareCommit")
-                shown: list[tuple[int, int]] = []
-                found = await survey(
+                progress_calls: list[tuple[int, int]] = []
+                search = await survey(
                     admin,
                     now_ms=cluster.clock.now_ms() + 1,
                     older_than_ms=0,
-                    progress=lambda done, total: shown.append((done, total)),
+                    progress=lambda searched, total: progress_calls.append((searched, total)),
                 )
-                assert shown[-1] == (found.partitions, found.partitions)
+                assert progress_calls[-1] == (search.partitions, search.partitions)
                 world.sim.injector.release("f")
                 world.sim.injector.disarm("f")
                 await living.abort()
-                return found
+                return search
 
-    found = run_cluster(story)
-    assert found.unread == {}
-    assert found.partitions == 3 + 6  # and those of __transaction_state
-    by_partition = {one.transaction.partition.partition: one for one in found.findings}
+    search = run_cluster(story)
+    assert search.unread == {}
+    assert search.partitions == 3 + 6  # and those of __transaction_state
+    by_partition = {finding.transaction.partition.partition: finding for finding in search.findings}
     assert by_partition[0].verdict is OpenTxnStatus.HANGING
     assert by_partition[1].verdict is OpenTxnStatus.ALIVE
     assert by_partition[2].verdict is OpenTxnStatus.DECIDED
-    assert [one.transaction.partition for one in found.hanging] == [GHOSTLY]
+    assert [finding.transaction.partition for finding in search.hanging] == [GHOSTLY]
     # The oldest write comes first.
-    assert found.findings[0].verdict is OpenTxnStatus.HANGING
+    assert search.findings[0].verdict is OpenTxnStatus.HANGING
 
 
 def test_a_younger_write_is_not_looked_at() -> None:
@@ -119,8 +119,8 @@ class Ended(Admin):
         self, *args: object, **kwargs: object
     ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
         self.looks += 1
-        found = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
-        return found if self.looks == 1 else dict.fromkeys(found, ())
+        producers = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
+        return producers if self.looks == 1 else dict.fromkeys(producers, ())
 
 
 def test_what_ends_while_it_is_judged_does_not_hang() -> None:
@@ -137,18 +137,18 @@ def test_partitions_that_cannot_be_asked_are_named_and_the_others_searched() -> 
         async def describe_producers(
             self, *args: object, **kwargs: object
         ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
-            found = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
-            return {**found, TopicPartition("orders", 1): ClientError("nobody leads it")}
+            producers = await super().describe_producers(*args, **kwargs)  # type: ignore[arg-type]
+            return {**producers, TopicPartition("orders", 1): ClientError("nobody leads it")}
 
     async def story(world: VirtualCluster) -> Survey:
         async with world.client() as cluster:
             await make_hanging(Admin(cluster), GHOSTLY, "ghost")
             return await survey(Deaf(cluster), now_ms=cluster.clock.now_ms())
 
-    found = run_cluster(story)
-    ((where, why),) = found.unread.items()
+    search = run_cluster(story)
+    ((where, why),) = search.unread.items()
     assert (where, str(why)) == (TopicPartition("orders", 1), "nobody leads it")
-    assert len(found.hanging) == 1
+    assert len(search.hanging) == 1
 
 
 # The decision of find-hanging, with now as an argument.
@@ -184,12 +184,12 @@ def description(*partitions: TopicPartition, state: str = "Ongoing") -> Transact
 
 
 @pytest.mark.parametrize(
-    ("age_ms", "found"),
+    ("age_ms", "is_candidate"),
     [(MAX_TRANSACTION_TIMEOUT_MS, False), (MAX_TRANSACTION_TIMEOUT_MS + 1, True)],
 )
-def test_only_older_than_the_limit_counts(age_ms: int, found: bool) -> None:
+def test_only_older_than_the_limit_counts(age_ms: int, is_candidate: bool) -> None:
     rows = {P0: [producer(last_ms=NOW_MS - age_ms)]}
-    assert bool(OpenTransaction.candidates(rows, now_ms=NOW_MS)) is found
+    assert bool(OpenTransaction.candidates(rows, now_ms=NOW_MS)) is is_candidate
 
 
 def test_without_an_open_transaction_nothing_hangs() -> None:
@@ -237,8 +237,8 @@ def test_hanging_is_what_no_coordinator_will_end(
     [(59_999, 0), (60_000, 1), (3_659_999, 60), (-59_999, 0), (-60_000, -1)],
 )
 def test_durations_are_whole_minutes(elapsed_ms: int, minutes: int) -> None:
-    one = OpenTransaction(partition=P0, producer=producer(last_ms=NOW_MS - elapsed_ms))
-    assert one.duration_min(NOW_MS) == minutes
+    open_transaction = OpenTransaction(partition=P0, producer=producer(last_ms=NOW_MS - elapsed_ms))
+    assert open_transaction.duration_min(NOW_MS) == minutes
 
 
 # Sentences of Kafka's Admin, letter by letter.
@@ -359,7 +359,7 @@ def known(
 
 
 @pytest.mark.parametrize(
-    ("ids", "description", "verdict", "said"),
+    ("ids", "description", "verdict", "reason"),
     [
         ({}, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 1"),
         ({1: "x"}, None, OpenTxnStatus.HANGING, "forgotten transactional id x"),
@@ -384,11 +384,11 @@ def test_verdicts(
     ids: dict[int, str],
     description: TransactionDescription | None,
     verdict: OpenTxnStatus,
-    said: str,
+    reason: str,
 ) -> None:
     (finding,) = judge([OPEN], ids, {"x": description})
     assert finding.verdict is verdict
-    assert said in finding.reason
+    assert reason in finding.reason
     assert finding.transaction is OPEN
     assert finding.transactional_id == ids.get(1)
     assert finding.state == (description.state if description else None)
@@ -402,17 +402,21 @@ def test_only_what_hangs_comes_with_a_command() -> None:
     assert decided.command("txns") is None
 
 
-@pytest.mark.parametrize(("name", "shown"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")])
-def test_states_never_heard_of_are_unknown(name: str, shown: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "expected_state"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")]
+)
+def test_states_never_heard_of_are_unknown(name: str, expected_state: str) -> None:
     state = {"transactional_id": "a", "producer_id": 1, "transaction_state": name}
     (row,) = Asked(66, 2, None).answer(transaction_states=[state]).transaction_states
     listing = parse_listing(3, row)
-    assert (listing.coordinator_id, listing.state) == (3, shown)
+    assert (listing.coordinator_id, listing.state) == (3, expected_state)
 
 
-@pytest.mark.parametrize(("start", "shown"), [(1_700_000_000_123, 1_700_000_000_123), (None, None)])
+@pytest.mark.parametrize(
+    ("start", "expected_start"), [(1_700_000_000_123, 1_700_000_000_123), (None, None)]
+)
 def test_times_keep_their_milliseconds_and_none_is_none(
-    start: int | None, shown: int | None
+    start: int | None, expected_start: int | None
 ) -> None:
     state = {
         "transactional_id": "a",
@@ -425,7 +429,7 @@ def test_times_keep_their_milliseconds_and_none_is_none(
     }
     (row,) = Asked(65, 0, None).answer(transaction_states=[state]).transaction_states
     description = parse_description(1, row)
-    assert (description.timeout_ms, description.start_time_ms) == (1_234, shown)
+    assert (description.timeout_ms, description.start_time_ms) == (1_234, expected_start)
     assert description.partitions == (TopicPartition("t", 0), TopicPartition("t", 2))
 
 
@@ -436,9 +440,14 @@ def test_minus_one_means_none_in_a_producers_state() -> None:
         for number in (-1, 0)
     ]
     answer = Asked(61, 0, None).answer(topics=[{"partitions": [{"active_producers": states}]}])
-    none, some = map(parse_producer, answer.topics[0].partitions[0].active_producers)
+    none, producer_with_transaction = map(
+        parse_producer, answer.topics[0].partitions[0].active_producers
+    )
     assert (none.coordinator_epoch, none.txn_start_offset) == (None, None)
-    assert (some.coordinator_epoch, some.txn_start_offset) == (0, 0)
+    assert (
+        producer_with_transaction.coordinator_epoch,
+        producer_with_transaction.txn_start_offset,
+    ) == (0, 0)
 
 
 def test_an_abort_is_described_as_java_does() -> None:
@@ -471,12 +480,12 @@ def test_what_was_written_down_of_an_id_is_read_from_the_running_cluster() -> No
                 await noted(cluster, "shop", since_ms=now_ms + decision_log.BEFORE_MS),
             )
 
-    nothing, told, other, later = run_cluster(story, level=2)
-    assert nothing == other == later == ()
-    decided = [one.state for one in told if one.state.startswith("Prepare")]
+    nothing, entries, entries_of_other, later = run_cluster(story, level=2)
+    assert nothing == entries_of_other == later == ()
+    decided = [entry.state for entry in entries if entry.state.startswith("Prepare")]
     assert decided == ["PrepareCommit", "PrepareAbort"]
-    assert all(one.is_v2 for one in told if one.state.startswith("Prepare"))
-    assert TopicPartition("orders", 0) in told[1].partitions
+    assert all(entry.is_v2 for entry in entries if entry.state.startswith("Prepare"))
+    assert TopicPartition("orders", 0) in entries[1].partitions
 
 
 def test_a_log_that_is_too_long_tells_nothing() -> None:
@@ -513,12 +522,14 @@ def test_a_value_that_is_owed_twice_has_to_be_there_twice() -> None:
 
 
 def test_each_kind_of_complaint() -> None:
-    found = compare([b"a", b"b", b"c"], [b"a", b"a", b"a", b"x", b"y", b"b"], aborted=[b"x", b"a"])
-    assert not found.is_exact
-    assert dict(found.missing) == {b"c": 1}
-    assert dict(found.repeated) == {b"a": 2}
-    assert dict(found.aborted_but_read) == {b"x": 1}
-    assert dict(found.unexpected) == {b"y": 1}
+    comparison = compare(
+        [b"a", b"b", b"c"], [b"a", b"a", b"a", b"x", b"y", b"b"], aborted=[b"x", b"a"]
+    )
+    assert not comparison.is_exact
+    assert dict(comparison.missing) == {b"c": 1}
+    assert dict(comparison.repeated) == {b"a": 2}
+    assert dict(comparison.aborted_but_read) == {b"x": 1}
+    assert dict(comparison.unexpected) == {b"y": 1}
 
 
 def test_an_aborted_value_that_was_not_read_is_no_complaint() -> None:
@@ -526,13 +537,13 @@ def test_an_aborted_value_that_was_not_read_is_no_complaint() -> None:
 
 
 def test_the_words() -> None:
-    found = compare(
+    comparison = compare(
         [b"a", b"b", None],
         [b"a", b"a", b"a", b"x", b"\xff"],
         aborted=[b"x"],
         remarks={b"b": "written there in a transaction that is aborted"},
     )
-    assert str(found).splitlines() == [
+    assert str(comparison).splitlines() == [
         "missing: 2 records",
         "  'b' (written there in a transaction that is aborted)",
         "  null",
@@ -597,9 +608,9 @@ async def test_a_topic_that_is_not_there_is_refused(kafka: AsyncSimulatedKafka) 
 
 def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:
     assert about_hanging((), bootstrap="b:1") is None
-    told = about_hanging((HANGING,), bootstrap="b:1")
-    assert told is not None
-    assert told.splitlines() == [
+    report = about_hanging((HANGING,), bootstrap="b:1")
+    assert report is not None
+    assert report.splitlines() == [
         "1 transaction hangs:",
         "  orders-1 since offset 3: producer 7, epoch 0: no coordinator knows producer id 7",
         "    It was committed: end it with COMMIT, as so it is",
@@ -616,9 +627,9 @@ async def test_what_is_missing_tells_where_it_was_written(kafka: AsyncSimulatedK
     await aborted(kafka, "input", "b")
     admin = await kafka.rebuilt.admin()
     assert await about_exactly_once(admin, ["a"], "input", settle_ms=0) is None
-    told = await about_exactly_once(admin, ["a", "b"], "input", settle_ms=0)
-    assert told is not None
-    assert told.splitlines() == [
+    report = await about_exactly_once(admin, ["a", "b"], "input", settle_ms=0)
+    assert report is not None
+    assert report.splitlines() == [
         "not exactly once, from what was given to input:",
         "missing: 1 record",
         "  'b' (written there in a transaction that is aborted)",

@@ -50,27 +50,27 @@ def test_share_groups_that_wait_are_named_and_others_are_not() -> None:
             await producer.send("orders", 0, b"x")
             members = await reading(client)
             admin = Admin(client)
-            before = await explain(admin, WHERE, now_ms=client.clock.now_ms())
+            before_hanging = await explain(admin, WHERE, now_ms=client.clock.now_ms())
             await make_hanging(admin, WHERE, "ghost")
             await producer.send("orders", 0, b"y")
-            told = {}
+            position_by_group = {}
             for group in ISOLATIONS:
-                (told[group],) = (await groups.describe_group(admin, group)).positions
-            known = await explain(admin, WHERE, now_ms=client.clock.now_ms())
+                (position_by_group[group],) = (await groups.describe_group(admin, group)).positions
+            explanation = await explain(admin, WHERE, now_ms=client.clock.now_ms())
             for member in members:
                 await member.close()
-            return before, known, told
+            return before_hanging, explanation, position_by_group
 
-    before, known, told = run_cluster(story, topics=(("orders", 1),))
-    assert (before.cause, before.share_groups) == (Cause.NOTHING, ())
-    assert known.cause is Cause.HANGING
-    assert [one.group_id for one in known.share_groups] == ["careful"]
-    (waiting,) = known.share_groups
-    assert known.sentences[-1] == (
+    before_hanging, explanation, position_by_group = run_cluster(story, topics=(("orders", 1),))
+    assert (before_hanging.cause, before_hanging.share_groups) == (Cause.NOTHING, ())
+    assert explanation.cause is Cause.HANGING
+    assert [share_group.group_id for share_group in explanation.share_groups] == ["careful"]
+    (waiting_group,) = explanation.share_groups
+    assert explanation.sentences[-1] == (
         "Share groups with read_committed get nothing from there on either: careful"
-        f" (start offset {waiting.start_offset})."
+        f" (start offset {waiting_group.start_offset})."
     )
-    assert {group: one.waits_at for group, one in told.items()} == {
+    assert {group: position.waits_at for group, position in position_by_group.items()} == {
         "careful": 1,
         "hasty": None,
         "silent": None,
@@ -90,10 +90,10 @@ def positions_where_configs_fail(
             await producer.send("orders", 0, b"x")
             members = await reading(client)
             monkeypatch.setattr(Admin, "group_configs", refuse)
-            found = await groups.describe_group(Admin(client), "careful")
+            group = await groups.describe_group(Admin(client), "careful")
             for member in members:
                 await member.close()
-            return found.positions
+            return group.positions
 
     return run_cluster(story, topics=(("orders", 1),))
 
@@ -111,22 +111,22 @@ def test_another_error_of_configs_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def _listed(error: ErrorCode = ErrorCode.none) -> Any:
-    def handle(asked: Asked) -> Any:
+    def handle(request: Asked) -> Any:
         row = {
             "group_id": "g",
             "protocol_type": "share",
             "group_state": "Empty",
             "group_type": "share",
         }
-        return asked.answer(error_code=error, groups=() if error else (row,))
+        return request.answer(error_code=error, groups=() if error else (row,))
 
     return handle
 
 
 def _offsets(error: ErrorCode) -> Any:
-    def handle(asked: Asked) -> Any:
+    def handle(request: Asked) -> Any:
         row = {"group_id": "g", "error_code": error}
-        return asked.answer(groups=(row,))
+        return request.answer(groups=(row,))
 
     return handle
 
@@ -142,10 +142,12 @@ async def test_a_group_that_is_gone_waits_for_nothing_and_a_refusal_is_told(
     async with FakeBroker(handlers) as broker, Cluster(broker.address) as client:
         waiting = await waiting_share_groups(Admin(client), WHERE)
     assert waiting.groups == ()
-    told = [f"Whether a share group waits there is not told: {one}." for one in waiting.untold]
-    assert list(waiting.sentences()) == told
-    assert bool(told) == is_told
-    assert all("GROUP_AUTHORIZATION_FAILED" in one for one in told)
+    sentences = [
+        f"Whether a share group waits there is not told: {reason}." for reason in waiting.untold
+    ]
+    assert list(waiting.sentences()) == sentences
+    assert bool(sentences) == is_told
+    assert all("GROUP_AUTHORIZATION_FAILED" in reason for reason in sentences)
 
 
 async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none() -> None:
@@ -154,8 +156,8 @@ async def test_groups_that_are_not_listed_are_told_and_older_brokers_have_none()
         FakeBroker({Api.LIST_GROUPS: denied}) as broker,
         Cluster(broker.address) as client,
     ):
-        (told,) = (await waiting_share_groups(Admin(client), WHERE)).untold
-        assert "CLUSTER_AUTHORIZATION_FAILED" in told
+        (reason,) = (await waiting_share_groups(Admin(client), WHERE)).untold
+        assert "CLUSTER_AUTHORIZATION_FAILED" in reason
         with pytest.raises(ClientError):
             await groups.list_groups(Admin(client))
     async with (

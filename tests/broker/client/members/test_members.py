@@ -55,14 +55,14 @@ both = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 @asynccontextmanager
 async def member(
-    cluster: VirtualCluster, name: str, protocol: GroupProtocol, **more: Any
+    cluster: VirtualCluster, name: str, protocol: GroupProtocol, **fields: Any
 ) -> AsyncIterator[GroupMember]:
     """A member of the group ``g`` that has not subscribed yet."""
     async with cluster.client(name) as client:
-        options = MemberOptions(group_id="g", member_id=f"id-{name}", protocol=protocol, **more)
-        made = GroupMember(client, options)
-        yield made
-        await made.close()
+        options = MemberOptions(group_id="g", member_id=f"id-{name}", protocol=protocol, **fields)
+        group_member = GroupMember(client, options)
+        yield group_member
+        await group_member.close()
 
 
 def refuse(cluster: VirtualCluster, api: str, error: str, *, limit: int = 1) -> None:
@@ -133,15 +133,15 @@ async def test_one_that_polls_late_but_in_time_is_in_the_next_generation(
         member(cluster, "b", "classic", **SIX_SECONDS) as b,
     ):
         await a.subscribe(["orders"], until=ALL)
-        before = a.metadata
+        metadata = a.metadata
         joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         await asyncio.sleep(20)
-        assert a.metadata == before
+        assert a.metadata == metadata
         await a.commit({P0: 0})
         await a.poll()
         await joining
-        assert a.metadata.member_id == before.member_id
-        assert a.metadata.generation == b.metadata.generation == before.generation + 1
+        assert a.metadata.member_id == metadata.member_id
+        assert a.metadata.generation == b.metadata.generation == metadata.generation + 1
 
 
 @pytest.mark.parametrize("instance_id", [None, "one"])
@@ -158,7 +158,7 @@ async def test_one_that_does_not_poll_leaves_and_joins_again_with_its_next_poll(
         **SIX_SECONDS,
     ) as a:
         await a.subscribe(["orders"], until=ALL)
-        before = a.metadata
+        metadata = a.metadata
         cluster.arm(Pass(), FaultPoint.CLIENT_REQUEST, "leave", api="LeaveGroup")
         await asyncio.sleep(8.5)
         assert cluster.injector.rules()[0].struck == 0
@@ -171,7 +171,7 @@ async def test_one_that_does_not_poll_leaves_and_joins_again_with_its_next_poll(
         else:
             await a.commit({P0: 0})  # a static member says nothing: its session has not ended yet
         await a.poll(until=ALL)
-        assert a.metadata.member_id != before.member_id
+        assert a.metadata.member_id != metadata.member_id
         await a.commit({P0: 0})
 
 
@@ -192,14 +192,14 @@ async def test_other_errors_of_a_heartbeat_are_survived(cluster: VirtualCluster)
     """Java's heartbeat thread ends with FENCED_INSTANCE_ID alone."""
     async with member(cluster, "a", "classic") as a:
         await a.subscribe(["orders"], until=ALL)
-        before = a.metadata
+        metadata = a.metadata
         refuse(cluster, "Heartbeat", "GROUP_AUTHORIZATION_FAILED", limit=4)
         for _ in range(3):
             await a.poll()
         await cluster.struck("Heartbeat", 4)
         await asyncio.sleep(1)
         await a.poll()
-        assert a.metadata == before
+        assert a.metadata == metadata
 
 
 @within(run_cluster)
@@ -234,15 +234,15 @@ async def test_an_eager_member_reads_again_what_it_did_not_commit(cluster: Virtu
         await producer.send("orders", 0, b"r1")
     async with member(cluster, "a", "classic") as a, member(cluster, "b", "classic") as b:
         await a.subscribe(["orders"], until=ALL)
-        first = await a.poll()
+        first_poll = await a.poll()
         joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         while len(a.assigned) == len(ALL):
-            again = await a.poll()
+            second_poll = await a.poll()
         await joining
         assert P0 in a.assigned
         values = [
             [record.value for _, result in polled.fetched for record in result.records]
-            for polled in (first, again)
+            for polled in (first_poll, second_poll)
         ]
         assert values == [[b"r1"], [b"r1"]]
 
@@ -270,34 +270,34 @@ async def test_a_leader_has_its_group_join_again_when_a_topic_has_grown(
 async def test_other_topics_are_read_by_the_member_that_there_is(cluster: VirtualCluster) -> None:
     async with member(cluster, "a", "classic") as a:
         await a.subscribe(["orders"], until=ALL)
-        before = a.metadata
+        metadata = a.metadata
         await a.subscribe(["orders"], until=ALL)
-        assert a.metadata == before
+        assert a.metadata == metadata
         await a.subscribe(["other", "orders"], until=ALL)
-        assert a.metadata.member_id == before.member_id
-        assert a.metadata.generation == before.generation + 1
+        assert a.metadata.member_id == metadata.member_id
+        assert a.metadata.generation == metadata.generation + 1
 
 
-@pytest.mark.parametrize(("instance_id", "said"), [(None, 1), ("one", 0)])
+@pytest.mark.parametrize(("instance_id", "leaves_sent"), [(None, 1), ("one", 0)])
 @within(run_cluster)
 async def test_who_goes_says_so_once_and_a_static_member_never(
-    cluster: VirtualCluster, instance_id: str | None, said: int
+    cluster: VirtualCluster, instance_id: str | None, leaves_sent: int
 ) -> None:
     async with member(cluster, "a", "classic", instance_id=instance_id) as a:
         await a.subscribe(["orders"], until=ALL)
         cluster.arm(Pass(), FaultPoint.CLIENT_REQUEST, "leave", api="LeaveGroup")
         await a.leave()
         await a.leave()
-        assert cluster.injector.rules()[0].struck == said
+        assert cluster.injector.rules()[0].struck == leaves_sent
         with pytest.raises(IllegalUseError, match="already been closed"):
             await a.poll()
 
 
 def test_a_subscription_is_read_as_it_was_written() -> None:
     data = write_subscription(["orders", "a"])
-    found = read_subscription(data)
-    assert found is not None
-    assert found.topics == ("a", "orders")
+    subscription = read_subscription(data)
+    assert subscription is not None
+    assert subscription.topics == ("a", "orders")
     assert data == bytes.fromhex("0000 00000002 0001 61 0006") + b"orders" + b"\xff" * 4
     assert subscribed([data, write_subscription(["b"]), b"?"]) == {"a", "b", "orders"}
 
@@ -314,23 +314,28 @@ def test_a_subscription_is_read_as_it_was_written() -> None:
 def test_partitions_are_shared_in_ranges(
     members: dict[str, str], count: int, shares: dict[str, list[int]]
 ) -> None:
-    said = {name: (None, write_subscription([topic])) for name, topic in members.items()}
-    found = {
-        name: sorted(place.partition for place in assigned_partitions(data))
-        for name, data in assign_range(said, {"t": count}).items()
+    subscriptions = {name: (None, write_subscription([topic])) for name, topic in members.items()}
+    partitions_by_member = {
+        name: sorted(
+            assigned_partition.partition for assigned_partition in assigned_partitions(data)
+        )
+        for name, data in assign_range(subscriptions, {"t": count}).items()
     }
-    assert found == shares
+    assert partitions_by_member == shares
 
 
 def test_static_members_come_first_and_are_ordered_by_their_instance_ids() -> None:
-    said = {
+    subscriptions = {
         "a-dynamic": (None, write_subscription(["t"])),
         "m1": ("second", write_subscription(["t"])),
         "m2": ("first", write_subscription(["t"])),
     }
-    shares = assign_range(said, {"t": 3})
-    found = {name: assigned_partitions(data) for name, data in shares.items()}
-    assert [[place.partition for place in found[name]] for name in ("m2", "m1", "a-dynamic")] == [
+    shares = assign_range(subscriptions, {"t": 3})
+    partitions_by_member = {name: assigned_partitions(data) for name, data in shares.items()}
+    assert [
+        [topic_partition.partition for topic_partition in partitions_by_member[name]]
+        for name in ("m2", "m1", "a-dynamic")
+    ] == [
         [0],
         [1],
         [2],
@@ -360,9 +365,9 @@ async def test_a_member_reads_from_the_positions_of_its_group(
     await append(cluster, b"r1", b"r2")
     async with member(cluster, "a", protocol) as a:
         await a.subscribe(["orders"], until=ALL)
-        first = await a.poll()
-        assert first.positions == dict.fromkeys(ALL, -1)
-        assert values(first) == [b"r1", b"r2"]
+        first_poll = await a.poll()
+        assert first_poll.positions == dict.fromkeys(ALL, -1)
+        assert values(first_poll) == [b"r1", b"r2"]
         assert a.positions == {**dict.fromkeys(ALL, 0), P0: 2}
         assert values(await a.poll()) == []
         a.seek(P0, 1)
@@ -371,9 +376,9 @@ async def test_a_member_reads_from_the_positions_of_its_group(
         await a.leave()
     async with member(cluster, "b", protocol) as b:
         await b.subscribe(["orders"], until=ALL)
-        again = await b.poll()
-        assert again.positions[P0] == 1
-        assert values(again) == [b"r2"]
+        second_poll = await b.poll()
+        assert second_poll.positions[P0] == 1
+        assert values(second_poll) == [b"r2"]
 
 
 @both
@@ -384,7 +389,7 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
     async with member(cluster, "a", protocol) as a, member(cluster, "b", protocol) as b:
         await a.subscribe(["orders"], until=ALL)
         await a.poll()
-        before = a.metadata
+        metadata = a.metadata
         joining = cluster.env.tasks.spawn(b.subscribe(["orders"]), name="joining")
         await asyncio.sleep(3)
         assert a.assigned == ALL, "it follows a rebalance in its polls"
@@ -395,15 +400,15 @@ async def test_a_second_member_gets_its_share_when_the_first_one_polls(
         await b.poll(until=ALL - a.assigned)
         assert b.assigned
         assert a.positions.keys() == a.assigned
-        assert a.metadata.generation > before.generation
+        assert a.metadata.generation > metadata.generation
         lost = min(ALL - a.assigned)  # what it has kept, KIP-1251 lets it commit
         with pytest.raises(ClientError) as caught:
-            await a.commit({lost: 0}, metadata=before)
-        wanted = {
+            await a.commit({lost: 0}, metadata=metadata)
+        expected_errors = {
             "classic": ErrorCode.illegal_generation,
             "consumer": ErrorCode.stale_member_epoch,
         }
-        assert caught.value.error == wanted[protocol]
+        assert caught.value.error == expected_errors[protocol]
         with pytest.raises(IllegalUseError, match="No current assignment"):
             a.seek(next(iter(b.assigned)), 0)
 
@@ -428,10 +433,10 @@ async def test_one_that_stands_still_is_expelled_and_joins_again_when_it_polls(
         with pytest.raises(ClientError) as caught:
             await a.commit()
         assert caught.value.error == ErrorCode.unknown_member_id
-        again = cluster.env.tasks.spawn(a.poll(), name="back")
+        poll = cluster.env.tasks.spawn(a.poll(), name="back")
         await asyncio.sleep(1)
         await b.poll()
-        await again
+        await poll
         await a.poll(until=ALL - b.assigned)
 
 
@@ -527,11 +532,11 @@ async def test_after_these_errors_its_heartbeats_join_again(
 async def test_these_errors_change_nothing(cluster: VirtualCluster, error: str) -> None:
     async with member(cluster, "a", "consumer") as a:
         await a.subscribe(["orders"], until=ALL)
-        first = a.metadata
+        metadata = a.metadata
         refuse_of_consumer(cluster, error)
         await cluster.struck()
         await a.poll()
-        assert (a.metadata, a.assigned) == (first, ALL)
+        assert (a.metadata, a.assigned) == (metadata, ALL)
 
 
 @within(run_cluster)
@@ -560,11 +565,11 @@ async def test_consumer_one_that_does_not_poll_leaves_and_joins_again_with_its_n
         member(cluster, "b", "consumer") as b,
     ):
         await a.subscribe(["orders"], until=ALL)
-        before = a.metadata
+        metadata = a.metadata
         await asyncio.sleep(8.5)
         assert a.assigned == ALL
         await asyncio.sleep(1)
-        assert (a.assigned, a.metadata) == (frozenset(), before)
+        assert (a.assigned, a.metadata) == (frozenset(), metadata)
         with pytest.raises(ClientError, match="UNKNOWN_MEMBER_ID" if is_out else "STALE_MEMBER"):
             await a.commit({P0: 0})
         await b.subscribe(["orders"])
@@ -585,7 +590,7 @@ async def test_consumer_other_topics_are_read_by_the_member_that_there_is(
         await a.poll()
         await a.subscribe(["orders", "more"])
         assert a.positions.keys() >= ALL
-        while {place.topic for place in a.assigned} != {"orders", "more"}:
+        while {topic_partition.topic for topic_partition in a.assigned} != {"orders", "more"}:
             await a.poll()
         assert a.metadata.member_id == "id-a"
 
@@ -619,7 +624,7 @@ async def test_a_topic_that_is_made_later(cluster: VirtualCluster) -> None:
             await client.refresh(["late"], create=True)
         for _ in range(50):
             await a.poll()
-            if any(place.topic == "late" for place in a.positions):
+            if any(position.topic == "late" for position in a.positions):
                 return
             await asyncio.sleep(0.3)
         raise AssertionError("it was never assigned")
@@ -632,8 +637,8 @@ async def test_of_a_topic_that_is_gone_nothing_is_owned(cluster: VirtualCluster)
         await a.subscribe(["orders"], until=ALL)
         membership = a._membership
         assert isinstance(membership, ConsumerMembership)
-        known = TopicPartition("orders", 0)
-        (owned,) = membership._by_id({known, TopicPartition("gone", 0)}).values()
+        topic_partition = TopicPartition("orders", 0)
+        (owned,) = membership._by_id({topic_partition, TopicPartition("gone", 0)}).values()
         assert owned == [0]
 
 
@@ -652,7 +657,7 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda one: one.api.name)
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda member_request: member_request.api.name)
 def test_each_request_is_made_in_every_version_that_is_ours(request_: Request) -> None:
     versions = request_.api.ours
     for version in range(versions.lowest, versions.highest + 1):
@@ -671,7 +676,10 @@ def test_who_leaves_and_who_commits() -> None:
 
 
 def test_a_consumer_says_what_it_owns_only_where_it_has_changed() -> None:
-    joins, beats = (one.build(codec.request_schema(one.api, 1)) for one in REQUESTS[4:6])
+    joins, beats = (
+        member_request.build(codec.request_schema(member_request.api, 1))
+        for member_request in REQUESTS[4:6]
+    )
     assert joins.subscribed_topic_names == ("t",)
     assert [(row.topic_id, row.partitions) for row in joins.topic_partitions] == [(TOPIC, (0, 1))]
     assert (beats.subscribed_topic_names, beats.topic_partitions) == (None, None)

@@ -29,10 +29,10 @@ async def member(cluster: VirtualCluster, name: str) -> AsyncIterator[ShareMembe
     async with cluster.client(name) as client:
         for config, value in CONFIGS.items():
             await Admin(client).set_group_config("s", config, value)
-        made = ShareMember(client, MemberOptions(group_id="s", member_id=f"id-{name}"))
-        await made.subscribe(["orders"], until=ALL)
-        yield made
-        await made.close()
+        share_member = ShareMember(client, MemberOptions(group_id="s", member_id=f"id-{name}"))
+        await share_member.subscribe(["orders"], until=ALL)
+        yield share_member
+        await share_member.close()
 
 
 async def write(cluster: VirtualCluster, *values: str, committed: bool | None = None) -> None:
@@ -51,9 +51,9 @@ async def write(cluster: VirtualCluster, *values: str, committed: bool | None = 
             await (producer.commit if committed else producer.abort)()
 
 
-async def given(one: ShareMember) -> list[tuple[str, int]]:
+async def given(member: ShareMember) -> list[tuple[str, int]]:
     """What a poll brings: values with their delivery counts."""
-    return shown(await one.poll(max_wait_ms=500))
+    return shown(await member.poll(max_wait_ms=500))
 
 
 def shown(shared: Shared) -> list[tuple[str, int]]:
@@ -75,9 +75,11 @@ async def test_a_record_is_one_members_until_it_says_what_becomes_of_it(
         a.acknowledge(PLACE, [0])
         a.acknowledge(PLACE, [1], "release")
         a.acknowledge(PLACE, [2], "reject")
-        told = await a.commit()
-        assert told.error is ErrorCode.none
-        assert [(one.first, one.type) for one in told.said] == [
+        commit = await a.commit()
+        assert commit.error is ErrorCode.none
+        assert [
+            (acknowledgement.first, acknowledgement.type) for acknowledgement in commit.said
+        ] == [
             (0, Acknowledge.ACCEPT),
             (1, Acknowledge.RELEASE),
             (2, Acknowledge.REJECT),
@@ -92,7 +94,7 @@ async def test_what_was_said_goes_with_the_next_poll(cluster: VirtualCluster) ->
         assert await given(a) == [("first", 1)]
         a.acknowledge(PLACE, [0], "release")
         polled = await a.poll(max_wait_ms=500)
-        assert [one.error for one in polled.said] == [ErrorCode.none]
+        assert [acknowledgement.error for acknowledgement in polled.said] == [ErrorCode.none]
         assert shown(polled) == [("first", 2)]
 
 
@@ -105,8 +107,10 @@ async def test_markers_and_aborted_records_are_not_for_applications(
         await write(cluster, "committed", committed=True)
         assert await given(a) == [("committed", 1)]
         a.acknowledge(PLACE, [2])
-        told = await a.commit()
-        assert [(one.first, one.error) for one in told.said] == [(2, ErrorCode.none)]
+        commit = await a.commit()
+        assert [
+            (acknowledgement.first, acknowledgement.error) for acknowledgement in commit.said
+        ] == [(2, ErrorCode.none)]
         assert not a._queued
 
 
@@ -143,8 +147,8 @@ async def test_a_new_leader_knows_no_session(cluster: VirtualCluster) -> None:
         assert await given(a) == [("work", 1)]
         cluster.move(PLACE)
         a.acknowledge(PLACE, [0])
-        told = await a.commit()
-        assert told.error is ErrorCode.unknown_topic_or_partition
+        commit = await a.commit()
+        assert commit.error is ErrorCode.unknown_topic_or_partition
         assert await given(a) == []  # its metadata are those of before
         assert [value for value, _ in await given(a)] == ["work"]
 

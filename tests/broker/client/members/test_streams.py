@@ -24,16 +24,16 @@ def options(name: str, **fields: str) -> MemberOptions:
 
 @two_partitions
 async def test_two_members_share_tasks_and_read_on(cluster: VirtualCluster) -> None:
-    async with cluster.client("a") as client, cluster.client("b") as other:
-        a, b = GroupMember(client, options("a")), GroupMember(other, options("b"))
+    async with cluster.client("a") as client, cluster.client("b") as other_client:
+        a, b = GroupMember(client, options("a")), GroupMember(other_client, options("b"))
         await a.subscribe(["orders"], until=frozenset(PLACES))
         async with Producer(client) as producer:
-            for place in PLACES:
-                await producer.send(place.topic, place.partition, b"one")
-        seen = [
+            for topic_partition in PLACES:
+                await producer.send(topic_partition.topic, topic_partition.partition, b"one")
+        values = [
             record.value for _, fetched in (await a.poll()).fetched for record in fetched.records
         ]
-        assert seen == [b"one", b"one"]
+        assert values == [b"one", b"one"]
         await a.commit()
         await b.subscribe(["orders"])
         while len(b.assigned) < 1:
@@ -46,10 +46,10 @@ async def test_two_members_share_tasks_and_read_on(cluster: VirtualCluster) -> N
         assert described.type == "streams"
         assert described.topology is not None
         assert described.topology.subtopologies[0].sources == ("orders",)
-        for one in described.members:
-            assert one.streams is not None
-            assert one.streams.target == one.assigned
-            assert one.streams.process_id == one.member_id
+        for member in described.members:
+            assert member.streams is not None
+            assert member.streams.target == member.assigned
+            assert member.streams.process_id == member.member_id
         await a.leave()
         await b.poll(until=frozenset(PLACES))
         await b.close()
@@ -58,9 +58,9 @@ async def test_two_members_share_tasks_and_read_on(cluster: VirtualCluster) -> N
 @two_partitions
 async def test_a_static_member_comes_back(cluster: VirtualCluster) -> None:
     async with cluster.client("a") as client:
-        first = GroupMember(client, options("a", instance_id="i"))
-        await first.subscribe(["orders"], until=frozenset(PLACES))
-        await first.leave()
+        group_member = GroupMember(client, options("a", instance_id="i"))
+        await group_member.subscribe(["orders"], until=frozenset(PLACES))
+        await group_member.leave()
         second = GroupMember(client, options("b", instance_id="i"))
         await second.subscribe(["orders"], until=frozenset(PLACES))
         await second.close()

@@ -51,9 +51,9 @@ def clients_jar(version: str) -> Path:
                 f"-Dartifact=org.apache.kafka:kafka-clients:{version}",
                 f"-DoutputDirectory={jar.parent}",
             ]
-            said = output_of(command, f"kafka-clients {version}")
+            output = output_of(command, f"kafka-clients {version}")
             if not jar.exists():
-                raise ApacheKafkaError(f"kafka-clients {version}:\n{said}")
+                raise ApacheKafkaError(f"kafka-clients {version}:\n{output}")
     return jar
 
 
@@ -87,28 +87,37 @@ def record_all() -> dict[str, Any]:
 def as_differences(recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Of each line what differs from the one before."""
     lines: dict[str, Any] = {}
-    last: dict[str, ApiVersions] = {who: {} for who in _WHO}
-    for line, found in recorded.items():
-        lines[line] = {"version": found["version"]}
-        for who in _WHO:
-            gone = dict.fromkeys(last[who].keys() - found[who].keys())
-            changed = {key: one for key, one in found[who].items() if last[who].get(key) != one}
-            lines[line][who] = {
-                key: (changed | gone)[key] for key in sorted(changed | gone, key=int)
+    last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
+    for line, recorded_versions in recorded.items():
+        lines[line] = {"version": recorded_versions["version"]}
+        for api_side in _WHO:
+            removed_apis = dict.fromkeys(
+                last_versions[api_side].keys() - recorded_versions[api_side].keys()
+            )
+            changed = {
+                key: versions
+                for key, versions in recorded_versions[api_side].items()
+                if last_versions[api_side].get(key) != versions
             }
-            last[who] = found[who]
+            lines[line][api_side] = {
+                key: (changed | removed_apis)[key]
+                for key in sorted(changed | removed_apis, key=int)
+            }
+            last_versions[api_side] = recorded_versions[api_side]
     return lines
 
 
 def read() -> dict[str, Any]:
     """What was recorded, each line whole."""
     lines: dict[str, Any] = {}
-    last: dict[str, ApiVersions] = {who: {} for who in _WHO}
-    for line, found in json.loads(RECORDED.read_text()).items():
-        for who in _WHO:
-            merged = {**last[who], **found[who]}
-            last[who] = {key: [*merged[key]] for key in sorted(merged, key=int) if merged[key]}
-        lines[line] = {"version": found["version"], **last}
+    last_versions: dict[str, ApiVersions] = {api_side: {} for api_side in _WHO}
+    for line, recorded_versions in json.loads(RECORDED.read_text()).items():
+        for api_side in _WHO:
+            merged = {**last_versions[api_side], **recorded_versions[api_side]}
+            last_versions[api_side] = {
+                key: [*merged[key]] for key in sorted(merged, key=int) if merged[key]
+            }
+        lines[line] = {"version": recorded_versions["version"], **last_versions}
     return lines
 
 
@@ -124,14 +133,14 @@ def _versions(spec: dict[str, Any]) -> list[int] | None:
     if spec["validVersions"] == "none":
         return None
     lowest, _, highest = spec["validVersions"].partition("-")
-    found = [int(lowest), int(highest or lowest)]
+    version_range = [int(lowest), int(highest or lowest)]
     if spec.get("latestVersionUnstable", False):
-        found[1] -= 1
-    return found if found[0] <= found[1] else None
+        version_range[1] -= 1
+    return version_range if version_range[0] <= version_range[1] else None
 
 
-def _by_key(found: dict[int, list[int]]) -> ApiVersions:
-    return {str(key): found[key] for key in sorted(found)}
+def _by_key(ranges_by_key: dict[int, list[int]]) -> ApiVersions:
+    return {str(key): ranges_by_key[key] for key in sorted(ranges_by_key)}
 
 
 def as_text(recorded: dict[str, Any]) -> str:

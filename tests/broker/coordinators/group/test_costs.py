@@ -82,8 +82,8 @@ async def pending(world: GroupWorld, count: int) -> None:
 
 
 STORED: Final = {
-    one.__name__: one
-    for one in (members, classic, names, regexes, positions, own_positions, pending)
+    step.__name__: step
+    for step in (members, classic, names, regexes, positions, own_positions, pending)
 }
 
 
@@ -108,8 +108,8 @@ async def falls_silent(world: GroupWorld) -> None:
 
 async def own_classic(world: GroupWorld) -> None:
     """JoinGroup, SyncGroup, Heartbeat and LeaveGroup in a group of one."""
-    more = {"group_id": "small"}
-    joined = await world.join(**more)
+    fields = {"group_id": "small"}
+    joined = await world.join(**fields)
     world.heartbeat(joined.member_id, group_id="small")
     world.leave(joined.member_id, group_id="small")
 
@@ -196,36 +196,36 @@ ASKED_OF_A_BROKER: Final = frozenset(
 """Share groups and streams groups: tests/broker/simulation/test_costs.py has their requests."""
 
 
-def cost(step: Step, what: str, count: int) -> int:
+def cost(step: Step, stored_kind: str, count: int) -> int:
     """Calls that the step takes where so much is stored."""
-    found = 0
+    bytecodes_run = 0
 
     async def story(world: GroupWorld) -> None:
-        nonlocal found
-        await STORED[what](world, count)
+        nonlocal bytecodes_run
+        await STORED[stored_kind](world, count)
         await world.pass_ms(1_500)  # a target may be made again
         profile = counter()
         profile.enable()
         await step(world)
         await world.pass_ms(1)
         profile.disable()
-        found = sum(counts(profile).values())
+        bytecodes_run = sum(counts(profile).values())
 
     run_groups(story)
-    return found
+    return bytecodes_run
 
 
 @pytest.mark.costly
 @pytest.mark.slow
-@pytest.mark.parametrize("what", STORED)
+@pytest.mark.parametrize("stored_kind", STORED)
 @pytest.mark.parametrize("name", STEPS)
-def test_a_step_costs_no_more_than_is_declared(name: str, what: str) -> None:
+def test_a_step_costs_no_more_than_is_declared(name: str, stored_kind: str) -> None:
     step, _ = STEPS[name]
-    few, some, many = (cost(step, what, size) for size in SIZES)
-    grows = what in GROWING.get(name, ())
+    few, medium, many = (cost(step, stored_kind, size) for size in SIZES)
+    grows = stored_kind in GROWING.get(name, ())
     most = PROPORTION_MAX if grows else STEADY_MAX
-    assert many <= most * max(some, 50), (few, some, many)
-    assert some <= most * max(few, 50), (few, some, many)
+    assert many <= most * max(medium, 50), (few, medium, many)
+    assert medium <= most * max(few, 50), (few, medium, many)
 
 
 def test_each_step_of_the_coordinator_is_declared() -> None:

@@ -95,8 +95,8 @@ async def test_who_gives_nothing_up_in_time_is_fenced(world: GroupWorld) -> None
     await world.consume("a", rebalance_timeout_ms=20_000)
     await world.pass_ms(1_500)  # target assignments are made once a second at most
     await world.consume("b")
-    asked = await world.consume("a", 2)
-    assert len(asked.assignment) == 2
+    heartbeat_reply = await world.consume("a", 2)
+    assert len(heartbeat_reply.assignment) == 2
     for _ in range(3):
         await world.pass_ms(6_000)
         await world.consume("a", 2)
@@ -110,15 +110,15 @@ async def test_who_gives_up_in_time_goes_on(world: GroupWorld) -> None:
     await world.consume("a", rebalance_timeout_ms=20_000)
     await world.pass_ms(1_500)
     await world.consume("b")
-    asked = await world.consume("a", 2)
-    kept = frozenset(asked.assignment)
-    moved = await world.consume("a", 2, owned=kept)
+    heartbeat_reply = await world.consume("a", 2)
+    still_owned = frozenset(heartbeat_reply.assignment)
+    moved = await world.consume("a", 2, owned=still_owned)
     assert moved.member_epoch == 3
     for epoch in (3, 3, 3):
         await world.pass_ms(15_000)
         assert (await world.consume("a", epoch)).member_epoch == 3
         await world.consume("b", consumers(world).members["b"].member_epoch)
-    assert (len(kept), len(parts("orders", 0, 1, 2) - kept)) == (2, 1)
+    assert (len(still_owned), len(parts("orders", 0, 1, 2) - still_owned)) == (2, 1)
 
 
 @within(run_groups)
@@ -127,8 +127,8 @@ async def test_regular_expressions_are_looked_up_after_the_heartbeat(world: Grou
     joined = await world.consume("a", **regex)
     assert joined.assignment == ()
     await world.pass_ms(1_500)
-    told = await world.consume("a", joined.member_epoch)
-    assert frozenset(told.assignment) == parts("orders", 0, 1, 2)
+    heartbeat_reply = await world.consume("a", joined.member_epoch)
+    assert frozenset(heartbeat_reply.assignment) == parts("orders", 0, 1, 2)
 
 
 @within(run_groups)
@@ -178,8 +178,8 @@ async def test_new_partitions_are_assigned_with_a_new_epoch(world: GroupWorld) -
     await world.consume("a")
     await world.pass_ms(1_500)
     world.image = image(offset=2, orders=4)
-    told = await world.consume("a", 2)
-    assert (told.member_epoch, len(told.assignment)) == (3, 4)
+    heartbeat_reply = await world.consume("a", 2)
+    assert (heartbeat_reply.member_epoch, len(heartbeat_reply.assignment)) == (3, 4)
 
 
 # Configs of the group
@@ -192,7 +192,7 @@ def configured(world: GroupWorld, **configs: str) -> None:
 
 @within(run_groups)
 async def test_a_share_group_takes_no_member_of_another_protocol(world: GroupWorld) -> None:
-    (shard,) = (one for one in world.groups.shards() if one.partition == HOME)
+    (shard,) = (shard for shard in world.groups.shards() if shard.partition == HOME)
     stored = ShareEpochStored(group_id=GROUP, group_epoch=3)
     shard.apply(stored, record_offset=shard.end_offset)
     assert await world.consume("a") == Rejection(
@@ -249,8 +249,8 @@ def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
 ) -> None:
     async def main(world: GroupWorld) -> None:
         joined = await world.join(protocols=(("range", SUBSCRIPTION),))
-        given = {joined.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
-        await world.sync(joined.member_id, joined.generation, given=given)
+        assignments = {joined.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
+        await world.sync(joined.member_id, joined.generation, given=assignments)
         answer = await world.consume("a")
         assert isinstance(world.group(), ConsumerGroup) is is_upgraded
         if not is_upgraded:
@@ -386,13 +386,13 @@ async def test_who_does_not_join_again_in_time_is_left_behind(world: GroupWorld)
 
 @within(run_groups, group_initial_rebalance_delay_ms=3_000)
 async def test_a_first_rebalance_waits_for_more_members(world: GroupWorld) -> None:
-    first = world.later(world.join())
+    first_join = world.later(world.join())
     await world.pass_ms(2_000)
     second = world.later(world.join())
     await world.pass_ms(1_500)
-    assert not first.done()  # somebody came, so the delay began anew
+    assert not first_join.done()  # somebody came, so the delay began anew
     await world.pass_ms(2_000)
-    assert {(await first).generation, (await second).generation} == {1}
+    assert {(await first_join).generation, (await second).generation} == {1}
 
 
 @within(run_groups)
@@ -481,13 +481,13 @@ async def test_a_group_of_another_protocol_has_no_classic_members(world: GroupWo
 @within(run_groups)
 async def test_the_log_of_a_generation_is_what_a_new_coordinator_finds(world: GroupWorld) -> None:
     member = await world.stable()
-    before = world.group()
+    group_before = world.group()
     world.unload()
     world.load()
-    after = world.group()
-    assert isinstance(before, ClassicGroup)
-    assert isinstance(after, ClassicGroup)
-    assert after.to_record() == before.to_record()
+    group_after = world.group()
+    assert isinstance(group_before, ClassicGroup)
+    assert isinstance(group_after, ClassicGroup)
+    assert group_after.to_record() == group_before.to_record()
     assert (await world.sync(member)).assignment == b"assigned"
     assert HOME in range(3)
 
@@ -519,10 +519,13 @@ def test_a_snapshot_has_positions_and_what_waits() -> None:
     owned = owner()
     owned.owned[5] = shard
     trace = OffsetTrace(Tracer(lambda: 0), owned)
-    for place, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
+    for topic_partition, offset, pid in ((PLACES[0], 3, None), (PLACES[1], 4, PID)):
         shard.offsets.apply_commit(
             OffsetCommitted(
-                group_id="g", topic_partition=place, position=offset, commit_timestamp_ms=0
+                group_id="g",
+                topic_partition=topic_partition,
+                position=offset,
+                commit_timestamp_ms=0,
             ),
             record_offset=offset,
             producer_id=pid,
@@ -542,7 +545,9 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
         shard,
         CommitOffsets(
             group_id="g",
-            positions=tuple(NewPosition(topic_partition=place, offset=3) for place in PLACES),
+            positions=tuple(
+                NewPosition(topic_partition=topic_partition, offset=3) for topic_partition in PLACES
+            ),
         ),
         CommittingProducer(
             transactional_id=TransactionalId("app"),
@@ -567,12 +572,12 @@ def test_positions_wait_for_the_marker_that_decides_them() -> None:
             partitions=(),
         )
         trace.trace_decision(shard, marker)
-    told = {"group": "g", "tp": "t-0", "offset": 3, "pid": 7}
+    position_fields = {"group": "g", "tp": "t-0", "offset": 3, "pid": 7}
     events = list(tracer.events())
     assert [(event.k, event.tx, event.d) for event in events] == [
-        ("group.offset_pending", "app/7:1", told),
-        ("group.offset_commit", "", told),
-        ("group.offset_abort", "", told),
+        ("group.offset_pending", "app/7:1", position_fields),
+        ("group.offset_commit", "", position_fields),
+        ("group.offset_abort", "", position_fields),
     ]
     assert tracer.nodes == ("broker/2/group/5",)
 
@@ -611,7 +616,7 @@ class Armed:
         if not self.together:
             self.after_first()
         self.together.append(len(timers))
-        self.fired += [each.member_id for each in timers]
+        self.fired += [timer.member_id for timer in timers]
 
 
 @within(run_groups)
@@ -676,19 +681,19 @@ async def test_who_shows_itself_while_its_timer_waits_for_a_turn_stays(world: Gr
     members = [f"m{number}" for number in range(TURN_TIMERS + 4)]
     for member in members:
         armed.arm(member, 10)
-    waiting: list[str] = []
+    waiting_members: list[str] = []
 
     def meanwhile() -> None:
-        waiting[:] = [member for member in members if member not in armed.fired]
-        armed.disarm(waiting[0])
-        armed.arm(waiting[1], 50)
+        waiting_members[:] = [member for member in members if member not in armed.fired]
+        armed.disarm(waiting_members[0])
+        armed.arm(waiting_members[1], 50)
 
     armed.after_first = lambda: world.env.tasks.soon(meanwhile)
     await asyncio.sleep(0.02)
-    assert len(waiting) == 4
-    assert sorted(armed.fired[TURN_TIMERS:]) == waiting[2:]
+    assert len(waiting_members) == 4
+    assert sorted(armed.fired[TURN_TIMERS:]) == waiting_members[2:]
     await asyncio.sleep(0.05)
-    assert armed.fired[-1] == waiting[1]
+    assert armed.fired[-1] == waiting_members[1]
 
 
 @within(run_groups)
@@ -732,12 +737,12 @@ async def test_timers_wait_for_a_decision_about_their_group_that_takes_slices(
 async def test_hundreds_of_silent_members_leave_in_few_decisions(world: GroupWorld) -> None:
     for number in range(200):
         await world.consume(f"m{number}")
-    before = len(world.log.batches)
+    batches_before = len(world.log.batches)
     await asyncio.sleep(60)
-    found = world.groups.find(GROUP)
-    assert not isinstance(found, Rejection)
-    assert found.is_empty
-    assert len(world.log.batches) - before < 30, "records of the leavers"
+    group = world.groups.find(GROUP)
+    assert not isinstance(group, Rejection)
+    assert group.is_empty
+    assert len(world.log.batches) - batches_before < 30, "records of the leavers"
 
 
 @within(run_groups)
@@ -758,7 +763,7 @@ async def test_a_generation_of_hundreds_answers_all_and_nobody_passes_another(
 
 
 @pytest.mark.parametrize(
-    ("told", "by"),
+    ("coordinator_error_code", "by"),
     [
         (
             E.coordinator_not_available,
@@ -778,9 +783,9 @@ async def test_a_generation_of_hundreds_answers_all_and_nobody_passes_another(
     ],
 )
 def test_errors_of_a_log_become_states_of_the_coordinator(
-    told: ErrorCode, by: list[ErrorCode]
+    coordinator_error_code: ErrorCode, by: list[ErrorCode]
 ) -> None:
-    assert {coordinator_error(error) for error in by} == {told}
+    assert {coordinator_error(error) for error in by} == {coordinator_error_code}
 
 
 @pytest.mark.parametrize(
@@ -816,7 +821,7 @@ def shares(world: GroupWorld, member_id: str, pace: Pace | None = None) -> Any:
 async def test_a_heartbeat_with_many_names_is_the_same_in_slices(
     world: GroupWorld, joins: Callable[..., Any]
 ) -> None:
-    whole = await joins(world, "a")
+    reply_at_once = await joins(world, "a")
     at_once = world.log.batches.pop()
     world.unload()
     world.load()
@@ -824,7 +829,7 @@ async def test_a_heartbeat_with_many_names_is_the_same_in_slices(
     waits = world.later(joins(world, "a", world.pace()))
     await asyncio.sleep(0)
     assert world.log.batches == []
-    assert await waits == whole
+    assert await waits == reply_at_once
     assert world.log.batches == [at_once]
 
 

@@ -54,8 +54,8 @@ async def agreed(partition: int, producer: CommittingProducer) -> int | Rejectio
 async def pending(world: GroupWorld, offset: int = 9) -> None:
     """A position that waits for its marker."""
     command = commit_of(offset, is_transactional=True)
-    done = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
-    assert not isinstance(done, Rejection), done
+    outcomes = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
+    assert not isinstance(outcomes, Rejection), outcomes
 
 
 async def unverified(
@@ -84,9 +84,9 @@ async def test_every_request_of_a_group_elsewhere_is_sent_away(world: GroupWorld
     assert (await world.consume("a")).error is away
     assert (await world.commit()).error is away
     assert (await world.fetch()).error is away
-    found = await world.groups.commit_in_transaction(commit_of(), PRODUCER, verify=agreed)
-    assert isinstance(found, Rejection)
-    assert found.error is away
+    rejection = await world.groups.commit_in_transaction(commit_of(), PRODUCER, verify=agreed)
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is away
     deleted = await world.groups.delete(GROUP)
     assert deleted is not None
     assert deleted.error is away
@@ -253,9 +253,9 @@ async def test_a_large_commit_whose_partition_moves_between_its_slices_is_sent_a
 async def test_a_large_commit_in_a_transaction_is_one_append_too(world: GroupWorld) -> None:
     pace = Pace(world.env.tasks.turns, world.env.clock.stopwatch_ns)
     command = msgspec.structs.replace(large_commit(), is_transactional=True)
-    done = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed, pace=pace)
-    assert not isinstance(done, Rejection)
-    assert (len(done), pace.has_rested) == (3_000, True)
+    outcomes = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed, pace=pace)
+    assert not isinstance(outcomes, Rejection)
+    assert (len(outcomes), pace.has_rested) == (3_000, True)
     (batch,) = world.log.batches
     assert read_batch_header(batch).records_count == 3_000
     assert (world.log.guards, await world.fetch()) == ([42], -1)
@@ -267,9 +267,9 @@ async def test_a_batch_of_a_producer_without_an_epoch_trips_the_coordinator(
 ) -> None:
     """Where nothing verifies: MemoryRecordsBuilder throws, as seen on a real 4.4.0."""
     for producer_id in (PRODUCER.producer_id, -2):
-        done = await unverified(world, producer_id, -1)
-        assert isinstance(done, Rejection)
-        assert (done.error, world.log.batches) == (E.unknown_server_error, [])
+        rejection = await unverified(world, producer_id, -1)
+        assert isinstance(rejection, Rejection)
+        assert (rejection.error, world.log.batches) == (E.unknown_server_error, [])
 
 
 @within(run_groups)
@@ -281,7 +281,7 @@ async def test_a_commit_without_a_producer_is_an_ordinary_one(world: GroupWorld)
     assert (await world.fetch(), await world.fetch(require_stable=True)) == (9, 9)
     assert not isinstance(await unverified(world, -2, 0), Rejection)
     flags = [read_batch_header(batch).is_transactional for batch in world.log.batches]
-    pending = [pid for one in world.groups.shards() for pid in one.offsets.pending_producers()]
+    pending = [pid for shard in world.groups.shards() for pid in shard.offsets.pending_producers()]
     assert (flags, pending) == ([False, True], [-2])
 
 
@@ -332,9 +332,9 @@ def test_the_coordinator_of_the_transaction_is_asked_before_the_group() -> None:
             ),
             (commit_of(is_transactional=True), moves, E.not_coordinator),
         ):
-            found = await world.groups.commit_in_transaction(command, PRODUCER, verify=verify)
-            assert isinstance(found, Rejection)
-            assert found.error is error
+            rejection = await world.groups.commit_in_transaction(command, PRODUCER, verify=verify)
+            assert isinstance(rejection, Rejection)
+            assert rejection.error is error
 
     run_groups(main)
 
@@ -399,8 +399,8 @@ async def test_positions_are_deleted_one_by_one_and_with_their_group(world: Grou
     missing = await world.groups.delete(GROUP)
     assert missing is not None
     assert missing.error is E.group_id_not_found
-    again = await world.groups.delete_offsets(orders)
-    assert isinstance(again, Rejection)
+    second_deletion = await world.groups.delete_offsets(orders)
+    assert isinstance(second_deletion, Rejection)
     nameless = await world.groups.delete_offsets(DeleteOffsets(group_id="", partitions=()))
     assert isinstance(nameless, Rejection)
 
@@ -432,12 +432,12 @@ async def test_positions_expire_in_as_many_batches_as_it_takes(world: GroupWorld
     """A real 4.3.1 and 4.4.0: 60 positions at max.message.bytes=700, then none."""
     await commit_many(world)
     world.log.limit = LIMIT
-    before = len(world.log.batches)
+    batches_before = len(world.log.batches)
     world.env.clock.advance(8 * DAY_MS)
     world.groups.expire()
     assert kept(world) == 0
     assert world.groups.list() == (), "the group goes in the last one"
-    batches = world.log.batches[before:]
+    batches = world.log.batches[batches_before:]
     assert len(batches) > 1
     assert all(LIMIT - 40 < len(batch) <= LIMIT for batch in batches[:-1]), "each is full"
     world.load()
@@ -460,19 +460,19 @@ async def test_what_the_log_has_taken_of_a_cleanup_has_taken_effect(world: Group
     await commit_many(world)
     world.log.limit = LIMIT
     world.env.clock.advance(8 * DAY_MS)
-    append, taken = world.log.append, iter((True, True))
+    append, appends_succeed = world.log.append, iter((True, True))
 
     def append_two(partition: int, batch: bytes, *, guard: int = 0) -> Appended | Rejection:
-        if not next(taken, False):
+        if not next(appends_succeed, False):
             return Rejection(error=E.not_enough_replicas, reason="no more")
         return append(partition, batch, guard=guard)
 
     world.log.append = append_two  # type: ignore[method-assign]
     world.groups.expire()
-    left = kept(world)
-    assert 0 < left < MANY
+    positions_left = kept(world)
+    assert 0 < positions_left < MANY
     world.load()
-    assert kept(world) == left
+    assert kept(world) == positions_left
     world.log.append = append  # type: ignore[method-assign]
     world.groups.expire()
     assert kept(world) == 0
@@ -555,15 +555,15 @@ async def committed(world: GroupWorld, topic: str, count: int, *, group_id: str 
         NewPosition(topic_partition=TopicPartition(topic, index), offset=1)
         for index in range(count)
     )
-    done = await world.groups.commit(CommitOffsets(group_id=group_id, positions=positions))
-    assert not isinstance(done, Rejection), done
+    outcomes = await world.groups.commit(CommitOffsets(group_id=group_id, positions=positions))
+    assert not isinstance(outcomes, Rejection), outcomes
 
 
 async def told(world: GroupWorld, topic: str, index: int) -> int:
-    wanted = FetchOffsets(group_id=GROUP, partitions=(TopicPartition(topic, index),))
-    found = await world.groups.fetch(wanted)
-    assert not isinstance(found, Rejection)
-    return found[0].offset
+    query = FetchOffsets(group_id=GROUP, partitions=(TopicPartition(topic, index),))
+    positions = await world.groups.fetch(query)
+    assert not isinstance(positions, Rejection)
+    return positions[0].offset
 
 
 @within(run_groups)
@@ -572,14 +572,14 @@ async def test_positions_of_a_deleted_topic_go_in_slices_and_are_told_of_no_othe
 ) -> None:
     await committed(world, "gone", 3_000)
     await committed(world, "stays", 2)
-    before = len(world.log.batches)
+    batches_before = len(world.log.batches)
     world.groups.topics_deleted(dict.fromkeys(("gone", "unknown"), uuid.UUID(int=7)))
     assert [await told(world, "gone", index) for index in (0, 2_999)] == [-1, -1]
     new = NewPosition(topic_partition=TopicPartition("gone", 2_999), offset=7)
     await world.groups.commit(CommitOffsets(group_id=GROUP, positions=(new,)))
     assert await told(world, "gone", 2_999) == 7, "the new topic of that name has a position"
     await asyncio.sleep(1)
-    assert len(world.log.batches) - before >= 3_000 // SLICE_POSITIONS
+    assert len(world.log.batches) - batches_before >= 3_000 // SLICE_POSITIONS
     assert await told(world, "gone", 2_999) == 7
     assert await told(world, "stays", 1) == 1
     world.unload()
@@ -641,14 +641,14 @@ async def test_a_group_with_very_many_positions_expires_in_slices_and_goes_with_
     world: GroupWorld,
 ) -> None:
     await committed(world, "orders", 1_001)
-    before = len(world.log.batches)
+    batches_before = len(world.log.batches)
     world.env.clock.advance(8 * DAY_MS)
     await committed(world, "stays", 1)
     world.groups.expire()
     await asyncio.sleep(1)
     assert await told(world, "orders", 1_000) == -1
     assert await told(world, "stays", 0) == 1
-    assert len(world.log.batches) - before > 1_001 // SLICE_POSITIONS
+    assert len(world.log.batches) - batches_before > 1_001 // SLICE_POSITIONS
     world.env.clock.advance(8 * DAY_MS)
     world.groups.expire()
     await asyncio.sleep(1)

@@ -71,9 +71,9 @@ async def test_a_member_is_assigned_what_share_coordinators_have_initialised(
     assert (await world.share("a", 2)).assignment is None
     world.shares.release()
     await world.pass_ms(1)
-    told = await world.share("a", 2)
-    assert told.member_epoch == 3
-    assert told.assignment == tuple((ORDERS, index) for index in range(3))
+    heartbeat_reply = await world.share("a", 2)
+    assert heartbeat_reply.member_epoch == 3
+    assert heartbeat_reply.assignment == tuple((ORDERS, index) for index in range(3))
 
 
 @within(run_groups)
@@ -110,8 +110,8 @@ async def test_what_the_log_refuses_asks_no_share_coordinator(world: GroupWorld)
 async def test_who_may_not_send_a_heartbeat(world: GroupWorld) -> None:
     missing = Rejection(error=E.group_id_not_found, reason=f"Share group {GROUP} not found.")
     assert await world.share("a", 3) == missing
-    gone = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} not found.")
-    assert await world.share("a", LEFT) == gone
+    rejection = Rejection(error=E.group_id_not_found, reason=f"Group {GROUP} not found.")
+    assert await world.share("a", LEFT) == rejection
     assert (await world.share("", 0)).error is E.invalid_request
     await world.consume("a")
     assert await world.share("a") == REFUSED
@@ -142,8 +142,8 @@ async def test_a_silent_member_is_removed(world: GroupWorld) -> None:
 @within(run_groups)
 async def test_who_leaves_has_no_session(world: GroupWorld) -> None:
     await world.share("a")
-    left = await world.share("a", LEFT)
-    assert (left.member_epoch, left.assignment) == (LEFT, None)
+    leave_reply = await world.share("a", LEFT)
+    assert (leave_reply.member_epoch, leave_reply.assignment) == (LEFT, None)
     written = len(world.log.batches)
     await world.pass_ms(60_000)
     assert len(world.log.batches) <= written + 1, "what was initialised, and no more"
@@ -223,7 +223,7 @@ def test_answers_for_a_group_that_is_gone_change_nothing(moves: bool) -> None:
             await world.pass_ms(1)
             assert not deleted.done(), "its share state goes first"
             del deleted
-            (shard,) = (each for each in world.groups.shards() if each.partition == HOME)
+            (shard,) = (shard for shard in world.groups.shards() if shard.partition == HOME)
             del shard.groups[GROUP]
         written = len(world.log.batches)
         world.shares.release()
@@ -264,7 +264,7 @@ async def test_offsets_are_deleted_when_share_coordinators_say_so(world: GroupWo
     assert list(group_of(world).deleting) == [ORDERS]
     world.shares.error = E.none
     deleted = await world.groups.delete_share_offsets(GROUP, ["orders", "missing"])
-    assert [(each.topic_name, each.outcome.error) for each in deleted] == [
+    assert [(deletion.topic_name, deletion.outcome.error) for deletion in deleted] == [
         ("orders", E.none),
         ("missing", E.unknown_topic_or_partition),
     ]
@@ -278,8 +278,8 @@ async def test_very_many_share_partitions_are_asked_for_in_slices(world: GroupWo
     await asyncio.sleep(0)
     assert 0 < len(world.shares.asked) < 1_000
     ((_, _, offsets),) = await waits
-    assert [one.partition for one in offsets] == list(range(1_000))
-    assert [one.key.partition for one in world.shares.asked] == list(range(1_000))
+    assert [offset.partition for offset in offsets] == list(range(1_000))
+    assert [read_command.key.partition for read_command in world.shares.asked] == list(range(1_000))
 
 
 @within(run_groups)
@@ -328,8 +328,8 @@ async def test_a_lag_is_what_is_not_delivered_yet(world: GroupWorld) -> None:
         ),
     )
     world.latest = Rejection(error=E.leader_not_available, reason="no")
-    asked = [("missing", [7]), ("orders", [0])]
-    assert await world.groups.describe_share_offsets("other", asked) == (
+    asked_partitions = [("missing", [7]), ("orders", [0])]
+    assert await world.groups.describe_share_offsets("other", asked_partitions) == (
         (
             "orders",
             ORDERS,
@@ -395,31 +395,31 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(
 ) -> None:
     monkeypatch.setattr(turns, "LOOKS", 1)
     named = [name for name in map(str, range(1_000)) if partition_for(name, PARTITIONS) == HOME]
-    some = named[: 3 * FORGOTTEN_AT_ONCE]
+    some_names = named[: 3 * FORGOTTEN_AT_ONCE]
 
     def knowing(world: GroupWorld) -> int:
-        groups = [world.groups.find(name) for name in some]
-        return sum(bool(one.initialized) for one in groups if isinstance(one, ShareGroup))
+        groups = [world.groups.find(name) for name in some_names]
+        return sum(bool(group.initialized) for group in groups if isinstance(group, ShareGroup))
 
     async def main(world: GroupWorld) -> None:
-        for name in some:
+        for name in some_names:
             await world.share("a", group_id=name)
-        await world.share("a", LEFT, group_id=some[-1])
+        await world.share("a", LEFT, group_id=some_names[-1])
         await world.pass_ms(1)
-        assert knowing(world) == len(some)
+        assert knowing(world) == len(some_names)
         written = len(world.log.batches)
         world.groups.topics_deleted({"orders": ORDERS})
         assert len(world.log.batches) == written + 1
-        assert knowing(world) == len(some) - FORGOTTEN_AT_ONCE
+        assert knowing(world) == len(some_names) - FORGOTTEN_AT_ONCE
         if moves:
             world.unload()
         else:
-            assert await world.groups.delete(some[-1]) is None
+            assert await world.groups.delete(some_names[-1]) is None
         await world.pass_ms(1)
         if moves:
             assert len(world.log.batches) == written + 1
         else:
             assert knowing(world) == 0
-            assert isinstance(world.groups.find(some[-1]), Rejection)
+            assert isinstance(world.groups.find(some_names[-1]), Rejection)
 
     run_groups(main)

@@ -250,9 +250,9 @@ async def test_what_waits_for_the_log_is_decided_again(world: GroupWorld) -> Non
     refused = await beat(world, "a")
     assert refused == Rejection(error=E.not_coordinator, reason="the log is gone")
     joins = True
-    taken = await beat(world, "a", instance_id="i")
-    assert isinstance(taken, Rejection)
-    assert taken.error is E.unreleased_instance_id, "another has joined meanwhile"
+    rejection = await beat(world, "a", instance_id="i")
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is E.unreleased_instance_id, "another has joined meanwhile"
     moves = True
     moved = await beat(world, "b")
     assert isinstance(moved, Rejection)
@@ -298,8 +298,8 @@ async def test_who_comes_between_the_slices_of_a_large_decision_is_in_it(
     world: GroupWorld,
 ) -> None:
     many(world)
-    first, second = world.later(beat(world, "a")), world.later(beat(world, "b"))
-    assert isinstance(await first, StreamsReply)
+    first_reply, second = world.later(beat(world, "a")), world.later(beat(world, "b"))
+    assert isinstance(await first_reply, StreamsReply)
     assert isinstance(await second, StreamsReply)
     group = group_of(world)
     assert set(group.members) == {"a", "b"}
@@ -355,7 +355,7 @@ async def test_the_trace_tells_what_members_have_where_somebody_is_told(world: G
         ("streams.unload", ""),
         ("streams.member", "a"),
     ]
-    assert [one["active"] for one in trace.members()] == [["0_0", "1_0"]]
+    assert [member["active"] for member in trace.members()] == [["0_0", "1_0"]]
     assert {tracer.nodes[event.n] for event in tracer.events()} == {f"broker/1/group/{HOME}"}
 
 

@@ -28,9 +28,9 @@ async def test_decisions_of_a_group_that_take_slices_are_made_one_after_the_othe
 
     async def heartbeat() -> None:
         pace = Pace(world.env.tasks.turns, world.env.clock.stopwatch_ns)
-        made = await decided_in_slices(decide, lambda: len(written), lambda: True, pace, line)
+        result = await decided_in_slices(decide, lambda: len(written), lambda: True, pace, line)
         assert pace.has_rested
-        written.append(made)
+        written.append(result)
 
     await asyncio.gather(*(heartbeat() for _ in range(5)))
     assert (begun, len(written)) == (5, 5), "none was made anew"

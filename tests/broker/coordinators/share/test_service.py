@@ -89,8 +89,8 @@ class World:
 
     @property
     def shard(self) -> ShareStateShard:
-        (found,) = (one for one in self.coordinator.shards() if one.partition == HOME)
-        return found
+        (shard,) = (shard for shard in self.coordinator.shards() if shard.partition == HOME)
+        return shard
 
     async def ask(self, api_key: int, *commands: ShareCommand) -> ShareAnswer:
         """The last answer."""
@@ -251,12 +251,12 @@ async def test_after_a_wait_for_the_log_it_is_decided_anew(world: World) -> None
 async def test_a_large_request_has_breaks(world: World) -> None:
     keys = [ShareKey(f"g{number}", TOPIC_ID, number % 40) for number in range(400)]
     commands = [InitializeShareState(key=key, state_epoch=0) for key in keys]
-    asked = asyncio.get_running_loop().create_task(
+    answer_task = asyncio.get_running_loop().create_task(
         world.coordinator.answer(INITIALIZE_SHARE_GROUP_STATE, commands)
     )
     await asyncio.sleep(0)
     assert 0 < len(world.log.batches) < len(keys)
-    answers = await asked
+    answers = await answer_task
     assert [answer.key for answer in answers] == keys
     assert not any(answer.error for answer in answers)
 
@@ -264,16 +264,16 @@ async def test_a_large_request_has_breaks(world: World) -> None:
 @within(run)
 async def test_who_comes_between_the_slices_of_a_long_state_stays_in_it(world: World) -> None:
     await world.initialize()
-    batches = tuple(StateBatch(at, at, 0, 1 + at % 2) for at in range(20_000))
+    batches = tuple(StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(20_000))
     long = WriteShareState(key=KEY, state_epoch=0, leader_epoch=0, start_offset=0, batches=batches)
-    asked = asyncio.get_running_loop().create_task(
+    answer_task = asyncio.get_running_loop().create_task(
         world.coordinator.answer(WRITE_SHARE_GROUP_STATE, [long])
     )
     await asyncio.sleep(0)
-    assert not asked.done()
+    assert not answer_task.done()
     short = msgspec.structs.replace(long, batches=(StateBatch(20_000, 20_000, 2, 1),))
     assert not (await world.ask(WRITE_SHARE_GROUP_STATE, short)).error
-    (answer,) = await asked
+    (answer,) = await answer_task
     assert not answer.error
     state = await world.ask(READ_SHARE_GROUP_STATE, ReadShareState(key=KEY, leader_epoch=0))
     assert state.batches == (*batches, *short.batches)
@@ -303,11 +303,11 @@ async def test_pruning_deletes_what_is_below_the_last_snapshots_once(world: Worl
 async def test_nothing_is_pruned_that_is_not_replicated(world: World) -> None:
     await world.initialize()
     world.log.held = True
-    again = await world.begun(world.initialize())
+    second_answer = await world.begun(world.initialize())
     world.coordinator.prune()
     assert world.pruned == []
     world.log.release(E.request_timed_out)
-    assert (await again).error
+    assert (await second_answer).error
     await asyncio.sleep(0.01)
     assert world.pruned == []
     world.log.release()
@@ -325,7 +325,7 @@ async def test_cold_states_are_written_again_in_small_batches(world: World) -> N
     assert len(world.log.batches) == appended
     world.env.clock.advance(COLD_MS)
     world.coordinator.snapshot_cold()
-    sizes = [read_batch_header(one).records_count for one in world.log.batches[appended:]]
+    sizes = [read_batch_header(batch).records_count for batch in world.log.batches[appended:]]
     assert sum(sizes) == len(keys)
     assert max(sizes) <= UPKEEP_RECORDS
     assert world.shard.states[KEY].snapshot_epoch == 1

@@ -96,29 +96,29 @@ async def test_a_passing_refusal_is_tried_again_at_the_present_leader(error: int
 async def test_brief_tells_only_of_markers_that_are_sent_again() -> None:
     world, _ = await ended(FOO_0, FOO_1, trace=True)
     world.tracer.level = TraceLevel.BRIEF
-    seen = len(world.tracer)
+    events_before = len(world.tracer)
     await world.settle()
     for error in (ErrorCode.not_leader_or_follower, ErrorCode.request_timed_out, ErrorCode.none):
         world.sent[-1].reply(*[ErrorCode.none] * (len(world.sent) == 1), error)
         await world.settle()
         world.clock.pass_ms(RETRY_PAUSE_MS)
         await world.settle()
-    told = [
+    event_fields = [
         cast(dict[str, object], event.d)
-        for event in world.tracer.events(seen)
+        for event in world.tracer.events(events_before)
         if event.k == "marker.sent"
     ]
-    assert [(data["tp"], data["attempt"]) for data in told] == [("foo-1", 2), ("foo-1", 3)]
+    assert [(data["tp"], data["attempt"]) for data in event_fields] == [("foo-1", 2), ("foo-1", 3)]
     assert world.entry().state is TransactionState.COMPLETE_COMMIT
     session = ProducerIdAndEpoch(
         producer_id=world.entry().producer_id, producer_epoch=world.entry().producer_epoch
     )
     world.tracer.level = TraceLevel.FULL
-    seen = len(world.tracer)
+    events_before = len(world.tracer)
     await world.add(session, FOO_1)
     await world.end(session)
     await world.settle()
-    (sent,) = [event for event in world.tracer.events(seen) if event.k == "marker.sent"]
+    (sent,) = [event for event in world.tracer.events(events_before) if event.k == "marker.sent"]
     assert "attempt" not in cast(dict[str, object], sent.d), "a new debt is counted anew"
     assert sent.w == 0
 
@@ -184,18 +184,18 @@ async def test_a_topic_deleted_meanwhile_needs_no_marker() -> None:
     assert world.entry().state is TransactionState.COMPLETE_COMMIT
     assert len(world.sent) == 1
     # The trace went on saying that it was owed: tests/lab/trace/test_state.py.
-    (told,) = [one for one in world.tracer.events() if one.k == "marker.cancelled"]
-    assert cast(dict[str, object], told.d)["tp"] == "foo-0"
+    (cancelled_event,) = [event for event in world.tracer.events() if event.k == "marker.cancelled"]
+    assert cast(dict[str, object], cancelled_event.d)["tp"] == "foo-0"
 
 
-@pytest.mark.parametrize("told", [False, True])
-async def test_a_partition_without_a_leader_waits_for_one(*, told: bool) -> None:
+@pytest.mark.parametrize("is_told", [False, True])
+async def test_a_partition_without_a_leader_waits_for_one(*, is_told: bool) -> None:
     world, _ = await ended(FOO_0)
     world.leaders[FOO_0] = NoLeader.UNKNOWN
     await world.settle()
     assert world.service.snapshot().unknown_destinations == 1
     world.leaders[FOO_0] = B2
-    if told:
+    if is_told:
         world.service.leaders_changed()
     else:
         world.clock.pass_ms(RETRY_PAUSE_MS)
@@ -454,17 +454,17 @@ async def test_a_completion_that_has_moved_away_is_not_counted_any_more() -> Non
 def test_records_name_their_subjects_to_fault_rules() -> None:
     where = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
     aborted = to_complete(entry(TransactionState.PREPARE_ABORT), now_ms=NOW_MS)
-    gone = TransactionalId("gone")
-    told = subject_of((aborted, Tombstone(transactional_id=gone)), where)
-    assert told.partitions == (where,)
-    assert told.other_subjects == (
+    deleted_id = TransactionalId("gone")
+    subject = subject_of((aborted, Tombstone(transactional_id=deleted_id)), where)
+    assert subject.partitions == (where,)
+    assert subject.other_subjects == (
         Subject(
             transactional_id=aborted.transactional_id,
             producer_id=aborted.producer_id,
             partitions=(where,),
             committed=False,
         ),
-        Subject(transactional_id=gone, partitions=(where,)),
+        Subject(transactional_id=deleted_id, partitions=(where,)),
     )
 
 

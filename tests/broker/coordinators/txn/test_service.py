@@ -104,9 +104,9 @@ async def at_epoch(world: World, epoch: int, *, pid: int = 7) -> ProducerIdAndEp
     return identity(pid, epoch)
 
 
-async def ids_from(world: World, first: int) -> None:
-    """The next producer id that the coordinator takes is ``first``."""
-    world._next_block = first
+async def ids_from(world: World, first_id: int) -> None:
+    """The next producer id that the coordinator takes is ``first_id``."""
+    world._next_block = first_id
     idempotent = InitProducerId(transactional_id=None, timeout_ms=0)
     assert error_of(await world.service.init_producer_id(idempotent)) == 14
 
@@ -321,12 +321,12 @@ async def test_verification_sees_what_is_committed() -> None:
     world.held_appends = []
     adding = world.start(world.add(session, FOO_0))
     await world.settle()
-    before = world.service.verify(verify())
-    assert before == PartitionsVerified(results=((FOO_0, 120), (FOO_1, 120)))
+    verified_before = world.service.verify(verify())
+    assert verified_before == PartitionsVerified(results=((FOO_0, 120), (FOO_1, 120)))
     world.held_appends[0].set_result(ErrorCode.none)
     await adding
-    after = world.service.verify(verify())
-    assert after == PartitionsVerified(results=((FOO_0, 0), (FOO_1, 120)))
+    verified_after = world.service.verify(verify())
+    assert verified_after == PartitionsVerified(results=((FOO_0, 0), (FOO_1, 120)))
     world.service.unload(HOME, 1)
     assert error_of(world.service.verify(verify())) is ErrorCode.not_coordinator
 
@@ -367,16 +367,16 @@ async def test_between_decision_and_commit_others_must_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_the_log", "told"),
+    ("of_the_log", "expected_error"),
     [(3, 15), (19, 15), (20, 15), (7, 15), (6, 16), (56, 16), (10, -1), (18, -1), (13, 13)],
 )
-async def test_a_failed_append_changes_nothing(of_the_log: int, told: int) -> None:
+async def test_a_failed_append_changes_nothing(of_the_log: int, expected_error: int) -> None:
     world = World()
     session = await world.ready()
-    before = world.entry()
+    entry_before = world.entry()
     world.append_errors.append(ErrorCode(of_the_log))
-    assert error_of(await world.add(session, FOO_0)) == told
-    assert world.entry() == before
+    assert error_of(await world.add(session, FOO_0)) == expected_error
+    assert world.entry() == entry_before
     assert error_of(await world.add(session, FOO_0)) == 0
 
 
@@ -404,10 +404,10 @@ async def test_a_fence_of_version_1_that_was_lost_is_not_raised_twice() -> None:
 
 async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> None:
     world, _ = await ongoing()
-    before = world.entry()
+    entry_before = world.entry()
     world.append_errors.append(ErrorCode.not_enough_replicas)
     assert error_of(await world.init()) is ErrorCode.coordinator_not_available
-    assert world.entry() == before
+    assert world.entry() == entry_before
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ async def test_a_move_that_was_not_replicated_in_time_is_withdrawn_but_known_to_
     session = await world.ready()
     world.append_errors.append(error)
     assert error_of(await world.add(session, FOO_0)) != 0
-    late = [one.state for one in world.service.withdrawn_transitions().values()]
+    late = [transition.state for transition in world.service.withdrawn_transitions().values()]
     assert late == ([TransactionState.ONGOING] if is_in_the_log else [])
     assert error_of(await world.add(session, FOO_0)) == 0
     assert world.service.withdrawn_transitions() == {}
@@ -437,27 +437,27 @@ async def test_an_append_has_the_timeout_of_its_transaction() -> None:
 # A coordinator that moves between any two steps
 
 
-async def begun(world: World, what: str) -> asyncio.Task[object]:
+async def begun(world: World, step: str) -> asyncio.Task[object]:
     """Send a command whose append is held."""
     session = await world.ready()
-    if what == "end":
+    if step == "end":
         await world.add(session, FOO_0)
     world.held_appends = []
-    if what == "init":
+    if step == "init":
         return world.start(world.init())
-    if what == "add":
+    if step == "add":
         return world.start(world.add(session, FOO_0))
     return world.start(world.end(session))
 
 
-@pytest.mark.parametrize("what", ["init", "add", "end"])
+@pytest.mark.parametrize("step", ["init", "add", "end"])
 @pytest.mark.parametrize("then", ["unloaded", "loading", "reloaded"])
 @pytest.mark.parametrize("committed", [True, False])
 async def test_an_append_that_outlives_its_coordinator_changes_nothing(
-    what: str, then: str, *, committed: bool
+    step: str, then: str, *, committed: bool
 ) -> None:
     world = World()
-    waiting = await begun(world, what)
+    step_task = await begun(world, step)
     await world.settle()
     log = list(world.log[HOME]) if committed else world.log[HOME][:-1]
     if then == "unloaded":
@@ -467,18 +467,18 @@ async def test_an_append_that_outlives_its_coordinator_changes_nothing(
     else:
         load_whole(world.service, HOME, CoordinatorEpoch(1), log)
     await world.settle()
-    after = world.service.entries()
+    entries_after = world.service.entries()
     assert world.held_appends is not None
     world.held_appends[0].set_result(
         ErrorCode.none if committed else ErrorCode.not_leader_or_follower
     )
-    told = error_of(await waiting)
+    error_code = error_of(await step_task)
     await world.settle()
-    assert told == (14 if then == "loading" else 16)
-    if what == "end" and then == "reloaded" and committed:
+    assert error_code == (14 if then == "loading" else 16)
+    if step == "end" and then == "reloaded" and committed:
         return  # the new coordinator is already ending it: its own append is held
-    assert world.service.entries() == after
-    assert world.sent == [] or (what, then) == ("end", "reloaded")
+    assert world.service.entries() == entries_after
+    assert world.sent == [] or (step, then) == ("end", "reloaded")
 
 
 async def test_a_crash_after_the_append_is_finished_by_the_next_coordinator() -> None:
@@ -543,8 +543,12 @@ async def test_a_load_that_was_called_off_is_not_installed() -> None:
 async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
     world = World(trace=True)
     await world.ready()
-    other = to_first(TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS)
-    damaged = bytearray(encode_batch((other,), level=TV_2, now_ms=START_MS, rules=LATEST))
+    other_transition = to_first(
+        TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS
+    )
+    damaged = bytearray(
+        encode_batch((other_transition,), level=TV_2, now_ms=START_MS, rules=LATEST)
+    )
     damaged[-12:-10] = b"\xff\xff"
     load_whole(world.service, HOME, CoordinatorEpoch(1), [*world.log[HOME], bytes(damaged)])
     assert shape(world.entry()) == "Empty 0:0"
@@ -604,9 +608,9 @@ async def test_a_description_follows_the_markers() -> None:
     await world.settle()
     world.sent[0].reply(ErrorCode.none, ErrorCode.not_leader_or_follower)
     await world.settle()
-    shown = world.service.describe(TID)
-    assert isinstance(shown, TransactionDescription)
-    assert (shown.state, shown.partitions) == ("PrepareCommit", (FOO_1,))
+    description = world.service.describe(TID)
+    assert isinstance(description, TransactionDescription)
+    assert (description.state, description.partitions) == ("PrepareCommit", (FOO_1,))
     unknown = world.service.describe(TransactionalId("unknown"))
     assert error_of(unknown) is ErrorCode.transactional_id_not_found
 
@@ -616,7 +620,7 @@ async def test_listing_shows_what_this_broker_coordinates() -> None:
     await world.ready()
     listed = world.service.list_transactions(ListTransactions())
     assert isinstance(listed, Listing)
-    assert [each.transactional_id for each in listed.txns] == [TID]
+    assert [txn.transactional_id for txn in listed.txns] == [TID]
 
 
 async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timers() -> None:
@@ -640,7 +644,7 @@ async def test_the_snapshot_counts() -> None:
     await world.end(session)
     await world.settle()
     snapshot = world.service.snapshot()
-    assert [one.state.wire_name for one in world.service.entries()] == ["PrepareCommit"]
+    assert [entry.state.wire_name for entry in world.service.entries()] == ["PrepareCommit"]
     assert (snapshot.partitions_owned, snapshot.pending_markers) == (1, 1)
     assert (snapshot.markers_sent_total, snapshot.completions_waiting) == (1, 0)
 
@@ -771,10 +775,10 @@ def prepared(transactional_ids: Iterable[str]) -> list[bytes]:
     """A log with a prepared transaction for each id."""
     batches = []
     for number, name in enumerate(transactional_ids):
-        first = to_first(
+        first_transition = to_first(
             TransactionalId(name), producer_id=ProducerId(number), timeout_ms=1, now_ms=START_MS
         )
-        txn = apply(None, first, rules=LATEST)
+        txn = apply(None, first_transition, rules=LATEST)
         assert txn is not None
         opened = to_ongoing(
             txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=START_MS
@@ -783,7 +787,9 @@ def prepared(transactional_ids: Iterable[str]) -> list[bytes]:
         assert txn is not None
         ended = to_prepared_v2(txn, committed=True, fresh=None, now_ms=START_MS)
         batches.append(
-            encode_batch((first, opened, ended), level=TV_2, now_ms=START_MS, rules=LATEST)
+            encode_batch(
+                (first_transition, opened, ended), level=TV_2, now_ms=START_MS, rules=LATEST
+            )
         )
     return batches
 
@@ -821,8 +827,8 @@ async def test_an_idle_id_is_forgotten_and_starts_over() -> None:
     assert world.entry_or_none() is None
     assert read_log(world.log[HOME], rules=LATEST).entries == {}
     assert world.service.snapshot().expired_total == 1
-    gone = await world.add(session, FOO_0)
-    assert error_of(gone) is ErrorCode.invalid_producer_id_mapping
+    result = await world.add(session, FOO_0)
+    assert error_of(result) is ErrorCode.invalid_producer_id_mapping
     assert error_of(world.service.describe(TID)) is ErrorCode.transactional_id_not_found
     assert await world.init(expected=session) == identity(1, 0)
 
@@ -926,8 +932,8 @@ async def test_a_timeout_whose_abort_is_never_logged_is_told_once() -> None:
         for _ in range(10):
             world.clock.advance(10_000)
             await world.settle()
-    told = [line for line in lines if line["event"] == "txn.timeout.refused"]
-    assert [(line["transactional_id"], line["error"]) for line in told] == [
+    refused_timeouts = [line for line in lines if line["event"] == "txn.timeout.refused"]
+    assert [(line["transactional_id"], line["error"]) for line in refused_timeouts] == [
         (TID, "COORDINATOR_NOT_AVAILABLE")
     ]
     assert world.entry().state is TransactionState.COMPLETE_ABORT

@@ -38,7 +38,7 @@ def owned(*entries: TxnMetadata) -> OwnedPartition:
         partition=10,
         coordinator_epoch=CoordinatorEpoch(3),
         node=NODE,
-        entries={each.transactional_id: each for each in entries},
+        entries={entry.transactional_id: entry for entry in entries},
     )
 
 
@@ -70,15 +70,16 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
 
 
 @pytest.mark.parametrize(
-    ("error", "shown"), [(ErrorCode.none, None), (ErrorCode.request_timed_out, "REQUEST_TIMED_OUT")]
+    ("error", "shown_error"),
+    [(ErrorCode.none, None), (ErrorCode.request_timed_out, "REQUEST_TIMED_OUT")],
 )
 def test_an_append_names_the_partition_and_the_error(
-    tracer: Tracer, error: ErrorCode, shown: str | None
+    tracer: Tracer, error: ErrorCode, shown_error: str | None
 ) -> None:
     tracing.trace_append(tracer, NODE, debt().completion, error, "sent.every-partition")
     _, data = told(tracer)
     assert (data["tp"], data["state"]) == ("__transaction_state-10", "CompleteCommit")
-    assert data.get("error") == shown
+    assert data.get("error") == shown_error
 
 
 def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
@@ -106,10 +107,12 @@ def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
 def test_markers_are_traced_partition_by_partition(tracer: Tracer) -> None:
     owed = debt()
     both, rule = (FOO_0, FOO_1), owed.epoch_rule
-    last = tracing.marker(tracer, "marker.sent", NODE, owed, both, target=BrokerId(2), rule=rule)
+    sent_event = tracing.marker(
+        tracer, "marker.sent", NODE, owed, both, target=BrokerId(2), rule=rule
+    )
     events = list(tracer.events())
     assert [event.d["tp"] for event in events] == ["foo-0", "foo-1"]  # type: ignore[index]
-    assert last == events[-1].i
+    assert sent_event == events[-1].i
     assert told(tracer)[1]["target"] == "broker/2"
     assert told(tracer)[1]["rule"] == "sent.epoch-v2"
     tracing.marker(tracer, "marker.owed", NODE, owed, (FOO_0,), rule=rule)

@@ -170,11 +170,11 @@ def test_a_subscription_that_is_too_much_for_the_group_is_refused_and_leaves_not
     driver = ShareDriver()
     most = tuple(str(number) for number in range(NAMES_MAX))
     driver.told("m", 0, *most)
-    before = len(driver.log)
+    log_length_before = len(driver.log)
     refused = driver.beat("n", 0, "t")
     assert isinstance(refused, Rejection)
     assert refused.error is E.group_max_size_reached
-    assert len(driver.log) == before
+    assert len(driver.log) == log_length_before
     driver.told("n", 0, *most)
 
 
@@ -182,13 +182,13 @@ def test_who_leaves_takes_its_records_along() -> None:
     driver = ShareDriver()
     driver.told("a", 0, "t")
     driver.told("b", 0, "t")
-    gone = [
+    tombstones = [
         ShareCurrentDeleted(group_id=GROUP, member_id="a"),
         ShareTargetDeleted(group_id=GROUP, member_id="a"),
         ShareMemberDeleted(group_id=GROUP, member_id="a"),
     ]
     assert driver.told("a", -1) == HeartbeatReply(member_id="a", member_epoch=-1)
-    assert driver.records[:3] == gone
+    assert driver.records[:3] == tombstones
     assert [type(record) for record in driver.records[3:]] == [ShareEpochStored]
     assert driver.effects == [
         TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=GROUP, member_id="a")
@@ -229,16 +229,16 @@ def test_up_to_4_3_where_added_partitions_begin_is_not_said() -> None:
     driver.told("m", 2)
     driver.image = image(2, t=2)
     driver.told("m", 3)
-    assert [one.start_offset for one in driver.asked] == [UNKNOWN_OFFSET]
+    assert [command.start_offset for command in driver.asked] == [UNKNOWN_OFFSET]
 
 
 def test_up_to_4_3_nobody_is_assigned_when_the_last_member_leaves() -> None:
     driver = ShareDriver(rules=Rules(share_groups_assign_nobody=False))
     driver.told("m", 0, "t")
-    before = driver.group.assignment_epoch
+    epoch_before = driver.group.assignment_epoch
     driver.told("m", -1)
     assert [type(record) for record in driver.records[3:]] == [ShareEpochStored]
-    assert driver.group.assignment_epoch == before < driver.group.epoch
+    assert driver.group.assignment_epoch == epoch_before < driver.group.epoch
 
 
 def test_topics_that_change_nothing_bump_no_epoch() -> None:
@@ -284,7 +284,9 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
     unknown = {topic_id("gone"): frozenset({0})}
     (record,) = records_of_initialized(driver.group, unknown, image=driver.image, now_ms=NOW)
     assert isinstance(record, ShareTopicsStored)
-    assert [each.topic_name for each in record.initialized if each.topic_id != T] == ["<UNKNOWN>"]
+    assert [
+        share_topic.topic_name for share_topic in record.initialized if share_topic.topic_id != T
+    ] == ["<UNKNOWN>"]
     assert records_of_initialized(driver.group, {}, image=driver.image, now_ms=NOW) == ()
     assert records_of_refused(driver.group, {}, now_ms=NOW) == ()
 
@@ -292,10 +294,10 @@ def test_a_part_of_what_is_initialising_may_be_done() -> None:
 def test_a_topic_that_is_initialised_again_is_not_deleted_any_more() -> None:
     driver = ShareDriver(image(t=1))
     going = DeletingTopic(topic_id=T, topic_name="t")
-    other = DeletingTopic(topic_id=topic_id("u"), topic_name="u")
-    driver.write([ShareTopicsStored(group_id=GROUP, deleting=(going, other))])
+    other_topic = DeletingTopic(topic_id=topic_id("u"), topic_name="u")
+    driver.write([ShareTopicsStored(group_id=GROUP, deleting=(going, other_topic))])
     driver.told("m", 0, "t")
-    assert driver.group.deleting == {other.topic_id: other}
+    assert driver.group.deleting == {other_topic.topic_id: other_topic}
 
 
 def test_a_target_is_made_once_in_an_interval() -> None:

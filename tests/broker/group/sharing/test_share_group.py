@@ -78,11 +78,15 @@ def test_tombstones_in_the_order_of_a_real_broker() -> None:
         ShareEpochDeleted,
     ]
     driver.write(tombstones[:-1])
-    left = state_of(driver.group)
-    assert (left["members"], left["target"], left["initializing"]) == ({}, {}, {})
-    assert left["assignment_epoch"] == -1
+    state_after = state_of(driver.group)
+    assert (state_after["members"], state_after["target"], state_after["initializing"]) == (
+        {},
+        {},
+        {},
+    )
+    assert state_after["assignment_epoch"] == -1
     driver.group.apply(tombstones[-1])
-    assert state_of(driver.group) == left, "the shard lets go of it"
+    assert state_of(driver.group) == state_after, "the shard lets go of it"
     driver.write(tombstones[-1:])
     assert driver.shard.groups == {}
     driver.write(tombstones)
@@ -165,13 +169,13 @@ class ShareGroups(RuleBasedStateMachine):
     @invariant()
     def nobody_has_what_is_not_initialised(self) -> None:
         group = self.driver.group
-        there = {
+        existing_partitions = {
             (topic.topic_id, index)
             for topic in group.initialized.values()
             for index in topic.partitions
         }
         for member in group.members.values():
-            assert member.assigned <= there
+            assert member.assigned <= existing_partitions
             assert member.member_epoch <= group.assignment_epoch <= group.epoch
 
     @invariant()

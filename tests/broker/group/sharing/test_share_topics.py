@@ -122,7 +122,7 @@ def test_what_was_initialised_is_deleted() -> None:
     driver = holding(stored(initialized=[part("t", 0, 1), part("u", 0)]))
     deleted = delete(driver, "t")
     assert deleted.records == (stored(initialized=[part("u", 0)], deleting=[going("t")]),)
-    assert deleted.delete == tuple(DeleteShareState(key=key("t", each)) for each in (0, 1))
+    assert deleted.delete == tuple(DeleteShareState(key=key("t", index)) for index in (0, 1))
     driver.write(deleted.records)
     driver.write(offsets_deleted(driver.group, [T], now_ms=NOW))
     assert driver.records == [stored(initialized=[part("u", 0)])]
@@ -132,7 +132,7 @@ def test_what_is_being_deleted_is_asked_for_again() -> None:
     driver = holding(stored(deleting=[going("t")]))
     deleted = delete(driver, "t")
     assert deleted.records == (stored(deleting=[going("t")]),)
-    assert deleted.delete == tuple(DeleteShareState(key=key("t", each)) for each in (0, 1))
+    assert deleted.delete == tuple(DeleteShareState(key=key("t", index)) for index in (0, 1))
 
 
 def test_topics_without_offsets_are_refused_one_by_one() -> None:

@@ -25,15 +25,15 @@ def member(process: str, active: str = "", standby: str = "", **offsets: int) ->
     )
 
 
-def shown(found: dict[str, Tasks]) -> dict[str, str]:
+def shown(tasks_by_member: dict[str, Tasks]) -> dict[str, str]:
     """Member -> its active tasks, and its standbys behind a bar."""
 
-    def numbers(some: frozenset[Task]) -> str:
-        return "".join(str(index) for _, index in sorted(some))
+    def numbers(tasks: frozenset[Task]) -> str:
+        return "".join(str(index) for _, index in sorted(tasks))
 
     return {
-        name: numbers(each.active) + (f"|{numbers(each.standby)}" if each.standby else "")
-        for name, each in sorted(found.items())
+        name: numbers(tasks.active) + (f"|{numbers(tasks.standby)}" if tasks.standby else "")
+        for name, tasks in sorted(tasks_by_member.items())
     }
 
 
@@ -70,28 +70,28 @@ def test_who_gets_what(
 
 def test_who_has_read_most_becomes_active() -> None:
     members = {"a": member("p", "", "", p0=5), "b": member("q", "", "", p0=9)}
-    found = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=0))
-    assert shown(found) == {"a": "", "b": "0"}
+    assignment = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=0))
+    assert shown(assignment) == {"a": "", "b": "0"}
 
 
 def test_who_has_a_standby_comes_before_who_has_read_more() -> None:
     members = {"a": member("p", "", "0", p0=5), "b": member("q", "", "", p0=9)}
-    found = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=1))
-    assert shown(found) == {"a": "0", "b": "|0"}
+    assignment = at_once(assign_sticky(members, {"0": Part(tasks=1, is_stateful=True)}, standbys=1))
+    assert shown(assignment) == {"a": "0", "b": "|0"}
 
 
 NAMES = [f"m{number}" for number in range(6)]
 
 
 def assigned(
-    processes: dict[str, str], parts: dict[str, Part], standbys: int, before: dict[str, Tasks]
+    processes: dict[str, str], parts: dict[str, Part], standbys: int, tasks_before: dict[str, Tasks]
 ) -> dict[str, Tasks]:
     """Assign to members that have what they got before."""
     members = {
         name: Candidate(
             process_id=process,
-            active=before.get(name, Tasks()).active,
-            standby=before.get(name, Tasks()).standby,
+            active=tasks_before.get(name, Tasks()).active,
+            standby=tasks_before.get(name, Tasks()).standby,
         )
         for name, process in processes.items()
     }
@@ -111,17 +111,21 @@ def test_every_task_runs_once_and_copies_lie_elsewhere(
         for number, (count, stateful) in enumerate(counts)
     }
     every = [(name, index) for name, part in parts.items() for index in range(part.tasks)]
-    first = assigned(processes, parts, standbys, {})
-    left = dict(list(processes.items())[1:])
-    found = first
-    for present in (processes, left, processes):
-        found = assigned(present, parts, standbys, found)
-        assert sorted(task for each in found.values() for task in each.active) == every
-        where = {task: present[name] for name, each in found.items() for task in each.active}
-        copies = [(present[name], task) for name, each in found.items() for task in each.standby]
+    first_assignment = assigned(processes, parts, standbys, {})
+    remaining_processes = dict(list(processes.items())[1:])
+    assignment = first_assignment
+    for present in (processes, remaining_processes, processes):
+        assignment = assigned(present, parts, standbys, assignment)
+        assert sorted(task for tasks in assignment.values() for task in tasks.active) == every
+        where = {task: present[name] for name, tasks in assignment.items() for task in tasks.active}
+        copies = [
+            (present[name], task) for name, tasks in assignment.items() for task in tasks.standby
+        ]
         assert len(copies) == len(set(copies)), "a process has one copy at most"
         for process, task in copies:
             assert parts[task[0]].is_stateful
             assert where[task] != process
     if not standbys:
-        assert assigned(processes, parts, 0, first) == first, "what is even stays"
+        assert assigned(processes, parts, 0, first_assignment) == first_assignment, (
+            "what is even stays"
+        )

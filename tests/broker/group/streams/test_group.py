@@ -36,8 +36,8 @@ from txnsim.wire.codec import at_once
 def commit(member_id: str, epoch: int, *places: str, **fields: Any) -> CommitOffsets:
     """Positions of a member; ``words-0`` is a partition."""
     positions = []
-    for place in places or ("words-0",):
-        topic, _, index = place.rpartition("-")
+    for task_place in places or ("words-0",):
+        topic, _, index = task_place.rpartition("-")
         positions.append(NewPosition(topic_partition=TopicPartition(topic, int(index)), offset=1))
     return CommitOffsets(
         **{
@@ -99,9 +99,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_who_may_not_commit(name: str) -> None:
     command, reason = REFUSED[name]
-    found = two_members().group.check_offset_commit(command)
-    assert isinstance(found, Rejection)
-    assert found.reason == reason
+    rejection = two_members().group.check_offset_commit(command)
+    assert isinstance(rejection, Rejection)
+    assert rejection.reason == reason
 
 
 def test_a_task_that_is_being_given_up_may_be_committed_for() -> None:
@@ -110,21 +110,21 @@ def test_a_task_that_is_being_given_up_may_be_committed_for() -> None:
     driver.join("b")
     driver.told("a", 2)
     assert driver.group.members["a"].pending_revocation.active
-    behind = StreamsMember(
+    member_behind = StreamsMember(
         member_id="a",
         member_epoch=5,
         pending_revocation=driver.group.members["a"].pending_revocation,
     )
-    driver.group.members["a"] = behind
+    driver.group.members["a"] = member_behind
     assert driver.group.check_offset_commit(commit("a", 2, "words-1")) is None
 
 
 def test_without_a_topology_nothing_old_is_committed() -> None:
     group = StreamsGroup(GROUP)
     group.apply(StreamsCurrentStored(**_current(), active=(("0", 0, 2),)))
-    found = group.check_offset_commit(commit("m", 2))
-    assert isinstance(found, Rejection)
-    assert found.reason == "Topology is not available for offset commit validation."
+    rejection = group.check_offset_commit(commit("m", 2))
+    assert isinstance(rejection, Rejection)
+    assert rejection.reason == "Topology is not available for offset commit validation."
 
 
 def _current() -> dict[str, Any]:
@@ -155,8 +155,8 @@ def test_anybody_commits_for_an_empty_group() -> None:
 )
 def test_who_may_read_positions(member_id: str | None, epoch: int, error: ErrorCode | None) -> None:
     command = FetchOffsets(group_id=GROUP, partitions=None, member_id=member_id, member_epoch=epoch)
-    found = two_members().group.check_offset_fetch(command)
-    assert (None if found is None else found.error) == error
+    rejection = two_members().group.check_offset_fetch(command)
+    assert (None if rejection is None else rejection.error) == error
 
 
 def test_what_others_ask_of_it() -> None:
@@ -249,15 +249,15 @@ class Life(RuleBasedStateMachine):
         endpoint=st.booleans(),
     )
     def join(self, member_id: str, instance: bool, process: str, endpoint: bool) -> None:
-        found = self.driver.send(
+        answer = self.driver.send(
             member_id,
             0,
             instance_id=f"i-{member_id}" if instance else None,
             process_id=process,
             endpoint=("h", 1) if endpoint else None,
         )
-        if isinstance(found, Rejection):
-            assert found.error in (
+        if isinstance(answer, Rejection):
+            assert answer.error in (
                 ErrorCode.unreleased_instance_id,
                 ErrorCode.unknown_server_error,
             )
@@ -272,14 +272,14 @@ class Life(RuleBasedStateMachine):
         owned = member.assigned.tasks
         if keeps and member.pending_revocation.active:
             owned = Tasks(active=owned.active | member.pending_revocation.tasks.active)
-        found = self.driver.send(
+        answer = self.driver.send(
             member_id,
             member.member_epoch,
             owned=owned if says else None,
             instance_id=member.instance_id,
         )
-        if isinstance(found, Rejection):  # topics went, and with them tasks or what is served
-            assert found.error in (ErrorCode.invalid_request, ErrorCode.unknown_server_error)
+        if isinstance(answer, Rejection):  # topics went, and with them tasks or what is served
+            assert answer.error in (ErrorCode.invalid_request, ErrorCode.unknown_server_error)
 
     @precondition(lambda self: self._there())
     @rule(data=st.data(), for_a_while=st.booleans())
@@ -294,10 +294,14 @@ class Life(RuleBasedStateMachine):
     def silent(self, data: st.DataObject) -> None:
         self.driver.over(TimerKind.HEARTBEAT, data.draw(st.sampled_from(self._there())))
 
-    @rule(words=st.integers(0, 3), made=st.booleans())
-    def topics(self, words: int, made: bool) -> None:
+    @rule(words=st.integers(0, 3), has_internal_topics=st.booleans())
+    def topics(self, words: int, has_internal_topics: bool) -> None:
         self.offset += 1
-        named = {"words": words, "by_word": words, "counts": words} if made else {"words": words}
+        named = (
+            {"words": words, "by_word": words, "counts": words}
+            if has_internal_topics
+            else {"words": words}
+        )
         self.driver.image = counting_image(self.offset, **(named if words else {"other": 1}))
 
     @rule(standbys=st.integers(0, 1))
@@ -311,8 +315,8 @@ class Life(RuleBasedStateMachine):
     @invariant()
     def no_task_runs_twice(self) -> None:
         members = self.driver.group.members.values()
-        running = [task for each in members for task in each.assigned.active]
-        revoked = [task for each in members for task in each.pending_revocation.active]
+        running = [task for member in members for task in member.assigned.active]
+        revoked = [task for member in members for task in member.pending_revocation.active]
         assert len(set(running)) == len(running)
         assert not set(running) & set(revoked)
 
@@ -331,9 +335,9 @@ def test_a_shard_takes_the_place_of_an_empty_classic_group() -> None:
 
 def test_a_group_takes_what_was_looked_at_ahead() -> None:
     group = two_members().group
-    before = dict(vars(group))
+    group_state_before = dict(vars(group))
     later = at_once(group.with_records([StreamsTopologyDeleted(group_id=GROUP)]))
-    assert vars(group) == before
+    assert vars(group) == group_state_before
     group.become(later)
     assert group.topology is None
     assert vars(group) == vars(later)

@@ -49,13 +49,13 @@ def test_a_map_that_is_filled_by_computing_has_the_newest_first() -> None:
 def test_a_heap_says_what_comes_first_of_equals() -> None:
     loads = {"a": 0.0, "b": 0.0, "c": 0.0, "d": 0.0}
     queue = JavaQueue(loads, loads.__getitem__)
-    taken = []
+    names_in_order = []
     for _ in range(6):
         name = queue.poll()
-        taken.append(name)
+        names_in_order.append(name)
         loads[name] += 1
         queue.add(name)
-    assert taken == ["a", "d", "b", "c", "b", "c"]
+    assert names_in_order == ["a", "d", "b", "c", "b", "c"]
     assert len(queue) == 4
 
 

@@ -55,11 +55,11 @@ def test_requests_that_no_group_takes(reason: str) -> None:
 )
 def test_up_to_4_3_members_say_less(reason: str, fields: dict[str, Any]) -> None:
     command = msgspec.structs.replace(heartbeat("a", 1), **fields)
-    before = Rules(streams_heartbeats_are_whole=False)
+    older_rules = Rules(streams_heartbeats_are_whole=False)
     refused = Rejection(error=ErrorCode.invalid_request, reason=reason)
-    assert check_heartbeat(command, before) == refused
+    assert check_heartbeat(command, older_rules) == refused
     assert check_heartbeat(command) is None
-    assert check_heartbeat(heartbeat("a", 0), before) is None
+    assert check_heartbeat(heartbeat("a", 0), older_rules) is None
 
 
 def test_up_to_4_3_no_interval_of_task_offsets_is_told() -> None:
@@ -117,9 +117,9 @@ FENCED = {
 @pytest.mark.parametrize("name", FENCED)
 def test_zombies_are_fenced(name: str) -> None:
     (epoch, fields), words = FENCED[name]
-    found = settled().send("a", epoch, instance_id="i", **fields)
-    assert isinstance(found, Rejection)
-    assert (found.error, found.reason) == (
+    rejection = settled().send("a", epoch, instance_id="i", **fields)
+    assert isinstance(rejection, Rejection)
+    assert (rejection.error, rejection.reason) == (
         ErrorCode.fenced_member_epoch,
         f"The streams group member has a {words} than the one known by the group coordinator (3). "
         "The member must abandon all its partitions and rejoin.",
@@ -154,9 +154,9 @@ STRANGERS = {
 @pytest.mark.parametrize("name", STRANGERS)
 def test_strangers_are_refused(name: str) -> None:
     (member_id, epoch, fields), reason = STRANGERS[name]
-    found = settled().send(member_id, epoch, **fields)
-    assert isinstance(found, Rejection)
-    assert found.reason == reason
+    rejection = settled().send(member_id, epoch, **fields)
+    assert isinstance(rejection, Rejection)
+    assert rejection.reason == reason
 
 
 def test_what_a_heartbeat_leaves_out_is_as_before() -> None:
@@ -167,5 +167,7 @@ def test_what_a_heartbeat_leaves_out_is_as_before() -> None:
     assert (told_all.rack_id, told_all.endpoint, told_all.client_id) == ("r", ("h", 1), "c2")
     later = update_member(told_all, heartbeat("a", 3))
     assert (later.rack_id, later.endpoint, later.instance_id) == ("r", ("h", 1), "i")
-    again = update_member(told_all, heartbeat("a", 0))
-    assert (again.rack_id, again.endpoint) == ("r", None), "an endpoint is told with each life"
+    updated_member = update_member(told_all, heartbeat("a", 0))
+    assert (updated_member.rack_id, updated_member.endpoint) == ("r", None), (
+        "an endpoint is told with each life"
+    )

@@ -37,9 +37,9 @@ ALL = tasks("0_0", "0_1", "1_0", "1_1")
 
 def refused(driver: StreamsDriver, *args: Any, **fields: Any) -> Rejection:
     """The refusal of a heartbeat."""
-    found = driver.send(*args, **fields)
-    assert isinstance(found, Rejection), found
-    return found
+    rejection = driver.send(*args, **fields)
+    assert isinstance(rejection, Rejection), rejection
+    return rejection
 
 
 def kinds(driver: StreamsDriver) -> list[str]:
@@ -61,8 +61,8 @@ def test_the_first_member_gets_everything() -> None:
         StreamsTargetEpochStored,
         StreamsCurrentStored,
     ]
-    again = driver.told("a", 2)
-    assert (again.tasks, driver.records) == (None, [])
+    heartbeat_reply = driver.told("a", 2)
+    assert (heartbeat_reply.tasks, driver.records) == (None, [])
     assert driver.group.state_name == "Stable"
     assert same(driver.group, driver.reloaded())
 
@@ -73,15 +73,15 @@ def test_a_second_member_waits_for_what_the_first_gives_up() -> None:
     second = driver.join("b")
     assert (second.member_epoch, second.tasks) == (3, Tasks())
     assert driver.group.members["b"].state is MemberState.UNRELEASED_TASKS
-    first = driver.told("a", 2)
-    assert first.member_epoch == 2
-    assert first.tasks == Tasks(active=tasks("0_0", "1_0"))
+    first_reply = driver.told("a", 2)
+    assert first_reply.member_epoch == 2
+    assert first_reply.tasks == Tasks(active=tasks("0_0", "1_0"))
     timer = driver.effects[-2]
     assert isinstance(timer, TimerSet)
     assert timer.kind is TimerKind.REVOCATION
     assert (timer.member_id, timer.delay_ms, timer.generation) == ("a", 1_000, 2)
     assert driver.group.state_name == "Reconciling"
-    assert driver.told("a", 2, owned=first.tasks).member_epoch == 3
+    assert driver.told("a", 2, owned=first_reply.tasks).member_epoch == 3
     assert isinstance(driver.effects[-2], TimerCancelled)
     assert driver.told("b", 3, owned=Tasks()).tasks == Tasks(active=tasks("0_1", "1_1"))
     assert driver.group.state_name == "Stable"
@@ -116,18 +116,18 @@ def test_what_an_image_does_not_change_is_not_looked_at_again() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.told("a", 2)
-    first = driver.group.memory
-    assert (first.refreshed_version, first.configured is not None) == (1, True)
+    memory_before = driver.group.memory
+    assert (memory_before.refreshed_version, memory_before.configured is not None) == (1, True)
     driver.image = counting_image(7)
     driver.told("a", 2)
     assert driver.records == []
-    assert driver.group.memory == msgspec.structs.replace(first, refreshed_version=7)
+    assert driver.group.memory == msgspec.structs.replace(memory_before, refreshed_version=7)
 
 
 def test_more_partitions_are_more_tasks() -> None:
-    one = (Subtopology(subtopology_id="0", source_topics=("words",)),)
+    one_subtopology = (Subtopology(subtopology_id="0", source_topics=("words",)),)
     driver = StreamsDriver(counting_image(words=1))
-    driver.join("a", topology=(0, one))
+    driver.join("a", topology=(0, one_subtopology))
     driver.image = counting_image(2, words=3)
     assert driver.told("a", 2).tasks == Tasks(active=tasks("0_0", "0_1", "0_2"))
 
@@ -152,8 +152,8 @@ def test_an_older_topology_is_stale() -> None:
 def test_a_topology_can_t_be_changed(topology: tuple[int, Any]) -> None:
     driver = StreamsDriver()
     driver.join("a", topology=(3, COUNTING))
-    found = refused(driver, "b", 0, topology=topology)
-    assert (found.error, found.reason) == (
+    rejection = refused(driver, "b", 0, topology=topology)
+    assert (rejection.error, rejection.reason) == (
         ErrorCode.invalid_request,
         "Topology updates are not supported yet.",
     )
@@ -304,8 +304,8 @@ def test_a_static_member_s_news_matter_only_to_the_assignor() -> None:
 def test_a_group_has_room_for_so_many() -> None:
     driver = StreamsDriver(max_size=1)
     driver.join("a", instance_id="i")
-    found = refused(driver, "b", 0)
-    assert (found.error, found.reason) == (
+    rejection = refused(driver, "b", 0)
+    assert (rejection.error, rejection.reason) == (
         ErrorCode.group_max_size_reached,
         "The streams group has reached its maximum capacity of 1 members.",
     )
@@ -321,10 +321,10 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
     driver.told("a", 2, instance_id="i", owned=Tasks(active=tasks("0_0", "1_0")))
     driver.told("b", 3, owned=Tasks())
     epoch = driver.group.epoch
-    gone = driver.told("a", LEFT_FOR_A_WHILE, instance_id="i")
-    assert gone.member_epoch == LEFT_FOR_A_WHILE
-    waiting = driver.group.members["a"]
-    assert (waiting.member_epoch, set(waiting.assigned.active.values())) == (-2, {0})
+    leave_reply = driver.told("a", LEFT_FOR_A_WHILE, instance_id="i")
+    assert leave_reply.member_epoch == LEFT_FOR_A_WHILE
+    member_away = driver.group.members["a"]
+    assert (member_away.member_epoch, set(member_away.assigned.active.values())) == (-2, {0})
     assert driver.group.state_name == "Reconciling"
     back = driver.join("a2", instance_id="i", process_id="p-a")
     assert (back.member_epoch, back.tasks) == (epoch, Tasks(active=tasks("0_0", "1_0")))
@@ -365,7 +365,7 @@ def test_who_leaves_makes_room() -> None:
     driver.settle("a", "b")
     reply = driver.told("b", LEFT)
     assert (reply.member_epoch, reply.heartbeat_interval_ms, reply.statuses) == (LEFT, 0, ())
-    assert {each.kind for each in driver.effects[-2:]} == {
+    assert {effect.kind for effect in driver.effects[-2:]} == {
         TimerKind.HEARTBEAT,
         TimerKind.REVOCATION,
     }
@@ -391,7 +391,7 @@ def test_who_does_not_give_up_in_time_is_removed() -> None:
     driver.join("a")
     driver.join("b")
     driver.told("a", 2)
-    revoking = [each for each in driver.effects if each.kind is TimerKind.REVOCATION]
+    revoking = [effect for effect in driver.effects if effect.kind is TimerKind.REVOCATION]
     assert list(driver.protocol.timers_after_load(driver.group)) == [
         driver.protocol.session(GROUP, "a"),
         revoking[-1],
@@ -442,8 +442,8 @@ def test_reported_offsets_are_kept() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.told("a", 2, task_offsets=((("1", 0), 5),), task_end_offsets=((("1", 0), 9),))
-    known = driver.group.memory.task_offsets["a"]
-    assert (known.offsets, known.end_offsets) == ({("1", 0): 5}, {("1", 0): 9})
+    task_offsets = driver.group.memory.task_offsets["a"]
+    assert (task_offsets.offsets, task_offsets.end_offsets) == ({("1", 0): 5}, {("1", 0): 9})
     driver.told("a", 2, task_offsets=())
     assert driver.group.memory.task_offsets["a"].end_offsets == {("1", 0): 9}
     twice = ((("1", 0), 5), (("1", 0), 5))
@@ -458,17 +458,17 @@ def test_reported_offsets_are_kept() -> None:
 
 def test_endpoints_tell_what_they_serve() -> None:
     driver = StreamsDriver()
-    first = driver.join("a", endpoint=("h", 1))
-    assert first.endpoints_epoch == 0, "the group comes into being"
-    assert first.endpoints is not None
-    assert [(each.endpoint, each.active) for each in first.endpoints] == [
+    first_reply = driver.join("a", endpoint=("h", 1))
+    assert first_reply.endpoints_epoch == 0, "the group comes into being"
+    assert first_reply.endpoints is not None
+    assert [(endpoint.endpoint, endpoint.active) for endpoint in first_reply.endpoints] == [
         (("h", 1), (("words", (0, 1)), ("by-word", (0, 1))))
     ]
     assert driver.told("a", 2).endpoints is None, "what it knows is what the group knows"
     second = driver.join("b", endpoint=("g", 2))
     assert second.endpoints_epoch == 1
     assert second.endpoints is not None
-    assert [each.endpoint for each in second.endpoints] == [("h", 1), ("g", 2)]
+    assert [endpoint.endpoint for endpoint in second.endpoints] == [("h", 1), ("g", 2)]
     assert driver.told("b", 3, endpoints_epoch=1).endpoints is None
     moved = driver.told("b", 3, endpoints_epoch=1, endpoint=("g", 3))
     assert moved.endpoints_epoch == 2
@@ -483,16 +483,18 @@ def test_a_standby_is_served_as_such() -> None:
     driver.join("a", endpoint=("h", 1))
     driver.join("b", endpoint=("g", 2))
     driver.settle("a", "b")
-    found = driver.told("a", driver.group.members["a"].member_epoch, endpoints_epoch=-1).endpoints
-    assert found is not None
-    served = {each.endpoint: each.standby for each in found}
+    endpoints = driver.told(
+        "a", driver.group.members["a"].member_epoch, endpoints_epoch=-1
+    ).endpoints
+    assert endpoints is not None
+    served = {endpoint.endpoint: endpoint.standby for endpoint in endpoints}
     assert set(served.values()) == {(("by-word", (0,)),), (("by-word", (1,)),)}
 
 
 def test_an_endpoint_without_topics_breaks_a_real_broker() -> None:
     driver = StreamsDriver(counting_image(other=1))
-    found = refused(driver, "a", 0, endpoint=("h", 1))
-    assert found.error is ErrorCode.unknown_server_error
+    rejection = refused(driver, "a", 0, endpoint=("h", 1))
+    assert rejection.error is ErrorCode.unknown_server_error
 
 
 def test_what_an_endpoint_serves_must_be_there() -> None:
@@ -502,14 +504,16 @@ def test_what_an_endpoint_serves_must_be_there() -> None:
     driver.join("b")
     driver.settle("a", "b")
     kinds_of = {
-        bool(each.assigned.standby): each.member_id for each in driver.group.members.values()
+        bool(member.assigned.standby): member.member_id for member in driver.group.members.values()
     }
     sender = kinds_of[False]
     driver.image = counting_image(2, words=1, counts=1)
     if sender == "a":
         driver.told("b", driver.group.members["b"].member_epoch, endpoint=("g", 2))
-    found = refused(driver, sender, driver.group.members[sender].member_epoch, endpoints_epoch=-1)
-    assert found.reason == "Topic by-word not found in metadata image"
+    rejection = refused(
+        driver, sender, driver.group.members[sender].member_epoch, endpoints_epoch=-1
+    )
+    assert rejection.reason == "Topic by-word not found in metadata image"
 
 
 def test_what_an_endpoint_serves_as_active_must_be_there() -> None:
@@ -518,8 +522,8 @@ def test_what_an_endpoint_serves_as_active_must_be_there() -> None:
     driver.join("b")
     driver.settle("a", "b")
     driver.image = counting_image(2, words=2, counts=2)
-    found = refused(driver, "b", 3, endpoints_epoch=-1)
-    assert found.reason == "Topic by-word not found in metadata image"
+    rejection = refused(driver, "b", 3, endpoints_epoch=-1)
+    assert rejection.reason == "Topic by-word not found in metadata image"
 
 
 def test_a_task_serves_only_partitions_that_there_are() -> None:
@@ -528,16 +532,16 @@ def test_a_task_serves_only_partitions_that_there_are() -> None:
     driver.join("a", topology=(0, (part,)), endpoint=("h", 1))
     driver.join("b", topology=(0, (part,)), endpoint=("g", 2))
     driver.settle("a", "b")
-    found = driver.told("a", 3, endpoints_epoch=-1).endpoints
-    assert found is not None
-    assert sorted(len(each.active) for each in found) == [1, 2]
+    endpoints = driver.told("a", 3, endpoints_epoch=-1).endpoints
+    assert endpoints is not None
+    assert sorted(len(endpoint.active) for endpoint in endpoints) == [1, 2]
 
 
 def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver = StreamsDriver()
     driver.join("a")
     driver.join("b")
-    stored = next(each for each in driver.log if isinstance(each, StreamsCurrentStored))
+    stored = next(record for record in driver.log if isinstance(record, StreamsCurrentStored))
     strange = msgspec.structs.replace(stored, state=99)
     driver.shard.apply(strange, record_offset=0)
     assert refused(driver, "a", 2).error is ErrorCode.fenced_member_epoch

@@ -27,79 +27,87 @@ def member(epoch: int = 5, *, process: str = "p", **fields: Any) -> StreamsMembe
     return StreamsMember(member_id="m", member_epoch=epoch, process_id=process, **fields)
 
 
-def goal(target: Tasks, *others: StreamsMember, epoch: int = 6, owned: Tasks | None = None) -> Goal:
-    return Goal(assignment_epoch=epoch, tasks=target, owned=owned, holders=holders_of(others))
+def goal(
+    target: Tasks, *other_members: StreamsMember, epoch: int = 6, owned: Tasks | None = None
+) -> Goal:
+    return Goal(
+        assignment_epoch=epoch, tasks=target, owned=owned, holders=holders_of(other_members)
+    )
 
 
-def before(wanted: Goal) -> Goal:
+def before(goal: Goal) -> Goal:
     """The same up to 4.3."""
-    return msgspec.structs.replace(wanted, changes_in_place=False)
+    return msgspec.structs.replace(goal, changes_in_place=False)
 
 
-def step(one: StreamsMember, wanted: Goal) -> StreamsMember:
+def step(member: StreamsMember, goal: Goal) -> StreamsMember:
     """A step that is not refused."""
-    found = reconcile(one, wanted)
-    assert isinstance(found, StreamsMember)
-    return found
+    stepped_member = reconcile(member, goal)
+    assert isinstance(stepped_member, StreamsMember)
+    return stepped_member
 
 
 def test_a_member_at_its_target_stays() -> None:
-    one = member(6)
-    assert step(one, goal(Tasks(active=tasks("0_0")))) is one
+    stable_member = member(6)
+    assert step(stable_member, goal(Tasks(active=tasks("0_0")))) is stable_member
 
 
 def test_free_tasks_are_taken_at_once() -> None:
-    found = step(member(), goal(Tasks(active=tasks("0_0"), standby=tasks("0_1"))))
-    assert (found.state, found.member_epoch, found.previous_member_epoch) == (
+    stepped_member = step(member(), goal(Tasks(active=tasks("0_0"), standby=tasks("0_1"))))
+    assert (
+        stepped_member.state,
+        stepped_member.member_epoch,
+        stepped_member.previous_member_epoch,
+    ) == (
         MemberState.STABLE,
         6,
         5,
     )
-    assert found.assigned == held({"0_0": 6}, standby=("0_1",))
+    assert stepped_member.assigned == held({"0_0": 6}, standby=("0_1",))
 
 
 def test_lost_tasks_are_given_up_first() -> None:
-    one = member(assigned=held({"0_0": 2, "0_1": 3}))
-    wanted = goal(Tasks(active=tasks("0_0", "0_2")))
-    revoking = step(one, wanted)
+    old_member = member(assigned=held({"0_0": 2, "0_1": 3}))
+    new_goal = goal(Tasks(active=tasks("0_0", "0_2")))
+    revoking = step(old_member, new_goal)
     assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 5)
     assert revoking.assigned == held({"0_0": 2})
     assert revoking.pending_revocation == held({"0_1": 3})
-    assert step(revoking, wanted) is revoking, "it has said nothing"
-    still = goal(wanted.tasks, owned=Tasks(active=tasks("0_0", "0_1")))
+    assert step(revoking, new_goal) is revoking, "it has said nothing"
+    still = goal(new_goal.tasks, owned=Tasks(active=tasks("0_0", "0_1")))
     assert step(revoking, still) is revoking
-    done = step(revoking, goal(wanted.tasks, owned=Tasks(active=tasks("0_0"))))
-    assert (done.state, done.member_epoch) == (MemberState.STABLE, 6)
-    assert done.assigned == held({"0_0": 2, "0_2": 6})
-    assert done.pending_revocation.is_empty
+    stepped_member = step(revoking, goal(new_goal.tasks, owned=Tasks(active=tasks("0_0"))))
+    assert (stepped_member.state, stepped_member.member_epoch) == (MemberState.STABLE, 6)
+    assert stepped_member.assigned == held({"0_0": 2, "0_2": 6})
+    assert stepped_member.pending_revocation.is_empty
 
 
 def test_a_revoking_member_that_loses_more_moves_on_by_one() -> None:
-    one = member(
+    old_member = member(
         state=MemberState.UNREVOKED_TASKS,
         assigned=held({"0_0": 2}),
         pending_revocation=held({"0_1": 3}),
     )
-    found = step(one, goal(Tasks(), epoch=9, owned=Tasks(active=tasks("0_0"))))
-    assert (found.state, found.member_epoch) == (MemberState.UNREVOKED_TASKS, 6)
-    assert found.pending_revocation == held({"0_0": 2})
+    stepped_member = step(old_member, goal(Tasks(), epoch=9, owned=Tasks(active=tasks("0_0"))))
+    assert (stepped_member.state, stepped_member.member_epoch) == (MemberState.UNREVOKED_TASKS, 6)
+    assert stepped_member.pending_revocation == held({"0_0": 2})
 
 
 def test_what_the_member_no_longer_reports_is_given_up_already() -> None:
-    one = member(assigned=held({"0_0": 2}))
-    found = step(one, goal(Tasks(active=tasks("0_1")), owned=Tasks()))
-    assert (found.state, found.assigned) == (MemberState.STABLE, held({"0_1": 6}))
+    old_member = member(assigned=held({"0_0": 2}))
+    stepped_member = step(old_member, goal(Tasks(active=tasks("0_1")), owned=Tasks()))
+    assert (stepped_member.state, stepped_member.assigned) == (MemberState.STABLE, held({"0_1": 6}))
 
 
 def test_a_task_of_another_member_is_waited_for() -> None:
-    other = member(process="q", assigned=held({"0_0": 2}))
+    other_member = member(process="q", assigned=held({"0_0": 2}))
     target = Tasks(active=tasks("0_0", "0_1"))
-    waiting = step(member(), goal(target, other))
-    assert (waiting.state, waiting.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
-    assert waiting.assigned == held({"0_1": 6})
-    assert step(waiting, goal(target)).assigned == held({"0_1": 6, "0_0": 6})
+    waiting_member = step(member(), goal(target, other_member))
+    assert (waiting_member.state, waiting_member.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
+    assert waiting_member.assigned == held({"0_1": 6})
+    assert step(waiting_member, goal(target)).assigned == held({"0_1": 6, "0_0": 6})
     revoking = member(process="q", pending_revocation=held({"0_0": 2}))
-    assert step(waiting, goal(target, revoking)).state is MemberState.UNRELEASED_TASKS
+    assert step(waiting_member, goal(target, revoking)).state is MemberState.UNRELEASED_TASKS
 
 
 COPIES = {
@@ -125,40 +133,43 @@ COPIES = {
 
 @pytest.mark.parametrize("name", COPIES)
 def test_threads_of_a_process_don_t_share_a_directory(name: str) -> None:
-    target, others = COPIES[name]
-    here = step(member(), goal(target, member(assigned=others)))
-    assert (here.state, here.assigned.is_empty) == (MemberState.UNRELEASED_TASKS, True)
-    elsewhere = step(member(), goal(target, member(process="q", assigned=others)))
-    is_free = not (target.active and others.active)
+    target, other_tasks = COPIES[name]
+    same_process = step(member(), goal(target, member(assigned=other_tasks)))
+    assert (same_process.state, same_process.assigned.is_empty) == (
+        MemberState.UNRELEASED_TASKS,
+        True,
+    )
+    elsewhere = step(member(), goal(target, member(process="q", assigned=other_tasks)))
+    is_free = not (target.active and other_tasks.active)
     assert (elsewhere.state is MemberState.STABLE) == is_free
 
 
 def test_copies_change_their_role_at_once() -> None:
     has = held({"0_0": 2}, standby=("0_1",), warmup=("0_2",))
-    one = member(assigned=has)
+    old_member = member(assigned=has)
     target = Tasks(standby=tasks("0_0", "0_2"), warmup=tasks("0_1"))
-    found = step(one, goal(target, one))
-    assert found.state is MemberState.UNREVOKED_TASKS
-    assert found.pending_revocation == held({"0_0": 2}), "of the task that it ran"
-    assert found.assigned == held(standby=("0_0", "0_2"), warmup=("0_1",))
+    stepped_member = step(old_member, goal(target, old_member))
+    assert stepped_member.state is MemberState.UNREVOKED_TASKS
+    assert stepped_member.pending_revocation == held({"0_0": 2}), "of the task that it ran"
+    assert stepped_member.assigned == held(standby=("0_0", "0_2"), warmup=("0_1",))
 
 
 def test_a_copy_that_is_to_run_stays_until_it_may() -> None:
-    one = member(assigned=held(standby=("0_0",), warmup=("0_1",)))
+    old_member = member(assigned=held(standby=("0_0",), warmup=("0_1",)))
     target = Tasks(active=tasks("0_0", "0_1"))
-    other = member(process="q", assigned=held({"0_0": 1, "0_1": 1}))
-    waiting = step(one, goal(target, one, other))
-    assert (waiting.state, waiting.assigned) == (
+    other_member = member(process="q", assigned=held({"0_0": 1, "0_1": 1}))
+    waiting_member = step(old_member, goal(target, old_member, other_member))
+    assert (waiting_member.state, waiting_member.assigned) == (
         MemberState.UNRELEASED_TASKS,
         held(standby=("0_0",), warmup=("0_1",)),
     )
-    assert step(waiting, goal(target, waiting)).assigned == held({"0_0": 6, "0_1": 6})
+    assert step(waiting_member, goal(target, waiting_member)).assigned == held({"0_0": 6, "0_1": 6})
 
 
 def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
-    one = member(assigned=held({"0_5": 1}, standby=("0_0",)))
+    old_member = member(assigned=held({"0_5": 1}, standby=("0_0",)))
     target = Tasks(active=tasks("0_0"))
-    revoking = step(one, goal(target, one))
+    revoking = step(old_member, goal(target, old_member))
     assert revoking.state is MemberState.UNREVOKED_TASKS
     assert revoking.assigned == held(standby=("0_0",))
     owned = Tasks(standby=tasks("0_0"))
@@ -178,45 +189,45 @@ def test_a_copy_that_is_to_run_waits_for_what_is_given_up() -> None:
 def test_up_to_4_3_a_task_is_given_up_before_it_changes_its_role(
     has: Held, target: Tasks, then: Held
 ) -> None:
-    one = member(assigned=has)
-    revoking = step(one, before(goal(target, one)))
+    old_member = member(assigned=has)
+    revoking = step(old_member, before(goal(target, old_member)))
     assert (revoking.state, revoking.member_epoch) == (MemberState.UNREVOKED_TASKS, 5)
     assert (revoking.assigned.is_empty, revoking.pending_revocation) == (True, has)
     # Its process still counts as the holder while it has not said that it has given the task up.
-    waiting = step(revoking, before(goal(target, revoking, owned=Tasks())))
-    assert (waiting.state, waiting.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
-    assert waiting.assigned.is_empty
-    found = step(waiting, before(goal(target, waiting)))
-    assert (found.state, found.assigned) == (MemberState.STABLE, then)
+    waiting_member = step(revoking, before(goal(target, revoking, owned=Tasks())))
+    assert (waiting_member.state, waiting_member.member_epoch) == (MemberState.UNRELEASED_TASKS, 6)
+    assert waiting_member.assigned.is_empty
+    stepped_member = step(waiting_member, before(goal(target, waiting_member)))
+    assert (stepped_member.state, stepped_member.assigned) == (MemberState.STABLE, then)
 
 
 def test_copies_are_given_up_too() -> None:
-    one = member(assigned=held(standby=("0_0",), warmup=("0_1",)))
-    found = step(one, goal(Tasks()))
-    assert found.pending_revocation == held(standby=("0_0",), warmup=("0_1",))
+    old_member = member(assigned=held(standby=("0_0",), warmup=("0_1",)))
+    stepped_member = step(old_member, goal(Tasks()))
+    assert stepped_member.pending_revocation == held(standby=("0_0",), warmup=("0_1",))
     for owned in (Tasks(standby=tasks("0_0")), Tasks(warmup=tasks("0_1"))):
-        assert step(found, goal(Tasks(), owned=owned)) is found
-    assert step(found, goal(Tasks(), owned=Tasks())).state is MemberState.STABLE
+        assert step(stepped_member, goal(Tasks(), owned=owned)) is stepped_member
+    assert step(stepped_member, goal(Tasks(), owned=Tasks())).state is MemberState.STABLE
 
 
 def test_a_state_of_a_later_release_starts_again() -> None:
-    one = member(state=MemberState.UNKNOWN, assigned=held({"0_0": 2}))
+    old_member = member(state=MemberState.UNKNOWN, assigned=held({"0_0": 2}))
     for owned in (None, Tasks(active=tasks("0_0"))):
-        refused = reconcile(one, goal(Tasks(), owned=owned))
+        refused = reconcile(old_member, goal(Tasks(), owned=owned))
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.fenced_member_epoch
-    found = step(one, goal(Tasks(active=tasks("0_0")), owned=Tasks()))
-    assert (found.state, found.member_epoch) == (MemberState.STABLE, 6)
+    stepped_member = step(old_member, goal(Tasks(active=tasks("0_0")), owned=Tasks()))
+    assert (stepped_member.state, stepped_member.member_epoch) == (MemberState.STABLE, 6)
 
 
 def test_two_processes_may_have_copies_of_one_task() -> None:
-    found = holders_of(
+    holders = holders_of(
         [
             member(assigned=held({"0_0": 1}, standby=("0_1",), warmup=("0_2",))),
             member(process="q", assigned=held(standby=("0_1",))),
         ]
     )
-    assert found == Holders(
+    assert holders == Holders(
         active=dict.fromkeys(tasks("0_0"), "p"),
         standby=dict.fromkeys(tasks("0_1"), frozenset({"p", "q"})),
         warmup=dict.fromkeys(tasks("0_2"), frozenset({"p"})),

@@ -134,6 +134,6 @@ def test_tasks_without_epochs_count_from_the_member_s(tail: str) -> None:
     value = bytes.fromhex(
         f"0000 00000005 00000004 01 02 02 30 03 00000000 00000002 {tail} 01 01 01 01 01 00"
     )
-    found = decode_record(key, value)
-    assert isinstance(found, StreamsCurrentStored)
-    assert found.active == (("0", 0, 5), ("0", 2, 5))
+    record = decode_record(key, value)
+    assert isinstance(record, StreamsCurrentStored)
+    assert record.active == (("0", 0, 5), ("0", 2, 5))

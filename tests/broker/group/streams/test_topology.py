@@ -28,16 +28,16 @@ def part(subtopology_id: str, *sources: str, **fields: Any) -> Subtopology:
 
 def topology(*parts: Subtopology) -> Topology:
     """A topology of epoch 0."""
-    made = made_topology(0, parts)
-    assert isinstance(made, Topology)
-    return made
+    topology = made_topology(0, parts)
+    assert isinstance(topology, Topology)
+    return topology
 
 
 def configured(*parts: Subtopology, **topics: int) -> Configured:
     """Held against topics."""
-    found = configure(topology(*parts), image(**topics))
-    assert isinstance(found, Configured), found
-    return found
+    configured_topology = configure(topology(*parts), image(**topics))
+    assert isinstance(configured_topology, Configured), configured_topology
+    return configured_topology
 
 
 def internal(*names: str, partitions: int = 0) -> tuple[TopicInfo, ...]:
@@ -46,9 +46,9 @@ def internal(*names: str, partitions: int = 0) -> tuple[TopicInfo, ...]:
 
 
 def test_tasks_follow_the_largest_source() -> None:
-    found = configured(part("0", "a", "b"), part("1", "b"), a=2, b=5)
-    assert found.is_ready
-    assert dict(found.tasks) == {"0": 5, "1": 5}
+    configured_topology = configured(part("0", "a", "b"), part("1", "b"), a=2, b=5)
+    assert configured_topology.is_ready
+    assert dict(configured_topology.tasks) == {"0": 5, "1": 5}
 
 
 def test_internal_topics_that_are_missing_are_to_be_made() -> None:
@@ -60,35 +60,37 @@ def test_internal_topics_that_are_missing_are_to_be_made() -> None:
             state_changelog_topics=(TopicInfo(name="log", topic_configs=(("k", "v"),)),),
         ),
     )
-    found = configured(*parts, a=3)
-    assert not found.is_ready
-    assert found.problem == (
+    configured_topology = configured(*parts, a=3)
+    assert not configured_topology.is_ready
+    assert configured_topology.problem == (
         Status.MISSING_INTERNAL_TOPICS,
         "Internal topics are missing: r, log",
     )
-    assert found.missing["r"] == TopicInfo(name="r", partitions=3)
-    assert found.missing["log"].topic_configs == (("k", "v"),)
-    assert dict(found.tasks) == {"0": 3, "1": 3}
+    assert configured_topology.missing["r"] == TopicInfo(name="r", partitions=3)
+    assert configured_topology.missing["log"].topic_configs == (("k", "v"),)
+    assert dict(configured_topology.tasks) == {"0": 3, "1": 3}
     assert configured(*parts, a=3, r=3, log=3).is_ready
 
 
 def test_a_number_goes_through_a_chain_of_repartition_topics() -> None:
-    found = configured(
+    configured_topology = configured(
         part("0", repartition_source_topics=internal("q"), repartition_sink_topics=("p",)),
         part("1", "a", repartition_sink_topics=("q",)),
         part("2", repartition_source_topics=internal("p")),
         a=4,
     )
-    assert {name: each.partitions for name, each in found.missing.items()} == {"p": 4, "q": 4}
+    assert {
+        name: topic_info.partitions for name, topic_info in configured_topology.missing.items()
+    } == {"p": 4, "q": 4}
 
 
 def test_many_missing_topics_are_summed_up() -> None:
-    found = configured(part("0", "a", "b", "c", "d", "e"), b=1)
-    assert found.problem == (
+    configured_topology = configured(part("0", "a", "b", "c", "d", "e"), b=1)
+    assert configured_topology.problem == (
         Status.MISSING_SOURCE_TOPICS,
         "Source topics a, c, d and 1 additional topics are missing.",
     )
-    assert found.subtopologies is None
+    assert configured_topology.subtopologies is None
 
 
 def _group(*sources: int, repartition: tuple[int, ...] = ()) -> CopartitionGroup:
@@ -135,8 +137,8 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_topics_that_don_t_fit(name: str) -> None:
     parts, text = WRONG[name]
-    found = configured(*parts, a=2, b=3)
-    assert found.problem == (Status.INCORRECTLY_PARTITIONED_TOPICS, text)
+    configured_topology = configured(*parts, a=2, b=3)
+    assert configured_topology.problem == (Status.INCORRECTLY_PARTITIONED_TOPICS, text)
 
 
 def test_repartition_topics_of_a_group_get_one_number() -> None:
@@ -151,7 +153,7 @@ def test_repartition_topics_of_a_group_get_one_number() -> None:
         a=2,
         b=3,
     )
-    assert {each.partitions for each in flexible.missing.values()} == {3}
+    assert {topic_info.partitions for topic_info in flexible.missing.values()} == {3}
     fixed = configured(
         part("0", "a", repartition_sink_topics=("r", "q")),
         part(
@@ -161,7 +163,7 @@ def test_repartition_topics_of_a_group_get_one_number() -> None:
         ),
         a=2,
     )
-    assert {each.partitions for each in fixed.missing.values()} == {4}
+    assert {topic_info.partitions for topic_info in fixed.missing.values()} == {4}
     source = configured(
         part("0", "a", repartition_sink_topics=("r",)),
         part(
@@ -218,16 +220,18 @@ def test_topologies_that_can_t_be(name: str) -> None:
 
 @pytest.mark.parametrize(("epoch", "ids"), [(-1, ("0",)), (0, ("0", "0"))])
 def test_an_epoch_is_not_negative_and_ids_are_distinct(epoch: int, ids: tuple[str, ...]) -> None:
-    made = made_topology(epoch, [part(each, "a") for each in ids])
-    assert isinstance(made, Rejection)
-    assert made.error is ErrorCode.unknown_server_error
+    rejection = made_topology(epoch, [part(subtopology_id, "a") for subtopology_id in ids])
+    assert isinstance(rejection, Rejection)
+    assert rejection.error is ErrorCode.unknown_server_error
 
 
 def test_who_reads_a_topic() -> None:
-    found = topology(part("0", "a"), part("1", "a", repartition_source_topics=internal("r")))
-    assert found.reader_of("a") == "1", "the last of several"
-    assert found.reader_of("r") == "1"
-    assert found.reader_of("z") is None
+    read_topology = topology(
+        part("0", "a"), part("1", "a", repartition_source_topics=internal("r"))
+    )
+    assert read_topology.reader_of("a") == "1", "the last of several"
+    assert read_topology.reader_of("r") == "1"
+    assert read_topology.reader_of("z") is None
 
 
 def test_every_topic_is_named_once() -> None:
