@@ -66,6 +66,10 @@ def played() -> Iterator[Played]:
                 yield Played(block, masked((Path(name) / AUDIT).read_text()), None)
 
 
+PROGRESS: Final = re.compile(r"looked at \d+ of \d+ ")
+"""A line that a terminal overwrites; here standard error is a pipe, where it stays."""
+
+
 def practised() -> TxnsimServer:
     """The situation that the page practises on."""
     return TxnsimServer(practise=True, arguments=("--http", "0"))
@@ -84,7 +88,7 @@ def typed(command: str, address: str, directory: Path) -> tuple[str, int]:
     )
     shown = masked(done.stdout).replace(address, ADDRESS)
     # No blanks at the ends of lines, which no reader sees; tables are padded there.
-    lines = [line.rstrip() for line in shown.expandtabs().splitlines()]
+    lines = [line.rstrip() for line in shown.expandtabs().splitlines() if not PROGRESS.match(line)]
     return "\n".join([command, *lines]) + "\n", done.returncode
 
 

@@ -138,9 +138,8 @@ def fetch_offsets(
         record = shard.offsets.committed_offset(command.group_id, topic_partition, below=below)
         wanted_topic_id = command.topic_ids.get(topic_partition.topic)
         if record is not None and None not in (wanted_topic_id, record.topic_id):
-            record = (
-                record if record.topic_id == wanted_topic_id else None
-            )  # an older topic of that name
+            # A position of an older topic of that name is none of this topic's.
+            record = record if record.topic_id == wanted_topic_id else None
         positions.append(_position(shard, command, record, topic_partition))
     return tuple(positions)
 
@@ -254,17 +253,14 @@ def expire_offsets(
     commits: Iterable[OffsetCommitted | None] = (
         shard.offsets.committed_offsets(group_id)
         if places is None
-        else (
-            shard.offsets.committed_offset(group_id, topic_partition) for topic_partition in places
-        )
+        else (shard.offsets.committed_offset(group_id, partition) for partition in places)
     )
     for record in commits:
         if record is not None and is_expired(record):
             records.append(OffsetDeleted(group_id=group_id, topic_partition=record.topic_partition))
         else:
             keeps_positions = True
-    if (
-        not keeps_positions and group.is_empty and group.type is not GroupType.SHARE
-    ):  # it never expires
+    # A share group never expires.
+    if not keeps_positions and group.is_empty and group.type is not GroupType.SHARE:
         records += group.tombstones()
     return tuple(records)

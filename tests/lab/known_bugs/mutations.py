@@ -287,7 +287,11 @@ _MARKERS: Final[Mapping[str, Mutation]] = {
             lambda found, *_, **__: (
                 None
                 if found is None
-                else _but(found, done=found.done | found.retry, retry=frozenset())
+                else _but(
+                    found,
+                    written_partitions=found.written_partitions | found.retry,
+                    retry=frozenset(),
+                )
             )
         ),
         "a marker that was refused for a passing reason counts as written",
