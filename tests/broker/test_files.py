@@ -199,11 +199,11 @@ def test_a_command_names_the_file_says_what_to_do_and_leaves_nothing(
     monkeypatch.chdir(tmp_path)
     with little_room(100):
         assert main(["serve", "--port", "0", *arguments]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("txnsim: ")
-    assert named in said
-    assert "File too large" in said
-    assert "make room, or name another place, and run the command again" in said
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("txnsim: ")
+    assert named in complaint
+    assert "File too large" in complaint
+    assert "make room, or name another place, and run the command again" in complaint
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -256,9 +256,9 @@ class Odd(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     inner: FaultRule | None = None
 
 
-def said(given: object, kind: type = FaultRule) -> list[str]:
+def said(value: object, kind: type = FaultRule) -> list[str]:
     with pytest.raises(WrongValueError) as refused:
-        converted(given, kind)
+        converted(value, kind)
     return str(refused.value).splitlines()
 
 
@@ -267,10 +267,10 @@ def test_what_is_right_is_converted() -> None:
 
 
 def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
-    first, second, third, fourth = said(
+    first_mistake, second, third, fourth = said(
         {"id": 7, "point": "peer.reqest", "transactionalId": "x", "action": {"do": "dropp"}}
     )
-    assert first.startswith(
+    assert first_mistake.startswith(
         "transactionalId: no field 'transactionalId'; did you mean transactional_id?"
     )
     assert second == "id: expected a text, found 7"
@@ -279,7 +279,7 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "wanted"),
+    ("change", "expected"),
     [
         ({"action": {}}, "action: do is missing; there are: "),
         ({"action": {"do": "delay"}}, "action: delay_ms is missing"),
@@ -300,13 +300,13 @@ def test_all_mistakes_are_named_at_once_with_what_was_meant() -> None:
         ({"probability": 2}, "probability is 2"),
     ],
 )
-def test_each_kind_of_mistake(change: dict[str, object], wanted: str) -> None:
+def test_each_kind_of_mistake(change: dict[str, object], expected: str) -> None:
     (line,) = said({**HELD, **change})
-    assert line.startswith(wanted), line
+    assert line.startswith(expected), line
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("value", "expected"),
     [
         ({"word": "c"}, "word: no value 'c'; there are: a, b"),
         ({"word": 1}, "word: "),
@@ -318,8 +318,8 @@ def test_each_kind_of_mistake(change: dict[str, object], wanted: str) -> None:
         ([], "expected fields, as NAME: VALUE, found []"),
     ],
 )
-def test_other_types(given: object, wanted: str) -> None:
-    assert said(given, Odd)[0].startswith(wanted)
+def test_other_types(value: object, expected: str) -> None:
+    assert said(value, Odd)[0].startswith(expected)
 
 
 def test_an_element_of_a_list_is_told_by_its_id_too() -> None:
@@ -354,19 +354,19 @@ def test_of_many_mistakes_some_are_named() -> None:
     assert len(said([{}] * 1_000, tuple[FaultRule, ...])) == 20
 
 
-def parsed(environment: dict[str, str], *given: str) -> argparse.Namespace:
+def parsed(environment: dict[str, str], *arguments: str) -> argparse.Namespace:
     parser = CommandParser()
     serve.add_arguments(parser)
-    return parser.parse_args([*words_of(environment, given), *given])
+    return parser.parse_args([*words_of(environment, arguments), *arguments])
 
 
 def test_variables_are_options_of_serve() -> None:
     args = parsed({"TXNSIM_BROKERS": "2", "TXNSIM_TOPICS": "a:3,b", "TXNSIM_KIP_TEXT": "True"})
     assert (args.brokers, args.topic, args.kip_text) == (2, ["a:3", "b:1"], True)
-    known = {flag for flag, _ in OPTIONS.values() if flag}
+    flags = {flag for flag, _ in OPTIONS.values() if flag}
     parser = CommandParser()
     serve.add_arguments(parser)
-    assert known <= set(parser._option_string_actions)
+    assert flags <= set(parser._option_string_actions)
 
 
 def test_an_option_wins_over_its_variable() -> None:
@@ -386,33 +386,35 @@ def test_a_value_that_is_none_is_refused() -> None:
 
 
 def test_what_is_off_and_what_is_read_elsewhere_comes_to_no_option() -> None:
-    given = {"TXNSIM_HTTP_PORT": "off", "TXNSIM_TOKEN": "secret", "TXNSIM_KIP_TEXT": "false"}
-    assert words_of({**given, "OTHER": "x"}, []) == []
+    variables = {"TXNSIM_HTTP_PORT": "off", "TXNSIM_TOKEN": "secret", "TXNSIM_KIP_TEXT": "false"}
+    assert words_of({**variables, "OTHER": "x"}, []) == []
 
 
-@pytest.mark.parametrize("known", [BOOTSTRAP, HTTP, ARRANGED, "TXNSIM_TOKEN", "TXNSIM", "PATH"])
-def test_known_variables_and_those_of_others_are_no_problem(known: str) -> None:
-    assert unknown_variables({known: "x"}) is None
+@pytest.mark.parametrize("variable", [BOOTSTRAP, HTTP, ARRANGED, "TXNSIM_TOKEN", "TXNSIM", "PATH"])
+def test_known_variables_and_those_of_others_are_no_problem(variable: str) -> None:
+    assert unknown_variables({variable: "x"}) is None
 
 
 def test_what_kubernetes_sets_is_not_ours() -> None:
-    theirs = {"TXNSIM_PORT": "tcp://10.0.0.1:9092", "TXNSIM_SERVICE_PORT_KAFKA": "9092"}
-    assert unknown_variables(theirs) is None
-    assert words_of(theirs, []) == []
+    variables = {"TXNSIM_PORT": "tcp://10.0.0.1:9092", "TXNSIM_SERVICE_PORT_KAFKA": "9092"}
+    assert unknown_variables(variables) is None
+    assert words_of(variables, []) == []
 
 
 def test_every_misspelt_one_is_named_with_what_was_meant() -> None:
-    told = unknown_variables({"TXNSIM_TOPIC": "a", "TXNSIM_BOOTSTRAPS": "b", "TXNSIM_WHEEL": "c"})
-    assert told is not None
-    assert told.splitlines() == [
+    complaint = unknown_variables(
+        {"TXNSIM_TOPIC": "a", "TXNSIM_BOOTSTRAPS": "b", "TXNSIM_WHEEL": "c"}
+    )
+    assert complaint is not None
+    assert complaint.splitlines() == [
         "no variable 'TXNSIM_BOOTSTRAPS'; did you mean TXNSIM_BOOTSTRAP?",
         "no variable 'TXNSIM_TOPIC'; did you mean TXNSIM_TOPICS?",
     ]
 
 
-@pytest.mark.parametrize("theirs", ["TXNSIM_WHEEL", "TXNSIM_SASL_BOOTSTRAP", "TXNSIM_PEER_HTTP"])
-def test_names_of_others_are_let_alone(theirs: str) -> None:
-    assert unknown_variables({theirs: "x"}) is None
+@pytest.mark.parametrize("variable", ["TXNSIM_WHEEL", "TXNSIM_SASL_BOOTSTRAP", "TXNSIM_PEER_HTTP"])
+def test_names_of_others_are_let_alone(variable: str) -> None:
+    assert unknown_variables({variable: "x"}) is None
 
 
 # The version in the code is that of the distribution.

@@ -14,16 +14,16 @@ pytestmark = pytest.mark.usefixtures("all_levels")
 
 
 def test_the_first_line_sets_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[str] = []
-    with monkeypatch.context() as before:
-        before.delitem(sys.modules, "structlog")
-        before_first_line(lambda: done.append("not this one"))
-        before_first_line(lambda: done.append("set up"))
-    assert not done
+    set_ups: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.delitem(sys.modules, "structlog")
+        before_first_line(lambda: set_ups.append("not this one"))
+        before_first_line(lambda: set_ups.append("set up"))
+    assert not set_ups
     with capture_logs():
         Logger("txnsim.test").info("first")
         Logger("txnsim.test").info("second")
-    assert done == ["set up"]
+    assert set_ups == ["set up"]
 
 
 def test_without_a_line_nothing_is_imported() -> None:
@@ -35,9 +35,9 @@ def test_a_line_has_the_name_of_its_logger_and_set_up_is_done_at_once_where_line
     with capture_logs() as lines:
         Logger("txnsim.test").warning("odd", broker=1)
     assert lines == [{"event": "odd", "broker": 1, "log_level": "warning"}]
-    done: list[str] = []
-    before_first_line(lambda: done.append("set up"))
-    assert done == ["set up"]
+    set_ups: list[str] = []
+    before_first_line(lambda: set_ups.append("set up"))
+    assert set_ups == ["set up"]
 
 
 def test_what_fails_again_and_again_is_told_once_and_once_more_for_another_error() -> None:

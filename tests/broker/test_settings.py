@@ -141,8 +141,8 @@ def test_the_order_of_a_hash_set_is_javas() -> None:
     """As a real 4.4.0 tells topics that there are not."""
     of_3 = partial(hash_bucket, hash_buckets(3))
     assert sorted(["a/b", ".", ""], key=of_3) == ["", "a/b", "."]
-    asked = ["metadata-missing", "bad name", ""]
-    assert sorted(asked, key=of_3) == ["", "bad name", "metadata-missing"]
+    names = ["metadata-missing", "bad name", ""]
+    assert sorted(names, key=of_3) == ["", "bad name", "metadata-missing"]
     assert (hash_buckets(0), hash_buckets(11), hash_buckets(12), hash_buckets(40)) == (
         *(16, 16, 32, 64),
     )
@@ -206,8 +206,8 @@ def test_a_default_that_differs_from_kafkas_says_so() -> None:
     ],
 )
 def test_a_default_is_kafkas_or_names_kafkas(name: str, kafka: object) -> None:
-    told = documentation()[name].kafka_default
-    assert (getattr(DEFAULTS, name) if told is msgspec.UNSET else told) == kafka
+    kafka_default = documentation()[name].kafka_default
+    assert (getattr(DEFAULTS, name) if kafka_default is msgspec.UNSET else kafka_default) == kafka
 
 
 def test_settings_are_values() -> None:
@@ -222,9 +222,9 @@ def test_settings_are_values() -> None:
 
 
 def test_a_setting_as_apache_kafka_has_it_names_no_other_default() -> None:
-    said = named("log_roll_ms", int, Setting(purpose="segments end", dynamic=True))
-    assert said == Setting(kafka="log.roll.ms", unit="ms", purpose="segments end", dynamic=True)
-    assert said.kafka_default is msgspec.UNSET
+    setting = named("log_roll_ms", int, Setting(purpose="segments end", dynamic=True))
+    assert setting == Setting(kafka="log.roll.ms", unit="ms", purpose="segments end", dynamic=True)
+    assert setting.kafka_default is msgspec.UNSET
 
 
 def test_what_counts_where_it_is_not_set_is_part_of_what_is_said() -> None:
@@ -233,8 +233,8 @@ def test_what_counts_where_it_is_not_set_is_part_of_what_is_said() -> None:
 
 
 def test_a_name_of_kafkas_that_differs_is_kept() -> None:
-    said = named("segment_bytes", int, Setting(purpose="", kafka="log.segment.bytes"))
-    assert said.kafka == "log.segment.bytes"
+    setting = named("segment_bytes", int, Setting(purpose="", kafka="log.segment.bytes"))
+    assert setting.kafka == "log.segment.bytes"
 
 
 def test_a_setting_of_ours_alone_has_no_name_of_kafkas() -> None:
@@ -291,9 +291,9 @@ def test_a_broker_that_only_answers_a_code_hands_it_over() -> None:
 
 
 def test_a_rejection_is_a_value() -> None:
-    first = Rejection(error=ErrorCode.invalid_txn_state, reason="expected Ongoing, found Empty")
-    assert first == Rejection(error=ErrorCode.invalid_txn_state, reason=first.reason)
-    assert not isinstance(first, Exception)
+    rejection = Rejection(error=ErrorCode.invalid_txn_state, reason="expected Ongoing, found Empty")
+    assert rejection == Rejection(error=ErrorCode.invalid_txn_state, reason=rejection.reason)
+    assert not isinstance(rejection, Exception)
 
 
 def test_every_public_name_is_exported() -> None:
@@ -321,9 +321,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_what_an_extension_offers_is_imported_when_it_is_asked_for(package: str) -> None:
-    found = extensions.offered("cli.commands")
+    modules = extensions.offered("cli.commands")
     assert package not in sys.modules
-    assert [one.TABLE for one in found] == [7]
+    assert [module.TABLE for module in modules] == [7]
     assert list(extensions.offered("http.control_port")) == []
     assert extensions.missing() == ("no_such_extension",)
 
@@ -359,9 +359,9 @@ def test_a_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.M
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
     module = OnDemand(MODULE)
     assert MODULE not in sys.modules
-    found = module.validator
-    assert found is sys.modules[MODULE].validator
-    assert vars(module)["validator"] is found, "asked for again it is an attribute"
+    validator = module.validator
+    assert validator is sys.modules[MODULE].validator
+    assert vars(module)["validator"] is validator, "asked for again it is an attribute"
     with pytest.raises(AttributeError, match="nothing"):
         _ = module.nothing
 
@@ -370,9 +370,9 @@ def test_a_module_is_imported_when_something_of_it_is_used(monkeypatch: pytest.M
 
 
 def test_an_id_is_written_as_kafka_writes_it_and_read_again() -> None:
-    found = uuid.UUID("a87066ee-a174-41e0-af1f-10a65ad099db")
-    assert uuid_text(found) == "qHBm7qF0QeCvHxCmWtCZ2w"
-    assert uuid_from("qHBm7qF0QeCvHxCmWtCZ2w") == found
+    topic_id = uuid.UUID("a87066ee-a174-41e0-af1f-10a65ad099db")
+    assert uuid_text(topic_id) == "qHBm7qF0QeCvHxCmWtCZ2w"
+    assert uuid_from("qHBm7qF0QeCvHxCmWtCZ2w") == topic_id
     assert uuid_text(uuid.UUID(int=0)) == "A" * 22
 
 

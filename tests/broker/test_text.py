@@ -36,7 +36,7 @@ from txnsim.text import (
 
 
 @pytest.mark.parametrize(
-    ("given", "ms"),
+    ("duration", "ms"),
     [
         (0, 0),
         (-5, -5),
@@ -51,14 +51,14 @@ from txnsim.text import (
         ("-7d", -604_800_000),
     ],
 )
-def test_whole_milliseconds(given: object, ms: int) -> None:
-    read = whole_ms(given)
+def test_whole_milliseconds(duration: object, ms: int) -> None:
+    read = whole_ms(duration)
     assert read == ms
     assert type(read) is int
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("duration", "message"),
     [
         (1.5, "1.5 is no duration: expected a whole number of milliseconds, or a text such as"),
         (float("nan"), "nan is no duration"),
@@ -74,9 +74,9 @@ def test_whole_milliseconds(given: object, ms: int) -> None:
         ("9" * 16 + "s", "is no duration such as"),
     ],
 )
-def test_what_is_no_whole_number_of_milliseconds_is_refused(given: object, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        whole_ms(given)
+def test_what_is_no_whole_number_of_milliseconds_is_refused(duration: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        whole_ms(duration)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_what_is_no_address(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("mode", "complaint"),
     [
         ("tv2", "no mode 'tv2'; did you mean TV2? there are: V-, TV2"),
         ("TV1", "no mode 'TV1'; did you mean TV2? there are: V-, TV2"),
@@ -174,8 +174,8 @@ def test_what_is_no_address(text: str) -> None:
         ("zebra", "no mode 'zebra'; there are: V-, TV2"),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_nearest_and_all(given: str, said: str) -> None:
-    assert unknown("mode", given, ("V-", "TV2")) == said
+def test_an_unknown_name_is_answered_with_the_nearest_and_all(mode: str, complaint: str) -> None:
+    assert unknown("mode", mode, ("V-", "TV2")) == complaint
 
 
 def test_words_in_another_order_are_recognised() -> None:
@@ -194,7 +194,7 @@ def test_a_long_list_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("orders-1 äöü 漢字 😀", "orders-1 äöü 漢字 😀"),
         ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
@@ -205,8 +205,8 @@ def test_a_long_list_is_left_out() -> None:
         ("\x7f\x00\ud800", r"\x7f\x00\ud800"),
     ],
 )
-def test_characters_that_are_orders_are_escaped(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_characters_that_are_orders_are_escaped(text: str, expected: str) -> None:
+    assert printable(text) == expected
 
 
 def test_line_ends_and_tabs_of_a_layout_stay() -> None:
@@ -215,8 +215,8 @@ def test_line_ends_and_tabs_of_a_layout_stay() -> None:
 
 def test_none_is_left() -> None:
     every = "".join(map(chr, range(0x3000)))
-    left = [c for c in printable(every) if unicodedata.category(c) in ("Cc", "Zl", "Zp")]
-    assert left == []
+    characters_left = [c for c in printable(every) if unicodedata.category(c) in ("Cc", "Zl", "Zp")]
+    assert characters_left == []
     turns = {"RLO", "LRO", "RLE", "LRE", "RLI", "LRI", "FSI"}
     assert not any(unicodedata.bidirectional(c) in turns for c in printable(every))
 
@@ -241,11 +241,11 @@ def answered(expression: str, names: tuple[str, ...]) -> Answer:
 def test_expressions_are_taken_and_refused_and_names_matched_as_by_re2j() -> None:
     """Over nine hundred are drawn, the others are its oddities."""
     answers = recorded()
-    assert sum(each.refused is None for each in answers) > 400
-    assert sum(len(each.matched) for each in answers) > 400
+    assert sum(answer.refused is None for answer in answers) > 400
+    assert sum(len(answer.matched) for answer in answers) > 400
     for theirs in answers:
-        ours = answered(theirs.expression, theirs.matched + theirs.others)
-        assert ours == theirs
+        our_answer = answered(theirs.expression, theirs.matched + theirs.others)
+        assert our_answer == theirs
 
 
 @given(
@@ -282,9 +282,9 @@ def test_the_program_is_estimated_as_what_it_stands_for(
 ) -> None:
     """Its instructions times a name's length are the steps that a match is allowed."""
     short = long = f"({inner})"
-    for least, more in counts:
-        short = f"({short}{{{least},{least + more}}})"
-        long = f"({long * least}{f'({long})?' * more})"
+    for least, optional_count in counts:
+        short = f"({short}{{{least},{least + optional_count}}})"
+        long = f"({long * least}{f'({long})?' * optional_count})"
     assert written(short).instructions >= written(long).instructions - 2 * long.count("(")
 
 

@@ -102,8 +102,8 @@ def test_a_clock_that_is_set_back_tells_an_earlier_time_and_no_time_has_passed(
 
 
 def test_timers_keep_the_time_they_have_left_when_the_clock_is_set_back(world: World) -> None:
-    for left in (2_000, 1_000, 3_000):
-        world.clock.call_at(START_MS + left, world.note(str(left)))
+    for left_ms in (2_000, 1_000, 3_000):
+        world.clock.call_at(START_MS + left_ms, world.note(str(left_ms)))
     world.run_for(0.5)
     world.clock.shift(-3_600_000)
     world.clock.call_at(world.clock.now_ms() + 1_000, world.note("new"))
@@ -188,7 +188,10 @@ def test_an_advance_within_a_timer_moves_on_at_once_and_fires_afterwards(world: 
 
 
 def test_a_cancelled_timer_never_fires(world: World) -> None:
-    timers = [world.clock.call_at(START_MS + at, world.note(str(at))) for at in (10, 20, 30)]
+    timers = [
+        world.clock.call_at(START_MS + due_in_ms, world.note(str(due_in_ms)))
+        for due_in_ms in (10, 20, 30)
+    ]
     timers[1].cancel()
     timers[1].cancel()
     world.run_for(1)
@@ -240,12 +243,12 @@ def test_wall_time_that_is_set_back_delays_a_timer_until_its_deadline(world: Wor
 
 def test_a_timer_runs_in_the_context_that_armed_it(world: World) -> None:
     name: ContextVar[str] = ContextVar("name", default="none")
-    seen = []
+    names_seen = []
     name.set("armer")
-    world.clock.call_at(START_MS + 10, lambda: seen.append(name.get()))
+    world.clock.call_at(START_MS + 10, lambda: names_seen.append(name.get()))
     name.set("advancer")
     world.clock.advance(10)
-    assert seen == ["armer"]
+    assert names_seen == ["armer"]
 
 
 def test_call_later_counts_monotonic_time(world: World) -> None:
@@ -325,11 +328,11 @@ def test_it_agrees_with_the_cluster_until_it_is_set() -> None:
 
 def test_setting_it_moves_no_other_clock() -> None:
     cluster = ManualClock()
-    clock, other = SkewedClock(cluster), SkewedClock(cluster)
+    clock, other_clock = SkewedClock(cluster), SkewedClock(cluster)
     clock.shift(-1_000)
     clock.shift(10)
     assert (clock.now_ms(), clock.offset_ms, clock.advanced_ms) == (START_MS - 990, -990, -990)
-    assert (cluster.now_ms(), other.now_ms()) == (START_MS, START_MS)
+    assert (cluster.now_ms(), other_clock.now_ms()) == (START_MS, START_MS)
     assert clock.monotonic_ms() == cluster.monotonic_ms()
 
 
@@ -388,12 +391,12 @@ def test_seed_and_name_determine_the_draws(seed: int, name: str) -> None:
 def test_a_new_stream_does_not_shift_another() -> None:
     alone, disturbed = SeededRng(7), SeededRng(7)
     disturbed.stream("b").random()
-    first = [alone.stream("a").random() for _ in range(3)]
+    drawn_alone = [alone.stream("a").random() for _ in range(3)]
     second = []
     for _ in range(3):
         second.append(disturbed.stream("a").random())
         disturbed.stream("c").random()
-    assert first == second
+    assert drawn_alone == second
 
 
 def test_streams_differ_by_name_and_by_seed() -> None:
@@ -429,23 +432,23 @@ def test_random_seeds_are_fit_for_a_command_line() -> None:
 
 
 def test_the_last_of_several_gives_it_back() -> None:
-    before = sys.getswitchinterval()
-    both, seen = threading.Barrier(2), threading.Event()
+    interval_before = sys.getswitchinterval()
+    both, interval_was_read = threading.Barrier(2), threading.Event()
 
     def work(*, is_last: bool) -> float:
         with short_switch_interval():
             both.wait(30)
             if is_last:
-                seen.wait(30)
+                interval_was_read.wait(30)
                 return sys.getswitchinterval()
         return 0.0
 
     with ThreadPoolExecutor(2) as threads:
-        last = threads.submit(work, is_last=True)
+        last_work = threads.submit(work, is_last=True)
         threads.submit(work, is_last=False).result(30)
-        seen.set()
-        assert last.result(30) == pytest.approx(SWITCH_S)
-    assert sys.getswitchinterval() == before
+        interval_was_read.set()
+        assert last_work.result(30) == pytest.approx(SWITCH_S)
+    assert sys.getswitchinterval() == interval_before
 
 
 # What comes late tells that the process stood still.

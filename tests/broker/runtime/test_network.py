@@ -131,8 +131,8 @@ class ListeningEnd:
 class Echo(asyncio.Protocol):
     """Sends back what it gets."""
 
-    def __init__(self, made: list[asyncio.BaseTransport]) -> None:
-        self._made = made
+    def __init__(self, transports: list[asyncio.BaseTransport]) -> None:
+        self._made = transports
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._made.append(transport)
@@ -175,8 +175,8 @@ async def echoes(endpoint: ListeningEnd) -> None:
 def test_who_has_what_is_asked_for_comes_through(play: Play) -> None:
     async def story(endpoint: ListeningEnd) -> None:
         await echoes(endpoint)
-        (made,) = endpoint.made
-        assert made.get_extra_info("peercert")
+        (server_transport,) = endpoint.made
+        assert server_transport.get_extra_info("peercert")
 
     play(story)
 
@@ -290,10 +290,10 @@ async def test_one_waits_for_the_other() -> None:
     leaving.cancel()  # its client has gone; the thread works on
     unpacker.leave()
     await unpacker.enter()
-    waiting = asyncio.get_running_loop().create_task(unpacker.unpack(second, Work(1)))
+    unpack_task = asyncio.get_running_loop().create_task(unpacker.unpack(second, Work(1)))
     await asyncio.sleep(0)
     let_go.set()
-    await waiting
+    await unpack_task
     assert order == ["first", "second"]
     unpacker.leave()
     unpacker.close()
@@ -327,13 +327,13 @@ def test_a_link_is_cut_in_one_direction_until_it_heals() -> None:
 
 def test_what_waited_is_handed_back_once_and_in_order() -> None:
     cuts = LinkCuts()
-    told: list[str] = []
+    notices: list[str] = []
     cuts.cut((B1, B2), Cut.BLACK_HOLE)
-    cuts.hold((B1, B2), lambda: told.append("first"))
-    cuts.hold((B1, B2), lambda: told.append("second"))
+    cuts.hold((B1, B2), lambda: notices.append("first"))
+    cuts.hold((B1, B2), lambda: notices.append("second"))
     for go_on in cuts.heal((B1, B2)):
         go_on()
-    assert told == ["first", "second"]
+    assert notices == ["first", "second"]
     assert cuts.heal((B1, B2)) == []
 
 
@@ -354,14 +354,14 @@ def test_a_quick_message_does_not_overtake_a_slow_one() -> None:
     async def main(env: VirtualEnvironment) -> None:
         start_ms = env.clock.monotonic_ms()
         pipe = Pipe(env.clock)
-        done = env.loop.create_future()
+        sent_message = env.loop.create_future()
         for name, latency_ms in (("slow", 30.0), ("quick", 5.0)):
             pipe.send(
                 latency_ms,
                 lambda name=name: arrived.append((name, env.clock.monotonic_ms() - start_ms)),
             )
-        pipe.send(40.0, lambda: done.set_result(None))
-        await done
+        pipe.send(40.0, lambda: sent_message.set_result(None))
+        await sent_message
 
     run_virtual(main, seed=1)
     assert arrived == [("slow", 30), ("quick", 30)]
@@ -382,10 +382,10 @@ def make() -> PeerCall:
 
 async def test_the_first_answer_counts() -> None:
     call = make()
-    before = call.is_awaited
+    was_awaited = call.is_awaited
     call.succeed("reply")
     call.fail(PeerTimeoutError("late"))
-    assert (before, call.is_awaited) == (True, False)
+    assert (was_awaited, call.is_awaited) == (True, False)
     assert call.answer.result() == "reply"
     assert str(call) == "request 7 of API 27 v1, broker 1 -> 2"
 

@@ -44,9 +44,11 @@ class World:
             loop, clock=self.clock, tasks=self.tasks, tracer=self.tracer, **options
         )
 
-    def handled_by(self, target: BrokerId, before: list[object] | None = None) -> list[object]:
+    def handled_by(
+        self, target: BrokerId, handled_before: list[object] | None = None
+    ) -> list[object]:
         """Register a broker that answers with nothing; what it will have handled."""
-        handled = [] if before is None else before
+        handled = [] if handled_before is None else handled_before
 
         async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
             handled.append(command)
@@ -77,11 +79,11 @@ class Script:
         self._verdicts = verdicts
         self.crossings: list[Crossing] = []
 
-    def cross(self, crossing: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
-        self.crossings.append(crossing)
-        if crossing.is_copy:
+    def cross(self, crossing_point: Crossing) -> FaultEffect | Awaitable[FaultEffect] | None:
+        self.crossings.append(crossing_point)
+        if crossing_point.is_copy:
             return None
-        verdict = self._verdicts.get(crossing.point.replace(".", "_"))
+        verdict = self._verdicts.get(crossing_point.point.replace(".", "_"))
         return verdict() if callable(verdict) else verdict
 
 
@@ -95,40 +97,40 @@ NOT_COORDINATOR = FaultEffect(outcome=SubmitOutcome.ERROR, error=int(ErrorCode.n
 
 async def test_a_request_is_answered_by_its_target() -> None:
     world = World()
-    seen: list[object] = []
+    requests_handled: list[object] = []
 
     async def handler(key: int, version: int, command: object, source: BrokerId) -> object:
-        seen.append((key, version, command, source))
+        requests_handled.append((key, version, command, source))
         return "reply"
 
     world.network.register(B, handler)
     assert await world.ask(COMMAND) == "reply"
-    assert seen == [(27, 1, COMMAND, A)]
+    assert requests_handled == [(27, 1, COMMAND, A)]
     assert world.network.in_flight == 0
 
 
 async def test_delivery_is_in_a_later_turn_also_to_oneself() -> None:
     world = World()
-    seen = world.handled_by(A)
+    requests_handled = world.handled_by(A)
     future = world.ask(target=A)
-    assert seen == []
+    assert requests_handled == []
     await future
-    assert seen == ["x"]
+    assert requests_handled == ["x"]
 
 
 async def test_requests_of_a_turn_are_delivered_in_order() -> None:
     world = World()
-    seen: list[object] = []
+    commands_handled: list[object] = []
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-        seen.append(command)
+        commands_handled.append(command)
         return command
 
     world.network.register(B, handler)
     world.network.register(C, handler)
     futures = [world.ask(n, target=(B, C)[n % 2]) for n in range(10)]
     assert [await future for future in futures] == list(range(10))
-    assert seen == list(range(10))
+    assert commands_handled == list(range(10))
 
 
 async def test_a_handler_may_wait_and_others_pass_it() -> None:
@@ -174,7 +176,7 @@ async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
 
     world.network.register(B, handler)
     world.network.register(C, handler)
-    handled, other = world.ask(), world.ask(target=C)
+    handled, other_request = world.ask(), world.ask(target=C)
     await asyncio.sleep(0)
     queued = world.ask()
     world.network.unregister(B)
@@ -183,9 +185,9 @@ async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
         with pytest.raises(PeerDisconnectedError, match="went away"):
             await future
     assert await world.ask("after") == "after"
-    assert not other.done()
+    assert not other_request.done()
     never.set_result("late")
-    assert await other == "late"
+    assert await other_request == "late"
     await world.tasks.close()
 
 
@@ -252,16 +254,16 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
     world = World()
     world.network.register(A, echo)
     world.network.register(B, silence)
-    asked = world.ask()
+    request = world.ask()
     await asyncio.sleep(0)
     world.network.unregister(A)
     with pytest.raises(PeerDisconnectedError, match="went away"):
-        await asked
+        await request
     await world.tasks.close()
 
 
 @pytest.mark.parametrize(
-    ("raised", "answered", "told"),
+    ("raised", "answered", "log_events"),
     [
         (ValueError("broken"), ErrorCode.unknown_server_error, ["peer.handler_failed"]),
         (
@@ -273,7 +275,7 @@ async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
     ids=["a bug", "an error alone"],
 )
 async def test_a_handler_that_fails_answers_with_an_error(
-    raised: Exception, answered: ErrorCode, told: list[str]
+    raised: Exception, answered: ErrorCode, log_events: list[str]
 ) -> None:
     async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
         raise raised
@@ -283,7 +285,7 @@ async def test_a_handler_that_fails_answers_with_an_error(
     with capture_logs() as logs, pytest.raises(PeerAnsweredError) as caught:
         await world.ask()
     assert caught.value.error == answered
-    assert [entry["event"] for entry in logs] == told
+    assert [entry["event"] for entry in logs] == log_events
 
 
 async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> None:
@@ -370,7 +372,7 @@ async def test_a_deadline_reads_the_monotonic_clock(
 ) -> None:
     network.register(B, silence)
     future = future_of(network.ask(A, B, 27, 1, "x", timeout_ms=1_000))
-    future.add_done_callback(lambda done: done.exception())
+    future.add_done_callback(lambda call: call.exception())
     env.clock.advance(3_600_000)
     await asyncio.sleep(0.9)
     assert not future.done()
@@ -408,17 +410,17 @@ def test_answered_requests_leave_one_timer_at_most() -> None:
 async def test_latency_keeps_the_order_of_a_link(
     env: VirtualEnvironment, network: LoopNetwork, /
 ) -> None:
-    seen: list[tuple[object, int]] = []
+    commands_and_times: list[tuple[object, int]] = []
 
     async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
-        seen.append((command, env.clock.monotonic_us()))
+        commands_and_times.append((command, env.clock.monotonic_us()))
         return command
 
     network.register(B, handler)
     futures = [network.ask(A, B, 27, 1, n, timeout_ms=1_000) for n in range(50)]
     assert [await future for future in futures] == list(range(50))
-    assert [command for command, _ in seen] == list(range(50))
-    assert all(50 <= at <= 500 for _, at in seen)
+    assert [command for command, _ in commands_and_times] == list(range(50))
+    assert all(50 <= elapsed_us <= 500 for _, elapsed_us in commands_and_times)
 
 
 # Fault points
@@ -486,7 +488,7 @@ async def test_what_is_lost_times_out_as_soon_as_the_clock_is_advanced_that_far(
     world.network.register(B, echo)
     lost = world.ask(timeout_ms=30_000)
     await asyncio.sleep(0)
-    assert [one.is_lost for one in world.network.unanswered()] == [True]
+    assert [request.is_lost for request in world.network.unanswered()] == [True]
     world.clock.advance(29_000)
     await asyncio.sleep(0)
     assert not lost.done()
@@ -508,7 +510,9 @@ async def test_a_copy_crosses_and_is_handled_and_its_answer_is_ignored() -> None
     world.network.register(B, handler)
     assert await world.ask() == "answer 1"
     assert handled == ["x"] * 3
-    assert [(one.point, one.is_copy) for one in script.crossings] == [
+    assert [
+        (crossing_point.point, crossing_point.is_copy) for crossing_point in script.crossings
+    ] == [
         ("peer.request", False),
         ("peer.response", False),
         ("peer.request", True),
@@ -533,16 +537,18 @@ async def test_a_lost_answer_leaves_the_effect_and_a_timeout() -> None:
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])
 async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) -> None:
     gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
-    asked: list[int] = []
+    crossings_of_gate: list[int] = []
 
     def hold_then_break() -> Awaitable[FaultEffect] | FaultEffect:
-        asked.append(1)
-        return gate if len(asked) == 1 else FaultEffect(outcome=SubmitOutcome.DISCONNECT)
+        crossings_of_gate.append(1)
+        return (
+            gate if len(crossings_of_gate) == 1 else FaultEffect(outcome=SubmitOutcome.DISCONNECT)
+        )
 
     world = World(interceptor=Script(**{point: hold_then_break}))
     handled = world.handled_by(B)
-    held, struck = world.ask("held"), world.ask("struck")
-    for future in (held, struck):
+    held_request, struck = world.ask("held"), world.ask("struck")
+    for future in (held_request, struck):
         with pytest.raises(PeerDisconnectedError, match="the connection broke"):
             await future
     gate.set_result(PASS)
@@ -553,22 +559,22 @@ async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) 
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])
 async def test_a_held_crossing_waits_alone(point: str) -> None:
     gate: asyncio.Future[FaultEffect] = asyncio.get_running_loop().create_future()
-    held: list[int] = []
+    crossings_of_gate: list[int] = []
 
     def hold_first() -> Awaitable[FaultEffect]:
-        held.append(1)
-        return gate if len(held) == 1 else passes()
+        crossings_of_gate.append(1)
+        return gate if len(crossings_of_gate) == 1 else passes()
 
     async def passes() -> FaultEffect:
         return PASS
 
     world = World(interceptor=Script(**{point: hold_first}))
     world.network.register(B, echo)
-    first, second = world.ask("first"), world.ask("second")
+    first_request, second = world.ask("first"), world.ask("second")
     assert await second == "second"
-    assert not first.done()
+    assert not first_request.done()
     gate.set_result(PASS)
-    assert await first == "first"
+    assert await first_request == "first"
 
 
 async def test_a_wait_may_end_in_an_error() -> None:
@@ -611,10 +617,10 @@ async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: 
     script = Script(peer_request=lambda: gate)
     world = World(interceptor=script)
     handled = world.handled_by(B)
-    held = world.ask("held", timeout_ms=timeout_ms)
+    held_request = world.ask("held", timeout_ms=timeout_ms)
     if timeout_ms == 1:
         with pytest.raises(PeerTimeoutError):
-            await held
+            await held_request
     else:
         await asyncio.sleep(0)
         assert len(script.crossings) == 1
@@ -626,7 +632,7 @@ async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: 
         world.handled_by(B, handled)
     if timeout_ms != 1:
         with pytest.raises(PeerDisconnectedError):
-            await held
+            await held_request
     gate.set_result(PASS)
     assert await world.ask("next") is None
     assert handled == ["next"]
@@ -656,9 +662,9 @@ async def test_messages_are_traced_with_their_causes() -> None:
 
     world.network.register(B, handler)
     root = world.tracer.emit("note", "broker/1")
-    before = world.tracer.caused_by(root)
+    cause_before = world.tracer.caused_by(root)
     future = world.ask()
-    world.tracer.caused_by(before)
+    world.tracer.caused_by(cause_before)
     await future
     nodes = world.tracer.nodes
     assert [(event.k, nodes[event.n], event.p) for event in world.tracer.events()] == [
@@ -683,12 +689,12 @@ async def test_brief_joins_the_chain_through_routine_exchanges_of_brokers(api_ke
 
     world.network.register(B, handler)
     root = world.tracer.emit("note", "broker/1")
-    before = world.tracer.caused_by(root)
+    cause_before = world.tracer.caused_by(root)
     future = world.network.ask(A, B, api_key, 1, "x", timeout_ms=30_000)
-    world.tracer.caused_by(before)
+    world.tracer.caused_by(cause_before)
     await future
-    told = [(event.k, event.p) for event in world.tracer.events()]
-    assert told == [("note", ()), ("note", (root,))][: 1 + (api_key in (24, 27))]
+    events = [(event.k, event.p) for event in world.tracer.events()]
+    assert events == [("note", ()), ("note", (root,))][: 1 + (api_key in (24, 27))]
 
 
 async def test_brief_tells_of_other_exchanges_and_of_what_is_lost() -> None:

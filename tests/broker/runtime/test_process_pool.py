@@ -45,9 +45,9 @@ def test_an_error_ends_work_that_would_last_for_ever(method: str, tmp_path: Path
 @pytest.mark.costly
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_ctrl_c_of_a_terminal_reaches_none_of_them(method: str) -> None:
-    before = blocked_signals()
+    signals_before = blocked_signals()
     with process_pool(1, context=multiprocessing.get_context(method)) as pool:
         with interrupts_kept_back():
             blocked = pool.submit(blocked_signals)
         assert signal.SIGINT in blocked.result()
-    assert blocked_signals() == before
+    assert blocked_signals() == signals_before

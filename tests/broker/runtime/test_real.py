@@ -52,8 +52,8 @@ class Pki:
     def pem(self) -> TlsPem:
         return TlsPem(authority=self.authority.read_text(), **texts(self.broker))
 
-    def trust(self, **more: object) -> ClientTls:
-        return msgspec.structs.replace(ClientTls(authority=self.authority.read_text()), **more)
+    def trust(self, **fields: object) -> ClientTls:
+        return msgspec.structs.replace(ClientTls(authority=self.authority.read_text()), **fields)
 
 
 def texts(pair: KeyPair) -> dict[str, Any]:
@@ -87,9 +87,12 @@ def shaken(
 def test_a_certificate_of_the_client_is_asked_for_and_handed_on(pki: Pki, kind: str) -> None:
     context = server_context(getattr(pki, kind)(), ClientAuth.REQUIRED)
     server, _ = shaken(context, client_context(pki.trust(**texts(pki.client))))
-    told = server.getpeercert()
-    assert told is not None
-    assert told["subject"] == ((("organizationName", "txnsim"),), (("commonName", "client"),))
+    certificate = server.getpeercert()
+    assert certificate is not None
+    assert certificate["subject"] == (
+        (("organizationName", "txnsim"),),
+        (("commonName", "client"),),
+    )
 
 
 def test_without_one_there_is_no_entry(pki: Pki) -> None:
@@ -114,8 +117,8 @@ def test_an_authority_that_is_not_trusted_is_refused(pki: Pki) -> None:
 
 
 def test_versions_can_be_chosen(pki: Pki) -> None:
-    one = ("TLSv1.2",)
-    old = server_context(msgspec.structs.replace(pki.pem(), versions=one), ClientAuth.NONE)
+    tls_1_2 = ("TLSv1.2",)
+    old = server_context(msgspec.structs.replace(pki.pem(), versions=tls_1_2), ClientAuth.NONE)
     server, _ = shaken(old, client_context(pki.trust()))
     assert server.version() == "TLSv1.2"
     both = ("TLSv1.3", "TLSv1.2")
@@ -155,9 +158,9 @@ def test_what_is_no_certificate_is_refused(pki: Pki) -> None:
 
 
 async def test_cluster_time_is_wall_time() -> None:
-    before = time.time_ns() // 1_000_000
-    now = RealClock(asyncio.get_running_loop()).now_ms()
-    assert before <= now <= time.time_ns() // 1_000_000
+    wall_before_ms = time.time_ns() // 1_000_000
+    cluster_now_ms = RealClock(asyncio.get_running_loop()).now_ms()
+    assert wall_before_ms <= cluster_now_ms <= time.time_ns() // 1_000_000
 
 
 async def test_the_monotonic_clock_starts_anywhere_so_that_clocks_can_not_be_mixed() -> None:
@@ -246,12 +249,12 @@ def test_peers_timers_and_sockets_work_on_uvloop_too() -> None:
 
 
 def test_free_ports_are_those_that_no_system_gives_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = free_ports(20)
-    assert len(set(found)) == 20
-    assert all(10_000 <= port < 32_768 for port in found)
-    (taken,) = free_ports(1)
-    with tcp_socket("127.0.0.1", taken) as busy:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert all(10_000 <= port < 32_768 for port in ports)
+    (taken_port,) = free_ports(1)
+    with tcp_socket("127.0.0.1", taken_port) as busy:
         busy.listen()
-        monkeypatch.setattr(real, "_PORTS_KEPT", range(taken, taken + 1))
+        monkeypatch.setattr(real, "_PORTS_KEPT", range(taken_port, taken_port + 1))
         with pytest.raises(OSError, match="1 free ports are wanted"):
             free_ports(1)

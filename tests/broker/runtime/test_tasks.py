@@ -44,14 +44,14 @@ async def a_few_turns(turns: int = 5) -> None:
 
 async def test_callbacks_run_at_once_in_order(tasks: LoopTasks) -> None:
     pending: Pending[int] = Pending(tasks)
-    heard: list[int] = []
-    pending.on_done(lambda done: heard.append(done.result()))
-    pending.on_done(lambda done: heard.append(-done.result()))
+    results: list[int] = []
+    pending.on_done(lambda future: results.append(future.result()))
+    pending.on_done(lambda future: results.append(-future.result()))
     assert not pending.done()
     pending.resolve(7)
-    assert heard == [7, -7]
-    pending.on_done(lambda done: heard.append(0))
-    assert heard == [7, -7, 0], "at once where the result is there already"
+    assert results == [7, -7]
+    pending.on_done(lambda future: results.append(0))
+    assert results == [7, -7, 0], "at once where the result is there already"
 
 
 async def test_it_is_resolved_once(tasks: LoopTasks) -> None:
@@ -74,18 +74,18 @@ async def test_a_failure_is_raised_to_the_caller(tasks: LoopTasks) -> None:
 
 
 async def test_a_driven_coroutine_goes_on_without_a_turn_of_the_loop(tasks: LoopTasks) -> None:
-    first: Pending[int] = Pending(tasks)
+    first_pending: Pending[int] = Pending(tasks)
     second: Pending[int] = Pending(tasks)
-    heard: list[object] = []
+    outcomes: list[object] = []
 
     async def add() -> int:
-        return await first + await second
+        return await first_pending + await second
 
-    tasks.drive(add(), lambda result, error: heard.append((result, error)), name="add")
-    first.resolve(1)
-    assert heard == []
+    tasks.drive(add(), lambda result, error: outcomes.append((result, error)), name="add")
+    first_pending.resolve(1)
+    assert outcomes == []
     second.resolve(2)
-    assert heard == [(3, None)], "in the same turn"
+    assert outcomes == [(3, None)], "in the same turn"
     assert not tasks.stepping
 
 
@@ -95,13 +95,13 @@ async def test_a_task_may_await_it_too_and_be_cancelled_meanwhile(tasks: LoopTas
     async def wait() -> int:
         return await pending
 
-    waiting = tasks.spawn(wait(), name="waits")
+    wait_task = tasks.spawn(wait(), name="waits")
     leaving = tasks.spawn(wait(), name="leaves")
     await asyncio.sleep(0)
     leaving.cancel()
     await asyncio.sleep(0)
     pending.resolve(5)
-    assert await waiting == 5
+    assert await wait_task == 5
     assert leaving.cancelled()
     assert await pending == 5
 
@@ -140,11 +140,11 @@ async def test_an_exception_of_the_first_step_is_the_outcome(tasks: LoopTasks) -
 
 
 async def test_a_cancelled_future_met_in_the_first_step_is_the_outcome(tasks: LoopTasks) -> None:
-    gone = asyncio.get_running_loop().create_future()
-    gone.cancel()
+    cancelled_future = asyncio.get_running_loop().create_future()
+    cancelled_future.cancel()
 
     async def wait() -> None:
-        await gone
+        await cancelled_future
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="wait")
@@ -152,21 +152,21 @@ async def test_a_cancelled_future_met_in_the_first_step_is_the_outcome(tasks: Lo
 
 
 async def test_what_waits_goes_on_as_a_task(tasks: LoopTasks) -> None:
-    first = asyncio.get_running_loop().create_future()
+    first_future = asyncio.get_running_loop().create_future()
     second = asyncio.get_running_loop().create_future()
 
     async def wait() -> tuple[int, int, str]:
-        one = await first
+        first_result = await first_future
         two = await second
         task = asyncio.current_task()
         assert task is not None
-        return one, two, task.get_name()
+        return first_result, two, task.get_name()
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="waiter")
     assert outcomes == []
     assert len(tasks) == 1
-    first.set_result(1)
+    first_future.set_result(1)
     await a_few_turns()
     assert outcomes == []
     second.set_result(2)
@@ -197,10 +197,10 @@ async def test_several_may_wait_for_one_future(tasks: LoopTasks) -> None:
     outcomes = Outcomes()
     for _ in range(3):
         tasks.drive(wait(), outcomes.done, name="wait")
-    waiting = asyncio.gather(wait(), wait())
+    waits = asyncio.gather(wait(), wait())
     await a_few_turns()
     future.set_result(7)
-    assert list(await waiting) == [7, 7]
+    assert list(await waits) == [7, 7]
     await a_few_turns()
     assert outcomes == [(7, None)] * 3
 
@@ -218,19 +218,19 @@ async def test_a_bare_yield_is_only_a_turn(tasks: LoopTasks) -> None:
 
 
 async def test_a_failed_future_reaches_the_coroutine_which_may_go_on(tasks: LoopTasks) -> None:
-    first = asyncio.get_running_loop().create_future()
+    first_future = asyncio.get_running_loop().create_future()
     second = asyncio.get_running_loop().create_future()
 
     async def wait() -> str:
         try:
-            await first
+            await first_future
         except ValueError:
             return f"recovered {await second}"
         return "never"
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="wait")
-    first.set_exception(ValueError("broken"))
+    first_future.set_exception(ValueError("broken"))
     await a_few_turns()
     second.set_result("here")
     await a_few_turns()
@@ -252,19 +252,19 @@ async def test_an_exception_after_a_wait_is_the_outcome_and_no_bug(tasks: LoopTa
 
 @pytest.mark.parametrize("turns", [5, 0], ids=["waiting", "before its task began"])
 async def test_cancelling_reaches_a_coroutine(tasks: LoopTasks, turns: int) -> None:
-    seen = []
+    cleanups = []
 
     async def wait() -> None:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            seen.append("cleaned up")
+            cleanups.append("cleaned up")
 
     outcomes = Outcomes()
     tasks.drive(wait(), outcomes.done, name="wait")
     await a_few_turns(turns)
     await tasks.close()
-    assert seen == ["cleaned up"]
+    assert cleanups == ["cleaned up"]
     assert isinstance(outcomes.only[1], asyncio.CancelledError)
 
 
@@ -315,14 +315,14 @@ async def test_context_stays_the_same_across_the_wait_and_away_from_the_caller(
     tasks: LoopTasks,
 ) -> None:
     name: ContextVar[str] = ContextVar("name", default="none")
-    seen = []
+    names_seen = []
 
     async def handler() -> None:
         token = name.set("handler")
         await asyncio.sleep(0)
-        seen.append(name.get())
+        names_seen.append(name.get())
         name.reset(token)  # fails in any other context
-        seen.append(name.get())
+        names_seen.append(name.get())
 
     name.set("caller")
     outcomes = Outcomes()
@@ -330,7 +330,7 @@ async def test_context_stays_the_same_across_the_wait_and_away_from_the_caller(
     assert name.get() == "caller"
     await a_few_turns()
     assert outcomes.only == (None, None)
-    assert seen == ["handler", "caller"]
+    assert names_seen == ["handler", "caller"]
 
 
 async def test_drives_may_be_nested(tasks: LoopTasks) -> None:
@@ -489,14 +489,14 @@ def test_what_is_due_soon_has_the_cause_of_its_caller() -> None:
     async def main(env: VirtualEnvironment) -> list[int]:
         tracer = env.tracer
         causes = [tracer.emit("note", "x") for _ in range(2)]
-        seen: list[int] = []
+        causes_seen: list[int] = []
         for cause in causes:
             tracer.caused_by(cause)
-            env.tasks.soon(lambda: seen.append(tracer.cause))
+            env.tasks.soon(lambda: causes_seen.append(tracer.cause))
         tracer.caused_by(NO_CAUSE)
         await asyncio.sleep(0)
-        assert seen == causes
-        return seen
+        assert causes_seen == causes
+        return causes_seen
 
     assert run_virtual(main, seed=1)
 
@@ -507,11 +507,11 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
 ) -> None:
     """A task that it becomes or starts, and a timer that it arms; a cause may be given, too."""
     tracer = env.tracer
-    first, given = tracer.emit("note", "x"), tracer.emit("note", "x")
-    seen: dict[str, int] = {}
+    first_event, given_cause = tracer.emit("note", "x"), tracer.emit("note", "x")
+    cause_by_name: dict[str, int] = {}
 
     def note(name: str) -> None:
-        seen[name] = tracer.cause
+        cause_by_name[name] = tracer.cause
 
     async def spawned() -> None:
         note("spawned")
@@ -520,21 +520,23 @@ async def test_what_a_driven_coroutine_leaves_to_the_loop_keeps_its_cause(
 
     async def driven() -> None:
         note("given")
-        tracer.caused_by(first)
+        tracer.caused_by(first_event)
         env.tasks.spawn(spawned(), name="spawned")
         env.clock.call_later(5, lambda: note("timer"))
         env.clock.call_at(env.clock.now_ms() + 5, lambda: note("deadline"))
         await asyncio.sleep(0.01)
         note("as a task")
 
-    for apart in (False, True):
-        seen.clear()
-        env.tasks.drive(driven(), lambda *_: note("done"), name="driven", cause=given, apart=apart)
+    for runs_apart in (False, True):
+        cause_by_name.clear()
+        env.tasks.drive(
+            driven(), lambda *_: note("done"), name="driven", cause=given_cause, apart=runs_apart
+        )
         assert tracer.cause == NO_CAUSE
         await asyncio.sleep(1)
-        assert seen.pop("given") == given
+        assert cause_by_name.pop("given") == given_cause
         names = {"spawned", "spawned, later", "timer", "deadline", "as a task", "done"}
-        assert seen == dict.fromkeys(names, first)
+        assert cause_by_name == dict.fromkeys(names, first_event)
 
 
 @within(run_virtual, seed=1)
@@ -542,22 +544,22 @@ async def test_what_is_switched_off_and_on_between_two_steps_has_no_cause_left_b
     env: VirtualEnvironment,
 ) -> None:
     tracer = env.tracer
-    first = tracer.emit("note", "x")
+    first_event = tracer.emit("note", "x")
     answers: list[Pending[None]] = [Pending(env.tasks) for _ in range(2)]
-    seen: list[int] = []
+    causes_seen: list[int] = []
 
     async def driven() -> None:
-        tracer.caused_by(first)
+        tracer.caused_by(first_event)
         for answer in answers:
             await answer
-            seen.append(tracer.cause)
+            causes_seen.append(tracer.cause)
 
     env.tasks.drive(driven(), lambda *_: None, name="driven")
     tracer.level = TraceLevel.OFF
     answers[0].resolve(None)
     tracer.level = TraceLevel.FULL
     answers[1].resolve(None)
-    assert seen == [NO_CAUSE, first]
+    assert causes_seen == [NO_CAUSE, first_event]
     assert tracer.scope is None
 
 
@@ -566,27 +568,31 @@ async def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to(
     env: VirtualEnvironment,
 ) -> None:
     tracer = env.tracer
-    first, second = tracer.emit("note", "x"), tracer.emit("note", "x")
+    first_event, second = tracer.emit("note", "x"), tracer.emit("note", "x")
     answer: Pending[None] = Pending(env.tasks)
-    seen: list[tuple[int, int]] = []
+    causes_and_wakers: list[tuple[int, int]] = []
 
     async def at_once() -> None:
-        tracer.caused_by(first)
+        tracer.caused_by(first_event)
 
     async def later() -> None:
-        tracer.caused_by(first)
+        tracer.caused_by(first_event)
         await answer
-        seen.append((tracer.cause, tracer.waker))
+        causes_and_wakers.append((tracer.cause, tracer.waker))
         raise ValueError
 
     def done(_result: object, _error: BaseException | None) -> None:
-        seen.append((tracer.cause, tracer.waker))
+        causes_and_wakers.append((tracer.cause, tracer.waker))
 
     env.tasks.drive(at_once(), done, name="at once")
     env.tasks.drive(later(), done, name="later")
     tracer.caused_by(second)
     answer.resolve(None)
-    assert seen == [(first, NO_CAUSE), (first, second), (first, NO_CAUSE)]
+    assert causes_and_wakers == [
+        (first_event, NO_CAUSE),
+        (first_event, second),
+        (first_event, NO_CAUSE),
+    ]
     assert tracer.cause == second
 
 
@@ -623,14 +629,14 @@ class Worker:
 
 async def turns_taken(log: list[str]) -> list[int]:
     """How much was done in each turn of the loop."""
-    found = []
-    done = 0
+    pieces_by_turn = []
+    pieces_done = 0
     for _ in range(1000):
         await asyncio.sleep(0)
-        if len(log) > done:
-            found.append(len(log) - done)
-        done = len(log)
-    return found
+        if len(log) > pieces_done:
+            pieces_by_turn.append(len(log) - pieces_done)
+        pieces_done = len(log)
+    return pieces_by_turn
 
 
 async def test_one_worker_alone_takes_its_limit_in_each_turn() -> None:
@@ -658,10 +664,10 @@ async def test_a_newcomer_waits_for_none_of_the_work_that_others_have_queued() -
         Worker(turns, log, f"old{number}", 50)
     for _ in range(40):
         await asyncio.sleep(0)
-    before = len(log)
+    pieces_before = len(log)
     Worker(turns, log, "new", 1)
     await turns_taken(log)
-    assert log.index("new") - before <= 20, "at most one piece of each who is ahead"
+    assert log.index("new") - pieces_before <= 20, "at most one piece of each who is ahead"
 
 
 async def test_a_small_request_goes_ahead_of_large_ones() -> None:
@@ -690,8 +696,8 @@ async def test_what_was_used_before_a_contest_does_not_count_in_it() -> None:
 async def test_work_that_is_caused_in_a_turn_waits_for_the_next_one() -> None:
     turns, log = Turns(asyncio.get_running_loop()), list[str]()
     turns.limit_ns = 10 * WORK_NS
-    first = Worker(turns, log, "a", 1)
-    first.on_done = lambda: Worker(turns, log, "b", 1) and None
+    first_worker = Worker(turns, log, "a", 1)
+    first_worker.on_done = lambda: Worker(turns, log, "b", 1) and None
     assert await turns_taken(log) == [1, 1]
 
 
@@ -744,7 +750,7 @@ async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
         await TimeSlices(turns).next()
         log.append(name)
 
-    tasks = [asyncio.get_running_loop().create_task(work(f"large{at}")) for at in range(30)]
+    tasks = [asyncio.get_running_loop().create_task(work(f"large{number}")) for number in range(30)]
     await asyncio.sleep(0)
     Worker(turns, log, "small", 1, wanted_ns=SLICE_NS // 20)
     await turns_taken(log)
@@ -756,21 +762,21 @@ async def test_a_small_request_waits_for_no_slice_of_a_large_one() -> None:
 async def test_a_slice_that_is_not_waited_for_any_more_is_given_to_none() -> None:
     turns = Turns(asyncio.get_running_loop())
     slices = TimeSlices(turns)
-    waiting = asyncio.get_running_loop().create_task(slices.next())
+    slice_task = asyncio.get_running_loop().create_task(slices.next())
     await asyncio.sleep(0)
-    waiting.cancel()
+    slice_task.cancel()
     await asyncio.sleep(0.01)
-    assert waiting.cancelled()
+    assert slice_task.cancelled()
     await slices.next()
 
 
 def test_a_large_request_rests_after_so_many_elements_where_no_time_passes() -> None:
     async def main() -> None:
         pace = Pace(Turns(asyncio.get_running_loop()), lambda: 0)
-        done = 0
+        elements_done = 0
         while not pace.has_done(1):
-            done += 1
-        assert done + 1 == LOOKS * LOOK_ELEMENTS
+            elements_done += 1
+        assert elements_done + 1 == LOOKS * LOOK_ELEMENTS
         assert not pace.has_rested
         await pace.rest()
         assert pace.has_rested

@@ -47,9 +47,9 @@ def test_off_records_nothing_and_says_so() -> None:
 
 def test_an_event_has_the_fields_of_the_file() -> None:
     tracer = full()
-    first = tracer.emit("note", "client/app")
+    first_event = tracer.emit("note", "client/app")
     tracer.emit(
-        "log.append", "broker/1/log/t-0", parents=(first,), tx="app/7:0", data={"tp": "t-0"}
+        "log.append", "broker/1/log/t-0", parents=(first_event,), tx="app/7:0", data={"tp": "t-0"}
     )
     lines = [json.loads(line) for line in tracer.lines()]
     assert lines == [
@@ -100,8 +100,8 @@ def test_a_payload_given_in_parts_is_checked_against_the_table_too() -> None:
 
 
 def test_a_source_of_nanoseconds_is_reckoned_from_the_start() -> None:
-    now = iter((5_001_999, 5_002_000))
-    tracer = Tracer(lambda: next(now), start_ns=5_000_000, level=TraceLevel.FULL)
+    instants = iter((5_001_999, 5_002_000))
+    tracer = Tracer(lambda: next(instants), start_ns=5_000_000, level=TraceLevel.FULL)
     for _ in range(2):
         tracer.emit("note", "a")
     assert [event.t for event in tracer.events()] == [1, 2]
@@ -165,12 +165,12 @@ def test_the_level_may_change_while_running() -> None:
 def test_the_current_cause_is_the_parent_unless_parents_are_given() -> None:
     tracer = full()
     root = tracer.emit("note", "a")
-    other = tracer.emit("note", "a")
-    before = tracer.caused_by(root)
+    other_event = tracer.emit("note", "a")
+    cause_before = tracer.caused_by(root)
     tracer.emit("note", "b")
-    tracer.emit("note", "b", parents=(other,))
+    tracer.emit("note", "b", parents=(other_event,))
     assert tracer.cause == root
-    assert tracer.caused_by(before) == root
+    assert tracer.caused_by(cause_before) == root
     tracer.emit("note", "b")
     assert [event.p for event in tracer.events(2)] == [(0,), (1,), ()]
 
@@ -184,19 +184,21 @@ def test_missing_and_repeated_parents_are_left_out() -> None:
 
 
 def test_a_cause_of_another_trace_is_no_parent() -> None:
-    tracer, other = full(), full()
-    other.caused_by(other.emit("note", "a"))
+    tracer, other_tracer = full(), full()
+    other_tracer.caused_by(other_tracer.emit("note", "a"))
     tracer.emit("note", "a")
     tracer.emit("note", "a")
     assert [event.p for event in tracer.events()] == [(), ()]
-    assert (tracer.cause, other.cause) == (NO_CAUSE, 0)
+    assert (tracer.cause, other_tracer.cause) == (NO_CAUSE, 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(0, 60), max_size=3)), max_size=60))
 def test_lamport_clocks_grow_along_nodes_and_parents(steps: list[tuple[int, set[int]]]) -> None:
     tracer = full()
-    for index, (node, wanted) in enumerate(steps):
-        tracer.emit("note", f"n{node}", parents=tuple(p for p in sorted(wanted) if p < index))
+    for index, (node, parent_indexes) in enumerate(steps):
+        tracer.emit(
+            "note", f"n{node}", parents=tuple(p for p in sorted(parent_indexes) if p < index)
+        )
     clocks: dict[int, int] = {}
     events = list(tracer.events())
     for event in events:
@@ -213,45 +215,45 @@ MANY = 3_000
 
 
 def test_a_ring_keeps_the_newest_events_and_the_hash_covers_what_is_kept() -> None:
-    kept, everything = full(ring_bytes=2 * CHUNK_BYTES), full()
+    ring_tracer, everything = full(ring_bytes=2 * CHUNK_BYTES), full()
     for index in range(3 * MANY):
-        for tracer in (kept, everything):
+        for tracer in (ring_tracer, everything):
             tracer.emit("note", "a", parents=(index - 1,), data={"text": str(index)})
-    assert len(kept) == len(everything) == 3 * MANY
-    assert kept.first > MANY
-    assert kept.size <= 2 * CHUNK_BYTES < everything.size
+    assert len(ring_tracer) == len(everything) == 3 * MANY
+    assert ring_tracer.first > MANY
+    assert ring_tracer.size <= 2 * CHUNK_BYTES < everything.size
     # A ring's clocks of one node have gaps where a batch begins, or none.
-    assert list(kept.lines()) == list(everything.lines(kept.first))
-    *lines, trailer = b"".join(kept.pieces()).splitlines(keepends=True)[1:]
+    assert list(ring_tracer.lines()) == list(everything.lines(ring_tracer.first))
+    *lines, trailer = b"".join(ring_tracer.pieces()).splitlines(keepends=True)[1:]
     sha = hashlib.sha256(b"".join(lines) + b'["a"]')
-    assert kept.hash == json.loads(trailer)["hash"] == "sha256:" + sha.hexdigest()
-    assert kept.hash != everything.hash
+    assert ring_tracer.hash == json.loads(trailer)["hash"] == "sha256:" + sha.hexdigest()
+    assert ring_tracer.hash != everything.hash
 
 
 def test_a_ring_decodes_nothing_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
+    first_events: list[int] = []
     lines = Rows.lines
 
-    def counted(form: Rows, kept: bytes, first: int) -> bytes:
-        made.append(first)
-        return lines(form, kept, first)
+    def counted(form: Rows, packed_rows: bytes, first_event: int) -> bytes:
+        first_events.append(first_event)
+        return lines(form, packed_rows, first_event)
 
     monkeypatch.setattr(Rows, "lines", counted)
     tracer = full(ring_bytes=2 * CHUNK_BYTES)
     for _ in range(3 * MANY):
         tracer.emit("note", "a")
-    assert not made
-    first, second = tracer.lines(), tracer.lines()
-    assert next(first) == next(second)
-    assert len(made) == 1, "two readers of a batch share its lines"
+    assert not first_events
+    first_lines, second = tracer.lines(), tracer.lines()
+    assert next(first_lines) == next(second)
+    assert len(first_events) == 1, "two readers of a batch share its lines"
     pieces = tracer.pieces()
     next(pieces)
-    assert len(made) == 1
+    assert len(first_events) == 1
     next(pieces)
-    assert len(made) == 2, "a piece is made when it is asked for"
-    rest = list(pieces)
-    assert len(rest) > 5
-    assert max(piece.count(b"\n") for piece in rest) <= KEPT_AT_ONCE, "a millisecond's work"
+    assert len(first_events) == 2, "a piece is made when it is asked for"
+    later_pieces = list(pieces)
+    assert len(later_pieces) > 5
+    assert max(piece.count(b"\n") for piece in later_pieces) <= KEPT_AT_ONCE, "a millisecond's work"
 
 
 @pytest.mark.costly
@@ -276,11 +278,11 @@ def test_the_size_of_a_ring_is_the_memory_that_it_takes(is_open: bool) -> None:
         fill(tracer)
         size = tracer.size
         gc.collect()
-        taken = tracemalloc.get_traced_memory()[0]
+        memory_bytes = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
     assert 6 * CHUNK_BYTES < size <= 8 * CHUNK_BYTES
-    assert 0.9 * size < taken < 1.1 * size
+    assert 0.9 * size < memory_bytes < 1.1 * size
 
 
 @pytest.mark.parametrize("start", [0, 1, KEPT_AT_ONCE - 1, KEPT_AT_ONCE, MANY - 1])
@@ -403,10 +405,10 @@ def test_the_hash_is_that_of_the_lines_and_the_nodes() -> None:
 
 
 def test_the_hash_tells_names_of_nodes_apart() -> None:
-    first, second = full(), full()
-    first.emit("note", "a")
+    first_tracer, second = full(), full()
+    first_tracer.emit("note", "a")
     second.emit("note", "b")
-    assert first.hash != second.hash
+    assert first_tracer.hash != second.hash
 
 
 def test_an_export_has_header_events_and_trailer() -> None:
@@ -436,22 +438,22 @@ def test_an_export_has_header_events_and_trailer() -> None:
 
 def test_a_bound_callback_has_its_cause_wherever_it_is_called() -> None:
     tracer = full()
-    first, second = tracer.emit("note", "a"), tracer.emit("note", "a")
-    tracer.caused_by(first)
-    seen: list[int] = []
-    now = tracer.bound(lambda: seen.append(tracer.cause))
-    given = tracer.bound(lambda: seen.append(tracer.cause), second)
+    first_event, second = tracer.emit("note", "a"), tracer.emit("note", "a")
+    tracer.caused_by(first_event)
+    causes_seen: list[int] = []
+    callback_now = tracer.bound(lambda: causes_seen.append(tracer.cause))
+    callback_of_second = tracer.bound(lambda: causes_seen.append(tracer.cause), second)
     tracer.caused_by(NO_CAUSE)
-    now()
-    given()
-    assert (seen, tracer.cause) == ([first, second], NO_CAUSE)
+    callback_now()
+    callback_of_second()
+    assert (causes_seen, tracer.cause) == ([first_event, second], NO_CAUSE)
 
 
 def test_a_context_for_later_carries_cause_and_waker() -> None:
     tracer = full()
-    asked, news = tracer.emit("note", "a"), tracer.emit("note", "a")
-    context = tracer.context(asked, news)
-    assert context.run(lambda: (tracer.cause, tracer.waker)) == (asked, news)
+    question_event, news = tracer.emit("note", "a"), tracer.emit("note", "a")
+    context = tracer.context(question_event, news)
+    assert context.run(lambda: (tracer.cause, tracer.waker)) == (question_event, news)
     assert (tracer.cause, tracer.waker) == (NO_CAUSE, NO_CAUSE)
     assert full().waker == NO_CAUSE
     assert context.run(lambda: full().waker) == NO_CAUSE, "that is no event of another run"
@@ -459,15 +461,15 @@ def test_a_context_for_later_carries_cause_and_waker() -> None:
 
 def test_a_scope_has_a_cause_of_its_own_which_timers_carry_along() -> None:
     tracer = full()
-    asked, news = tracer.emit("note", "a"), tracer.emit("note", "a")
-    tracer.caused_by(asked)
+    question_event, news = tracer.emit("note", "a"), tracer.emit("note", "a")
+    tracer.caused_by(question_event)
     assert tracer.timer_context() is None, "the present context has it"
-    tracer.scope, tracer.scope_waker = news, asked
-    assert (tracer.cause, tracer.waker, tracer.joined(())) == (news, asked, news)
+    tracer.scope, tracer.scope_waker = news, question_event
+    assert (tracer.cause, tracer.waker, tracer.joined(())) == (news, question_event, news)
     context = tracer.timer_context()
     assert context is not None
     assert tracer.caused_by(NO_CAUSE) == news
     assert tracer.cause == NO_CAUSE
     tracer.scope = None
-    assert tracer.cause == asked, "what was set in the scope is gone with it"
+    assert tracer.cause == question_event, "what was set in the scope is gone with it"
     assert context.run(lambda: (tracer.cause, tracer.waker)) == (news, NO_CAUSE)

@@ -46,9 +46,9 @@ class Writer:
         if tx:
             event["tx"] = tx
         event["d"] = {**data, "text": _FILLER}
-        told: Row = (0, 0, (), kind, tx, event["d"], None)
+        row: Row = (0, 0, (), kind, tx, event["d"], None)
         text = msgspec.json.encode(event) + b"\n"
-        self.ring.add(text, 1, lives_of([told]), is_opening=opening)
+        self.ring.add(text, 1, lives_of([row]), is_opening=opening)
         return index
 
     def fill(self, events: int) -> None:
@@ -104,14 +104,14 @@ def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
 
 def test_names_in_payloads_and_names_with_slashes_differ() -> None:
     writer = Writer(4 * CHUNK_BYTES)
-    first = writer.write("verify.ask", tx="a/b/1:0", reason='as "tx":"z/9:9" said')
+    first_line = writer.write("verify.ask", tx="a/b/1:0", reason='as "tx":"z/9:9" said')
     second = writer.write("verify.ask", tx="a/c/2:0")
     quoted = writer.write("verify.ask", tx='"quoted"/3:0')
     event = {"i": writer.ring.next, "k": "snapshot", "d": {"transactions": [{"tx": "a/b/1:0"}]}}
     writer.ring.add(msgspec.json.encode(event) + b"\n", 1)
     writer.write("txn.complete", tx="a/c/2:0", state="CompleteAbort")
     writer.fill(1_000)
-    assert writer.kept()[:3] == [first, quoted, writer.ring.first]
+    assert writer.kept()[:3] == [first_line, quoted, writer.ring.first]
     assert second < quoted
 
 
@@ -136,17 +136,17 @@ def test_what_is_left_begins_with_a_snapshot() -> None:
     assert writer.ring.size <= 4 * CHUNK_BYTES
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_a_snapshot_that_does_not_come_is_not_waited_for_without_end(first: bool) -> None:
+@pytest.mark.parametrize("is_opening", [True, False])
+def test_a_snapshot_that_does_not_come_is_not_waited_for_without_end(is_opening: bool) -> None:
     writer = Writer(4 * CHUNK_BYTES)
     most = 0
-    writer.write("snapshot", opening=first)
+    writer.write("snapshot", opening=is_opening)
     for _ in range(1_000):
         writer.write()
         most = max(most, writer.ring.size)
     overdue = 4 * CHUNK_BYTES + 4 * CHUNK_BYTES // OVERDUE_SHARE
     assert most < overdue + 2_000
-    assert (most > 4 * CHUNK_BYTES + 2_000) == first
+    assert (most > 4 * CHUNK_BYTES + 2_000) == is_opening
 
 
 # The two forms of a trace's events: what a ring packs is what a whole trace tells.
@@ -221,22 +221,26 @@ NOTED = st.tuples(
 @pytest.mark.slow
 @given(st.lists(NOTED, max_size=40))
 def test_what_a_ring_tells_is_what_a_whole_trace_tells_but_for_the_clocks(noted: Any) -> None:
-    ring, whole = full(ring_bytes=1 << 20), full()
-    for index, (node, wanted, tx, data, importance, is_read) in enumerate(noted):
-        for tracer in (ring, whole):
+    ring, whole_tracer = full(ring_bytes=1 << 20), full()
+    for index, (node, parent_indexes, tx, data, importance, is_read) in enumerate(noted):
+        for tracer in (ring, whole_tracer):
             tracer.emit(
-                "note", f"n{node}", parents=tuple(p for p in sorted(wanted) if p < index),
+                "note", f"n{node}", parents=tuple(p for p in sorted(parent_indexes) if p < index),
                 tx=tx, data=data, importance=importance,
             )  # fmt: skip
         if is_read:
             assert ring.size, "a batch ends here"
-    told, read = ([json.loads(line) for line in tracer.lines()] for tracer in (ring, whole))
+    ring_events, read = (
+        [json.loads(line) for line in tracer.lines()] for tracer in (ring, whole_tracer)
+    )
     clocks: dict[int, int] = {}
-    for event in told:
+    for event in ring_events:
         assert clocks.get(event["n"], 0) < event["l"] <= event["i"] + 1
-        assert all(told[parent]["l"] < event["l"] for parent in event["p"])
+        assert all(ring_events[parent]["l"] < event["l"] for parent in event["p"])
         clocks[event["n"]] = event["l"]
-    assert str([{**event, "l": 0} for event in told]) == str([{**event, "l": 0} for event in read])
+    assert str([{**event, "l": 0} for event in ring_events]) == str(
+        [{**event, "l": 0} for event in read]
+    )
 
 
 def test_a_payload_is_the_one_that_was_noted() -> None:
@@ -276,9 +280,16 @@ def test_what_goes_without_saying_is_hidden_at_first() -> None:
 
 
 def test_kinds_of_which_some_events_are_hidden_say_which() -> None:
-    told = {name for name, kind in KINDS.items() if kind.lower}
-    assert told == {"msg.send", "msg.recv", "txn.append", "log.lso", "marker.sent", "pid.bump"}
-    assert all(KINDS[name].importance for name in told)
+    kinds_with_lower = {name for name, kind in KINDS.items() if kind.lower}
+    assert kinds_with_lower == {
+        "msg.send",
+        "msg.recv",
+        "txn.append",
+        "log.lso",
+        "marker.sent",
+        "pid.bump",
+    }
+    assert all(KINDS[name].importance for name in kinds_with_lower)
 
 
 def test_exchanges_between_brokers_that_are_hidden_are_named() -> None:

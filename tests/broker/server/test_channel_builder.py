@@ -87,8 +87,8 @@ async def test_who_has_logged_in_is_served_and_led_to_listeners_of_the_same_kind
     assert (await log_in(wire)).error_code is ErrorCode.none
     wire.send(wire.metadata())
     brokers = (await wire.answer())[1].brokers
-    told = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
-    assert told == cluster.sim.bootstrap_of("SASL")
+    addresses = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+    assert addresses == cluster.sim.bootstrap_of("SASL")
     wire.send(request(wire, 17, 1, mechanism="PLAIN"))
     assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
     wire.send(request(wire, 36, 2, auth_bytes=b""))
@@ -115,30 +115,30 @@ async def test_who_has_not_logged_in_is_cut_off(cluster: VirtualCluster) -> None
     wire.send(wire.metadata() + wire.metadata())
     assert await wire.closed()
     await wire.close()
-    gone = await sasl_wire(cluster)
-    gone.send(gone.metadata())
-    await gone.close()
+    closed_wire = await sasl_wire(cluster)
+    closed_wire.send(closed_wire.metadata())
+    await closed_wire.close()
 
 
 @within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
 async def test_who_is_not_known_may_not_send_as_much_as_who_is(cluster: VirtualCluster) -> None:
     too_much = cluster.sim.options.settings.sasl_server_max_receive_size + 1
-    known, unknown = await sasl_wire(cluster), await sasl_wire(cluster)
-    await log_in(known)
+    known_wire, unknown = await sasl_wire(cluster), await sasl_wire(cluster)
+    await log_in(known_wire)
     unknown.send(request(unknown, 17, 1, mechanism="PLAIN"))
     assert (await unknown.answer())[1].error_code is ErrorCode.none
     unknown.send(request(unknown, 36, 2, auth_bytes=bytes(too_much)))
     assert await unknown.closed()
-    known.send(request(known, 36, 2, auth_bytes=bytes(too_much)))
-    assert (await known.answer())[1].error_code is ErrorCode.illegal_sasl_state
+    known_wire.send(request(known_wire, 36, 2, auth_bytes=bytes(too_much)))
+    assert (await known_wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
     await unknown.close()
-    await known.close()
+    await known_wire.close()
 
 
 def test_those_who_are_not_known_may_not_hold_much_together() -> None:
     async def main(cluster: VirtualCluster) -> None:
-        known = await sasl_wire(cluster)
-        await log_in(known)
+        known_wire = await sasl_wire(cluster)
+        await log_in(known_wire)
         small, large = await sasl_wire(cluster), await sasl_wire(cluster)
         # Frames that are never whole.
         small.send((50_000).to_bytes(4, "big") + bytes(30_000))
@@ -146,9 +146,9 @@ def test_those_who_are_not_known_may_not_hold_much_together() -> None:
         assert await large.closed()
         small.send(bytes(20_000))
         assert await small.closed()  # for what it has sent, not for what it holds
-        known.send(request(known, 17, 1, mechanism="PLAIN"))
-        assert (await known.answer())[1].error_code is ErrorCode.illegal_sasl_state
-        await known.close()
+        known_wire.send(request(known_wire, 17, 1, mechanism="PLAIN"))
+        assert (await known_wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
+        await known_wire.close()
         for wire in (small, large):
             with contextlib.suppress(ConnectionResetError):
                 await wire.close()
@@ -258,9 +258,9 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
 
 @within(run_cluster, cluster_options=msgspec.structs.replace(options(), security=USERS))
 async def test_a_reset_keeps_users_and_their_endpoints(cluster: VirtualCluster) -> None:
-    before = cluster.sim.bootstrap_of("SASL")
+    bootstrap_before = cluster.sim.bootstrap_of("SASL")
     await cluster.sim.reset(cluster.sim.snapshot())
-    assert cluster.sim.bootstrap_of("SASL") == before
+    assert cluster.sim.bootstrap_of("SASL") == bootstrap_before
     for password, error in (("wrong", ErrorCode.sasl_authentication_failed), ("secret", 0)):
         wire = await sasl_wire(cluster)
         assert (await log_in(wire, password)).error_code == error
@@ -277,8 +277,8 @@ def test_files_that_are_no_certificates_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_cluster_is_formatted_with_credentials_of_both_mechanisms() -> None:
-    found = first_credentials(SecurityOptions(scram_users={"bob": "secret"}), bytes)
-    assert set(found) == {
+    credentials = first_credentials(SecurityOptions(scram_users={"bob": "secret"}), bytes)
+    assert set(credentials) == {
         ("bob", ScramMechanism.SCRAM_SHA_256),
         ("bob", ScramMechanism.SCRAM_SHA_512),
     }
@@ -288,9 +288,9 @@ def test_a_password_may_be_of_one_mechanism_alone() -> None:
     """The last one won for both, so that logins by SCRAM-SHA-256 failed."""
     by_mechanism = {"SCRAM-SHA-256": {"bob": "a"}, "SCRAM-SHA-512": {"bob": "b", "ann": "c"}}
     salt = b"0123456789abcdef"
-    found = first_credentials(SecurityOptions(scram_users_of=by_mechanism), lambda _: salt)
+    credentials = first_credentials(SecurityOptions(scram_users_of=by_mechanism), lambda _: salt)
     small, large = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
-    assert found == {
+    assert credentials == {
         ("bob", small): credential_of("a", mechanism=small, salt=salt),
         ("bob", large): credential_of("b", mechanism=large, salt=salt),
         ("ann", large): credential_of("c", mechanism=large, salt=salt),
@@ -325,8 +325,12 @@ def test_a_cluster_may_have_secured_listeners_alone() -> None:
     async def main(cluster: VirtualCluster) -> None:
         # The second broker's ports begin where the first one's end.
         assert cluster.sim.bootstrap == "kafka.test:9092,kafka.test:9094,kafka.test:9096"
-        told = cluster.sim.bootstrap_of("SASL")
-        assert [one.rpartition(":")[2] for one in told.split(",")] == ["9093", "9095", "9097"]
+        bootstrap = cluster.sim.bootstrap_of("SASL")
+        assert [address.rpartition(":")[2] for address in bootstrap.split(",")] == [
+            "9093",
+            "9095",
+            "9097",
+        ]
         wire = await sasl_wire(cluster)
         answer = await log_in(wire)
         assert answer.error_code is ErrorCode.sasl_authentication_failed
@@ -657,7 +661,7 @@ def test_a_broker_is_good_for_its_hosts_and_signed_by_the_authority(tmp_path: Pa
     own.verify_directly_issued_by(signer)
     names = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
-    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
     assert stat.S_IMODE(pair.key.stat().st_mode) == 0o600
 
 

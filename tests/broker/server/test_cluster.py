@@ -89,9 +89,9 @@ async def test_a_cluster_without_brokers_is_refused(env: VirtualEnvironment) -> 
 
 @within(run_virtual, seed=1)
 async def test_an_id_that_no_broker_has_is_refused(env: VirtualEnvironment) -> None:
-    for first in (-1, 2_998):
+    for first_id in (-1, 2_998):
         with pytest.raises(ConfigError, match="begin at 0, and the controller's is 3000"):
-            SimCluster(env, msgspec.structs.replace(options(), first_broker_id=first))
+            SimCluster(env, msgspec.structs.replace(options(), first_broker_id=first_id))
 
 
 def test_a_broker_zero_leads_coordinates_and_commits() -> None:
@@ -120,9 +120,9 @@ async def test_a_topic_that_can_not_be_is_named_and_nothing_stays_bound(
     sim = SimCluster(env, msgspec.structs.replace(options(topics=topics), port=9092))
     with pytest.raises(ConfigError, match=topics[-1][0]):
         await sim.start()
-    again = SimCluster(env, msgspec.structs.replace(options(), port=9092))
-    await again.start()
-    await again.stop()
+    second_cluster = SimCluster(env, msgspec.structs.replace(options(), port=9092))
+    await second_cluster.start()
+    await second_cluster.stop()
 
 
 async def test_a_busy_port_is_refused_and_the_others_are_free_again() -> None:
@@ -164,8 +164,8 @@ async def test_the_port_of_a_broker_that_is_down_is_nobody_elses() -> None:
 async def test_ports_are_consecutive_and_clients_are_told_the_advertised_host(
     env: VirtualEnvironment,
 ) -> None:
-    wanted = msgspec.structs.replace(options(), port=19092, advertised_host="kafka.test")
-    sim = SimCluster(env, wanted)
+    cluster_options = msgspec.structs.replace(options(), port=19092, advertised_host="kafka.test")
+    sim = SimCluster(env, cluster_options)
     await sim.start()
     assert sim.bootstrap == "kafka.test:19092,kafka.test:19093,kafka.test:19094"
     await sim.stop()
@@ -197,9 +197,9 @@ async def test_ports_may_be_given_one_by_one_and_clients_told_others(
 @pytest.mark.parametrize("field", ["ports", "advertised"])
 @within(run_virtual, seed=1)
 async def test_as_many_ports_as_brokers_are_wanted(env: VirtualEnvironment, field: str) -> None:
-    given = {"ports": (1,), "advertised": (("outside.test", 1),)}[field]
+    wrong_value = {"ports": (1,), "advertised": (("outside.test", 1),)}[field]
     with pytest.raises(ConfigError, match=f"{field}: 1 for 3 brokers, one for each"):
-        SimCluster(env, msgspec.structs.replace(options(), **{field: given}))
+        SimCluster(env, msgspec.structs.replace(options(), **{field: wrong_value}))
 
 
 async def test_a_stop_ends_what_still_waits() -> None:
@@ -287,7 +287,10 @@ def image_of(
     *ids: int, loaded: LoadedCluster | None = None, security: SecurityOptions = NO_SECURITY
 ) -> ClusterImage:
     return first_image(
-        [BrokerImage(broker_id=BrokerId(one), epoch=one, host="h", port=9) for one in ids],
+        [
+            BrokerImage(broker_id=BrokerId(broker_id), epoch=broker_id, host="h", port=9)
+            for broker_id in ids
+        ],
         settings=SETTINGS,
         security=security,
         fleet=Fleet(),
@@ -299,7 +302,7 @@ def image_of(
 def disk_of(*ids: int, image: ClusterImage | None = None) -> LoadedCluster:
     return LoadedCluster(
         image=image or ClusterImage(cluster_id="abc"),
-        logs={BrokerId(one): () for one in ids},
+        logs={BrokerId(broker_id): () for broker_id in ids},
         first_producer_id=ProducerId(0),
         size=0,
         losses=(),
@@ -342,9 +345,9 @@ def test_brokers_are_told_by_their_ids_and_all_their_endpoints() -> None:
         (endpoint("127.0.0.1", 1), endpoint("127.0.0.1", 2, "TLS")),
         (endpoint("127.0.0.1", 3),),
     ]
-    first, second = registered(options, endpoints)
-    assert (first.broker_id, first.host, first.port) == (0, "127.0.0.1", 1)
-    assert first.addresses == {"TLS": ("127.0.0.1", 2)}
+    first_broker, second = registered(options, endpoints)
+    assert (first_broker.broker_id, first_broker.host, first_broker.port) == (0, "127.0.0.1", 1)
+    assert first_broker.addresses == {"TLS": ("127.0.0.1", 2)}
     assert (second.broker_id, second.port, second.addresses) == (7, 3, {})
 
 
@@ -377,10 +380,10 @@ async def test_an_input_is_the_cause_of_what_is_done_inside(env: VirtualEnvironm
     with input_event(env, "kill", broker=2, lose_unflushed=False, as_version=None):
         env.tracer.emit("node.down", "broker/2")
     env.tracer.emit("note", "x")
-    done, down, after = env.tracer.events()
+    done, down, event_after = env.tracer.events()
     assert (done.k, done.p, env.tracer.nodes[done.n]) == ("input", (), "user")
     assert done.d == {"do": "kill", "args": {"broker": 2}, "at": env.clock.now_ms()}
-    assert (down.p, after.p) == ((done.i,), ())
+    assert (down.p, event_after.p) == ((done.i,), ())
 
 
 @within(run_virtual, seed=1)
@@ -422,8 +425,8 @@ def test_what_a_user_does_is_logged_also_without_a_trace() -> None:
 
     with capture_logs() as logs:
         run_virtual(main, seed=1, trace_level=TraceLevel.OFF)
-    said = [(one["event"], one["log_level"]) for one in logs]
-    assert said == [
+    logged = [(line["event"], line["log_level"]) for line in logs]
+    assert logged == [
         ("user.kill", "info"),
         ("user.create-topic", "info"),
         ("user.advance", "info"),
@@ -468,7 +471,7 @@ def test_no_two_listeners_want_the_same_port(
 
 
 @pytest.mark.parametrize(
-    ("given", "topics"),
+    ("description", "topics"),
     [
         ("orders", {"orders": 1}),
         ("orders:3", {"orders": 3}),
@@ -479,16 +482,17 @@ def test_no_two_listeners_want_the_same_port(
         ((), {}),
     ],
 )
-def test_topics_in_any_form(given: object, topics: dict[str, int]) -> None:
-    assert topics_of(given) == topics
+def test_topics_in_any_form(description: object, topics: dict[str, int]) -> None:
+    assert topics_of(description) == topics
 
 
 @pytest.mark.parametrize(
-    "given", ["", "orders:", "orders:0", "orders:x", ":3", 3, [3], {"orders": 0}, {"orders": True}]
+    "description",
+    ["", "orders:", "orders:0", "orders:x", ":3", 3, [3], {"orders": 0}, {"orders": True}],
 )
-def test_topics_of_no_form_are_refused(given: object) -> None:
+def test_topics_of_no_form_are_refused(description: object) -> None:
     with pytest.raises(ConfigError, match="expected NAME or NAME:PARTITIONS, as orders:3"):
-        topics_of(given)
+        topics_of(description)
 
 
 def test_a_level_that_no_release_knows_is_refused() -> None:
@@ -543,9 +547,11 @@ async def test_the_port_is_free_again_after_a_close() -> None:
 async def test_a_port_in_use_is_refused() -> None:
     async with real_cluster(brokers=1) as sim:
         (broker,) = sim.metadata.image.alive_brokers()
-        other = BrokerListener(environment=sim.environment, settings=DEFAULTS, connect=Connection)
+        other_listener = BrokerListener(
+            environment=sim.environment, settings=DEFAULTS, connect=Connection
+        )
         with pytest.raises(OSError, match=str(broker.port)):
-            await other.bind(Endpoint(host=broker.host, port=broker.port))
+            await other_listener.bind(Endpoint(host=broker.host, port=broker.port))
 
 
 # A cluster brought to rest.
@@ -563,7 +569,7 @@ async def test_a_start_is_ended_and_brokers_that_run_are_left_alone(
     await end_starts(sim.members.values())
     assert starting.done()
     assert "killed while it started" in str(starting.exception())
-    assert [one.state.name for one in sim.members.values()] == ["DOWN", "RUNNING", "RUNNING"]
+    assert [member.state.name for member in sim.members.values()] == ["DOWN", "RUNNING", "RUNNING"]
     await end_starts(sim.members.values())  # there is none
 
 

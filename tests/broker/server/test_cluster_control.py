@@ -34,19 +34,19 @@ NOBODY = BrokerId(9)
 
 
 def control(cluster: VirtualCluster) -> SimClusterControl:
-    found = cluster.sim.injector.cluster_control
-    assert isinstance(found, SimClusterControl)
-    return found
+    cluster_control = cluster.sim.injector.cluster_control
+    assert isinstance(cluster_control, SimClusterControl)
+    return cluster_control
 
 
 def known(cluster: VirtualCluster) -> PartitionImage:
-    found = cluster.sim.metadata.image.partition(P0)
-    assert found is not None
-    return found
+    partition = cluster.sim.metadata.image.partition(P0)
+    assert partition is not None
+    return partition
 
 
 @pytest.mark.parametrize(
-    ("action", "done"),
+    ("action", "done_text"),
     [
         (Crash(broker=2, lose_unflushed=True), "crash 2 losing what was not flushed"),
         (Crash(), "crash 7"),
@@ -62,41 +62,47 @@ def known(cluster: VirtualCluster) -> PartitionImage:
     ],
 )
 async def test_an_action_is_carried_out_and_tells_how_to_end_it(
-    action: ClusterAction, done: str
+    action: ClusterAction, done_text: str
 ) -> None:
     control = RecordingControl()
     undo = await control.carry_out(action, struck=BrokerId(7))
-    assert control.done == [done]
+    assert control.done == [done_text]
     assert (undo is None) == isinstance(action, MoveLeader | ResignLeader)
     if undo is not None:
         await undo()
-        assert control.done == [done, f"undo {done}"]
+        assert control.done == [done_text, f"undo {done_text}"]
 
 
 Misuse = Callable[[SimClusterControl], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
-    ("misuse", "told"),
+    ("misuse", "message"),
     [
-        (lambda it: it.crash(NOBODY, lose_unflushed=False), "no broker 9, only 1, 2, 3"),
-        (lambda it: it.fill_disk(NOBODY), "no broker 9"),
-        (lambda it: it.move_clock(5, broker=NOBODY), "no broker 9"),
-        (lambda it: it.partition(((B1,), (NOBODY,))), "no broker 9"),
-        (lambda it: it.lag_replica(NOBODY, P0), "no broker 9"),
-        (lambda it: it.lag_replica(B2, TopicPartition("orders", 7)), "no partition orders-7"),
-        (lambda it: it.lag_replica(B1, P0), "broker 1 leads orders-0: only a follower can lag"),
-        (lambda it: it.move_leader(P0, to=NOBODY), "no broker 9"),
-        (lambda it: it.move_leader(P0, to=B1), "broker 1 leads orders-0 already"),
-        (lambda it: it.move_leader(TopicPartition("x", 0), to=None), "no partition x-0"),
-        (lambda it: it.resign_leader(TopicPartition("x", 0)), "No such partition as x-0"),
+        (lambda control: control.crash(NOBODY, lose_unflushed=False), "no broker 9, only 1, 2, 3"),
+        (lambda control: control.fill_disk(NOBODY), "no broker 9"),
+        (lambda control: control.move_clock(5, broker=NOBODY), "no broker 9"),
+        (lambda control: control.partition(((B1,), (NOBODY,))), "no broker 9"),
+        (lambda control: control.lag_replica(NOBODY, P0), "no broker 9"),
+        (
+            lambda control: control.lag_replica(B2, TopicPartition("orders", 7)),
+            "no partition orders-7",
+        ),
+        (
+            lambda control: control.lag_replica(B1, P0),
+            "broker 1 leads orders-0: only a follower can lag",
+        ),
+        (lambda control: control.move_leader(P0, to=NOBODY), "no broker 9"),
+        (lambda control: control.move_leader(P0, to=B1), "broker 1 leads orders-0 already"),
+        (lambda control: control.move_leader(TopicPartition("x", 0), to=None), "no partition x-0"),
+        (lambda control: control.resign_leader(TopicPartition("x", 0)), "No such partition as x-0"),
     ],
 )
 @within(run_cluster)
 async def test_what_is_not_there_is_refused_in_words(
-    cluster: VirtualCluster, misuse: Misuse, told: str
+    cluster: VirtualCluster, misuse: Misuse, message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         await misuse(control(cluster))
     assert known(cluster).leader_epoch == 0
 
@@ -144,9 +150,9 @@ async def test_a_crashed_broker_is_started_again_unless_somebody_has(
     assert state() is MemberState.DOWN
     await undo()
     assert state() is MemberState.RUNNING
-    again = await control(cluster).crash(B2, lose_unflushed=True)
+    undo_again = await control(cluster).crash(B2, lose_unflushed=True)
     await cluster.sim.start_broker(B2)
-    await again()
+    await undo_again()
     assert state() is MemberState.RUNNING
 
 
@@ -188,11 +194,13 @@ async def test_a_partition_cuts_what_is_between_groups_and_nothing_else(
 ) -> None:
     reaches = cluster.env.network.reaches
     heal = await control(cluster).partition(((B1,), (B2, B3)))
-    assert not any(reaches(B1, other) or reaches(other, B1) for other in (B2, B3))
+    assert not any(
+        reaches(B1, other_broker) or reaches(other_broker, B1) for other_broker in (B2, B3)
+    )
     assert reaches(B2, B3)
     assert reaches(B1, CONTROLLER_ID), "nobody has put it on a side"
     await heal()
-    assert all(reaches(one, other) for one in (B1, B2, B3) for other in (B1, B2, B3))
+    assert all(reaches(source, target) for source in (B1, B2, B3) for target in (B1, B2, B3))
 
 
 @within(run_cluster)
@@ -208,9 +216,9 @@ async def test_overlapping_partitions_last_until_the_last_one_is_healed(
 ) -> None:
     reaches = cluster.env.network.reaches
     cluster.sim.isolate(B3)
-    first = await control(cluster).partition(((B1,), (B2, B3)))
+    heal_first = await control(cluster).partition(((B1,), (B2, B3)))
     second = await control(cluster).partition(((B2,), (B1,)))
-    await first()
+    await heal_first()
     assert not reaches(B1, B2)
     await second()
     assert reaches(B1, B2)
@@ -228,14 +236,14 @@ async def test_clocks_are_set_for_one_or_for_all_and_set_right_again(
     before_ms = cluster.env.clock.now_ms()
     alone = await control(cluster).move_clock(-5_000, broker=B2)
     everybody = await control(cluster).move_clock(60_000, broker=None)
-    assert [ahead(one) for one in (B1, B2, B3)] == [0, -5_000, 0]
+    assert [ahead(broker_id) for broker_id in (B1, B2, B3)] == [0, -5_000, 0]
     assert cluster.env.clock.now_ms() - before_ms == 60_000
     await cluster.sim.kill_broker(B2)
     await cluster.sim.start_broker(B2)
     assert ahead(B2) == -5_000, "a machine keeps its clock"
     await alone()
     await everybody()
-    assert [ahead(one) for one in (B1, B2, B3)] == [0, 0, 0]
+    assert [ahead(broker_id) for broker_id in (B1, B2, B3)] == [0, 0, 0]
     assert cluster.env.clock.advanced_ms == 0
 
 
@@ -296,10 +304,12 @@ async def test_nothing_is_undone_in_a_cluster_that_was_made_anew(cluster: Virtua
     undo = await control(cluster).crash(B2, lose_unflushed=False)
     free = await control(cluster).fill_disk(B1)
     await cluster.sim.reset(cluster.sim.snapshot())
-    epochs = {one: image.epoch for one, image in cluster.sim.metadata.image.brokers.items()}
+    epochs = {
+        broker_id: image.epoch for broker_id, image in cluster.sim.metadata.image.brokers.items()
+    }
     await undo()
     await free()
     await asyncio.sleep(20)
-    now = cluster.sim.metadata.image.brokers
-    assert {one: image.epoch for one, image in now.items()} == epochs
+    brokers_after_reset = cluster.sim.metadata.image.brokers
+    assert {broker_id: image.epoch for broker_id, image in brokers_after_reset.items()} == epochs
     assert not cluster.sim.member(B1).disk.is_full

@@ -151,8 +151,8 @@ async def test_api_versions_of_the_future_is_answered_in_version_0(
     wire.send((len(head) + len(body)).to_bytes(4, "big") + head + body)
     _, message = await wire.answer()
     assert message.error_code == E.unsupported_version
-    found = {row.api_key: (row.min_version, row.max_version) for row in message.api_keys}
-    assert found[API_VERSIONS] == ADVERTISED[API_VERSIONS]
+    version_ranges = {row.api_key: (row.min_version, row.max_version) for row in message.api_keys}
+    assert version_ranges[API_VERSIONS] == ADVERTISED[API_VERSIONS]
     wire.send(wire.metadata())
     assert (await wire.answer())[0] == 2, "the connection goes on"
 
@@ -273,15 +273,15 @@ async def test_a_fault_strikes_the_request_before_or_after_its_effect(
     assert await appended(cluster) == records
 
 
-@pytest.mark.parametrize(("point", "before"), [(REQUEST, 0), (RESPONSE, 1)])
+@pytest.mark.parametrize(("point", "records_before"), [(REQUEST, 0), (RESPONSE, 1)])
 @within(run)
 async def test_a_hold_strikes_before_or_after_the_effect(
-    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint, before: int
+    cluster: VirtualCluster, wire: Wire, /, point: FaultPoint, records_before: int
 ) -> None:
     cluster.arm(Hold(), point, client_id="wire")
     wire.send(wire.produce(first()))
     await cluster.struck()
-    assert await appended(cluster) == before
+    assert await appended(cluster) == records_before
     cluster.sim.injector.disarm("f")
     assert (await wire.answer())[0] == 1
     assert await appended(cluster) == 1
@@ -362,8 +362,8 @@ async def test_why_a_connection_is_closed_is_in_the_trace(
 ) -> None:
     wire.send(raw(999, 0))
     assert await wire.closed()
-    found: list[Any] = list(cluster.env.tracer.events())
-    (refused,) = (one for one in found if one.k == "conn.refuse")
+    events: list[Any] = list(cluster.env.tracer.events())
+    (refused,) = (event for event in events if event.k == "conn.refuse")
     assert "999" in refused.d["reason"]
 
 
@@ -400,10 +400,13 @@ async def test_brief_tells_of_answers_only_where_they_carry_an_error(
     wire.send(wire.produce(TopicPartition("nowhere", 0)))
     await wire.answer()
     events: list[Any] = list(cluster.env.tracer.events())
-    (answered,) = [one for one in events if one.k == "msg.send"]
+    (answered,) = [event for event in events if event.k == "msg.send"]
     assert answered.d["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
-    (asked,) = [one for one in events if one.i == answered.p[-1]]
-    assert (asked.k, asked.d["correlation"]) == ("msg.recv", answered.d["correlation"])
+    (request_event,) = [event for event in events if event.i == answered.p[-1]]
+    assert (request_event.k, request_event.d["correlation"]) == (
+        "msg.recv",
+        answered.d["correlation"],
+    )
 
 
 @pytest.mark.parametrize("action", [Fail(error="INVALID_REQUEST"), Hold()])
@@ -416,16 +419,18 @@ async def test_a_rule_that_is_armed_while_a_traced_request_waits_strikes_its_ans
 ) -> None:
     tracer = cluster.env.tracer
     wire.send(wire.produce(first(), acks=-1))
-    while not any(one.k == "log.append" for one in tracer.events()):  # noqa: ASYNC110 - no event is set
+    while not any(event.k == "log.append" for event in tracer.events()):  # noqa: ASYNC110 - no event is set
         await asyncio.sleep(0.000_01)
     cluster.arm(action, RESPONSE, client_id="wire")
     if isinstance(action, Hold):
         await asyncio.sleep(1)
-        assert [one.k for one in tracer.events()].count("msg.hold") == 1
+        assert [event.k for event in tracer.events()].count("msg.hold") == 1
         cluster.sim.injector.disarm("f")
     assert (await wire.answer())[0] == 1
     events: list[Any] = list(tracer.events())
-    (answered,) = [one for one in events if one.k == "msg.send" and "error" in one.d] or [None]
+    (answered,) = [event for event in events if event.k == "msg.send" and "error" in event.d] or [
+        None
+    ]
     assert (answered is None) == isinstance(action, Hold)
 
 
@@ -439,13 +444,15 @@ async def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is
     wire.send(wire.metadata())
     await wire.answer()
     events: list[Any] = list(cluster.env.tracer.events())
-    asked = [one.d["api"] for one in events if one.k == "msg.recv" and "response" not in one.d]
-    answers = [
-        (one.d["api"], one.d.get("error", ""))
-        for one in events
-        if one.k == "msg.send" and one.d["peer"] == "client/wire"
+    apis_asked = [
+        event.d["api"] for event in events if event.k == "msg.recv" and "response" not in event.d
     ]
-    assert asked[-3:] == ["Produce", "Produce", "Metadata"]
+    answers = [
+        (event.d["api"], event.d.get("error", ""))
+        for event in events
+        if event.k == "msg.send" and event.d["peer"] == "client/wire"
+    ]
+    assert apis_asked[-3:] == ["Produce", "Produce", "Metadata"]
     assert answers == [("Produce", "UNKNOWN_TOPIC_OR_PARTITION"), ("Metadata", "")]
 
 
@@ -456,15 +463,17 @@ async def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is
 Lines = list[Mapping[str, Any]]
 
 
-def logs_of(story: Callable[[VirtualCluster], Awaitable[None]], *, wanted: bool = True) -> Lines:
+def logs_of(
+    story: Callable[[VirtualCluster], Awaitable[None]], *, logs_requests: bool = True
+) -> Lines:
 
     async def main(cluster: VirtualCluster) -> None:
         for listener in cluster.sim.listeners:
-            listener.logs_requests = wanted
+            listener.logs_requests = logs_requests
         await story(cluster)
 
     capture = LogCapture()
-    before = structlog.get_config()
+    config_before = structlog.get_config()
     structlog.configure(
         processors=[merge_contextvars, capture],
         # Whatever level somebody else has left.
@@ -473,7 +482,7 @@ def logs_of(story: Callable[[VirtualCluster], Awaitable[None]], *, wanted: bool 
     try:
         run_cluster(main, brokers=1)
     finally:
-        structlog.configure(**before)
+        structlog.configure(**config_before)
     return list(capture.entries)
 
 
@@ -487,9 +496,9 @@ def of(lines: Lines, event: str, **values: Any) -> Lines:
 
 
 async def a_transaction(cluster: VirtualCluster) -> None:
-    async with cluster.client("shop") as client, await begun(client, "tx") as one:
-        await one.send("orders", 0, b"v")
-        await one.commit()
+    async with cluster.client("shop") as client, await begun(client, "tx") as producer:
+        await producer.send("orders", 0, b"v")
+        await producer.commit()
 
 
 def test_a_request_is_logged_with_connection_client_transaction_and_correlation() -> None:
@@ -523,7 +532,7 @@ def test_a_connection_is_logged_when_it_opens_and_closes() -> None:
 
 
 def test_nothing_is_logged_or_bound_unless_somebody_wants_it() -> None:
-    assert logs_of(a_transaction, wanted=False) == []
+    assert logs_of(a_transaction, logs_requests=False) == []
 
 
 def test_errors_are_told_by_their_names_once_each() -> None:
@@ -543,8 +552,8 @@ def test_the_error_of_an_answer_that_was_encoded_before_is_told(error: ErrorCode
         )
         await a_transaction(cluster)
 
-    first, second = of(logs_of(story), "request.answered", api="EndTxn")
-    assert first["errors"] == [error.name.upper()]
+    first_answer, second = of(logs_of(story), "request.answered", api="EndTxn")
+    assert first_answer["errors"] == [error.name.upper()]
     assert "errors" not in second
 
 
@@ -570,8 +579,8 @@ def test_what_was_lost_by_a_fault_is_no_answer() -> None:
             await producer.commit()
             await producer.close()
 
-    first, second = of(logs_of(story), "request.answered", api="EndTxn")
-    assert first["answer"] == NoResponse.NEVER.name.lower()
+    first_answer, second = of(logs_of(story), "request.answered", api="EndTxn")
+    assert first_answer["answer"] == NoResponse.NEVER.name.lower()
     assert "answer" not in second
 
 
@@ -607,7 +616,7 @@ def test_who_sends_no_kafka_is_warned_of_at_any_level() -> None:
         assert await wire.closed()
         await wire.close()
 
-    (line,) = logs_of(story, wanted=False)
+    (line,) = logs_of(story, logs_requests=False)
     assert line["log_level"] == "warning"
     assert line["event"] == "connection closed: bad request"
     assert "-" in line["connection"]
@@ -616,11 +625,11 @@ def test_who_sends_no_kafka_is_warned_of_at_any_level() -> None:
 
 def test_a_transaction_that_took_too_long_is_news() -> None:
     async def story(cluster: VirtualCluster) -> None:
-        async with cluster.client() as client, await begun(client, "tx") as one:
-            await one.send("orders", 0, b"v")
+        async with cluster.client() as client, await begun(client, "tx") as producer:
+            await producer.send("orders", 0, b"v")
             cluster.advance(120_000)
 
-    (line,) = of(logs_of(story, wanted=False), "txn.timed_out")
+    (line,) = of(logs_of(story, logs_requests=False), "txn.timed_out")
     assert (line["log_level"], line["transactional_id"]) == ("info", "tx")
     assert line["node"].startswith("broker/1/")
 
@@ -631,10 +640,10 @@ def test_a_transaction_that_took_too_long_is_news() -> None:
 def parts_of(*pieces: bytes) -> list[bytes]:
     parked = ParkedAnswers()
     parked.add(pieces)
-    found = []
+    parts = []
     while parked:
-        found.append(b"".join(parked.next_part()))
-    return found
+        parts.append(b"".join(parked.next_part()))
+    return parts
 
 
 @pytest.mark.parametrize(
@@ -698,11 +707,11 @@ def test_who_holds_most_is_given_up_when_all_of_them_hold_too_much() -> None:
 
 @pytest.mark.parametrize("is_paused", [False, True])
 def test_a_large_answer_leaves_in_turns_of_its_own(*, is_paused: bool) -> None:
-    asked: list[str] = []
+    calls: list[str] = []
     listener = create_autospec(Sender, instance=True)
     listener.is_open, listener.unread = True, HeldBytes(1)
     outbox = Outbox(
-        listener, go_on=lambda: asked.append("turn"), give_up=lambda: asked.append("end")
+        listener, go_on=lambda: calls.append("turn"), give_up=lambda: calls.append("end")
     )
     transport = outbox.transport = create_autospec(asyncio.Transport, instance=True)
     outbox.is_paused = is_paused
@@ -710,7 +719,7 @@ def test_a_large_answer_leaves_in_turns_of_its_own(*, is_paused: bool) -> None:
     outbox.flush()
     assert not transport.writelines.called, "many at once would hold up the loop"
     # Who does not read at all holds too much.
-    assert asked == (["end"] if is_paused else ["turn"])
+    assert calls == (["end"] if is_paused else ["turn"])
     outbox.send_parts()
     assert transport.writelines.call_count == (0 if is_paused else PARTS_PER_TURN)
 
@@ -726,7 +735,7 @@ def test_a_large_answer_in_large_pieces_is_not_copied_and_counts() -> None:
     outbox.put_pieces(b"head", pieces, size, stored=False)
     outbox.flush()
     (sent,) = transport.writelines.call_args.args
-    assert [id(one) for one in sent[1:]] == [id(one) for one in pieces]
+    assert [id(buffer) for buffer in sent[1:]] == [id(piece) for piece in pieces]
     outbox.is_paused = True
     for _ in range(3):
         outbox.put_pieces(b"head", pieces, size, stored=False)
@@ -760,11 +769,11 @@ async def test_large_frames_of_connections_that_go_at_once_are_freed_one_by_one(
         intake.frames.extend(intake.reader.receive_data(framed(1) + framed(1 << 20)[: 4 + size]))
         intake.close_by_turns(turns.reads)
     assert [len(intake.frames) for intake in line] == [0, 0, 0]
-    held = []
+    holds_bytes = []
     for _ in range(3):
-        held.append([intake.reader.buffered_bytes > 0 for intake in line])
+        holds_bytes.append([intake.reader.buffered_bytes > 0 for intake in line])
         await asyncio.sleep(0)
-    assert held == [[False, True, True], [False, False, True], [False, False, False]]
+    assert holds_bytes == [[False, True, True], [False, False, True], [False, False, False]]
 
 
 def test_reading_stops_above_the_limit_and_goes_on_at_half_of_it() -> None:
@@ -786,8 +795,8 @@ def test_a_socket_that_closes_is_left_alone() -> None:
     intake = Intake(1_000)
     intake.frames.append(bytes(10))
     intake.queued_bytes = 10
-    for found in (transport, None):
-        intake.keep_within(0, found)
+    for other_transport in (transport, None):
+        intake.keep_within(0, other_transport)
     assert not intake.is_paused
     assert not transport.pause_reading.called
 

@@ -201,10 +201,10 @@ def test_a_request_with_random_damage_disturbs_nobody(chance: int) -> None:
         wire.send(wire.produce(first(), value=bytes(100)))
         await cluster.struck()
         await asyncio.sleep(1)
-        other = await open_wire(cluster)
-        other.send(other.metadata())
-        assert (await other.answer())[0] == 1
-        await other.close()
+        other_wire = await open_wire(cluster)
+        other_wire.send(other_wire.metadata())
+        assert (await other_wire.answer())[0] == 1
+        await other_wire.close()
 
     run(story, seed=chance)
 
@@ -235,7 +235,9 @@ async def test_a_damaged_fetched_batch_has_a_wrong_crc(
     wire.send(fetch(wire, first()))
     _, message = await wire.answer()
     broken = bytes(message.responses[0].partitions[0].records)
-    assert next(at for at in range(len(sound)) if sound[at] != broken[at]) in range(17, 21)
+    assert next(
+        position for position in range(len(sound)) if sound[position] != broken[position]
+    ) in range(17, 21)
     wire.send(wire.metadata())
     assert (await wire.answer())[0] == 5
 
@@ -246,9 +248,9 @@ async def test_a_damaged_length_of_an_answer_says_too_little(
 ) -> None:
     cluster.arm(Corrupt(what=LENGTH), RESPONSE, client_id="wire", limit=1)
     wire.send(wire.metadata())
-    told = int.from_bytes(await wire.reader.readexactly(4), "big")
-    rest = await wire.reader.read(100_000)
-    assert told < len(rest)
+    told_length = int.from_bytes(await wire.reader.readexactly(4), "big")
+    following_bytes = await wire.reader.read(100_000)
+    assert told_length < len(following_bytes)
 
 
 # Connections that break
@@ -271,12 +273,12 @@ async def test_a_reset_ends_the_connection_with_an_error(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
     cluster.arm(Disconnect(reset=True), RESPONSE, client_id="reset", limit=1)
-    other = await open_wire(cluster, client_id="reset")
-    other.send(other.produce(first()))
+    other_wire = await open_wire(cluster, client_id="reset")
+    other_wire.send(other_wire.produce(first()))
     with pytest.raises(ConnectionResetError):
-        await other.reader.read(1)
+        await other_wire.reader.read(1)
     with pytest.raises(ConnectionResetError):
-        await other.close()
+        await other_wire.close()
     wire.send(wire.metadata())
     assert (await wire.answer())[0] == 1, "nobody else notices"
     assert await appended(cluster) == 1
@@ -330,17 +332,17 @@ async def test_a_lost_answer_leaves_the_effect_and_a_silent_connection(
 async def test_a_reordered_request_waits_for_those_of_other_connections(
     cluster: VirtualCluster, wire: Wire, /
 ) -> None:
-    other = await open_wire(cluster, client_id="other")
+    other_wire = await open_wire(cluster, client_id="other")
     cluster.arm(Reorder(behind=2), REQUEST, api="Produce", limit=1)
     wire.send(wire.produce(first(), value=b"first sent"))
     await cluster.struck()
     for _ in range(2):
         assert await wire.silent_for(0.01)
-        other.send(other.produce(first(), value=b"later"))
-        assert (await other.answer())[1].responses[0].partition_responses
+        other_wire.send(other_wire.produce(first(), value=b"later"))
+        assert (await other_wire.answer())[1].responses[0].partition_responses
     _, message = await wire.answer()
     assert message.responses[0].partition_responses[0].base_offset == 2
-    await other.close()
+    await other_wire.close()
 
 
 @pytest.mark.parametrize("point", [REQUEST, RESPONSE])
@@ -396,12 +398,12 @@ async def test_a_new_connection_can_be_closed_or_never_heard(
     deaf.send(deaf.metadata())
     assert await deaf.silent_for(60)
     cluster.arm(Pass(), OPEN, "seen", broker=broker)
-    seen = await open_wire(cluster)
-    seen.send(seen.metadata() + wire.metadata())
-    assert (await seen.answer())[0] == 1
+    served_wire = await open_wire(cluster)
+    served_wire.send(served_wire.metadata() + wire.metadata())
+    assert (await served_wire.answer())[0] == 1
     assert cluster.injector.never_struck() == ()
-    for one in (refused, deaf, seen):
-        await one.close()
+    for client_wire in (refused, deaf, served_wire):
+        await client_wire.close()
 
 
 @within(run_alone)

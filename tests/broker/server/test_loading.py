@@ -32,7 +32,7 @@ def written(pid: int = 7) -> LogDriver:
 def disk(path: Path, *partitions: tuple[str, int], pid: int = 7, node_id: int = 1) -> Path:
     write_disk(
         path,
-        {one: written(pid).log for one in partitions},
+        {topic_partition: written(pid).log for topic_partition in partitions},
         topic_ids={"orders": ORDERS},
         node_id=node_id,
     )
@@ -50,10 +50,10 @@ def test_logs_come_with_their_topics_configs_and_what_was_noted(tmp_path: Path) 
         [topic("orders", ORDERS), partition(ORDERS, replicas=(1,), epoch=4), producer_ids(9_000)],
     )
     loaded = load(path)
-    ((one,),) = loaded.logs.values()
-    assert one.topic_id == ORDERS
-    assert one.high_watermark == 1
-    assert one.log.producers.open_transaction_of(7) == 0
+    ((loaded_replica,),) = loaded.logs.values()
+    assert loaded_replica.topic_id == ORDERS
+    assert loaded_replica.high_watermark == 1
+    assert loaded_replica.log.producers.open_transaction_of(7) == 0
     assert loaded.first_producer_id == 9_000
     assert loaded.size == sum(file.stat().st_size for file in (path / "orders-0").glob("*.log"))
     assert (loaded.losses, loaded.left_out) == ((), ())
@@ -63,8 +63,8 @@ def test_logs_come_with_their_topics_configs_and_what_was_noted(tmp_path: Path) 
 
 def test_open_transactions_without_any_coordinators_log_are_noticed(tmp_path: Path) -> None:
     assert load(disk(tmp_path / "a", ("orders", 0))).lacks_coordinators
-    known = disk(tmp_path / "b", ("orders", 0), ("__transaction_state", 0))
-    assert not load(known).lacks_coordinators
+    disk_with_coordinators = disk(tmp_path / "b", ("orders", 0), ("__transaction_state", 0))
+    assert not load(disk_with_coordinators).lacks_coordinators
     write_disk(tmp_path / "c", {("orders", 0): LogDriver().log})
     assert not load(tmp_path / "c").lacks_coordinators
 
@@ -76,19 +76,19 @@ def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
     (file,) = (path / "orders-0").glob("*.log")
     with file.open("ab") as log:
         log.write(b"torn")
-    assert [(one.path, one.size) for one in load(path).losses] == [(str(file), 4)]
+    assert [(loss.path, loss.size) for loss in load(path).losses] == [(str(file), 4)]
 
 
 def test_folders_of_no_topic_are_left_out_and_told(tmp_path: Path) -> None:
     path = disk(tmp_path / "a", ("orders", 0), ("orders", 1), ("gone", 0))
-    other = disk(tmp_path / "b", ("orders", 0), node_id=2)
+    disk_of_two = disk(tmp_path / "b", ("orders", 0), node_id=2)
     newer = uuid.UUID(int=12)
     write_metadata_log(path / FOLDER, [topic("orders", ORDERS), partition(ORDERS, replicas=(1,))])
-    loaded = load(path, other)
+    loaded = load(path, disk_of_two)
     assert list(loaded.left_out) == [
         f"{path / 'gone-0'}: there is no such topic",
         f"{path / 'orders-1'}: the topic has 1 partitions",
-        f"{other / 'orders-0'}: broker 2 has no replica of it any more",
+        f"{disk_of_two / 'orders-0'}: broker 2 has no replica of it any more",
     ]
     write_metadata_log(path / FOLDER, [topic("orders", newer), partition(newer, replicas=(1,))])
     assert f"{path / 'orders-0'}: it is of an older topic of that name, whose id was {ORDERS}" in (

@@ -44,7 +44,7 @@ async def test_a_stopped_broker_hands_its_leaders_over_and_comes_back_with_anoth
     sim = cluster.sim
     await sends(cluster, b"before")
     assert cluster.leader(P0) == 1
-    before = sim.metadata.image.brokers[B1]
+    broker_before = sim.metadata.image.brokers[B1]
     await sim.stop_broker(B1)
     assert sim.member(B1).state is MemberState.DOWN
     assert alive(cluster) == [2, 3]
@@ -52,10 +52,10 @@ async def test_a_stopped_broker_hands_its_leaders_over_and_comes_back_with_anoth
     assert B1 not in sim.brokers
     await sends(cluster, b"meanwhile")
     await sim.start_broker(B1)
-    after = sim.metadata.image.brokers[B1]
+    broker_after = sim.metadata.image.brokers[B1]
     assert alive(cluster) == [1, 2, 3]
-    assert (after.host, after.port) == (before.host, before.port)
-    assert after.epoch > before.epoch
+    assert (broker_after.host, broker_after.port) == (broker_before.host, broker_before.port)
+    assert broker_after.epoch > broker_before.epoch
     async with cluster.client() as client:
         assert await values(client, "orders") == [b"before", b"meanwhile"]
 
@@ -98,9 +98,9 @@ async def test_an_isolated_broker_is_fenced_and_hears_of_it_after_the_heal(
     assert sim.is_isolated(B1)
     await until(lambda: alive(cluster) == [2, 3], "[2, 3] are alive")
     assert cluster.leader(P0) != 1
-    known = zombie.image.partition(P0)
-    assert known is not None
-    assert known.leader == 1, "it goes on with what it knows"
+    partition = zombie.image.partition(P0)
+    assert partition is not None
+    assert partition.leader == 1, "it goes on with what it knows"
     assert zombie.image.is_alive(B1)
     sim.heal(B1)
     assert not sim.is_isolated(B1)
@@ -180,9 +180,9 @@ async def test_the_only_broker_can_stop_and_start(cluster: VirtualCluster) -> No
     sim = cluster.sim
     await sends(cluster, b"before")
     await sim.stop_broker(B1)
-    found = sim.metadata.image.partition(P0)
-    assert found is not None
-    assert (found.leader, found.isr, found.elr) == (-1, (), (1,))
+    partition = sim.metadata.image.partition(P0)
+    assert partition is not None
+    assert (partition.leader, partition.isr, partition.elr) == (-1, (), (1,))
     await sim.start_broker(B1)
     assert cluster.leader(P0) == 1
     async with cluster.client() as client:
@@ -206,11 +206,11 @@ async def test_sixty_kills_and_starts_leave_no_task_behind(cluster: VirtualClust
 
     await round_trip(0)
     await asyncio.sleep(60)
-    before = len(asyncio.all_tasks())
+    tasks_before = len(asyncio.all_tasks())
     for number in range(1, 61):
         await round_trip(number)
     await asyncio.sleep(60)
-    assert len(asyncio.all_tasks()) <= before
+    assert len(asyncio.all_tasks()) <= tasks_before
     assert alive(cluster) == [1, 2, 3]
     assert cluster.env.network.in_flight <= 10  # type: ignore[attr-defined]
 
@@ -221,8 +221,8 @@ async def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_le
     cluster: VirtualCluster,
 ) -> None:
     sim = cluster.sim
-    for one in (B1, B2):
-        await sim.kill_broker(one)
+    for broker_id in (B1, B2):
+        await sim.kill_broker(broker_id)
     await until(lambda: alive(cluster) == [3], "[3] are alive")
     async with cluster.client() as client:
         await sim.kill_broker(B3)
@@ -233,10 +233,10 @@ async def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_le
 
 def test_a_broken_machine_tells_the_trace_what_its_logs_have_lost() -> None:
     async def main(cluster: VirtualCluster) -> list[tuple[str, object]]:
-        first = TopicPartition("orders", 0)
+        first_partition = TopicPartition("orders", 0)
         async with cluster.client() as client, Producer(client) as producer:
             await producer.send("orders", 0, b"v")
-        leader = cluster.leader(first)
+        leader = cluster.leader(first_partition)
         await cluster.sim.kill_broker(leader, lose_unflushed=True)
         tracer = cluster.env.tracer
         return [
@@ -352,7 +352,7 @@ async def test_a_broker_without_a_controller_creates_no_topic_by_itself(
         await ask(cluster, "Metadata", 5, topics=[{"name": "made"}], allow_auto_topic_creation=True)
     )
     assert metadata.topics[0].error_code is ErrorCode.unknown_topic_or_partition
-    found = await (await ask(cluster, "FindCoordinator", 1, key="tx", key_type=1))
-    assert found.error_code is ErrorCode.coordinator_not_available
+    coordinator = await (await ask(cluster, "FindCoordinator", 1, key="tx", key_type=1))
+    assert coordinator.error_code is ErrorCode.coordinator_not_available
     assert "made" not in cluster.sim.metadata.image.topics
     assert TRANSACTION_STATE_TOPIC not in cluster.sim.metadata.image.topics

@@ -27,20 +27,24 @@ def produce(version: int, topic_id: UUID | None = None) -> bytes:
 def test_a_request_tells_whom_it_is_about(version: int) -> None:
     sent = RelayedRequest(0, version, 7)
     sent.request = RelayedRequest.decoded(produce(version, UUID(int=5)), {UUID(int=5): "orders"})
-    crossing = sent.crossing(
+    crossing_point = sent.crossing(
         FaultPoint.CLIENT_REQUEST, source="client/app", target="broker/1", line="l"
     )
-    assert crossing.subject.partitions == (TP,)
-    assert crossing.carries_batches
-    assert (crossing.api_key, crossing.api_version, crossing.correlation_id) == (0, version, 7)
+    assert crossing_point.subject.partitions == (TP,)
+    assert crossing_point.carries_batches
+    assert (crossing_point.api_key, crossing_point.api_version, crossing_point.correlation_id) == (
+        0,
+        version,
+        7,
+    )
 
 
 def test_what_was_not_decoded_is_about_nobody() -> None:
-    crossing = RelayedRequest(0, 9, 7).crossing(
+    crossing_point = RelayedRequest(0, 9, 7).crossing(
         FaultPoint.CLIENT_REQUEST, source="client/", target="broker/1", line="l"
     )
-    assert crossing.subject.partitions == ()
-    assert not crossing.carries_batches
+    assert crossing_point.subject.partitions == ()
+    assert not crossing_point.carries_batches
 
 
 def test_what_nobody_can_read_is_not_decoded() -> None:

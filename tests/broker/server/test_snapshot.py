@@ -72,7 +72,7 @@ def disks_of(
         path = tmp_path / f"broker-{node_id}"
         write_disk(
             path,
-            {one: LogDriver().log for one in partitions},
+            {topic_partition: LogDriver().log for topic_partition in partitions},
             node_id=node_id,
             topic_ids=ids or {"orders": TOPIC_ID},
         )
@@ -87,9 +87,9 @@ def image_of(disks: Disks, settings: Settings = DEFAULTS) -> ClusterImage:
 
 
 def orders_in(image: ClusterImage) -> PartitionImage:
-    found = image.partition(ORDERS)
-    assert found is not None
-    return found
+    partition = image.partition(ORDERS)
+    assert partition is not None
+    return partition
 
 
 OF_ORDERS = (("orders", 0),)
@@ -139,8 +139,8 @@ def test_an_eligible_leader_is_enough(tmp_path: Path) -> None:
     )
     image = image_of(disks)
     log = LoadedLog(topic_id=TOPIC_ID, log=LogDriver().log, high_watermark=0)
-    after = orders_in(restarted(image, {ONE: {ORDERS: log}}, knows_isr=True))
-    assert (after.leader, after.isr, after.elr) == (1, (1,), ())
+    partition_after = orders_in(restarted(image, {ONE: {ORDERS: log}}, knows_isr=True))
+    assert (partition_after.leader, partition_after.isr, partition_after.elr) == (1, (1,), ())
 
 
 def test_levels_that_the_release_does_not_know_are_refused(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_folders_have_to_say_what_there_is(tmp_path: Path) -> None:
     assert image.cluster_id == "abc"
     assert image.features["transaction.version"] == 1
     assert image.topics["orders"].topic_id == TOPIC_ID
-    assert [one.replicas for one in image.topics["orders"].partitions] == [(1, 2), (1,)]
+    assert [partition.replicas for partition in image.topics["orders"].partitions] == [(1, 2), (1,)]
     assert image.topics["__transaction_state"].configs["cleanup.policy"] == "compact"
     assert image.topics["__transaction_state"].is_internal
 
@@ -203,9 +203,13 @@ def test_the_leader_stays_under_the_next_epoch(tmp_path: Path) -> None:
         partition(TOPIC_ID, replicas=(1, 2), leader=2, epoch=6),
     )
     logs = {ONE: {ORDERS: stored(9)}, TWO: {ORDERS: stored(2)}}
-    after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
-    assert (after.leader, after.leader_epoch, after.partition_epoch) == (2, 7, 7)
-    assert after.isr == (1, 2)
+    partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
+    assert (
+        partition_after.leader,
+        partition_after.leader_epoch,
+        partition_after.partition_epoch,
+    ) == (2, 7, 7)
+    assert partition_after.isr == (1, 2)
 
 
 def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: Path) -> None:
@@ -217,8 +221,8 @@ def test_the_first_in_sync_replica_leads_where_the_leader_is_missing(tmp_path: P
     )
     # A copy of the metadata log that is older than the logs.
     logs = {ONE: {}, TWO: {ORDERS: stored(1, epoch=9)}}
-    after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
-    assert (after.leader, after.leader_epoch) == (2, 10)
+    partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=True))
+    assert (partition_after.leader, partition_after.leader_epoch) == (2, 10)
 
 
 def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Path) -> None:
@@ -228,8 +232,12 @@ def test_without_metadata_the_longest_log_of_the_newest_epoch_leads(tmp_path: Pa
         TWO: {ORDERS: stored(5, epoch=4, high_watermark=4)},
         THREE: {ORDERS: stored(4, epoch=4)},
     }
-    after = orders_in(restarted(image_of(disks), logs, knows_isr=False))
-    assert (after.leader, after.leader_epoch, after.isr) == (2, 5, (2, 3))
+    partition_after = orders_in(restarted(image_of(disks), logs, knows_isr=False))
+    assert (partition_after.leader, partition_after.leader_epoch, partition_after.isr) == (
+        2,
+        5,
+        (2, 3),
+    )
     logs[THREE] = {ORDERS: stored(3, epoch=4)}
     assert orders_in(restarted(image_of(disks), logs, knows_isr=False)).isr == (2,)
     logs[THREE] = {ORDERS: stored(5, epoch=4)}
@@ -277,28 +285,28 @@ class Reader:
         return self.partitions.setdefault(data["tp"], {})
 
     def _begin(self, data: Mapping[str, Any]) -> None:
-        self.brokers.update({one["node"]: one["state"] for one in data.get("brokers", ())})
-        self.faults.update({one["rule"]: one for one in data.get("faults", ())})
-        for one in data["partitions"]:
-            self.partitions[one["tp"]] = one
-            self.open[one["tp"]] = {
-                producer["pid"]: producer["first"] for producer in one.get("producers", ())
+        self.brokers.update({broker["node"]: broker["state"] for broker in data.get("brokers", ())})
+        self.faults.update({fault["rule"]: fault for fault in data.get("faults", ())})
+        for entry in data["partitions"]:
+            self.partitions[entry["tp"]] = entry
+            self.open[entry["tp"]] = {
+                producer["pid"]: producer["first"] for producer in entry.get("producers", ())
             }
-        for one in data["transactions"]:
-            self.transactions[one["tx"].split("/")[0]] = one["d"]
+        for transaction in data["transactions"]:
+            self.transactions[transaction["tx"].split("/")[0]] = transaction["d"]
 
 
 def agrees(reader: Reader, cluster: VirtualCluster) -> None:
     """What the reader has is what the leaders and coordinators have."""
     for broker in cluster.sim.brokers.values():
-        for place, log in broker.replicas.led.items():
-            if not place.topic.startswith("__"):
-                told = reader.partitions[str(place)]
-                assert told["leader"] == broker.broker_id
-                assert told.get("end", 0) == log.log_end_offset
-                assert told.get("hw", 0) == log.high_watermark
-                assert told.get("lso", 0) == log.last_stable_offset
-                assert reader.open[str(place)] == {
+        for topic_partition, log in broker.replicas.led.items():
+            if not topic_partition.topic.startswith("__"):
+                partition = reader.partitions[str(topic_partition)]
+                assert partition["leader"] == broker.broker_id
+                assert partition.get("end", 0) == log.log_end_offset
+                assert partition.get("hw", 0) == log.high_watermark
+                assert partition.get("lso", 0) == log.last_stable_offset
+                assert reader.open[str(topic_partition)] == {
                     producer.producer_id: producer.txn_first_offset
                     for producer in log.producers.open()
                 }
@@ -335,7 +343,7 @@ def test_a_reader_can_start_from_it(things_per_part: int, monkeypatch: pytest.Mo
             await asyncio.sleep(1)
             reader = Reader().read(cluster)
             agrees(reader, cluster)
-            assert reader.brokers == {f"broker/{one}": "running" for one in (1, 2, 3)}
+            assert reader.brokers == {f"broker/{broker_id}": "running" for broker_id in (1, 2, 3)}
             assert reader.faults["F1"]["point"] == "log.append"
             assert reader.transactions["open"]["state"] == "Ongoing"
             parts = [event.d for event in tracer.events() if event.k == "snapshot"]
@@ -373,8 +381,8 @@ async def test_a_broker_that_is_down_and_a_partition_without_leader_are_told(
 @within(run_cluster)
 async def test_a_cluster_that_has_not_started_has_nothing_to_tell(cluster: VirtualCluster) -> None:
     environment: Environment = cluster.env
-    other = SimCluster(environment, cluster.sim.options)
-    assert list(trace_snapshot.parts(other)) == []
+    other_cluster = SimCluster(environment, cluster.sim.options)
+    assert list(trace_snapshot.parts(other_cluster)) == []
 
 
 def test_positions_of_groups_are_told_in_parts_like_all_else(
@@ -386,8 +394,8 @@ def test_positions_of_groups_are_told_in_parts_like_all_else(
 
     async def main(cluster: VirtualCluster) -> None:
         parts: list[Any] = list(trace_snapshot.parts(cluster.sim))
-        told = [one for part in parts for one in part.get("positions", ())]
-        assert told == [position] * 5 * len(cluster.sim.brokers)
+        positions = [position_told for part in parts for position_told in part.get("positions", ())]
+        assert positions == [position] * 5 * len(cluster.sim.brokers)
         sizes = [
             sum(len(part.get(name, ())) for name in ("partitions", "transactions", "positions"))
             for part in parts
@@ -413,21 +421,23 @@ async def test_topics_come_back_empty_with_other_ids_and_their_own_configs(
     cluster: VirtualCluster,
 ) -> None:
     sim = cluster.sim
-    kept = create(
+    topic_before = create(
         sim, "kept", partitions=2, replication_factor=3, configs={"cleanup.policy": "compact"}
     )
     snapshot = sim.snapshot()
     create(sim, "later")
     async with cluster.client() as app, Producer(app) as producer:
         await producer.send("kept", 0, b"v", key=b"k")
-    sim.move_leader(TopicPartition("kept", 0), kept.partitions[0].replicas[1])
+    sim.move_leader(TopicPartition("kept", 0), topic_before.partitions[0].replicas[1])
     await sim.reset(snapshot)
     image = sim.metadata.image
     assert sorted(image.topics) == ["kept", "orders"]
-    again = image.topics["kept"]
-    assert again.configs == {"cleanup.policy": "compact"}
-    assert again.topic_id != kept.topic_id
-    assert [one.leader for one in again.partitions] == [one.replicas[0] for one in kept.partitions]
+    topic_after = image.topics["kept"]
+    assert topic_after.configs == {"cleanup.policy": "compact"}
+    assert topic_after.topic_id != topic_before.topic_id
+    assert [partition.leader for partition in topic_after.partitions] == [
+        partition.replicas[0] for partition in topic_before.partitions
+    ]
     async with cluster.client() as app:
         assert await values(app, "kept", partitions=2) == []
 
@@ -452,15 +462,15 @@ async def test_what_was_held_is_thrown_away(cluster: VirtualCluster) -> None:
 
 @within(run_cluster)
 async def test_ids_are_never_given_out_twice(cluster: VirtualCluster) -> None:
-    seen = []
+    producer_ids = []
     snapshot = cluster.sim.snapshot()
     for _ in range(3):
         async with cluster.client() as app:
             producer = Producer(app, transactional_id="app")
-            seen.append((await producer.init_transactions()).producer_id)
+            producer_ids.append((await producer.init_transactions()).producer_id)
             await producer.close()
         await cluster.sim.reset(snapshot)
-    assert len(set(seen)) == 3
+    assert len(set(producer_ids)) == 3
 
 
 @within(run_cluster)
@@ -469,11 +479,11 @@ async def test_metadata_never_looks_older_than_before(cluster: VirtualCluster) -
     snapshot = sim.snapshot()
     for number in range(5):
         create(sim, f"t{number}")
-    before = sim.metadata.image
+    image_before = sim.metadata.image
     await sim.reset(snapshot)
-    after = sim.metadata.image
-    assert after.offset > before.offset
-    assert after.features_epoch >= before.features_epoch
+    image_after = sim.metadata.image
+    assert image_after.offset > image_before.offset
+    assert image_after.features_epoch >= image_before.features_epoch
 
 
 @within(run_cluster, as_version=("4.2",))
@@ -537,9 +547,9 @@ async def test_ports_stay_bound_and_clients_are_disconnected() -> None:
         async with client_of(sim.environment, sim) as app, Producer(app) as producer:
             for number in range(3):
                 await producer.send("orders", 0, b"%d" % number)
-                assert sum(len(one.connections) for one in sim.listeners) > 0
+                assert sum(len(listener.connections) for listener in sim.listeners) > 0
                 await sim.reset(snapshot)
-                assert sum(len(one.connections) for one in sim.listeners) == 0
+                assert sum(len(listener.connections) for listener in sim.listeners) == 0
                 assert sim.bootstrap == bootstrap
             assert await values(app, "orders") == []
 
@@ -569,8 +579,8 @@ async def test_each_broker_has_what_it_stores_under_an_id_that_stays(
     files = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
     meta = MetaProperties.decode(files["meta.properties"].decode(), place="")
     assert (meta.node_id, meta.cluster_id) == (2, cluster.sim.metadata.image.cluster_id)
-    again = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
-    assert files == again
+    files_again = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
+    assert files == files_again
     folders = {path.split("/")[0] for path in files if "/" in path}
     assert folders == {"__cluster_metadata-0"} | {
         f"{topic.name}-{index}"
@@ -594,7 +604,7 @@ async def test_a_broker_that_is_not_there_has_none(cluster: VirtualCluster) -> N
 
 @within(run_cluster, topics=(("wide", 2_500),))
 async def test_it_is_of_one_moment_though_others_come_between(cluster: VirtualCluster) -> None:
-    wanted = log_dir_of(cluster.sim, BrokerId(1))
+    expected_files = log_dir_of(cluster.sim, BrokerId(1))
     steps = log_dir_in_steps(cluster.sim, BrokerId(1))
     next(steps)
     cluster.sim.metadata.create_topic(
@@ -605,8 +615,8 @@ async def test_it_is_of_one_moment_though_others_come_between(cluster: VirtualCl
         try:
             next(steps)
         except StopIteration as end:
-            found = end.value
+            files = end.value
             break
         count += 1
-    assert found == wanted
+    assert files == expected_files
     assert count >= 3, "2,500 partitions are a step for each 1,000 of their records"

@@ -49,15 +49,15 @@ def two() -> tuple[SharePartition, Member, Member]:
 @pytest.mark.parametrize("where", ["0-9", "3-5"])
 def test_each_type_moves_records(where: str, acknowledge_type: int) -> None:
     partition, a, _ = two()
-    after = STATE_AFTER[acknowledge_type]
+    state_after = STATE_AFTER[acknowledge_type]
     write = a.says(f"{where}:{acknowledge_type}")
-    assert batches_of(write) == f"{where} {after:d} 1"
-    assert f"{where} {after.name.lower()} 1 ..." in shown(partition)
+    assert batches_of(write) == f"{where} {state_after:d} 1"
+    assert f"{where} {state_after.name.lower()} 1 ..." in shown(partition)
     persisted(partition, write)
-    if where == "0-9" and after is not RecordState.AVAILABLE:
+    if where == "0-9" and state_after is not RecordState.AVAILABLE:
         assert offsets(partition) == (20, 29, 30, 0)
     else:
-        assert f"{where} {after.name.lower()} 1" in shown(partition)
+        assert f"{where} {state_after.name.lower()} 1" in shown(partition)
         assert "..." not in shown(partition)
         assert partition.start_offset == 0
 
@@ -82,7 +82,7 @@ def test_acknowledged_in_one_go_over_a_hole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "by", "error", "reason"),
+    ("acknowledgement", "by", "error", "reason"),
     [
         ("0-9:5", "a", REQUEST, "Invalid acknowledge type: [5]"),
         ("0-9:1,-1,1", "a", REQUEST, "Invalid acknowledge type: [1, -1, 1]"),
@@ -99,12 +99,12 @@ def test_acknowledged_in_one_go_over_a_hole() -> None:
         ("0-9:1 3-3:1", "a", STATE, NOT_ACQUIRED),
     ],
 )
-def test_refusals(said: str, by: str, error: ErrorCode, reason: str) -> None:
+def test_refusals(acknowledgement: str, by: str, error: ErrorCode, reason: str) -> None:
     partition, a, b = two()
-    before = shown(partition)
+    shown_before = shown(partition)
     member = a if by == "a" else b
-    assert member.says(said) == Rejection(error=error, reason=reason)
-    assert shown(partition).replace("0-5 acquired a 1, 6-9", "0-9") == before
+    assert member.says(acknowledgement) == Rejection(error=error, reason=reason)
+    assert shown(partition).replace("0-5 acquired a 1, 6-9", "0-9") == shown_before
     assert partition.delivery_complete_count == 0
 
 
@@ -157,23 +157,23 @@ def test_what_lies_in_front_of_the_start_offset_is_skipped() -> None:
 # Renewal
 
 
-@pytest.mark.parametrize("said", ["0-9:4", "0-4:4", "0-9:4,4,4,4,4,4,4,4,4,4"])
-def test_a_lock_is_renewed(said: str) -> None:
+@pytest.mark.parametrize("acknowledgement", ["0-9:4", "0-4:4", "0-9:4,4,4,4,4,4,4,4,4,4"])
+def test_a_lock_is_renewed(acknowledgement: str) -> None:
     partition, a, _ = two()
-    assert a.says(said, now_ms=100) is None
+    assert a.says(acknowledgement, now_ms=100) is None
     expired = partition.expire_locks(LOCK_MS, SETTINGS)
-    renewed = said.partition(":")[0]
+    renewed = acknowledgement.partition(":")[0]
     assert expired is not None
     assert renewed not in batches_of(expired)
     assert renewed in batches_of(partition.expire_locks(LOCK_MS + 100, SETTINGS))
 
 
-@pytest.mark.parametrize("said", ["0-9:4", "0-4:4"])
-def test_renewal_can_be_switched_off(said: str) -> None:
+@pytest.mark.parametrize("acknowledgement", ["0-9:4", "0-4:4"])
+def test_renewal_can_be_switched_off(acknowledgement: str) -> None:
     partition, a, _ = two()
     a.settings = ShareSettings(is_renew_enabled=False)
     reason = "Renewing acquisition locks is not enabled for the group."
-    assert a.says(said) == Rejection(error=STATE, reason=reason)
+    assert a.says(acknowledgement) == Rejection(error=STATE, reason=reason)
     assert a.says("20-29:1 0-9:1") is not None
     assert "0-" in shown(partition)
 
@@ -216,7 +216,9 @@ def test_what_goes_to_the_dead_letters(
     partition = loaded(f"0-0 0 {deliveries - 1}", "5-9 0 1")
     a = Member(partition, settings=ShareSettings(has_dead_letter_topic=True))
     assert a.takes("0-0") == f"0-0:{deliveries}"
-    done = a.said(f"0-0:{acknowledge_type}")
-    assert [one.reason for one in done.dead_letters] == ([reason] if reason else [])
+    concluded = a.said(f"0-0:{acknowledge_type}")
+    assert [dead_letter.reason for dead_letter in concluded.dead_letters] == (
+        [reason] if reason else []
+    )
     if state is RecordState.ARCHIVING:
         assert shown(partition).startswith(f"0-0 archiving {deliveries}")

@@ -34,10 +34,10 @@ def released(batches: str, count: int, *, limit: int = 5) -> tuple[SharePartitio
     """A share partition whose records were delivered and released so often."""
     member = Member(loaded(), settings=ShareSettings(delivery_count_limit=limit))
     for _ in range(count):
-        for one in batches.split():
-            member.fetch(one)
-        for one in batches.split():
-            member.said(f"{one}:2")
+        for offset_range in batches.split():
+            member.fetch(offset_range)
+        for offset_range in batches.split():
+            member.said(f"{offset_range}:2")
     return member.partition, member
 
 
@@ -150,7 +150,9 @@ def test_new_records_begin_at_the_end_offset_while_nothing_is_in_flight() -> Non
     )
     got = acquire(records, command, SETTINGS, 0)
     assert isinstance(got, Acquired)
-    assert [(one.first_offset, one.last_offset) for one in got.ranges] == [(3, 5)]
+    assert [
+        (acquired_range.first_offset, acquired_range.last_offset) for acquired_range in got.ranges
+    ] == [(3, 5)]
 
 
 # Records in flight
@@ -184,10 +186,10 @@ def test_a_batch_beyond_the_limit_is_left_to_others() -> None:
 def test_records_of_others_are_left_out() -> None:
     partition = loaded()
     assert Member(partition, "b").takes("0-4") == "0-4:1"
-    other = Member(partition)
-    assert other.takes("0-4 5-9", at=0) == "5-9:1"
-    assert other.takes("0-4 5-9", at=0) == ""
-    assert other.takes("1-2", at=1) == ""
+    other_member = Member(partition)
+    assert other_member.takes("0-4 5-9", at=0) == "5-9:1"
+    assert other_member.takes("0-4 5-9", at=0) == ""
+    assert other_member.takes("1-2", at=1) == ""
 
 
 def test_neighbours_with_one_delivery_count_are_one_range() -> None:
@@ -403,7 +405,10 @@ def test_records_of_aborted_transactions_are_not_acquired(
     partition = loaded()
     acquired = Member(partition).fetch(A_AND_B, aborted=aborted)
     assert isinstance(acquired, Acquired)
-    ranges = [f"{one.first_offset}-{one.last_offset}" for one in acquired.ranges]
+    ranges = [
+        f"{acquired_range.first_offset}-{acquired_range.last_offset}"
+        for acquired_range in acquired.ranges
+    ]
     number = 21 - partition.delivery_complete_count
     assert (" ".join(ranges), acquired.count) == (got, number)
 
@@ -412,7 +417,10 @@ def test_below_a_batch_size_of_1_the_range_of_nothing_stays_beside_aborted_recor
     member = Member(loaded())
     acquired = member.fetch(A_AND_B[:2], batch_size=0, aborted=(AbortedRange(1, 0),))
     assert isinstance(acquired, Acquired)
-    ranges = [(one.first_offset, one.last_offset) for one in acquired.ranges]
+    ranges = [
+        (acquired_range.first_offset, acquired_range.last_offset)
+        for acquired_range in acquired.ranges
+    ]
     assert (ranges, acquired.count) == ([(0, -1), (5, 9)], 5)
 
 

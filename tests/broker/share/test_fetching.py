@@ -20,11 +20,11 @@ P = [SharedPartition("topic-id", partition) for partition in range(3)]
     ],
 )
 def test_each_partition_gets_its_turn(number: int, epoch: int, order: list[int]) -> None:
-    assert [one.partition for one in rotate_partitions(P[:number], epoch)] == order
+    assert [partition.partition for partition in rotate_partitions(P[:number], epoch)] == order
 
 
 @pytest.mark.parametrize(
-    ("max_bytes", "partitions", "acquired", "chosen", "each"),
+    ("max_bytes", "partitions", "acquired", "chosen", "expected"),
     [
         (90, 3, 3, 0, [30, 30, 30]),
         (91, 3, 3, 1, [30, 31, 30]),
@@ -34,13 +34,13 @@ def test_each_partition_gets_its_turn(number: int, epoch: int, order: list[int])
     ],
 )
 def test_bytes_are_given_evenly(
-    max_bytes: int, partitions: int, acquired: int, chosen: int, each: list[int]
+    max_bytes: int, partitions: int, acquired: int, chosen: int, expected: list[int]
 ) -> None:
-    assert max_bytes_each(max_bytes, partitions, acquired, chosen=chosen) == each
+    assert max_bytes_each(max_bytes, partitions, acquired, chosen=chosen) == expected
 
 
 @pytest.mark.parametrize(
-    ("batches", "ranges", "kept"),
+    ("batches", "ranges", "expected_batches"),
     [
         ("0-9", "2-3", "0-9"),
         ("0-9 10-19 20-29", "0-9", "0-9"),
@@ -50,7 +50,9 @@ def test_bytes_are_given_evenly(
         ("10-19 20-29", "5-8", "10-19"),
     ],
 )
-def test_batches_without_acquired_records_are_cut_off(batches: str, ranges: str, kept: str) -> None:
-    acquired = [AcquiredRange(*bounds(one), 1) for one in ranges.split()]
-    found = read(batches)
-    assert found[batches_of_answer(found, acquired)] == read(kept)
+def test_batches_without_acquired_records_are_cut_off(
+    batches: str, ranges: str, expected_batches: str
+) -> None:
+    acquired = [AcquiredRange(*bounds(offsets), 1) for offsets in ranges.split()]
+    read_batches = read(batches)
+    assert read_batches[batches_of_answer(read_batches, acquired)] == read(expected_batches)

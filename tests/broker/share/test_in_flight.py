@@ -36,7 +36,7 @@ def test_nothing_is_in_flight() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "start", "end", "complete", "in_flight"),
+    ("acknowledgement", "start", "end", "complete", "in_flight"),
     [
         ("0-9:1", 10, 29, 0, "10-19 acquired a 1, 20-29 acquired a 1"),
         ("0-3:1", 4, 29, 0, "0-3 acknowledged 1, 4-9 acquired a 1"),
@@ -48,13 +48,13 @@ def test_nothing_is_in_flight() -> None:
     ],
 )
 def test_the_start_offset_moves_behind_what_is_complete(
-    said: str, start: int, end: int, complete: int, in_flight: str
+    acknowledgement: str, start: int, end: int, complete: int, in_flight: str
 ) -> None:
     partition = loaded()
     member = Member(partition)
     member.takes("0-9 10-19 20-29", batch_size=10)
-    done = member.said(said)
-    assert done.wakes_fetches == (start > 0)
+    concluded = member.said(acknowledgement)
+    assert concluded.wakes_fetches == (start > 0)
     assert offsets(partition) == (start, end, end + (start < end), complete)
     assert shown(partition).startswith(in_flight)
 
@@ -63,11 +63,11 @@ def test_the_start_offset_waits_for_every_write() -> None:
     partition = loaded()
     member = Member(partition)
     member.takes("0-9 10-19", batch_size=10)
-    first, second = member.says("0-9:1"), member.says("10-15:1")
+    first_write, second = member.says("0-9:1"), member.says("10-15:1")
     assert partition.delivery_complete_count == 16
     assert not persisted(partition, second).wakes_fetches
     assert partition.start_offset == 0
-    assert persisted(partition, first).wakes_fetches
+    assert persisted(partition, first_write).wakes_fetches
     assert offsets(partition) == (16, 19, 20, 0)
 
 

@@ -18,27 +18,30 @@ LEGAL = {(AVAILABLE, ACQUIRED)} | FROM_ACQUIRED | FROM_ARCHIVING
 
 
 def state(
-    of: RecordState = ACQUIRED, count: int = 1, lock: int | None = 100, first: int = 0
+    record_state: RecordState = ACQUIRED,
+    count: int = 1,
+    lock: int | None = 100,
+    first_offset: int = 0,
 ) -> InFlightState:
-    member = "a" if of is ACQUIRED else ""
-    return InFlightState(first, first + 9, of, count, member, lock)
+    member = "a" if record_state is ACQUIRED else ""
+    return InFlightState(first_offset, first_offset + 9, record_state, count, member, lock)
 
 
-@pytest.mark.parametrize(("before", "after"), [*product(RecordState, RecordState)])
-def test_every_move(before: RecordState, after: RecordState) -> None:
-    one = state(before)
-    assert (after in MOVES[before]) == ((before, after) in LEGAL)
-    if after in MOVES[before]:
-        one.move(after, SETTINGS, member_id="b")
-        assert (one.state, one.member_id) == (after, "b")
-        assert one.delivery_count == 1 + (after is ACQUIRED)
+@pytest.mark.parametrize(("state_before", "state_after"), [*product(RecordState, RecordState)])
+def test_every_move(state_before: RecordState, state_after: RecordState) -> None:
+    in_flight = state(state_before)
+    assert (state_after in MOVES[state_before]) == ((state_before, state_after) in LEGAL)
+    if state_after in MOVES[state_before]:
+        in_flight.move(state_after, SETTINGS, member_id="b")
+        assert (in_flight.state, in_flight.member_id) == (state_after, "b")
+        assert in_flight.delivery_count == 1 + (state_after is ACQUIRED)
     else:
         with pytest.raises(AssertionError):
-            one.move(after, SETTINGS)
+            in_flight.move(state_after, SETTINGS)
 
 
 @pytest.mark.parametrize(
-    ("count", "settings", "after"),
+    ("count", "settings", "state_after"),
     [
         (4, SETTINGS, AVAILABLE),
         (5, SETTINGS, ARCHIVED),
@@ -48,25 +51,29 @@ def test_every_move(before: RecordState, after: RecordState) -> None:
     ],
 )
 def test_what_was_delivered_often_enough_is_not_available_again(
-    count: int, settings: ShareSettings, after: RecordState
+    count: int, settings: ShareSettings, state_after: RecordState
 ) -> None:
-    one = state(count=count)
-    one.move(AVAILABLE, settings)
-    assert one.state is after
+    in_flight = state(count=count)
+    in_flight.move(AVAILABLE, settings)
+    assert in_flight.state is state_after
 
 
 def test_nothing_moves_while_a_move_is_being_persisted() -> None:
-    one = state()
-    one.move(AVAILABLE, SETTINGS, token=1)
-    before = one.is_acquirable
+    in_flight = state()
+    in_flight.move(AVAILABLE, SETTINGS, token=1)
+    was_acquirable = in_flight.is_acquirable
     with pytest.raises(AssertionError):
-        one.move(ACQUIRED, SETTINGS)
-    one.commit()
-    assert (before, one.is_acquirable, one.lock_deadline_ms) == (False, True, None)
+        in_flight.move(ACQUIRED, SETTINGS)
+    in_flight.commit()
+    assert (was_acquirable, in_flight.is_acquirable, in_flight.lock_deadline_ms) == (
+        False,
+        True,
+        None,
+    )
 
 
 @pytest.mark.parametrize(
-    ("count", "now_ms", "after", "member", "lock"),
+    ("count", "now_ms", "state_after", "member", "lock"),
     [
         (1, 99, ACQUIRED, "a", 100),
         (1, 100, AVAILABLE, "", None),
@@ -75,32 +82,36 @@ def test_nothing_moves_while_a_move_is_being_persisted() -> None:
     ],
 )
 def test_a_move_is_taken_back(
-    count: int, now_ms: int, after: RecordState, member: str, lock: int | None
+    count: int, now_ms: int, state_after: RecordState, member: str, lock: int | None
 ) -> None:
-    one = state(count=count)
-    one.move(ACKNOWLEDGED, SETTINGS, token=1)
-    assert not one.is_complete
-    one.roll_back(now_ms)
-    assert (one.state, one.member_id, one.lock_deadline_ms) == (after, member, lock)
+    in_flight = state(count=count)
+    in_flight.move(ACKNOWLEDGED, SETTINGS, token=1)
+    assert not in_flight.is_complete
+    in_flight.roll_back(now_ms)
+    assert (in_flight.state, in_flight.member_id, in_flight.lock_deadline_ms) == (
+        state_after,
+        member,
+        lock,
+    )
 
 
 def test_what_the_log_has_lost_meanwhile_does_not_come_back() -> None:
-    one = state()
-    one.move(AVAILABLE, SETTINGS, token=1)
-    one.archive()
-    assert not one.is_complete
-    one.roll_back(0)
-    assert one.is_complete
+    in_flight = state()
+    in_flight.move(AVAILABLE, SETTINGS, token=1)
+    in_flight.archive()
+    assert not in_flight.is_complete
+    in_flight.roll_back(0)
+    assert in_flight.is_complete
 
 
 def test_a_batch_is_cut() -> None:
-    batch = InFlightBatch(state(), state(AVAILABLE, first=10))
+    batch = InFlightBatch(state(), state(AVAILABLE, first_offset=10))
     batch.states[0].move(ACKNOWLEDGED, SETTINGS, token=4)
     assert batch.is_by_offset
     assert batch.size == 20
 
-    def parts(found: list[InFlightState]) -> list[tuple[int, int]]:
-        return [(one.first_offset, one.last_offset) for one in found]
+    def parts(states: list[InFlightState]) -> list[tuple[int, int]]:
+        return [(in_flight.first_offset, in_flight.last_offset) for in_flight in states]
 
     assert parts(batch.within(8, 12)) == [(0, 9), (10, 19)]
     assert parts(batch.within(20, 30)) == []

@@ -92,7 +92,7 @@ def test_it_fails_on_a_state_that_can_not_be(batch: StateBatch, reason: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("error", "heard", "reason"),
+    ("error", "error_heard", "reason"),
     [
         ("not_coordinator", "coordinator_not_available", "text"),
         ("coordinator_not_available", "coordinator_not_available", "text"),
@@ -107,17 +107,21 @@ def test_it_fails_on_a_state_that_can_not_be(batch: StateBatch, reason: str) -> 
     ],
 )
 def test_what_a_member_hears_of_errors_of_the_share_coordinator(
-    error: str, heard: str, reason: str
+    error: str, error_heard: str, reason: str
 ) -> None:
     partition = new_partition()
     partition.start_loading()
     code = ErrorCode[error].value
     answer = partition.load(ShareState(key=KEY, error=code, message="text"), -1, SETTINGS)
     assert isinstance(answer, Rejection)
-    assert answer.error is ErrorCode[heard]
+    assert answer.error is ErrorCode[error_heard]
     assert answer.reason.startswith(reason)
     assert partition.phase is Phase.FAILED
-    ends = heard in {"group_id_not_found", "unknown_topic_or_partition", "not_leader_or_follower"}
+    ends = error_heard in {
+        "group_id_not_found",
+        "unknown_topic_or_partition",
+        "not_leader_or_follower",
+    }
     assert (answer.error in FENCING) == ends
     assert member_error(code, None).error is answer.error
 
@@ -163,8 +167,10 @@ def test_a_write_fails(now_ms: int, in_flight: str) -> None:
     write = member.says("0-9:1")
     assert shown(partition) == "0-9 acknowledged 1 ..."
     assert partition.expire_locks(now_ms, SETTINGS) is None
-    done = persisted(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
-    assert done == Concluded(rejection=Rejection(error=ErrorCode.not_leader_or_follower, reason=""))
+    concluded = persisted(partition, write, now_ms, error=ErrorCode.fenced_state_epoch.value)
+    assert concluded == Concluded(
+        rejection=Rejection(error=ErrorCode.not_leader_or_follower, reason="")
+    )
     assert shown(partition) == in_flight
     assert offsets(partition)[2:] == (0 if now_ms == LOCK_MS else 10, 0)
 
@@ -183,9 +189,9 @@ def test_writes_are_answered_in_any_order() -> None:
     partition = loaded()
     member = Member(partition)
     member.takes("0-9")
-    first, second = member.says("0-4:1"), member.says("5-9:2")
+    first_write, second = member.says("0-4:1"), member.says("5-9:2")
     persisted(partition, second)
-    persisted(partition, first, error=15)
+    persisted(partition, first_write, error=15)
     assert shown(partition) == "0-4 acquired a 1, 5-9 available 1"
 
 
@@ -304,9 +310,9 @@ def test_dead_letters_are_archived_once_they_are_copied() -> None:
     assert a.takes("0-4") == "0-4:1"
     write = a.says("0-1:3 2-4:1")
     assert batches_of(write) == "0-1 3 1, 2-4 2 1"
-    done = persisted(partition, write)
-    letter = done.dead_letters[0]
-    assert done.dead_letters == (
+    concluded = persisted(partition, write)
+    letter = concluded.dead_letters[0]
+    assert concluded.dead_letters == (
         DeadLetter(
             token=letter.token,
             first_offset=0,
@@ -330,8 +336,10 @@ def test_a_lock_runs_out_too_often() -> None:
     write = partition.expire_locks(LOCK_MS, DEAD)
     assert batches_of(write) == "0-0 3 5"
     assert partition.next_fetch_offset() == 1
-    done = persisted(partition, write, error=15)
-    assert [one.reason for one in done.dead_letters] == [DeadLetterReason.TOO_MANY_DELIVERIES]
+    concluded = persisted(partition, write, error=15)
+    assert [dead_letter.reason for dead_letter in concluded.dead_letters] == [
+        DeadLetterReason.TOO_MANY_DELIVERIES
+    ]
 
 
 def test_dead_letters_whose_write_fails_are_none() -> None:
@@ -348,7 +356,7 @@ def test_dead_letters_go_on_after_a_load() -> None:
     batches = (StateBatch(0, 4, 3, 1), StateBatch(5, 5, 3, 5), StateBatch(6, 9, 0, 1))
     letters = partition.load(ShareState(key=KEY, start_offset=0, batches=batches), -1, DEAD)
     assert not isinstance(letters, Rejection)
-    assert [(one.first_offset, one.last_offset, one.reason) for one in letters] == [
+    assert [(letter.first_offset, letter.last_offset, letter.reason) for letter in letters] == [
         (0, 4, DeadLetterReason.REJECTED),
         (5, 5, DeadLetterReason.TOO_MANY_DELIVERIES),
     ]
@@ -358,9 +366,11 @@ def test_dead_letters_go_on_after_a_load() -> None:
     assert shown(partition).startswith("0-4 archived 1, 5-5 archiving 5")
 
 
-@pytest.mark.parametrize(("joins", "last"), [(True, ["0-2"]), (False, ["0-0", "1-1", "2-2"])])
+@pytest.mark.parametrize(
+    ("joins", "last_ranges"), [(True, ["0-2"]), (False, ["0-0", "1-1", "2-2"])]
+)
 def test_up_to_4_3_records_of_a_batch_by_offset_are_written_one_by_one(
-    last: list[str], *, joins: bool
+    last_ranges: list[str], *, joins: bool
 ) -> None:
     partition = loaded(rules=msgspec.structs.replace(LATEST, share_states_are_swept=joins))
     member = Member(partition)
@@ -369,7 +379,7 @@ def test_up_to_4_3_records_of_a_batch_by_offset_are_written_one_by_one(
     member.said("3:1")  # from now on the first batch goes by offset
     write = member.leaves()
     assert write is not None
-    told = [f"{one.first_offset}-{one.last_offset}" for one in write.state.batches]
-    assert told == [*last, "4-9"]
+    written_ranges = [f"{batch.first_offset}-{batch.last_offset}" for batch in write.state.batches]
+    assert written_ranges == [*last_ranges, "4-9"]
     persisted(partition, write)
     assert Member(partition, "b").takes("0-3 4-9") == "0-2:2 4-9:2"

@@ -116,7 +116,7 @@ class Walk:
         """From what the share coordinator has."""
         self.partition = SharePartition(KEY, "orders", 0)
         self.partition.start_loading()
-        batches = (StateBatch(at, at, *self.kept[at]) for at in sorted(self.kept))
+        batches = (StateBatch(offset, offset, *self.kept[offset]) for offset in sorted(self.kept))
         answer = ShareState(key=KEY, start_offset=self.kept_start, batches=tuple(batches))
         letters = self.partition.load(answer, -1, self.settings)
         assert not isinstance(letters, Rejection)
@@ -125,7 +125,7 @@ class Walk:
         self.writes: dict[int, bool] = {}
         """Those that are under way, and whether the share coordinator has taken them."""
         self.records = {
-            at: Known(RecordState(state), count) for at, (state, count) in self.kept.items()
+            offset: Known(RecordState(state), count) for offset, (state, count) in self.kept.items()
         }
         self.start, self.is_count_exact = self.kept_start, True
         self.end = max(self.records, default=self.start)
@@ -135,79 +135,102 @@ class Walk:
 
     def append(self) -> None:
         for size in self.random.choices(range(1, 6), k=3):
-            last = self.log_end + size - 1
-            self.log.append(ReadBatch(base_offset=self.log_end, last_offset=last))
+            last_offset = self.log_end + size - 1
+            self.log.append(ReadBatch(base_offset=self.log_end, last_offset=last_offset))
             self.log_end += size
 
     def fetch(self) -> None:
         member, mode = self.member(), self.random.choice(list(AcquireMode))
         most, batch_size = self.random.randint(1, 9), self.random.randint(1, 9)
         can_acquire = self.partition.can_acquire(self.settings)
-        seen = self.partition.next_offset
-        at = self.partition.next_fetch_offset()
-        assert seen == at
+        next_offset = self.partition.next_offset
+        fetch_offset = self.partition.next_fetch_offset()
+        assert next_offset == fetch_offset
         assert not any(
             record.state is AVAILABLE and record.token is None
             for offset, record in self.records.items()
-            if self.start <= offset < at
+            if self.start <= offset < fetch_offset
         )
-        if at < self.log_start:  # out of range
+        if fetch_offset < self.log_start:  # out of range
             self.move_log_start(self.log_start)
             return
-        found = [one for one in self.log if one.last_offset >= at][: self.random.randint(1, 4)]
+        batches = [batch for batch in self.log if batch.last_offset >= fetch_offset][
+            : self.random.randint(1, 4)
+        ]
         got = Member(self.partition, member, self.settings).fetch(
-            tuple(found), at=at, most=most, batch_size=batch_size, mode=mode, now_ms=self.now_ms
+            tuple(batches),
+            at=fetch_offset,
+            most=most,
+            batch_size=batch_size,
+            mode=mode,
+            now_ms=self.now_ms,
         )
         assert isinstance(got, Acquired)
-        assert bool(got.ranges) == (can_acquire and bool(found))
+        assert bool(got.ranges) == (can_acquire and bool(batches))
         if mode is AcquireMode.RECORD_LIMIT:
             assert got.count <= most
-        taken = {
-            offset: one.delivery_count
-            for one in got.ranges
-            for offset in range(one.first_offset, one.last_offset + 1)
+        count_by_offset = {
+            offset: acquired_range.delivery_count
+            for acquired_range in got.ranges
+            for offset in range(acquired_range.first_offset, acquired_range.last_offset + 1)
         }
-        assert got.count == len(taken)
-        self.met.update(f"taken {count}" for count in taken.values())
+        assert got.count == len(count_by_offset)
+        self.met.update(f"taken {count}" for count in count_by_offset.values())
         self.met["taken in part"] += got.ranges != () and got.ranges[-1].last_offset < self.end
-        for offset, count in taken.items():
-            known = self.records.get(offset, Known(AVAILABLE, 0))
-            assert (known.state, known.token) == (AVAILABLE, None)
-            assert count == known.count + 1 <= self.settings.delivery_count_limit
-            assert found[0].base_offset <= offset <= found[-1].last_offset
+        for offset, count in count_by_offset.items():
+            record = self.records.get(offset, Known(AVAILABLE, 0))
+            assert (record.state, record.token) == (AVAILABLE, None)
+            assert count == record.count + 1 <= self.settings.delivery_count_limit
+            assert batches[0].base_offset <= offset <= batches[-1].last_offset
             self.records[offset] = Known(ACQUIRED, count, member, self.now_ms + LOCK_MS)
-        for offset, one in self.shown(whole=True):  # the rest of a batch that was given in part
+        for offset, one in self.shown(with_old=True):  # the rest of a batch that was given in part
             if one.state is AVAILABLE:
                 self.records.setdefault(offset, Known(AVAILABLE, 0))
         self.end = max(self.end, max(self.records, default=self.start))
 
     def acknowledge(self) -> None:
         random, member = self.random, self.member()
-        held = [at for at, one in self.records.items() if one.owner == member]
+        held_offsets = [offset for offset, record in self.records.items() if record.owner == member]
         types = random.choices([*AcknowledgeType, RELEASE], k=random.choice([1, 1, 2, 3, 6]))
-        first = max(min(held, default=self.start) + random.choice([0, 0, 0, 0, 1, 2, -2]), 0)
-        last = first + (random.choice([12, 5, 3, 1]) if len(types) == 1 else len(types)) - 1
-        if random.random() < FITS and first in held:
-            last = next(at for at in range(first, last + 1) if at == last or at + 1 not in held)
-            types = types[: last - first + 1]
-        asked = AcknowledgementBatch(first_offset=first, last_offset=last, types=tuple(types))
-        answer = self.partition.acknowledge(member, [asked], self.settings, self.now_ms)
-        offsets = [at for at in range(first, last + 1) if at >= self.start]
+        first_offset = max(
+            min(held_offsets, default=self.start) + random.choice([0, 0, 0, 0, 1, 2, -2]), 0
+        )
+        last_offset = (
+            first_offset + (random.choice([12, 5, 3, 1]) if len(types) == 1 else len(types)) - 1
+        )
+        if random.random() < FITS and first_offset in held_offsets:
+            last_offset = next(
+                offset
+                for offset in range(first_offset, last_offset + 1)
+                if offset == last_offset or offset + 1 not in held_offsets
+            )
+            types = types[: last_offset - first_offset + 1]
+        acknowledgement = AcknowledgementBatch(
+            first_offset=first_offset, last_offset=last_offset, types=tuple(types)
+        )
+        answer = self.partition.acknowledge(member, [acknowledgement], self.settings, self.now_ms)
+        offsets = [
+            offset for offset in range(first_offset, last_offset + 1) if offset >= self.start
+        ]
         moved: list[Known] = []
-        refused = bool(offsets) and (last not in self.records or not self.reaches(first))
+        refused = bool(offsets) and (
+            last_offset not in self.records or not self.reaches(first_offset)
+        )
         for offset in [] if refused else offsets:
             record = self.records.get(offset)
             if record is None:  # in a gap
                 continue
-            said = types[0] if len(types) == 1 else types[offset - first]
+            acknowledge_type = types[0] if len(types) == 1 else types[offset - first_offset]
             refused = record.state is not ACQUIRED or record.owner != member
             if refused:
                 break
-            if said is AcknowledgeType.RENEW:
+            if acknowledge_type is AcknowledgeType.RENEW:
                 record.deadline_ms = self.now_ms + LOCK_MS
                 continue
-            is_rejected = said is AcknowledgeType.REJECT and self.settings.has_dead_letter_topic
-            self.move(record, ARCHIVING if is_rejected else SAID[said], token=-1)
+            is_rejected = (
+                acknowledge_type is AcknowledgeType.REJECT and self.settings.has_dead_letter_topic
+            )
+            self.move(record, ARCHIVING if is_rejected else SAID[acknowledge_type], token=-1)
             moved.append(record)
         assert isinstance(answer, Rejection) == refused
         self.met[f"refused {refused}, moved {bool(moved)}"] += 1
@@ -217,14 +240,16 @@ class Walk:
         else:
             self.sent(answer, moved)
 
-    def reaches(self, first: int) -> bool:
+    def reaches(self, first_offset: int) -> bool:
         """There is a batch at or below, or the range begins below the start offset."""
-        return first < self.start or any(at <= first for at, _ in self.shown(whole=True))
+        return first_offset < self.start or any(
+            offset <= first_offset for offset, _ in self.shown(with_old=True)
+        )
 
     def leave(self) -> None:
         member = self.member()
         write = self.partition.release(member, self.settings)
-        moved = [one for one in self.records.values() if one.owner == member]
+        moved = [record for record in self.records.values() if record.owner == member]
         for offset, record in self.records.items():
             if record.owner == member:
                 self.move(record, ARCHIVED if offset < self.start else AVAILABLE, token=-1)
@@ -247,10 +272,13 @@ class Walk:
         self.sent(write, moved, is_transition=False)
 
     def delete_records(self) -> None:
-        if any(one.token is not None and one.state is AVAILABLE for one in self.records.values()):
+        if any(
+            record.token is not None and record.state is AVAILABLE
+            for record in self.records.values()
+        ):
             return  # what Kafka makes of that is in test_in_flight.py
         self.log_start = min(self.log_start + self.random.randint(1, 9), self.log_end)
-        self.log = [one for one in self.log if one.last_offset >= self.log_start]
+        self.log = [batch for batch in self.log if batch.last_offset >= self.log_start]
         self.move_log_start(self.log_start)
 
     def move_log_start(self, log_start: int) -> None:
@@ -265,18 +293,18 @@ class Walk:
 
     def answer(self) -> None:
         token = self.random.choice(sorted(self.writes))
-        taken = self.writes.pop(token)
-        moved = [one for one in self.records.values() if one.token == token]
-        error = 0 if taken else REFUSED
-        done = self.partition.conclude(token, error, "text", self.now_ms)
-        assert (done.rejection is not None) == (bool(moved) and not taken)
-        self.letters += done.dead_letters
+        is_accepted = self.writes.pop(token)
+        moved = [record for record in self.records.values() if record.token == token]
+        error = 0 if is_accepted else REFUSED
+        concluded = self.partition.conclude(token, error, "text", self.now_ms)
+        assert (concluded.rejection is not None) == (bool(moved) and not is_accepted)
+        self.letters += concluded.dead_letters
         for record in moved:
-            if taken:
+            if is_accepted:
                 record.token = record.deadline_ms = None
             else:
                 self.roll_back(record)
-        if taken or not moved:
+        if is_accepted or not moved:
             self.move_start()
 
     def dead_letter_is_copied(self) -> None:
@@ -328,75 +356,86 @@ class Walk:
             return
         for record in moved:
             record.token = write.token if is_transition else None
-        taken = self.writes[write.token] = self.taken()
-        if not taken:
+        is_accepted = self.writes[write.token] = self.taken()
+        if not is_accepted:
             return
         self.kept_start = write.state.start_offset
         for batch in write.state.batches:
             for offset in range(batch.first_offset, batch.last_offset + 1):
                 self.kept[offset] = (batch.delivery_state, batch.delivery_count)
-        self.kept = {at: one for at, one in self.kept.items() if at >= self.kept_start}
+        self.kept = {
+            offset: kept_state
+            for offset, kept_state in self.kept.items()
+            if offset >= self.kept_start
+        }
 
     def move_start(self) -> None:
         """Behind all that is complete; exactly so, where no gap and no hole is about."""
-        at = self.records.get(self.start)
+        first_record = self.records.get(self.start)
         has_gap = self.partition._records.gap is not None
-        before = self.start
-        waiting = [offset for offset, one in self.records.items() if not one.is_complete]
-        if has_gap or at is None:
-            latest = max(self.start, min(waiting, default=self.end + 1))
+        start_before = self.start
+        open_offsets = [offset for offset, record in self.records.items() if not record.is_complete]
+        if has_gap or first_record is None:
+            latest = max(self.start, min(open_offsets, default=self.end + 1))
             assert self.partition.start_offset <= latest
             if self.partition.start_offset < self.start:  # to a gap, as in Kafka
                 self.is_count_exact = False
             self.start, self.end = self.partition.start_offset, self.partition.end_offset
-        elif at.is_complete and not waiting:
+        elif first_record.is_complete and not open_offsets:
             self.start = self.end = max(self.records) + 1
-        elif at.is_complete:
-            self.start = max(self.start, min(waiting))
-        self.met[f"gap {has_gap}, start moved {self.start > before}"] += 1
+        elif first_record.is_complete:
+            self.start = max(self.start, min(open_offsets))
+        self.met[f"gap {has_gap}, start moved {self.start > start_before}"] += 1
         if not self.partition.in_flight_batches:
             self.records.clear()
         self.records = {
-            offset: one
-            for offset, one in self.records.items()
-            if offset >= self.start or not one.is_complete
+            offset: record
+            for offset, record in self.records.items()
+            if offset >= self.start or not record.is_complete
         }
 
     # Comparison
 
-    def shown(self, *, whole: bool = False) -> list[tuple[int, Known]]:
-        found = []
-        for one in self.partition.in_flight():
-            for offset in range(one.first_offset, one.last_offset + 1):
-                if whole or offset >= self.start:
-                    found.append((offset, Known(one.state, one.delivery_count, one.member_id)))
-        return found
+    def shown(self, *, with_old: bool = False) -> list[tuple[int, Known]]:
+        offsets_and_records = []
+        for batch in self.partition.in_flight():
+            for offset in range(batch.first_offset, batch.last_offset + 1):
+                if with_old or offset >= self.start:
+                    offsets_and_records.append(
+                        (offset, Known(batch.state, batch.delivery_count, batch.member_id))
+                    )
+        return offsets_and_records
 
     def check(self) -> None:
-        known = {
-            offset: (one.state, one.count, one.owner)
-            for offset, one in self.records.items()
+        expected_states = {
+            offset: (record.state, record.count, record.owner)
+            for offset, record in self.records.items()
             if offset >= self.start
         }
-        assert {at: (one.state, one.count, one.owner) for at, one in self.shown()} == known
+        assert {
+            offset: (record.state, record.count, record.owner) for offset, record in self.shown()
+        } == expected_states
         assert (self.partition.start_offset, self.partition.end_offset) == (self.start, self.end)
         ranges = [*self.partition.holders()]
         assert all(
-            (last + 1, member) != (first, other)
-            for (_, last, member), (first, _, other) in pairwise(ranges)
+            (last_offset + 1, member) != (first_offset, other_member)
+            for (_, last_offset, member), (first_offset, _, other_member) in pairwise(ranges)
         )
         assert {
-            at: member
-            for first, last, member in ranges
-            for at in range(max(first, self.start), last + 1)
+            offset: member
+            for first_offset, last_offset, member in ranges
+            for offset in range(max(first_offset, self.start), last_offset + 1)
         } == {
-            at: owner
-            for at, one in self.records.items()
-            if at >= self.start and (owner := one.owner if one.token is None else one.before[1])
+            offset: owner
+            for offset, record in self.records.items()
+            if offset >= self.start
+            and (owner := record.owner if record.token is None else record.before[1])
         }
         if self.is_count_exact:
             complete = [
-                at for at, one in self.records.items() if at >= self.start and one.state in TERMINAL
+                offset
+                for offset, record in self.records.items()
+                if offset >= self.start and record.state in TERMINAL
             ]
             assert self.partition.delivery_complete_count == len(complete)
 
@@ -416,9 +455,9 @@ def test_a_share_partition_is_what_its_records_are() -> None:
     @settings(max_examples=WALKS, deadline=None)
     @given(seed=st.integers(0, 2**32))
     def walk(seed: int) -> None:
-        one = Walk(seed, met)
+        walk = Walk(seed, met)
         for _ in range(STEPS):
-            one.step()
+            walk.step()
 
     walk()
     missing = [word for word in MUST_BE_MET if not met[word]]

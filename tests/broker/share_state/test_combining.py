@@ -26,13 +26,13 @@ def batches(rows: list[list[int]]) -> tuple[StateBatch, ...]:
 
 
 def combined(
-    known: tuple[StateBatch, ...],
+    older: tuple[StateBatch, ...],
     newer: tuple[StateBatch, ...],
     *,
     start_offset: int,
     rules: Rules = LATEST,
 ) -> tuple[StateBatch, ...]:
-    return at_once(combining(known, newer, start_offset=start_offset, rules=rules))
+    return at_once(combining(older, newer, start_offset=start_offset, rules=rules))
 
 
 def asked(case: dict[str, Any]) -> str:
@@ -51,45 +51,50 @@ def test_batches_are_combined_as_in_kafka() -> None:
 def test_up_to_4_3_batches_are_combined_in_pairs() -> None:
     """The same questions, and the answers of 4.3.1's class where they are others."""
     recorded = Path(__file__).with_name("combined_in_pairs.jsonl").read_text("utf-8").splitlines()
-    others = {asked(case): batches(case["combined"]) for case in map(json.loads, recorded)}
-    before = Rules(share_states_are_swept=False)
+    combined_in_pairs = {
+        asked(case): batches(case["combined"]) for case in map(json.loads, recorded)
+    }
+    rules = Rules(share_states_are_swept=False)
     for case in CASES:
-        wanted = others.get(asked(case), batches(case["combined"]))
+        expected = combined_in_pairs.get(asked(case), batches(case["combined"]))
         older, newer = batches(case["before"]), batches(case["newer"])
-        assert combined(older, newer, start_offset=case["start"], rules=before) == wanted, case
-    assert len(others) == 6
+        assert combined(older, newer, start_offset=case["start"], rules=rules) == expected, case
+    assert len(combined_in_pairs) == 6
 
 
 def test_up_to_4_3_records_released_one_by_one_may_stay_apart() -> None:
     """As a real 4.3.1 keeps four records that a member gives back the second time."""
-    whole, apart = (StateBatch(0, 3, 0, 1),), [StateBatch(at, at, 0, 2) for at in range(4)]
-    assert combined(whole, apart, start_offset=0) == (StateBatch(0, 3, 0, 2),)
-    before = Rules(share_states_are_swept=False)
-    kept = combined(whole, apart, start_offset=0, rules=before)
-    assert kept == (StateBatch(0, 2, 0, 2), StateBatch(3, 3, 0, 2))
+    whole_batch, single_batches = (
+        (StateBatch(0, 3, 0, 1),),
+        [StateBatch(offset, offset, 0, 2) for offset in range(4)],
+    )
+    assert combined(whole_batch, single_batches, start_offset=0) == (StateBatch(0, 3, 0, 2),)
+    rules = Rules(share_states_are_swept=False)
+    combined_batches = combined(whole_batch, single_batches, start_offset=0, rules=rules)
+    assert combined_batches == (StateBatch(0, 2, 0, 2), StateBatch(3, 3, 0, 2))
 
 
 def test_one_batch_alone_is_taken_as_it_is() -> None:
-    whole = (StateBatch(5, 9, 2, 1),)
-    assert combined(whole, (), start_offset=-1) == whole
-    assert combined(whole, (), start_offset=10) == ()
+    one_batch = (StateBatch(5, 9, 2, 1),)
+    assert combined(one_batch, (), start_offset=-1) == one_batch
+    assert combined(one_batch, (), start_offset=10) == ()
 
 
-@pytest.mark.parametrize("last", [3, 4])
-def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last: int) -> None:
-    odd = StateBatch(5, last, 0, 7)
+@pytest.mark.parametrize("last_offset", [3, 4])
+def test_a_batch_that_ends_before_it_begins_can_only_be_alone(last_offset: int) -> None:
+    odd = StateBatch(5, last_offset, 0, 7)
     assert combined((odd,), (), start_offset=-1) == (odd,)
-    with pytest.raises(ValueError, match=f"ends at {last + 1}"):
+    with pytest.raises(ValueError, match=f"ends at {last_offset + 1}"):
         combined((odd,), (StateBatch(8, 9, 2, 1),), start_offset=-1)
 
 
 def in_order(rows: list[tuple[int, int, int, int]]) -> tuple[StateBatch, ...]:
     """Batches one behind the other: gap, length, state, count of each."""
-    found, at = [], 0
+    batches, next_offset = [], 0
     for gap, length, state, count in rows:
-        found.append(StateBatch(at + gap, at + gap + length - 1, state, count))
-        at += gap + length
-    return tuple(found)
+        batches.append(StateBatch(next_offset + gap, next_offset + gap + length - 1, state, count))
+        next_offset += gap + length
+    return tuple(batches)
 
 
 sequences = st.lists(
@@ -100,34 +105,34 @@ sequences = st.lists(
 
 def offset_by_offset(batches: list[StateBatch]) -> tuple[StateBatch, ...]:
     """The strongest at each offset, and neighbours that are alike as one."""
-    found: list[StateBatch] = []
+    batches_by_offset: list[StateBatch] = []
     for offset in range(40):
-        here = [one for one in batches if one.first_offset <= offset <= one.last_offset]
-        if not here:
+        covering = [batch for batch in batches if batch.first_offset <= offset <= batch.last_offset]
+        if not covering:
             continue
-        count, state = max((one.delivery_count, one.delivery_state) for one in here)
-        last = found[-1] if found else StateBatch(-2, -2, -1, -1)
-        if (last.last_offset, last.delivery_state, last.delivery_count) == (
+        count, state = max((batch.delivery_count, batch.delivery_state) for batch in covering)
+        last_batch = batches_by_offset[-1] if batches_by_offset else StateBatch(-2, -2, -1, -1)
+        if (last_batch.last_offset, last_batch.delivery_state, last_batch.delivery_count) == (
             offset - 1,
             state,
             count,
         ):
-            found[-1] = StateBatch(last.first_offset, offset, state, count)
+            batches_by_offset[-1] = StateBatch(last_batch.first_offset, offset, state, count)
         else:
-            found.append(StateBatch(offset, offset, state, count))
-    return tuple(found)
+            batches_by_offset.append(StateBatch(offset, offset, state, count))
+    return tuple(batches_by_offset)
 
 
 @given(sequences, sequences, st.integers(-1, 6))
 def test_of_two_sequences_in_order_the_strongest_is_left_at_each_offset(
     before: tuple[StateBatch, ...], newer: tuple[StateBatch, ...], start: int
 ) -> None:
-    left = [
-        StateBatch(max(one.first_offset, start), one.last_offset, *state_of(one))
-        for one in (*before, *newer)
-        if one.last_offset >= start
+    batches_left = [
+        StateBatch(max(batch.first_offset, start), batch.last_offset, *state_of(batch))
+        for batch in (*before, *newer)
+        if batch.last_offset >= start
     ]
-    assert combined(before, newer, start_offset=start) == offset_by_offset(left)
+    assert combined(before, newer, start_offset=start) == offset_by_offset(batches_left)
 
 
 def test_without_a_known_start_nothing_is_cut() -> None:
@@ -138,12 +143,13 @@ def test_without_a_known_start_nothing_is_cut() -> None:
 
 
 def test_thousands_of_batches_are_combined_with_breaks() -> None:
-    before, newer = (
-        tuple(StateBatch(2 * one, 2 * one, state, 1) for one in range(2_500)) for state in (0, 2)
+    older, newer = (
+        tuple(StateBatch(2 * offset, 2 * offset, state, 1) for offset in range(2_500))
+        for state in (0, 2)
     )
-    breaks = list(combining(before, newer, start_offset=0))
+    breaks = list(combining(older, newer, start_offset=0))
     assert breaks == [2_500, 2_500, 5_000, 1_000, 1_000]
-    assert combined(before, newer, start_offset=0) == newer
+    assert combined(older, newer, start_offset=0) == newer
 
 
 def state_of(batch: StateBatch) -> tuple[int, int]:

@@ -110,8 +110,8 @@ def test_numbers_are_not_negative(world: World) -> None:
     partition = (E.invalid_request, "The partition id cannot be a negative number.")
     state = (E.invalid_request, "The state epoch cannot be a negative number.")
     leader = (E.invalid_request, "The leader epoch cannot be a negative number.")
-    first = InitializeShareState(key=NEGATIVE, state_epoch=-1)
-    assert refused(deciding.initialize(first)) == partition
+    initialize_share_state = InitializeShareState(key=NEGATIVE, state_epoch=-1)
+    assert refused(deciding.initialize(initialize_share_state)) == partition
     assert refused(deciding.initialize(InitializeShareState(key=KEY, state_epoch=-1))) == state
     assert refused(deciding.read(reading(-1, NEGATIVE))) == partition
     assert refused(deciding.read(reading(-1))) == leader
@@ -150,11 +150,11 @@ def test_up_to_4_3_a_fence_is_told_in_the_words_of_the_error() -> None:
     world = World(share_state_fences_are_brief=False)
     world.initialize(state_epoch=3)
     older = InitializeShareState(key=KEY, state_epoch=2)
-    told = (
+    message = (
         "The share coordinator rejected the request because the share-group state epoch did not "
         "match."
     )
-    assert refused(world.deciding.initialize(older)) == (E.fenced_state_epoch, told)
+    assert refused(world.deciding.initialize(older)) == (E.fenced_state_epoch, message)
 
 
 def test_too_many_batches_are_refused_before_anything_is_combined(world: World) -> None:
@@ -177,10 +177,10 @@ def test_a_batch_that_ends_before_it_begins_trips_what_is_beside_it(world: World
 
 
 def test_only_with_a_switch_a_state_outlives_a_second_first_request() -> None:
-    done = StateBatch(5, 6, 2, 1)
-    for world, batches in (World(), ()), (World(share_states_are_made_once=True), (done,)):
+    written_batch = StateBatch(5, 6, 2, 1)
+    for world, batches in (World(), ()), (World(share_states_are_made_once=True), (written_batch,)):
         world.initialize(state_epoch=3)
-        world.write(done, state=3)
+        world.write(written_batch, state=3)
         assert bool(world.initialize(state_epoch=3).records) == (not batches)
         assert world.shard.states[KEY].batches == batches
         assert world.initialize(state_epoch=4).records
@@ -188,9 +188,9 @@ def test_only_with_a_switch_a_state_outlives_a_second_first_request() -> None:
 
 
 def test_initialise_begins_anew_and_counts_the_snapshots(world: World) -> None:
-    first = world.initialize(start=-1)
-    assert first.reply == ShareStateError(key=KEY)
-    (snapshot,) = first.records
+    first_decision = world.initialize(start=-1)
+    assert first_decision.reply == ShareStateError(key=KEY)
+    (snapshot,) = first_decision.records
     assert isinstance(snapshot, ShareSnapshot)
     assert (snapshot.snapshot_epoch, snapshot.delivery_complete_count) == (0, -1)
     assert snapshot.create_timestamp_ms == snapshot.write_timestamp_ms == NOW_MS
@@ -205,8 +205,8 @@ def test_a_read_notes_another_leader_epoch(world: World) -> None:
     world.initialize(state_epoch=2)
     world.write(StateBatch(6, 6, 2, 1), start=5, complete=1, state=2)
     state = ShareState(key=KEY, state_epoch=2, start_offset=5, batches=(StateBatch(6, 6, 2, 1),))
-    same = world.read(0)
-    assert (same.reply, same.records) == (state, ())
+    second_read = world.read(0)
+    assert (second_read.reply, second_read.records) == (state, ())
     moved = world.read(3)
     assert moved.reply == state
     assert moved.records == (

@@ -78,7 +78,7 @@ def test_a_batch_has_its_records_in_order() -> None:
     batch = encode_batch(RECORDS, now_ms=1_700_000_000_000)
     header = read_batch_header(batch)
     assert (header.records_count, header.producer_id, header.base_sequence) == (5, -1, 0)
-    read = [decode_record(one.key or b"", one.value) for one in read_records(batch, 0)]
+    read = [decode_record(record.key or b"", record.value) for record in read_records(batch, 0)]
     assert tuple(read) == RECORDS
 
 
@@ -111,7 +111,7 @@ def test_damaged_bytes_are_told(key: bytes, value: bytes) -> None:
 
 
 def test_a_batch_that_is_made_with_breaks_has_the_same_bytes() -> None:
-    long = tuple(StateBatch(at, at, 0, 1 + at % 2) for at in range(200))
+    long = tuple(StateBatch(offset, offset, 0, 1 + offset % 2) for offset in range(200))
     records = (*RECORDS, msgspec.structs.replace(RECORDS[3], batches=long))
     assert len([*encoding_batch(records, now_ms=5)]) > 3, "200 batches are not one step"
     assert at_once(encoding_batch(records, now_ms=5)) == encode_batch(records, now_ms=5)

@@ -33,7 +33,9 @@ keys = st.sampled_from(KEYS)
 epochs = st.integers(0, 3)
 offsets = st.integers(0, 30)
 a_batch = st.builds(
-    lambda first, length, state, count: StateBatch(first, first + length, state, count),
+    lambda first_offset, length, state, count: StateBatch(
+        first_offset, first_offset + length, state, count
+    ),
     offsets,
     st.integers(0, 5),
     st.sampled_from((0, 2, 4)),
@@ -54,8 +56,8 @@ class Model:
         self.start = max(start, self.start)
         for batch in batches:
             for offset in range(batch.first_offset, batch.last_offset + 1):
-                found = (batch.delivery_count, batch.delivery_state)
-                self.states[offset] = max(found, self.states.get(offset, found))
+                strength = (batch.delivery_count, batch.delivery_state)
+                self.states[offset] = max(strength, self.states.get(offset, strength))
         self.states = {
             offset: state for offset, state in self.states.items() if offset >= self.start
         }
@@ -92,8 +94,8 @@ class Coordinator(RuleBasedStateMachine):
     @rule(key=keys, epoch=epochs, start=st.integers(-1, 30))
     def initialize(self, key: ShareKey, epoch: int, start: int) -> None:
         command = InitializeShareState(key=key, state_epoch=epoch, start_offset=start)
-        known = self.models.get(key)
-        is_fenced = known is not None and epoch < known.state_epoch
+        model = self.models.get(key)
+        is_fenced = model is not None and epoch < model.state_epoch
         assert self.done(self.deciding.initialize(command)) is not is_fenced
         if not is_fenced:
             self.models[key] = Model(epoch, start)
@@ -136,9 +138,9 @@ class Coordinator(RuleBasedStateMachine):
     @rule()
     def prune(self) -> None:
         below = self.shard.snapshots.redundant_below
-        left = [entry for entry in self.log if entry[0] >= below]
-        self.is_pruned |= len(left) < len(self.log)
-        self.log = left
+        entries_left = [entry for entry in self.log if entry[0] >= below]
+        self.is_pruned |= len(entries_left) < len(self.log)
+        self.log = entries_left
 
     @rule()
     def load(self) -> None:
@@ -147,14 +149,14 @@ class Coordinator(RuleBasedStateMachine):
 
     @invariant()
     def a_loaded_coordinator_knows_the_same(self) -> None:
-        again = self.loaded()
-        assert again.states == self.shard.states
-        assert again.state_epochs == self.shard.state_epochs
-        assert again.end_offset == self.shard.end_offset
-        assert again.snapshots.redundant_below == self.shard.snapshots.redundant_below
+        loaded_shard = self.loaded()
+        assert loaded_shard.states == self.shard.states
+        assert loaded_shard.state_epochs == self.shard.state_epochs
+        assert loaded_shard.end_offset == self.shard.end_offset
+        assert loaded_shard.snapshots.redundant_below == self.shard.snapshots.redundant_below
         if not self.is_pruned:
-            assert again.leader_epochs == self.shard.leader_epochs
-            assert again.update_counts == self.shard.update_counts
+            assert loaded_shard.leader_epochs == self.shard.leader_epochs
+            assert loaded_shard.update_counts == self.shard.update_counts
 
     @invariant()
     def the_model_knows_the_same(self) -> None:

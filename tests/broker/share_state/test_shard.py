@@ -47,66 +47,75 @@ def update(
 
 
 def applied(*records: ShareRecord, updates: int = 500) -> ShareStateShard:
-    found = shard(updates)
+    state_shard = shard(updates)
     for offset, record in enumerate(records):
-        found.apply(record, record_offset=offset)
-    return found
+        state_shard.apply(record, record_offset=offset)
+    return state_shard
 
 
 def test_what_a_record_leads_to_may_be_made_before_it_is_applied() -> None:
     change = update(A, StateBatch(5, 9, 2, 1), start=6)
-    known, plain = applied(snapshot()), applied(snapshot(), change)
-    after = at_once(known.state_after(change))
-    assert after == plain.states[A]
-    assert known.states[A] == snapshot(), "it is not applied yet"
-    known.apply(change, record_offset=1, new_state=after)
-    assert known.states[A] is after
-    assert (known.update_counts, known.end_offset) == (plain.update_counts, plain.end_offset)
-    assert at_once(known.state_after(snapshot(epoch=1))) is None, "it is all there is"
+    known_shard, plain = applied(snapshot()), applied(snapshot(), change)
+    state_after = at_once(known_shard.state_after(change))
+    assert state_after == plain.states[A]
+    assert known_shard.states[A] == snapshot(), "it is not applied yet"
+    known_shard.apply(change, record_offset=1, new_state=state_after)
+    assert known_shard.states[A] is state_after
+    assert (known_shard.update_counts, known_shard.end_offset) == (
+        plain.update_counts,
+        plain.end_offset,
+    )
+    assert at_once(known_shard.state_after(snapshot(epoch=1))) is None, "it is all there is"
 
 
 def test_an_update_changes_what_it_names_and_keeps_the_rest() -> None:
-    kept = StateBatch(5, 9, 0, 1)
+    untouched_batch = StateBatch(5, 9, 0, 1)
     state = applied(
-        snapshot(state=3, leader=2), update(A, kept), update(A, StateBatch(8, 9, 2, 1))
+        snapshot(state=3, leader=2), update(A, untouched_batch), update(A, StateBatch(8, 9, 2, 1))
     ).states[A]
     assert (state.state_epoch, state.leader_epoch, state.start_offset) == (3, 2, 5)
     assert state.delivery_complete_count == 7
     assert state.batches == (StateBatch(5, 7, 0, 1), StateBatch(8, 9, 2, 1))
-    state = applied(snapshot(), update(A, kept), update(start=7, leader=4)).states[A]
+    state = applied(snapshot(), update(A, untouched_batch), update(start=7, leader=4)).states[A]
     assert (state.leader_epoch, state.start_offset) == (4, 7)
     assert state.batches == (StateBatch(7, 9, 0, 1),)
 
 
 def test_an_update_whose_snapshot_was_pruned_is_all_there_is() -> None:
-    found = applied(update(A, StateBatch(5, 9, 2, 1), start=5, leader=1))
-    assert found.states[A].start_offset == 5
-    assert found.states[A].state_epoch == 0
-    assert found.state_epochs == {}
+    state_shard = applied(update(A, StateBatch(5, 9, 2, 1), start=5, leader=1))
+    assert state_shard.states[A].start_offset == 5
+    assert state_shard.states[A].state_epoch == 0
+    assert state_shard.state_epochs == {}
 
 
 def test_epochs_that_fence_only_grow_and_go_with_the_tombstone() -> None:
-    found = applied(snapshot(state=3, leader=4), snapshot(state=2, leader=1))
-    assert (found.state_epochs, found.leader_epochs) == ({A: 3}, {A: 4})
-    found.apply(snapshot(state=5, leader=6), record_offset=2)
-    assert (found.state_epochs, found.leader_epochs) == ({A: 5}, {A: 6})
-    found.apply(update(), record_offset=3)
-    found.apply(ShareDeleted(key=A), record_offset=4)
-    assert found.states == found.state_epochs == found.leader_epochs == found.update_counts == {}
-    assert found.end_offset == 5
+    state_shard = applied(snapshot(state=3, leader=4), snapshot(state=2, leader=1))
+    assert (state_shard.state_epochs, state_shard.leader_epochs) == ({A: 3}, {A: 4})
+    state_shard.apply(snapshot(state=5, leader=6), record_offset=2)
+    assert (state_shard.state_epochs, state_shard.leader_epochs) == ({A: 5}, {A: 6})
+    state_shard.apply(update(), record_offset=3)
+    state_shard.apply(ShareDeleted(key=A), record_offset=4)
+    assert (
+        state_shard.states
+        == state_shard.state_epochs
+        == state_shard.leader_epochs
+        == state_shard.update_counts
+        == {}
+    )
+    assert state_shard.end_offset == 5
 
 
 def test_updates_are_counted_up_to_the_snapshot_that_they_led_to() -> None:
-    found = applied(snapshot(), update(), snapshot(epoch=1), updates=2)
-    assert found.update_counts == {A: 1}  # one in between leaves the count as it is
-    found.apply(update(), record_offset=3)
-    found.apply(snapshot(epoch=2), record_offset=4)
-    assert found.update_counts == {A: 0}
+    state_shard = applied(snapshot(), update(), snapshot(epoch=1), updates=2)
+    assert state_shard.update_counts == {A: 1}  # one in between leaves the count as it is
+    state_shard.apply(update(), record_offset=3)
+    state_shard.apply(snapshot(epoch=2), record_offset=4)
+    assert state_shard.update_counts == {A: 0}
 
 
 def test_below_the_oldest_last_snapshot_everything_is_redundant() -> None:
-    found = shard()
-    seen = []
+    state_shard = shard()
+    redundant_below = []
     for offset, record in enumerate(
         (
             snapshot(A),
@@ -119,24 +128,24 @@ def test_below_the_oldest_last_snapshot_everything_is_redundant() -> None:
             snapshot(C),
         )
     ):
-        found.apply(record, record_offset=offset)
-        seen.append(found.snapshots.redundant_below)
-    assert seen == [0, 0, 0, 1, 3, 4, 6, 7]
+        state_shard.apply(record, record_offset=offset)
+        redundant_below.append(state_shard.snapshots.redundant_below)
+    assert redundant_below == [0, 0, 0, 1, 3, 4, 6, 7]
 
 
 def test_cold_share_partitions_are_those_whose_snapshot_is_old() -> None:
-    found = applied(snapshot(A), snapshot(B, written_ms=NOW_MS + 50))
-    assert found.has_warm()
-    (cold,) = found.cold((A, B, C), now_ms=NOW_MS + 100, age_ms=100)
+    state_shard = applied(snapshot(A), snapshot(B, written_ms=NOW_MS + 50))
+    assert state_shard.has_warm()
+    (cold,) = state_shard.cold((A, B, C), now_ms=NOW_MS + 100, age_ms=100)
     assert (cold.key, cold.snapshot_epoch) == (A, 1)
     assert (cold.create_timestamp_ms, cold.write_timestamp_ms) == (NOW_MS, NOW_MS + 100)
-    found.apply(cold, record_offset=2)
-    assert not found.has_warm()
+    state_shard.apply(cold, record_offset=2)
+    assert not state_shard.has_warm()
 
 
 def test_share_partitions_are_found_by_their_topic() -> None:
-    found = applied(snapshot(A), snapshot(B), snapshot(C))
-    assert found.of_topics({TOPIC}) == [A, B]
+    state_shard = applied(snapshot(A), snapshot(B), snapshot(C))
+    assert state_shard.of_topics({TOPIC}) == [A, B]
 
 
 def test_markers_and_records_of_later_kinds_are_passed_by() -> None:
@@ -150,27 +159,31 @@ def test_markers_and_records_of_later_kinds_are_passed_by() -> None:
         timestamp_ms=NOW_MS,
     )
     later = build_batch([Record(key=b"\0\7", value=b"")], timestamp_ms=NOW_MS)
-    found = shard()
-    assert list(found.read([marker, later])) == [1, 1]
-    assert (found.states, found.end_offset, found.problem) == ({}, 0, None)
+    state_shard = shard()
+    assert list(state_shard.read([marker, later])) == [1, 1]
+    assert (state_shard.states, state_shard.end_offset, state_shard.problem) == ({}, 0, None)
 
 
 def test_a_log_is_read_up_to_the_first_record_that_can_not_be_read() -> None:
-    first = encode_batch([snapshot(A), update(A)], now_ms=NOW_MS)
+    first_batch = encode_batch([snapshot(A), update(A)], now_ms=NOW_MS)
     second = assign(encode_batch([snapshot(B)], now_ms=NOW_MS), base_offset=2, leader_epoch=0)
-    found = shard()
-    assert list(found.read([first + second])) == [2, 1]
-    assert (set(found.states), found.end_offset, found.problem) == ({A, B}, 3, None)
+    state_shard = shard()
+    assert list(state_shard.read([first_batch + second])) == [2, 1]
+    assert (set(state_shard.states), state_shard.end_offset, state_shard.problem) == (
+        {A, B},
+        3,
+        None,
+    )
     broken = shard()
-    assert list(broken.read([first, build_batch([Record()], timestamp_ms=NOW_MS)])) == [2]
+    assert list(broken.read([first_batch, build_batch([Record()], timestamp_ms=NOW_MS)])) == [2]
     assert set(broken.states) == {A}
     assert broken.problem is not None
 
 
 def test_a_batch_of_states_that_ends_before_it_begins_ends_the_reading() -> None:
-    backwards, beside = StateBatch(9, 7, 0, 1), StateBatch(11, 12, 0, 1)
-    log = encode_batch([snapshot(A), update(A, backwards), update(A, beside)], now_ms=NOW_MS)
-    found = shard()
-    assert list(found.read([log])) == []
-    assert found.states[A].batches == (backwards,)
-    assert found.problem == "a batch ends at 8 and begins behind that"
+    backwards, other_batch = StateBatch(9, 7, 0, 1), StateBatch(11, 12, 0, 1)
+    log = encode_batch([snapshot(A), update(A, backwards), update(A, other_batch)], now_ms=NOW_MS)
+    state_shard = shard()
+    assert list(state_shard.read([log])) == []
+    assert state_shard.states[A].batches == (backwards,)
+    assert state_shard.problem == "a batch ends at 8 and begins behind that"

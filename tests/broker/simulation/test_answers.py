@@ -122,36 +122,36 @@ async def _sized(wire: Wire, api_key: int, version: int, values: dict[str, Any])
 
 async def _until(wire: Wire, api_key: int, version: int, values: dict[str, Any], ok: Any) -> Any:
     for _ in range(200):
-        _, found = await _sized(wire, api_key, version, values)
-        if ok(found):
-            return found
+        _, answer = await _sized(wire, api_key, version, values)
+        if ok(answer):
+            return answer
         await asyncio.sleep(0.05)
-    raise AssertionError(repr(found))
+    raise AssertionError(repr(answer))
 
 
 async def _fill(wire: Wire) -> None:
     """Positions and a transaction of all partitions, a consumer group that has them."""
     for kind in (0, 1):
         keys = {"key_type": kind, "coordinator_keys": ["g"]}
-        await _until(wire, 10, 4, keys, lambda told: not told.coordinators[0].error_code)
-    parts = [{"partition_index": at, "committed_offset": 1} for at in _ALL]
+        await _until(wire, 10, 4, keys, lambda answer: not answer.coordinators[0].error_code)
+    parts = [{"partition_index": index, "committed_offset": 1} for index in _ALL]
     commit = {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": ""}
     commit["topics"] = [{"name": "wide", "partitions": parts}]  # type: ignore[assignment]
-    await _until(wire, 8, 9, commit, lambda told: not told.topics[0].partitions[0].error_code)
+    await _until(wire, 8, 9, commit, lambda answer: not answer.topics[0].partitions[0].error_code)
     init = {"transactional_id": "t", "transaction_timeout": 60_000}
     init |= {"producer_id": -1, "producer_epoch": -1}
-    known = await _until(wire, 22, 4, init, lambda told: not told.error_code)
+    producer_identity = await _until(wire, 22, 4, init, lambda answer: not answer.error_code)
     added = {
         "v3_and_below_transactional_id": "t",
-        "v3_and_below_producer_id": known.producer_id,
-        "v3_and_below_producer_epoch": known.producer_epoch,
+        "v3_and_below_producer_id": producer_identity.producer_id,
+        "v3_and_below_producer_epoch": producer_identity.producer_epoch,
         "v3_and_below_topics": [{"name": "wide", "partitions": _ALL}],
     }
     await _sized(wire, 24, 3, added)
     beat = {"group_id": "consumers", "member_id": "m", "member_epoch": 0, "instance_id": None}
     beat |= {"rack_id": None, "rebalance_timeout": 60_000, "subscribed_topic_names": ["wide"]}  # type: ignore[dict-item]
     beat |= {"subscribed_topic_regex": None, "server_assignor": None, "topic_partitions": []}  # type: ignore[dict-item]
-    await _until(wire, 68, 1, beat, lambda told: not told.error_code)
+    await _until(wire, 68, 1, beat, lambda answer: not answer.error_code)
     await _sized(wire, 68, 1, beat)
 
 
@@ -159,7 +159,7 @@ async def _share(wire: Wire) -> None:
     """A share group with a member; what it makes would be heavy in other answers."""
     beat = {"group_id": "sharers", "member_id": "m" * 60, "member_epoch": 0, "rack_id": None}
     beat["subscribed_topic_names"] = ["wide"]
-    await _until(wire, 76, 1, beat, lambda told: not told.error_code)
+    await _until(wire, 76, 1, beat, lambda answer: not answer.error_code)
 
 
 HEAVY_BYTES: Final = 10_000
@@ -222,7 +222,7 @@ def _joining(size: int) -> dict[str, Any]:
 
 async def _heavy(wire: Wire) -> None:
     """A group with a heavy member, a config with a long value."""
-    joined = await _until(wire, 11, 3, _joining(HEAVY_BYTES), lambda told: not told.error_code)
+    joined = await _until(wire, 11, 3, _joining(HEAVY_BYTES), lambda answer: not answer.error_code)
     synced = {"group_id": "heavy", "generation_id": joined.generation_id}
     synced |= {"member_id": joined.member_id}
     synced["assignments"] = [{"member_id": joined.member_id, "assignment": b""}]
@@ -245,9 +245,9 @@ RECORDS = [f"record {number}".encode() for number in range(12)]
 P0 = TopicPartition("orders", 0)
 
 
-def arm(injector: Injector, action: Action, point: FaultPoint, **more: object) -> None:
+def arm(injector: Injector, action: Action, point: FaultPoint, **fields: object) -> None:
     count = len(injector.rules())
-    injector.arm(FaultRule(id=f"rule {count}", point=point, action=action, **more))  # type: ignore[arg-type]
+    injector.arm(FaultRule(id=f"rule {count}", point=point, action=action, **fields))  # type: ignore[arg-type]
 
 
 def arm_bad_weather(injector: Injector) -> None:
@@ -286,8 +286,8 @@ async def bad_weather(cluster: VirtualCluster) -> tuple[str, list[int]]:
         await transact(client)
         struck = [state.struck for state in injector.rules()]
         injector.disarm_all()
-        found = await values(client, "orders")
-    assert sorted(value for value in found if value) == sorted(RECORDS)
+        values_read = await values(client, "orders")
+    assert sorted(value for value in values_read if value) == sorted(RECORDS)
     return cluster.env.tracer.hash, struck
 
 
@@ -313,11 +313,11 @@ def test_a_followers_fetch_is_matched_by_any_topic_of_its_session() -> None:
         async with cluster.client() as client, Producer(client) as producer:
             await producer.send("orders", 0, b"the sessions are there")
             for topic, expected in (("orders", True), ("no-such-topic", False)):
-                seen = FaultRule(
+                passing_rule = FaultRule(
                     id=topic, point=PEER[0], action=Pass(), api="Fetch", broker=1,
                     source="broker/2", topic=topic, partition=0,
                 )  # fmt: skip
-                state = cluster.sim.injector.arm(seen)
+                state = cluster.sim.injector.arm(passing_rule)
                 await producer.send("orders", 0, b"one more")
                 assert (state.struck > 0) is expected
 
@@ -341,5 +341,5 @@ async def test_they_strike_over_tcp_as_well() -> None:
             await transact(client)
             assert injector.never_struck() == ()
             injector.disarm_all()
-            found = await values(client, "orders")
-        assert sorted(value for value in found if value) == sorted(RECORDS)
+            values_read = await values(client, "orders")
+        assert sorted(value for value in values_read if value) == sorted(RECORDS)

@@ -50,22 +50,22 @@ def test_a_transaction_outlives_a_broker_that_goes_in_its_middle(
             await producer.init_transactions()
             producer.begin()
             await producer.send("orders", 0, b"first")
-            gone = cluster.leader(P0 if victim == "leader" else cluster.home(TX))
+            stopped_broker = cluster.leader(P0 if victim == "leader" else cluster.home(TX))
             match way:
                 case "kill":
-                    await sim.kill_broker(gone)
+                    await sim.kill_broker(stopped_broker)
                 case "stop":
-                    await sim.stop_broker(gone)
+                    await sim.stop_broker(stopped_broker)
                 case _:
-                    sim.isolate(gone, from_clients=True)
-            await fenced(cluster, gone)
+                    sim.isolate(stopped_broker, from_clients=True)
+            await fenced(cluster, stopped_broker)
             await producer.send("orders", 0, b"second")
             await producer.commit()
             await reads(cluster, b"first", b"second")
             if way == "isolate":
-                sim.heal(gone)
+                sim.heal(stopped_broker)
             else:
-                await sim.start_broker(gone)
+                await sim.start_broker(stopped_broker)
             await in_sync(cluster, P0, 3)
             producer.begin()
             await producer.send("orders", 0, b"third")
@@ -89,16 +89,16 @@ async def test_markers_that_are_owed_are_sent_by_the_next_coordinator(
         await producer.commit()
         await cluster.struck()
         assert await values(client, "orders", partitions=1) == []
-        first = cluster.leader(cluster.home(TX))
-        await sim.kill_broker(first)
+        first_coordinator = cluster.leader(cluster.home(TX))
+        await sim.kill_broker(first_coordinator)
         sim.injector.disarm("f")  # what was held for the dead coordinator is lost with it
-        await fenced(cluster, first)
+        await fenced(cluster, first_coordinator)
         await asyncio.sleep(1)
         second = cluster.leader(cluster.home(TX))
-        assert second != first
-        found = described(cluster, second)
-        assert isinstance(found, TransactionDescription)
-        assert found.state == "CompleteCommit"
+        assert second != first_coordinator
+        description = described(cluster, second)
+        assert isinstance(description, TransactionDescription)
+        assert description.state == "CompleteCommit"
         await reads(cluster, b"v")
 
 
@@ -116,12 +116,12 @@ async def test_a_coordinator_that_loads_says_so_until_it_has_loaded(
         assert isinstance(refused, Rejection)
         assert refused.error is ErrorCode.coordinator_load_in_progress
         loop = asyncio.get_running_loop()
-        again = Producer(client, transactional_id=TX)
-        waiting = loop.create_task(again.init_transactions())
+        second_producer = Producer(client, transactional_id=TX)
+        init_task = loop.create_task(second_producer.init_transactions())
         await asyncio.sleep(2)
-        assert not waiting.done()
+        assert not init_task.done()
         cluster.sim.injector.release("f")
-        await waiting
+        await init_task
         assert isinstance(described(cluster, second), TransactionDescription)
 
 
@@ -142,14 +142,14 @@ async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
 ) -> None:
     sim = cluster.sim
     async with cluster.client(**PATIENT) as client:
-        one = Producer(client, transactional_id="a")
-        before = (await one.init_transactions()).producer_id
+        first_producer = Producer(client, transactional_id="a")
+        id_before = (await first_producer.init_transactions()).producer_id
         home = cluster.leader(cluster.home("a"))
         await sim.kill_broker(home)
         await sim.start_broker(home)
         await in_sync(cluster, cluster.home("a"), 3)
         sim.move_leader(cluster.home("a"), home)
-        ids = {before}
+        ids = {id_before}
         for number in range(40):
             name = f"again-{number}"
             if cluster.leader(cluster.home(name)) == home:
@@ -157,7 +157,9 @@ async def test_ids_that_a_killed_broker_had_in_stock_are_never_given_out(
                     (await Producer(client, transactional_id=name).init_transactions()).producer_id
                 )
         assert len(ids) > 1
-        assert {found // 1_000 for found in ids - {before}}.isdisjoint({before // 1_000})
+        assert {producer_id // 1_000 for producer_id in ids - {id_before}}.isdisjoint(
+            {id_before // 1_000}
+        )
 
 
 @within(run_cluster)
@@ -174,14 +176,14 @@ async def test_a_zombie_coordinators_move_is_lost_with_it(cluster: VirtualCluste
         loop = asyncio.get_running_loop()
         committing = loop.create_task(producer.commit())
         await asyncio.sleep(1)
-        pending = [one.pending_state for one in sim.brokers[zombie].coordinator.entries()]
+        pending = [entry.pending_state for entry in sim.brokers[zombie].coordinator.entries()]
         assert not committing.done()
         assert any(pending), "begun, and never finished"
         await fenced(cluster, zombie)
         second = cluster.leader(cluster.home(TX))
-        found = described(cluster, second)
-        assert isinstance(found, TransactionDescription)
-        assert found.state == "Ongoing"
+        description = described(cluster, second)
+        assert isinstance(description, TransactionDescription)
+        assert description.state == "Ongoing"
         sim.heal(zombie)
         await committing
         await reads(cluster, b"v")
@@ -244,7 +246,7 @@ async def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it
         assert transaction.state == "CompleteCommit"
         producers = (await admin.describe_producers([t]))[t]
         assert not isinstance(producers, ClientError)
-        assert [one.txn_start_offset for one in producers] == [0], "open for ever"
+        assert [producer.txn_start_offset for producer in producers] == [0], "open for ever"
         await sim.start_broker(B1)
         await in_sync(cluster, t, 2)
         assert sim.brokers[B1].replicas.hosted[t].log_end_offset == 1, "its marker was cut off"
@@ -269,13 +271,13 @@ def test_the_same_seed_gives_the_same_lives() -> None:
         async with cluster.client(**PATIENT) as client:
             producer = Producer(client, transactional_id=TX)
             await producer.init_transactions()
-            for gone in (B1, B2):
+            for killed_broker in (B1, B2):
                 producer.begin()
                 await producer.send("orders", 0, b"v")
-                await sim.kill_broker(gone, lose_unflushed=True)
-                await fenced(cluster, gone)
+                await sim.kill_broker(killed_broker, lose_unflushed=True)
+                await fenced(cluster, killed_broker)
                 await producer.commit()
-                await sim.start_broker(gone)
+                await sim.start_broker(killed_broker)
                 await in_sync(cluster, P0, 3)
         lines: list[bytes] = []
         cluster.env.tracer.export(lines.append)
@@ -308,14 +310,14 @@ async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
 ) -> None:
     """However new the removed batches are."""
     sim = cluster.sim
-    made = sim.metadata.create_topic(
+    created_topic = sim.metadata.create_topic(
         NewTopic(
             name="orders",
             assignments=((0, (B1, B2)),),
             configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"},
         )
     )
-    assert not isinstance(made, Rejection)
+    assert not isinstance(created_topic, Rejection)
     await in_sync(cluster, P0, 2)
     async with cluster.client() as client, Producer(client) as producer:
         await producer.send("orders", 0, b"1", key=b"a")
@@ -337,8 +339,10 @@ async def test_a_returning_follower_is_not_sent_what_the_cleaner_has_removed(
 
 
 async def six_records(cluster: VirtualCluster, *replicas: BrokerId) -> None:
-    made = cluster.sim.metadata.create_topic(NewTopic(name="orders", assignments=((0, replicas),)))
-    assert not isinstance(made, Rejection)
+    created_topic = cluster.sim.metadata.create_topic(
+        NewTopic(name="orders", assignments=((0, replicas),))
+    )
+    assert not isinstance(created_topic, Rejection)
     async with cluster.client() as client, Producer(client) as producer:
         for number in range(6):
             await producer.send("orders", 0, str(number).encode())
@@ -349,7 +353,7 @@ async def delete_before(cluster: VirtualCluster, offset: int) -> None:
         leader = cluster.leader(P0)
         answer = await client.ask(leader, delete_records({P0: offset}, timeout_ms=10_000))
         (topic,) = answer.topics
-        assert [one.low_watermark for one in topic.partitions] == [offset]
+        assert [partition.low_watermark for partition in topic.partitions] == [offset]
 
 
 def bounds(cluster: VirtualCluster, broker_id: BrokerId) -> tuple[int, int, int]:
@@ -423,7 +427,7 @@ async def test_a_deletion_right_after_an_election_reaches_the_follower(
                 break
             await asyncio.sleep(0)
         (topic,) = (await client.ask(B2, deletion)).topics
-        assert [one.low_watermark for one in topic.partitions] == [5]
+        assert [partition.low_watermark for partition in topic.partitions] == [5]
     await cluster.sim.kill_broker(B2)
     await in_sync(cluster, P0, 1)
     assert bounds(cluster, B1) == (5, 6, 6)
@@ -459,14 +463,14 @@ async def test_who_changes_the_minimum_makes_nobody_eligible(
     cluster: VirtualCluster, minimum: str, resource: str, elr: tuple[BrokerId, ...]
 ) -> None:
     sim = cluster.sim
-    made = sim.metadata.create_topic(
+    created_topic = sim.metadata.create_topic(
         NewTopic(
             name="orders",
             assignments=((0, (B1, B2)),),
             configs={"min.insync.replicas": "2"},
         )
     )
-    assert not isinstance(made, Rejection)
+    assert not isinstance(created_topic, Rejection)
     await sim.kill_broker(B2)
     await in_sync(cluster, P0, 1)
     partition = sim.metadata.image.partition(P0)

@@ -98,15 +98,15 @@ class Broker:
     async def sure(self, api_key: int, version: int, values: Mapping[str, Any]) -> Any:
         for _ in range(300):
             answer = await self.ask(api_key, version, values)
-            if not (found := errors(answer)):
+            if not (errors_found := errors(answer)):
                 return answer
             await asyncio.sleep(0.05)
-        raise AssertionError(f"{api_name(api_key)}: {found} in {answer!r}"[:600])
+        raise AssertionError(f"{api_name(api_key)}: {errors_found} in {answer!r}"[:600])
 
 
 def errors(answer: Any) -> set[ErrorCode]:
     """All error codes anywhere in an answer."""
-    found: set[ErrorCode] = set()
+    errors_found: set[ErrorCode] = set()
     values = [answer]
     while values:
         one = values.pop()
@@ -116,10 +116,10 @@ def errors(answer: Any) -> set[ErrorCode]:
             for name in one.__dataclass_fields__:
                 value = getattr(one, name)
                 if name == "error_code":
-                    found.add(ErrorCode(int(value)))
+                    errors_found.add(ErrorCode(int(value)))
                 else:
                     values.append(value)
-    return found - {ErrorCode.none}
+    return errors_found - {ErrorCode.none}
 
 
 # What is stored
@@ -131,23 +131,23 @@ def _in_parts(elements: list[Any]) -> Iterator[list[Any]]:
 
 
 async def topics(broker: Broker, count: int) -> None:
-    wanted = [
+    new_topics = [
         {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1}
         for number in range(count)
     ]
-    for some in _in_parts(wanted):
-        await broker.sure(19, 7, {"topics": some, "timeout": 30_000})
+    for topics_of_request in _in_parts(new_topics):
+        await broker.sure(19, 7, {"topics": topics_of_request, "timeout": 30_000})
 
 
 async def partitions(broker: Broker, count: int) -> None:
-    wanted = [{"name": "wide", "num_partitions": count, "replication_factor": 1}]
-    await broker.sure(19, 7, {"topics": wanted, "timeout": 30_000})
+    new_topics = [{"name": "wide", "num_partitions": count, "replication_factor": 1}]
+    await broker.sure(19, 7, {"topics": new_topics, "timeout": 30_000})
 
 
 async def began(broker: Broker, transactional_id: str) -> tuple[int, int]:
     init = {"transactional_id": transactional_id, "transaction_timeout": 900_000}
-    known = await broker.sure(22, 4, {**init, "producer_id": -1, "producer_epoch": -1})
-    return known.producer_id, known.producer_epoch
+    identity = await broker.sure(22, 4, {**init, "producer_id": -1, "producer_epoch": -1})
+    return identity.producer_id, identity.producer_epoch
 
 
 def added(transactional_id: str, producer: tuple[int, int], where: Any) -> dict[str, Any]:
@@ -177,8 +177,8 @@ def _written(batch: bytes, topic: str = "orders") -> dict[str, Any]:
     return {"transactional_id": None, "acks": -1, "timeout": 30_000, "topic_data": data}
 
 
-def _batch(**more: Any) -> bytes:
-    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=STAMP_MS, **more)
+def _batch(**fields: Any) -> bytes:
+    return build_batch([Record(key=b"k", value=b"v")], timestamp_ms=STAMP_MS, **fields)
 
 
 async def batches(broker: Broker, count: int) -> None:
@@ -188,8 +188,8 @@ async def batches(broker: Broker, count: int) -> None:
 
 async def producers(broker: Broker, count: int) -> None:
     for number in range(count):
-        more = {"producer_id": 10_000 + number, "producer_epoch": 0, "base_sequence": 0}
-        await broker.sure(0, 9, _written(_batch(**more)))
+        producer_fields = {"producer_id": 10_000 + number, "producer_epoch": 0, "base_sequence": 0}
+        await broker.sure(0, 9, _written(_batch(**producer_fields)))
 
 
 async def markers(broker: Broker, count: int) -> None:
@@ -205,7 +205,7 @@ def _marked(producer_id: int) -> dict[str, Any]:
 
 
 def _positions(group_id: str, topic: str = "orders", count: int = 1) -> dict[str, Any]:
-    parts = [{"partition_index": at, "committed_offset": 0} for at in range(count)]
+    parts = [{"partition_index": index, "committed_offset": 0} for index in range(count)]
     commit = {"group_id": group_id, "generation_id_or_member_epoch": -1, "member_id": ""}
     return {**commit, "topics": [{"name": topic, "partitions": parts}]}
 
@@ -261,8 +261,8 @@ def _streams(group_id: str) -> dict[str, Any]:
     }
 
 
-def _of_share(topic_id: UUID, group_id: str, count: int = 1, **each: Any) -> dict[str, Any]:
-    parts = [{"partition": at, **each} for at in range(count)]
+def _of_share(topic_id: UUID, group_id: str, count: int = 1, **fields: Any) -> dict[str, Any]:
+    parts = [{"partition": index, **fields} for index in range(count)]
     return {"group_id": group_id, "topics": [{"topic_id": topic_id, "partitions": parts}]}
 
 
@@ -283,16 +283,16 @@ async def fetch_sessions(broker: Broker, count: int) -> None:
         await broker.sure(1, 12, _fetched(session_epoch=0))
 
 
-def _fetched(**more: Any) -> dict[str, Any]:
+def _fetched(**fields: Any) -> dict[str, Any]:
     part = {"partition": 0, "partition_max_bytes": 1_000, "fetch_offset": 0}
     part |= {"current_leader_epoch": -1, "last_fetched_epoch": -1, "log_start_offset": -1}
     wanted = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 10_000}
     wanted |= {"isolation_level": 1, "session_id": 0, "session_epoch": -1}
     wanted |= {"topics": [{"topic": "orders", "partitions": [part]}], "rack_id": ""}  # type: ignore[dict-item]
-    return {**wanted, **more}
+    return {**wanted, **fields}
 
 
-def _shared(broker: Broker, group_id: str, member_id: str, **more: Any) -> dict[str, Any]:
+def _shared(broker: Broker, group_id: str, member_id: str, **fields: Any) -> dict[str, Any]:
     part = {"partition_index": 0, "acknowledgement_batches": []}
     return {
         "group_id": group_id,
@@ -307,7 +307,7 @@ def _shared(broker: Broker, group_id: str, member_id: str, **more: Any) -> dict[
         "is_renew_ack": False,
         "topics": [{"topic_id": broker.ids["orders"], "partitions": [part]}],
         "forgotten_topics_data": [],
-        **more,
+        **fields,
     }
 
 
@@ -334,8 +334,8 @@ async def acls(broker: Broker, count: int) -> None:
         {**for_topic, "resource_name": "o", "principal": f"User:{number}", "permission_type": 3}
         for number in range(count)
     ]
-    for some in _in_parts(creations):
-        await broker.sure(30, 3, {"creations": some})
+    for creations_of_request in _in_parts(creations):
+        await broker.sure(30, 3, {"creations": creations_of_request})
 
 
 async def quotas(broker: Broker, count: int) -> None:
@@ -346,15 +346,15 @@ async def quotas(broker: Broker, count: int) -> None:
         }
         for number in range(count)
     ]
-    for some in _in_parts(entries):
-        await broker.sure(49, 1, {"entries": some, "validate_only": False})
+    for entries_of_request in _in_parts(entries):
+        await broker.sure(49, 1, {"entries": entries_of_request, "validate_only": False})
 
 
 async def users(broker: Broker, count: int) -> None:
     scram = {"mechanism": 1, "iterations": 4096, "salt": b"s", "salted_password": b"x" * 32}
-    wanted = [{"name": f"u{number}", **scram} for number in range(count)]
-    for some in _in_parts(wanted):
-        await broker.sure(51, 0, {"upsertions": some, "deletions": []})
+    upsertions = [{"name": f"u{number}", **scram} for number in range(count)]
+    for upsertions_of_request in _in_parts(upsertions):
+        await broker.sure(51, 0, {"upsertions": upsertions_of_request, "deletions": []})
 
 
 def _config(kind: int, name: str, key: str, value: str) -> dict[str, Any]:
@@ -367,15 +367,15 @@ async def configs(broker: Broker, count: int) -> None:
     resources = [
         _config(32, f"c{number}", "consumer.session.timeout.ms", "45000") for number in range(count)
     ]
-    for some in _in_parts(resources):
-        await broker.sure(44, 1, {"resources": some, "validate_only": False})
+    for resources_of_request in _in_parts(resources):
+        await broker.sure(44, 1, {"resources": resources_of_request, "validate_only": False})
 
 
 async def subscriptions(broker: Broker, count: int) -> None:
     """Of client metrics."""
     resources = [_config(16, f"c{number}", "metrics", "*") for number in range(count)]
-    for some in _in_parts(resources):
-        await broker.sure(44, 1, {"resources": some, "validate_only": False})
+    for resources_of_request in _in_parts(resources):
+        await broker.sure(44, 1, {"resources": resources_of_request, "validate_only": False})
 
 
 async def client_instances(broker: Broker, count: int) -> None:
@@ -385,8 +385,8 @@ async def client_instances(broker: Broker, count: int) -> None:
 
 
 STORED: Final = {
-    one.__name__: one
-    for one in (
+    step.__name__: step
+    for step in (
         topics,
         partitions,
         transactional_ids,
@@ -413,8 +413,8 @@ STORED: Final = {
 }
 
 AT_ONCE: Final = tuple(
-    one.__name__
-    for one in (
+    step.__name__
+    for step in (
         topics,
         partitions,
         positions,
@@ -439,14 +439,14 @@ def _plain(**values: Any) -> Values:
     return lambda _: values
 
 
-def _in_transaction(broker: Broker, **more: Any) -> dict[str, Any]:
+def _in_transaction(broker: Broker, **fields: Any) -> dict[str, Any]:
     producer_id, epoch = broker.producer
-    known = {"producer_id": producer_id, "producer_epoch": epoch}
-    return {"transactional_id": "t", **known, **more}
+    identity_fields = {"producer_id": producer_id, "producer_epoch": epoch}
+    return {"transactional_id": "t", **identity_fields, **fields}
 
 
-def _state(**each: Any) -> Values:
-    return lambda broker: _of_share(broker.ids["orders"], "s", **each)
+def _state(**fields: Any) -> Values:
+    return lambda broker: _of_share(broker.ids["orders"], "s", **fields)
 
 
 def _asked(api: str, version: int, values: Values) -> tuple[int, int, Values]:
@@ -606,23 +606,23 @@ async def _prepared(broker: Broker) -> None:
 
 
 async def _measured(broker: Broker) -> Costs:
-    found: Costs = {}
+    costs_by_name: Costs = {}
     for key, version, values in ASKED:
         sent = values(broker)
         with CountedSteps() as counted:
             answer = await broker.ask(key, version, sent)
             await asyncio.sleep(0.001)
-        found[api_name(key)] = counted.total, counted.longest
+        costs_by_name[api_name(key)] = counted.total, counted.longest
         if key == KEYS["InitProducerId"]:
             broker.producer = answer.producer_id, answer.producer_epoch
     with CountedSteps() as counted:
         await _reloaded(broker)
-    found[RELOAD] = counted.total, counted.longest
+    costs_by_name[RELOAD] = counted.total, counted.longest
     with CountedSteps() as counted:
         await asyncio.sleep(3_700)
     for name, lines in counted.by_name.items():
-        found[name] = lines, counted.longest_by_name[name]
-    return found
+        costs_by_name[name] = lines, counted.longest_by_name[name]
+    return costs_by_name
 
 
 async def _reloaded(broker: Broker) -> None:
@@ -637,17 +637,17 @@ async def _reloaded(broker: Broker) -> None:
                 await asyncio.sleep(0.05)
 
 
-def costs(what: str, count: int) -> Costs:
+def costs(stored_kind: str, count: int) -> Costs:
     """What each request costs where so much is stored, then each background step of an hour."""
-    found: Costs = {}
+    costs_by_name: Costs = {}
 
     async def story(cluster: VirtualCluster) -> None:
         (where,) = cluster.sim.metadata.image.brokers.values()
         broker = Broker(cluster, await Wire.open(where.host, where.port))
         await _prepared(broker)
-        await STORED[what](broker, count)
+        await STORED[stored_kind](broker, count)
         await asyncio.sleep(2)
-        found.update(await _measured(broker))
+        costs_by_name.update(await _measured(broker))
         for wire in broker.wires:
             await wire.close()
 
@@ -664,7 +664,7 @@ def costs(what: str, count: int) -> Costs:
             replica_high_watermark_checkpoint_interval_ms=600_000,
         ),
     )
-    return found
+    return costs_by_name
 
 
 # What is declared
@@ -798,56 +798,62 @@ METHODS: Final[Mapping[type, Mapping[str, str]]] = {
 @pytest.mark.slow
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    ("what", "sizes"),
+    ("stored_kind", "sizes"),
     [
-        *(pytest.param(what, SIZES, id=what) for what in STORED),
+        *(pytest.param(stored_kind, SIZES, id=stored_kind) for stored_kind in STORED),
         *(
-            pytest.param(what, LARGER, id=f"more {what}", marks=pytest.mark.thorough)
-            for what in AT_ONCE
+            pytest.param(stored_kind, LARGER, id=f"more {stored_kind}", marks=pytest.mark.thorough)
+            for stored_kind in AT_ONCE
         ),
     ],
 )
 def test_nothing_costs_more_than_is_declared(
-    what: str, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
+    stored_kind: str, sizes: Sizes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "LOOKS", 1)
     monkeypatch.setattr(tasks, "DUE_PER_TURN_MAX", 1)
     monkeypatch.setattr(parsing, "JOINED_PIECES", 32)
     monkeypatch.setattr(coordinator_loading, "RECORD_NS", SLICE_NS // 4)
-    few, some, many = (costs(what, size) for size in sizes)
-    wrong = [*_steps_too_long(what, few, some, many), *_too_much(what, few, some, many)]
+    few, medium, many = (costs(stored_kind, size) for size in sizes)
+    wrong = [
+        *_steps_too_long(stored_kind, few, medium, many),
+        *_too_much(stored_kind, few, medium, many),
+    ]
     assert not wrong, "\n".join(wrong)
     background = {name for name in many if "/" in name}
     assert background <= BACKGROUND, "a step that is not declared"
 
 
-def _steps_too_long(what: str, few: Costs, some: Costs, many: Costs) -> list[str]:
+def _steps_too_long(stored_kind: str, few: Costs, medium: Costs, many: Costs) -> list[str]:
     wrong = []
     for name, (_, longest) in many.items():
-        before = max(few.get(name, (0, 0))[1], some.get(name, (0, 0))[1])
-        is_declared = what in WHOLE.get(name, ())
-        if longest > STEP_LINES and longest > STEADY_MAX * before and not is_declared:
-            wrong.append(f"{name} in one step: {before}, {longest}")
+        shorter_step = max(few.get(name, (0, 0))[1], medium.get(name, (0, 0))[1])
+        is_declared = stored_kind in WHOLE.get(name, ())
+        if longest > STEP_LINES and longest > STEADY_MAX * shorter_step and not is_declared:
+            wrong.append(f"{name} in one step: {shorter_step}, {longest}")
     return wrong
 
 
-def _too_much(what: str, few: Costs, some: Costs, many: Costs) -> list[str]:
+def _too_much(stored_kind: str, few: Costs, medium: Costs, many: Costs) -> list[str]:
     wrong = []
-    asked = [name for name in many if "/" not in name]
-    for name in asked:
-        lines = few[name][0], some[name][0], many[name][0]
-        if what in GROWING.get(name, ()):
+    api_names = [name for name in many if "/" not in name]
+    for name in api_names:
+        lines = few[name][0], medium[name][0], many[name][0]
+        if stored_kind in GROWING.get(name, ()):
             wrong += _out_of_proportion(name, *lines)
         elif lines[2] > STEADY_MAX * max(lines[1], FEW_LINES):
             wrong.append(f"{name} grows: {lines}")
-    hour = [sum(cost[0] for name, cost in one.items() if "/" in name) for one in (few, some, many)]
+    hour = [
+        sum(cost[0] for name, cost in costs_of_size.items() if "/" in name)
+        for costs_of_size in (few, medium, many)
+    ]
     return wrong + _out_of_proportion("an hour", *hour)
 
 
-def _out_of_proportion(name: str, few: int, some: int, many: int) -> list[str]:
-    if many - some <= PROPORTION_MAX * max(some - few, FEW_LINES):
+def _out_of_proportion(name: str, few: int, medium: int, many: int) -> list[str]:
+    if many - medium <= PROPORTION_MAX * max(medium - few, FEW_LINES):
         return []
-    return [f"{name} grows faster than in proportion: {few}, {some}, {many}"]
+    return [f"{name} grows faster than in proportion: {few}, {medium}, {many}"]
 
 
 @pytest.mark.parametrize("coordinator", METHODS)

@@ -157,14 +157,14 @@ async def test_a_connection_that_is_gone_needs_no_collector() -> None:
         gc.disable()
         try:
             _, writer = await asyncio.open_connection(host, int(port))
-            ours = str(writer.get_extra_info("sockname")[1])
+            client_port = str(writer.get_extra_info("sockname")[1])
             writer.write((50_000_000).to_bytes(4, "big") + bytes(5_000_000))
             await writer.drain()
-            while not connections(ours):  # noqa: ASYNC110 - an object tells nobody that it is there
+            while not connections(client_port):  # noqa: ASYNC110 - an object tells nobody that it is there
                 await asyncio.sleep(0)
             writer.transport.abort()
             async with asyncio.timeout(60):
-                while connections(ours):  # noqa: ASYNC110 - or that it is gone
+                while connections(client_port):  # noqa: ASYNC110 - or that it is gone
                     await asyncio.sleep(0)
         finally:
             gc.enable()
@@ -172,8 +172,8 @@ async def test_a_connection_that_is_gone_needs_no_collector() -> None:
 
 def connections(client_port: str) -> list[Connection]:
     """The servers' side of a client's connection, as long as it is an object."""
-    found = [one for one in gc.get_objects() if isinstance(one, Connection)]
-    return [one for one in found if one.link.port == client_port]
+    connections_alive = [tracked for tracked in gc.get_objects() if isinstance(tracked, Connection)]
+    return [connection for connection in connections_alive if connection.link.port == client_port]
 
 
 @pytest.mark.costly
@@ -183,7 +183,10 @@ def test_transactions_leave_next_to_no_cycles() -> None:
         for trace_level in (TraceLevel.OFF, TraceLevel.BRIEF):
             # Threads of other tests in this process leave garbage as well: one of three is enough.
             runs = (unreachable_after(trace_level, version) for _ in range(3))
-            assert any(found < GARBAGE_TRANSACTIONS / 10 for found in runs), (version, trace_level)
+            assert any(garbage < GARBAGE_TRANSACTIONS / 10 for garbage in runs), (
+                version,
+                trace_level,
+            )
 
 
 # A run is a function of its seed: the trace repeats, also under another hash seed.
@@ -205,9 +208,9 @@ def printed(*arguments: str, hash_seed: str) -> str:
 
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
-    first, second = told(seed), told(seed)
-    assert first.events == second.events
-    assert first == second
+    first_outcome, second = told(seed), told(seed)
+    assert first_outcome.events == second.events
+    assert first_outcome == second
 
 
 @pytest.mark.slow
@@ -226,22 +229,22 @@ def test_records_are_stamped_by_virtual_time() -> None:
 @pytest.mark.costly
 @pytest.mark.slow
 def test_our_own_client_repeats_in_the_old_flow_and_in_v2_under_any_hash_seed() -> None:
-    here = own_trace_hashes(7)
-    assert len(set(here)) == 2
+    hashes_here = own_trace_hashes(7)
+    assert len(set(hashes_here)) == 2
     # This process has some hash seed, usually drawn by chance.
-    assert printed("own", "7", hash_seed="1") == " ".join(here)
+    assert printed("own", "7", hash_seed="1") == " ".join(hashes_here)
 
 
 @pytest.mark.costly
 @pytest.mark.slow
 def test_aiokafka_repeats_in_another_process_with_its_stamps() -> None:
     """Under other hash seeds, as each process arranges itself."""
-    first, second = (
+    first_outcome, second = (
         msgspec.json.decode(printed("aiokafka", "7", hash_seed=hash_seed), type=Outcome)
         for hash_seed in ("1", "2")
     )
-    assert first == second
-    assert all(first.stamps.values())
+    assert first_outcome == second
+    assert all(first_outcome.stamps.values())
 
 
 # The seam: a whole cluster and an unmodified aiokafka in virtual time, links in memory. Nothing of
@@ -279,11 +282,11 @@ def test_a_partition_forgets_an_idle_producer_by_the_stamps_of_its_records() -> 
             bootstrap_servers=kafka.bootstrap, enable_idempotence=True
         ) as producer:
             await producer.send_and_wait("orders", b"one")
-        found = []
+        producer_counts = []
         for hours in (23, 2):
             await kafka.clock.advance(timedelta(hours=hours))
-            found.append(len(await kafka.transactions.producers("orders")))
-        return found, [record.offset for record in await kafka.topics.read("orders")]
+            producer_counts.append(len(await kafka.transactions.producers("orders")))
+        return producer_counts, [record.offset for record in await kafka.topics.read("orders")]
 
     assert run_virtual(main, topics=["orders"], brokers=1) == ([1, 0], [0])
 
@@ -295,11 +298,11 @@ def test_a_partition_forgets_an_idle_producer_by_the_stamps_of_its_records() -> 
 def test_a_topic_costs_the_same_beside_few_and_beside_many(name: str) -> None:
     async def main(cluster: VirtualCluster) -> tuple[int, int]:
         def create(names: list[str]) -> None:
-            wanted = [NewTopic(name=one, partitions=1, replication_factor=3) for one in names]
-            made = cluster.sim.metadata.create_topics(wanted)
-            assert all(isinstance(one, TopicImage) for one in made)
+            new_topics = [NewTopic(name=name, partitions=1, replication_factor=3) for name in names]
+            created_topics = cluster.sim.metadata.create_topics(new_topics)
+            assert all(isinstance(created_topic, TopicImage) for created_topic in created_topics)
 
-        found = []
+        costs = []
         for count in (10, 300):
             create([f"t{count}.{number}" for number in range(count)])
             profile = counter()
@@ -308,8 +311,8 @@ def test_a_topic_costs_the_same_beside_few_and_beside_many(name: str) -> None:
                 create([f"{name}-{count}-{number}"])
                 await asyncio.sleep(0.001)
             profile.disable()
-            found.append(sum(counts(profile).values()))
-        return found[0], found[1]
+            costs.append(sum(counts(profile).values()))
+        return costs[0], costs[1]
 
     few, many = run_cluster(main, topics=())
     assert many < few * 1.5

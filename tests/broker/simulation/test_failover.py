@@ -127,8 +127,8 @@ class World:
             producer_id=identity[0],
             producer_epoch=identity[1],
         )
-        done = await self.ask(HOME, "TxnOffsetCommit", 5, **values)
-        assert set(_errors(done)) == {E.none}
+        commit_answer = await self.ask(HOME, "TxnOffsetCommit", 5, **values)
+        assert set(_errors(commit_answer)) == {E.none}
         return identity
 
     async def end(self, identity: tuple[int, int], *, committed: bool) -> None:
@@ -154,8 +154,8 @@ class World:
             topics=[{"name": "orders", "partition_indexes": [0]}],
             require_stable=stable,
         )
-        one = answer.topics[0].partitions[0]
-        return one.committed_offset, one.error_code
+        partition = answer.topics[0].partitions[0]
+        return partition.committed_offset, partition.error_code
 
     async def settled(self) -> int:
         """The position once no transaction can change it any more."""
@@ -172,7 +172,7 @@ def _errors(answer: Any) -> list[ErrorCode]:
     if isinstance(answer, ErrorCode):
         return [answer]
     if isinstance(answer, tuple):
-        return [error for one in answer for error in _errors(one)]
+        return [error for element in answer for error in _errors(element)]
     fields = getattr(answer, "__dataclass_fields__", ())
     return [error for name in fields for error in _errors(getattr(answer, name))]
 
@@ -268,15 +268,15 @@ def test_positions_never_go_back_whatever_happens_to_coordinators(seed: int) -> 
 
     async def main(world: World) -> None:
         random = world.cluster.env.rng.stream("outages")
-        last = 0
+        last_number = 0
         for number in range(1, 9):
             identity = await world.begin(number)
             how = random.choice(OUTAGES)
             old = await world.disturb(how)
             committed = random.random() < 0.7
             await world.end(identity, committed=committed)
-            last = number if committed else last
-            assert await world.settled() == (last or -1)
+            last_number = number if committed else last_number
+            assert await world.settled() == (last_number or -1)
             await world.repair(how, old)
             await asyncio.sleep(20)
 
@@ -474,9 +474,11 @@ class Moves:
 
     def _begin(self, where: TopicPartition, replicas: tuple[int, ...]) -> None:
         metadata = self.cluster.sim.metadata
-        found = reassign(metadata.image, where, tuple(map(BrokerId, replicas)), metadata.settings)
-        assert not isinstance(found, Rejection), found
-        metadata.publish(found)
+        image_after = reassign(
+            metadata.image, where, tuple(map(BrokerId, replicas)), metadata.settings
+        )
+        assert not isinstance(image_after, Rejection), image_after
+        metadata.publish(image_after)
 
     async def until_settled(self) -> None:
         for _ in range(600):

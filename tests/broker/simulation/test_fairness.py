@@ -76,7 +76,9 @@ async def ahead_of(cluster: VirtualCluster, neighbour: Wire) -> int:
 def listener_of(cluster: VirtualCluster) -> BrokerListener:
     """That of the broker that leads orders-0."""
     leader = cluster.leader(FIRST)
-    return next(one for one in cluster.sim.listeners if one.broker.broker_id == leader)
+    return next(
+        listener for listener in cluster.sim.listeners if listener.broker.broker_id == leader
+    )
 
 
 def handled(cluster: VirtualCluster, api_key: int) -> int:
@@ -117,13 +119,13 @@ async def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines(
 async def test_a_neighbour_waits_for_no_round_of_many_clients(
     cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
 ) -> None:
-    others = [await open_wire(cluster) for _ in range(20)]
-    for other in others:
-        other.send(b"".join(other.metadata() for _ in range(500)))
+    other_wires = [await open_wire(cluster) for _ in range(20)]
+    for other_wire in other_wires:
+        other_wire.send(b"".join(other_wire.metadata() for _ in range(500)))
     assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
-    for other in others:
-        await answered(other, 500)
-        await other.close()
+    for other_wire in other_wires:
+        await answered(other_wire, 500)
+        await other_wire.close()
 
 
 async def answered(wire: Wire, count: int) -> None:
@@ -161,8 +163,10 @@ async def test_a_large_answer_waits_as_it_lies_in_the_log(
     attacker.send(fetch(attacker))
     await asyncio.sleep(5)
     listener = listener_of(cluster)
-    held = [one.server.get_write_buffer_size() for one in cluster.env.net.connections]
-    assert 0 < max(held) <= PART_BYTES + 65_536
+    buffered_bytes = [
+        connection.server.get_write_buffer_size() for connection in cluster.env.net.connections
+    ]
+    assert 0 < max(buffered_bytes) <= PART_BYTES + 65_536
     assert listener.unread.total == 0, "records don't count"
     attacker.writer.transport.resume_reading()
     _, message = await attacker.answer()
@@ -194,16 +198,16 @@ async def test_unread_answers_of_all_clients_have_a_bound(
     cluster: VirtualCluster, attacker: Wire, neighbour: Wire, /
 ) -> None:
     names = tuple(f"topic-{number:0200}" for number in range(5_000))
-    others = [await open_wire(cluster) for _ in range(8)]
-    for other in others:
-        other.writer.transport.pause_reading()
-        other.send(metadata_of(other, names))
+    other_wires = [await open_wire(cluster) for _ in range(8)]
+    for other_wire in other_wires:
+        other_wire.writer.transport.pause_reading()
+        other_wire.send(metadata_of(other_wire, names))
     await asyncio.sleep(5)
     listener = listener_of(cluster)
     assert 0 < listener.unread.total <= 4_000_000
-    assert 2 < len(listener.connections) < 2 + len(others), "some of them had to go"
-    for other in others:
-        other.writer.transport.abort()
+    assert 2 < len(listener.connections) < 2 + len(other_wires), "some of them had to go"
+    for other_wire in other_wires:
+        other_wire.writer.transport.abort()
     await asyncio.sleep(1)
     assert listener.unread.total == 0
 

@@ -67,9 +67,9 @@ async def in_sync(cluster: VirtualCluster, *expected: BrokerId) -> None:
 async def state_of(cluster: VirtualCluster) -> str:
     """What DescribeTransactions says."""
     async with cluster.client("admin", **PATIENT) as client:
-        found = (await Admin(client).describe_transactions((TX,)))[TX]
-    assert not isinstance(found, ClientError)
-    return found.state
+        description = (await Admin(client).describe_transactions((TX,)))[TX]
+    assert not isinstance(description, ClientError)
+    return description.state
 
 
 # crash
@@ -83,22 +83,22 @@ async def test_a_broker_that_crashes_in_the_middle_of_an_append_has_not_appended
     crash = Crash(restart_after_ms=15_000)
     cluster.arm(crash, FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
     async with cluster.client(**PATIENT) as client:
-        told = await Producer(client).send("orders", 0, b"v")
-    assert told.offset == 0, "sent again to the next leader"
+        acknowledgement = await Producer(client).send("orders", 0, b"v")
+    assert acknowledgement.offset == 0, "sent again to the next leader"
     assert cluster.leader(P0) == B2
     await in_sync(cluster, B1, B2, B3)
     assert await read(cluster) == [b"v"]
 
 
-@pytest.mark.parametrize(("lost", "kept"), [(False, [b"v"]), (True, [])])
+@pytest.mark.parametrize(("lost", "expected_values"), [(False, [b"v"]), (True, [])])
 @within(run_cluster, brokers=1)
 async def test_a_machine_that_breaks_down_loses_what_was_not_flushed(
-    cluster: VirtualCluster, lost: bool, kept: list[bytes]
+    cluster: VirtualCluster, lost: bool, expected_values: list[bytes]
 ) -> None:
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"v")
         await act(cluster, Crash(broker=1, lose_unflushed=lost, restart_after_ms=1_000))
-        assert await values(client, "orders", partitions=1) == kept
+        assert await values(client, "orders", partitions=1) == expected_values
 
 
 # move-leader, resign-leader
@@ -126,8 +126,8 @@ async def test_a_coordinator_that_resigns_loads_again_and_goes_on(cluster: Virtu
         await cluster.struck("load")
         leader = Api(cluster.sim, cluster.leader(home))
         answer = await leader.ask("DescribeTransactions", 0, transactional_ids=[TX])
-        (told,) = answer.transaction_states
-        assert told.error_code is E.coordinator_load_in_progress
+        (transaction_state,) = answer.transaction_states
+        assert transaction_state.error_code is E.coordinator_load_in_progress
         cluster.sim.injector.disarm("load")
         await producer.commit()
         await until_state(client, TX, "CompleteCommit")
@@ -146,8 +146,8 @@ async def test_a_minority_can_not_commit_and_its_clients_are_served_after_the_he
     await act(cluster, Partition(groups=groups, heal_after_ms=60_000))
     zombie = Api(cluster.sim, B1)
     plain = produce("orders", batch(b"lost"))
-    told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
-    assert told.error_code is E.request_timed_out
+    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    assert partition_answer.error_code is E.request_timed_out
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"kept")
     assert cluster.leader(P0) in (B2, B3)
@@ -201,7 +201,9 @@ async def test_a_clock_that_is_set_ahead_ages_transactions_with_the_next_scan(
 def offline(sim: SimCluster) -> dict[str, float]:
     """The metric of offline replicas, by broker."""
     return {
-        one.labels[0]: one.value for one in readings(sim) if one.metric == table.OFFLINE_REPLICAS
+        reading.labels[0]: reading.value
+        for reading in readings(sim)
+        if reading.metric == table.OFFLINE_REPLICAS
     }
 
 
@@ -212,11 +214,11 @@ async def test_a_full_disk_refuses_the_append_and_its_leaders_move_away(
     await act(cluster, FillDisk(broker=1))
     assert offline(cluster.sim) == {"1": 0, "2": 0, "3": 0}
     broker = Api(cluster.sim, B1)
-    told = (await broker.ask("Produce", 8, **produce("orders", batch(b"v")))).responses[0]
-    (partition,) = told.partition_responses
+    produce_answer = (await broker.ask("Produce", 8, **produce("orders", batch(b"v")))).responses[0]
+    (partition,) = produce_answer.partition_responses
     assert partition.error_code is E.kafka_storage_error
-    again = (await broker.ask("Produce", 8, **produce("orders", batch(b"v")))).responses[0]
-    assert again.partition_responses[0].error_code is E.kafka_storage_error
+    second_answer = (await broker.ask("Produce", 8, **produce("orders", batch(b"v")))).responses[0]
+    assert second_answer.partition_responses[0].error_code is E.kafka_storage_error
     (directory,) = (await broker.ask("DescribeLogDirs", 4, topics=None)).results
     assert (directory.error_code, directory.topics) == (E.kafka_storage_error, ())
     assert (directory.total_bytes, directory.usable_bytes) == (-1, -1)
@@ -229,8 +231,8 @@ async def test_a_full_disk_refuses_the_append_and_its_leaders_move_away(
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 0, b"elsewhere")
     metadata = await broker.at(2).ask("Metadata", 9, topics=[{"name": "orders"}])
-    (first, *_) = metadata.topics[0].partitions
-    assert (first.leader_id, first.offline_replicas) == (2, (1,))
+    (first_partition, *_) = metadata.topics[0].partitions
+    assert (first_partition.leader_id, first_partition.offline_replicas) == (2, (1,))
     cluster.sim.injector.release("f")
     await in_sync(cluster, B1, B2, B3)
     assert offline(cluster.sim) == {"1": 0, "2": 0, "3": 0}
@@ -278,14 +280,14 @@ async def test_what_waits_for_replicas_is_told_of_the_failed_directory(
 ) -> None:
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, "slow", role="follower", topic="orders")
     broker = Api(cluster.sim, B1)
-    waiting = cluster.env.tasks.spawn(
+    produce_task = cluster.env.tasks.spawn(
         broker.ask("Produce", 8, **{**produce("orders", batch(b"v")), "timeout": 60_000}),
         name="produce",
     )
     await cluster.struck("slow")
     await act(cluster, FillDisk(broker=1))
-    told = (await waiting).responses[0].partition_responses[0]
-    assert told.error_code is E.kafka_storage_error
+    partition_answer = (await produce_task).responses[0].partition_responses[0]
+    assert partition_answer.error_code is E.kafka_storage_error
 
 
 # lag-replica
@@ -296,10 +298,10 @@ async def test_a_replica_that_lags_leaves_the_isr_and_comes_back(cluster: Virtua
     await act(cluster, LagReplica(broker=2, topic="orders", partition=0))
     async with cluster.client(**PATIENT) as client:
         await Producer(client).send("orders", 1, b"other partitions go on")
-        waiting = Producer(client).send("orders", 0, b"v")
+        record = Producer(client).send("orders", 0, b"v")
         await asyncio.sleep(5)
-        assert not waiting.done()
-        await waiting
+        assert not record.done()
+        await record
     await in_sync(cluster, B1, B3)
     cluster.sim.injector.release("f")
     await in_sync(cluster, B1, B2, B3)
@@ -321,7 +323,7 @@ async def test_an_action_that_is_not_possible_says_why_and_never_struck(
     cluster.arm(action, FaultPoint.NOW)
     with pytest.raises(LookupError, match="there is no"):
         await cluster.struck()
-    assert [one.rule.id for one in cluster.sim.injector.never_struck()] == ["f"]
+    assert [rule_state.rule.id for rule_state in cluster.sim.injector.never_struck()] == ["f"]
 
 
 @pytest.mark.slow
@@ -351,14 +353,14 @@ def test_the_same_seed_gives_the_same_story_with_every_fault_in_it() -> None:
 
         return run_cluster(main, trace_level=TraceLevel.FULL, seed=5)
 
-    first = story()
-    assert first == story()
-    assert first[1] == [b"0", b"1", b"2"]
+    first_story = story()
+    assert first_story == story()
+    assert first_story[1] == [b"0", b"1", b"2"]
 
 
 @pytest.mark.parametrize("action", ["crash", "move", "full"])
 async def test_over_tcp_it_is_the_same(action: str) -> None:
-    wanted: dict[str, ClusterAction] = {
+    action_by_name: dict[str, ClusterAction] = {
         "crash": Crash(broker=1),
         "move": MoveLeader(topic="orders", partition=0),
         "full": FillDisk(broker=1),
@@ -369,7 +371,7 @@ async def test_over_tcp_it_is_the_same(action: str) -> None:
     ):
         producer = await begun(client, TX)
         await producer.send("orders", 0, b"a")
-        sim.injector.arm(FaultRule(id="f", point=FaultPoint.NOW, action=wanted[action]))
+        sim.injector.arm(FaultRule(id="f", point=FaultPoint.NOW, action=action_by_name[action]))
         await sim.injector.wait_until_struck("f", timeout_ms=30_000)
         await producer.send("orders", 0, b"b")
         await producer.commit()

@@ -62,10 +62,13 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
     cluster: VirtualCluster,
 ) -> None:
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic="orders", role="leader", limit=1)
-    async with cluster.client("slow", **PATIENT) as one, cluster.client("b") as other:
-        slow = Producer(one).send("orders", 0, b"slow")
+    async with (
+        cluster.client("slow", **PATIENT) as slow_client,
+        cluster.client("b") as quick_client,
+    ):
+        slow = Producer(slow_client).send("orders", 0, b"slow")
         await cluster.struck()
-        await Producer(other).send("orders", 0, b"quick")
+        await Producer(quick_client).send("orders", 0, b"quick")
         assert await read(cluster) == [b"quick"]
         cluster.sim.injector.release("f")
         assert (await slow).offset == 1
@@ -73,11 +76,11 @@ async def test_a_produce_that_stands_still_before_the_log_is_passed_by_others(
 
 
 @pytest.mark.parametrize(
-    ("verified", "answer", "left"),
+    ("verified", "answer", "expected_values"),
     [(False, E.none, [b"late"]), (True, E.invalid_txn_state, [])],
 )
 def test_a_produce_may_be_overtaken_by_its_own_commit(
-    verified: bool, answer: ErrorCode, left: list[bytes]
+    verified: bool, answer: ErrorCode, expected_values: list[bytes]
 ) -> None:
     """KAFKA-12671: where nobody verifies, what is appended behind the marker hangs for ever."""
 
@@ -117,9 +120,9 @@ def test_a_produce_may_be_overtaken_by_its_own_commit(
         assert ended.error_code is E.none
         await coordinator.state(TX, "CompleteCommit")
         cluster.sim.injector.release("f")
-        told = (await late).responses[0].partition_responses[0]
-        assert told.error_code is answer
-        assert await read(cluster) == left
+        partition_answer = (await late).responses[0].partition_responses[0]
+        assert partition_answer.error_code is answer
+        assert await read(cluster) == expected_values
         assert await read(cluster, IsolationLevel.READ_COMMITTED) == []
 
     run_cluster(main, level=0, transaction_partition_verification_enable=verified)
@@ -141,13 +144,13 @@ async def test_an_append_that_is_refused_is_tried_again_by_the_client(
 async def test_a_follower_that_does_not_append_holds_acks_all_back(cluster: VirtualCluster) -> None:
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, topic="orders")
     async with cluster.client(**PATIENT) as client:
-        waiting = Producer(client).send("orders", 0, b"v")
+        record = Producer(client).send("orders", 0, b"v")
         await cluster.struck()
         await asyncio.sleep(1)
-        assert not waiting.done()
+        assert not record.done()
         assert await read(cluster) == []
         cluster.sim.injector.release("f")
-        await waiting
+        await record
     assert await read(cluster) == [b"v"]
 
 
@@ -160,22 +163,22 @@ async def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_ord
 
     cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, limit=1)
     async with cluster.client(**PATIENT) as client:
-        waiting = Producer(client).send("orders", 0, b"v")
+        record = Producer(client).send("orders", 0, b"v")
         for _ in range(1_000):
             await asyncio.sleep(0.000_01)
             if end_at(B1):
                 break
         # The answer is on its way; with another topic to follow, the follower asks again.
-        made = cluster.sim.metadata.create_topic(
+        created_topic = cluster.sim.metadata.create_topic(
             NewTopic(name="another", partitions=3, replication_factor=3)
         )
-        assert isinstance(made, TopicImage)
+        assert isinstance(created_topic, TopicImage)
         await cluster.struck()
         later = Producer(client).send("orders", 0, b"w")
         await asyncio.sleep(1)
         assert end_at(B2) == 0, "the answer to the second request waits behind it"
         cluster.sim.injector.release("f")
-        await waiting
+        await record
         await later
     assert end_at(B2) == 2
     assert await read(cluster) == [b"v", b"w"]
@@ -214,13 +217,15 @@ async def test_a_coordinators_record_is_found_by_its_transactional_id(
     cluster: VirtualCluster,
 ) -> None:
     async with cluster.client(**PATIENT) as client:
-        producer, other = (Producer(client, transactional_id=name) for name in (TX, "other"))
+        producer, other_producer = (
+            Producer(client, transactional_id=name) for name in (TX, "other")
+        )
         await producer.init_transactions()
         cluster.arm(
             Hold(), FaultPoint.LOG_APPEND, kind="coordinator", role="leader",
             transactional_id=TX,
         )  # fmt: skip
-        await other.init_transactions()
+        await other_producer.init_transactions()
         producer.begin()
         sending = producer.send("orders", 0, b"v")
         await cluster.struck()
@@ -241,13 +246,13 @@ async def test_positions_wait_before_the_log_and_are_decided_anew_behind_it(
     cluster.arm(
         Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC, kind="coordinator", limit=1
     )
-    waiting = groups.later(groups.commit(8))
+    commit = groups.later(groups.commit(8))
     await cluster.struck()
     assert await groups.committed() == (7, E.none)
     deleted = groups.later(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
     assert (await deleted).results[0].error_code is E.none
     cluster.sim.injector.release("f")
-    assert (await waiting).topics[0].partitions[0].error_code is E.none
+    assert (await commit).topics[0].partitions[0].error_code is E.none
     assert await groups.committed() == (8, E.none)
 
 
@@ -271,20 +276,20 @@ async def test_what_members_and_admins_write_about_a_group_waits_before_the_log(
 
     async def held(request: Coroutine[Any, Any, Any]) -> Any:
         cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC)
-        waiting = groups.later(request)
+        request_task = groups.later(request)
         await cluster.struck()
         await asyncio.sleep(1)
-        assert not waiting.done()
+        assert not request_task.done()
         cluster.sim.injector.disarm("f")
-        return await waiting
+        return await request_task
 
     joined = await groups.join()
     leader = Member(id=joined.member_id, generation=joined.generation_id)
     synced = await held(groups.sync(leader, {leader.id: b"yours"}))
     assert (synced.error_code, synced.assignment) == (E.none, b"yours")
     assert await groups.state() == "Stable"
-    gone = await groups.api.ask("LeaveGroup", 1, group_id=GROUP, member_id=leader.id)
-    assert gone.error_code is E.none
+    leave_answer = await groups.api.ask("LeaveGroup", 1, group_id=GROUP, member_id=leader.id)
+    assert leave_answer.error_code is E.none
     deleted = await held(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
     assert deleted.results[0].error_code is E.none
     beat = await held(groups.consume("m"))
@@ -322,12 +327,12 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
             cluster.sim.injector.disarm("slow")
             await sending
             cluster.sim.injector.release("gap")
-            found = await reading
-            assert [record.value for record in found.records] == read_open
-            again = await fetch(
+            first_read = await reading
+            assert [record.value for record in first_read.records] == read_open
+            second_read = await fetch(
                 reader, "orders", 0, 0, isolation=IsolationLevel.READ_COMMITTED, max_wait_ms=0
             )
-            assert again.records == ()
+            assert second_read.records == ()
 
     run_cluster(main, rules=rules)
 
@@ -346,10 +351,10 @@ async def test_a_read_that_fails_is_told_for_its_partition(cluster: VirtualClust
 
 def alone(cluster: VirtualCluster) -> None:
     """A topic with one replica and small segments."""
-    made = cluster.sim.metadata.create_topic(
+    created_topic = cluster.sim.metadata.create_topic(
         NewTopic(name="alone", replication_factor=1, configs={"segment.bytes": "1048576"})
     )
-    assert isinstance(made, TopicImage)
+    assert isinstance(created_topic, TopicImage)
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -365,8 +370,8 @@ async def test_a_flush_that_is_lost_makes_a_machine_lose_what_it_has_acknowledge
         await cluster.struck()
         await cluster.sim.kill_broker(B1, lose_unflushed=True)
         await cluster.sim.start_broker(B1)
-        kept = await values(client, "alone", partitions=1)
-    assert bool(kept) is not lost
+        values_kept = await values(client, "alone", partitions=1)
+    assert bool(values_kept) is not lost
 
 
 @within(run_cluster)
@@ -392,18 +397,21 @@ async def test_positions_of_an_ended_transaction_are_pending_until_they_are_mate
     groups = await coordinated(cluster)
     api = groups.api
     await groups.commit(7)
-    mine = await identity(api)
-    answer = await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
+    identity_fields = await identity(api)
+    answer = await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **identity_fields))
     assert answer.topics[0].partitions[0].error_code is E.none
     cluster.arm(
-        Hold(), FaultPoint.GROUP_COMPLETION, producer_id=mine["producer_id"], committed=True
+        Hold(),
+        FaultPoint.GROUP_COMPLETION,
+        producer_id=identity_fields["producer_id"],
+        committed=True,
     )
-    assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
+    assert (await api.ask("EndTxn", 5, committed=True, **identity_fields)).error_code is E.none
     await cluster.struck()
     await asyncio.sleep(1)
     assert await groups.committed() == (7, E.none)
     assert (await groups.committed(require_stable=True))[1] is E.unstable_offset_commit
-    assert (await api.state(TX, "PrepareCommit")).producer_id == mine["producer_id"]
+    assert (await api.state(TX, "PrepareCommit")).producer_id == identity_fields["producer_id"]
     cluster.sim.injector.release("f")
     await api.state(TX, "CompleteCommit")
     assert await groups.committed(require_stable=True) == (9, E.none)
@@ -416,7 +424,7 @@ async def test_where_the_answer_comes_first_a_late_completion_decides_the_next_t
     """KAFKA-17507: positions of a transaction that is still open become the group's."""
     groups = await coordinated(cluster)
     api = groups.api
-    mine = await identity(api)
+    identity_fields = await identity(api)
 
     async def commit_position(offset: int) -> None:
         added = await api.until(
@@ -424,15 +432,17 @@ async def test_where_the_answer_comes_first_a_late_completion_decides_the_next_t
             "AddOffsetsToTxn",
             3,
             group_id=GROUP,
-            **mine,
+            **identity_fields,
         )
         assert added.error_code is E.none
-        answer = await api.ask("TxnOffsetCommit", 3, **commit_values(api, offset, **mine))
+        answer = await api.ask(
+            "TxnOffsetCommit", 3, **commit_values(api, offset, **identity_fields)
+        )
         assert answer.topics[0].partitions[0].error_code is E.none
 
     await commit_position(10)
     cluster.arm(Hold(), FaultPoint.GROUP_COMPLETION)
-    assert (await api.ask("EndTxn", 3, committed=True, **mine)).error_code is E.none
+    assert (await api.ask("EndTxn", 3, committed=True, **identity_fields)).error_code is E.none
     await cluster.struck()
     await api.state(TX, "CompleteCommit")
     await commit_position(20)
@@ -449,15 +459,15 @@ async def test_a_broker_that_dies_over_a_completion_leaves_the_marker_to_be_sent
 ) -> None:
     groups = await coordinated(cluster)
     api = groups.api
-    mine = await identity(api)
-    await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
+    identity_fields = await identity(api)
+    await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **identity_fields))
     cluster.arm(Crash(restart_after_ms=1_000), FaultPoint.GROUP_COMPLETION, limit=1)
-    assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
+    assert (await api.ask("EndTxn", 5, committed=True, **identity_fields)).error_code is E.none
     await cluster.struck()
     await asyncio.sleep(20)
-    again = GroupApi(Api(cluster.sim))
-    await again.api.state(TX, "CompleteCommit")
-    assert await again.committed(require_stable=True) == (9, E.none)
+    next_groups = GroupApi(Api(cluster.sim))
+    await next_groups.api.state(TX, "CompleteCommit")
+    assert await next_groups.committed(require_stable=True) == (9, E.none)
 
 
 @pytest.mark.parametrize(
@@ -469,10 +479,10 @@ async def test_positions_whose_completion_is_lost_stay_pending(
 ) -> None:
     groups = await coordinated(cluster)
     api = groups.api
-    mine = await identity(api)
-    await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
+    identity_fields = await identity(api)
+    await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **identity_fields))
     cluster.arm(action, FaultPoint.GROUP_COMPLETION, limit=1)
-    assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
+    assert (await api.ask("EndTxn", 5, committed=True, **identity_fields)).error_code is E.none
     await cluster.struck()
     if state is None:
         # The marker is answered with an error that no coordinator tries again.
@@ -504,14 +514,14 @@ async def test_a_broker_that_does_not_hear_of_its_leadership_refuses_clients(
     await cluster.struck()
     leader = Api(cluster.sim, B2)
     refused = await leader.ask("Produce", 8, **produce("orders", batch(b"v")))
-    told = refused.responses[0].partition_responses[0]
-    assert told.error_code is E.not_leader_or_follower
+    partition_answer = refused.responses[0].partition_responses[0]
+    assert partition_answer.error_code is E.not_leader_or_follower
     async with cluster.client(**PATIENT) as client:
-        waiting = Producer(client).send("orders", 0, b"v")
+        record = Producer(client).send("orders", 0, b"v")
         await asyncio.sleep(1)
-        assert not waiting.done()
+        assert not record.done()
         cluster.sim.injector.release("f")
-        await waiting
+        await record
     assert await read(cluster) == [b"v"]
 
 
@@ -524,12 +534,12 @@ async def test_a_leader_that_misses_the_news_goes_on_until_the_next_image(
     await cluster.struck()
     zombie = Api(cluster.sim, B1)
     plain = produce("orders", batch(b"v"), acks=1)
-    told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
-    assert told.error_code is E.none
-    made = cluster.sim.metadata.create_topic(NewTopic(name="another"))
-    assert isinstance(made, TopicImage)
-    told = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
-    assert told.error_code is E.not_leader_or_follower
+    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    assert partition_answer.error_code is E.none
+    created_topic = cluster.sim.metadata.create_topic(NewTopic(name="another"))
+    assert isinstance(created_topic, TopicImage)
+    partition_answer = (await zombie.ask("Produce", 8, **plain)).responses[0].partition_responses[0]
+    assert partition_answer.error_code is E.not_leader_or_follower
 
 
 # clock.timer
@@ -548,9 +558,9 @@ async def test_a_scan_that_does_not_run_leaves_a_transaction_open(
         await producer.send("orders", 0, b"v")
 
         async def state() -> str:
-            found = (await admin.describe_transactions((TX,)))[TX]
-            assert not isinstance(found, ClientError)
-            return found.state
+            description = (await admin.describe_transactions((TX,)))[TX]
+            assert not isinstance(description, ClientError)
+            return description.state
 
         home = cluster.leader(cluster.home(TX))
         cluster.arm(
@@ -654,6 +664,6 @@ async def test_a_broker_that_is_killed_while_its_stop_is_held_was_not_stopped(
 
 
 async def refused(work: Awaitable[None]) -> str:
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         await work
-    return str(told.value)
+    return str(raised.value)

@@ -34,12 +34,14 @@ def make_topic(cluster: VirtualCluster) -> BrokerId:
     return B2
 
 
-async def id_on_another_broker(cluster: VirtualCluster, client: Cluster, gone: BrokerId) -> str:
+async def id_on_another_broker(
+    cluster: VirtualCluster, client: Cluster, leaderless_broker: BrokerId
+) -> str:
     """A transactional id whose coordinator does not run on that broker."""
     async with Producer(client, transactional_id="first") as producer:
         await producer.init_transactions()  # makes __transaction_state
     names = (f"tx-{number}" for number in itertools.count())
-    return next(name for name in names if cluster.leader(cluster.home(name)) != gone)
+    return next(name for name in names if cluster.leader(cluster.home(name)) != leaderless_broker)
 
 
 @pytest.mark.parametrize("keeps", [False, True])
@@ -48,11 +50,11 @@ def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bo
 
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client(**PATIENT) as client:
-            gone = make_topic(cluster)
-            name = await id_on_another_broker(cluster, client, gone)
+            leaderless_broker = make_topic(cluster)
+            name = await id_on_another_broker(cluster, client, leaderless_broker)
             producer = await begun(client, name)
             await producer.send("alone", 0, b"v")
-            await cluster.sim.kill_broker(gone)
+            await cluster.sim.kill_broker(leaderless_broker)
             await leaderless(cluster, P0)
             await producer.commit()
             await until_state(client, name, "PrepareCommit" if keeps else "CompleteCommit")
@@ -65,16 +67,18 @@ def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bo
 def test_without_a_leader_of_its_partition_an_id_has_no_coordinator() -> None:
     async def main(cluster: VirtualCluster) -> None:
         async with cluster.client(**PATIENT) as client:
-            gone = B2
-            kept = await id_on_another_broker(cluster, client, gone)
+            leaderless_broker = B2
+            id_elsewhere = await id_on_another_broker(cluster, client, leaderless_broker)
             names = (f"tx-{number}" for number in itertools.count())
-            lost = next(one for one in names if cluster.leader(cluster.home(one)) == gone)
-            await cluster.sim.kill_broker(gone)
+            lost = next(
+                name for name in names if cluster.leader(cluster.home(name)) == leaderless_broker
+            )
+            await cluster.sim.kill_broker(leaderless_broker)
             await leaderless(cluster, cluster.home(lost))
-            async with Producer(client, transactional_id=kept) as producer:
+            async with Producer(client, transactional_id=id_elsewhere) as producer:
                 await producer.init_transactions()
-            found = (await TransactionAdmin(client).describe_transactions((lost,)))[lost]
-            assert isinstance(found, ClientError)
-            assert "COORDINATOR_NOT_AVAILABLE" in str(found)  # asked again until it gave up
+            error = (await TransactionAdmin(client).describe_transactions((lost,)))[lost]
+            assert isinstance(error, ClientError)
+            assert "COORDINATOR_NOT_AVAILABLE" in str(error)  # asked again until it gave up
 
     run_cluster(main, **ALONE)

@@ -63,10 +63,10 @@ async def parted(cluster: VirtualCluster) -> tuple[BrokerId, BrokerId]:
 
 
 def are_one(cluster: VirtualCluster, *brokers: BrokerId) -> None:
-    first, second = (log_of(cluster, broker) for broker in brokers)
-    assert [*first.batches()] == [*second.batches()]
-    assert first.snapshot().producers == second.snapshot().producers
-    first.check_invariants()
+    first_log, second = (log_of(cluster, broker) for broker in brokers)
+    assert [*first_log.batches()] == [*second.batches()]
+    assert first_log.snapshot().producers == second.snapshot().producers
+    first_log.check_invariants()
 
 
 @within(run_cluster, brokers=2, topics=(("orders", 1),))

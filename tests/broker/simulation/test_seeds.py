@@ -140,9 +140,9 @@ async def chaos(cluster: VirtualCluster) -> Chaos:
         }
         for topic_partition, log in broker.replicas.led.items():
             open_ones = [
-                one
-                for one in log.producers.all_producers()
-                if log.producers.open_transaction_of(one.producer_id) >= 0
+                all_producer
+                for all_producer in log.producers.all_producers()
+                if log.producers.open_transaction_of(all_producer.producer_id) >= 0
             ]
             assert not open_ones, topic_partition
     return run
@@ -161,12 +161,12 @@ def test_chaos_breaks_no_transaction(level: int, seed: int) -> None:
 
 def forget_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on one marker in ten is acknowledged and never written."""
-    seen = 0
+    markers_met = 0
 
     def forget(log: PartitionLog, marker: TxnMarker, *, now_ms: int) -> Appended | Rejection:
-        nonlocal seen
-        seen += 1
-        if seen % 10:
+        nonlocal markers_met
+        markers_met += 1
+        if markers_met % 10:
             return append_marker(log, marker, now_ms=now_ms)
         return Appended(
             base_offset=log.log_end_offset,

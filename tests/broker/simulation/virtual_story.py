@@ -120,8 +120,8 @@ async def _transact(
                     partition=partition,
                 )
         opened[index].set()
-        for other in opened:
-            await other.wait()
+        for other_transaction in opened:
+            await other_transaction.wait()
         return _open_transactions(cluster) == PARTITIONS * len(TRANSACTIONS)
 
 
@@ -135,18 +135,18 @@ async def _read(bootstrap: str) -> tuple[dict[int, list[str]], dict[int, list[in
         enable_auto_commit=False,
     )
     await consumer.start()
-    found: dict[int, list[str]] = {index: [] for index in range(PARTITIONS)}
+    values_by_partition: dict[int, list[str]] = {index: [] for index in range(PARTITIONS)}
     stamps: dict[int, list[int]] = {index: [] for index in range(PARTITIONS)}
     try:
         consumer.assign([KafkaPartition("orders", index) for index in range(PARTITIONS)])
-        wanted = sum(map(len, COMMITTED.values()))
-        while sum(map(len, found.values())) < wanted:
+        records_expected = sum(map(len, COMMITTED.values()))
+        while sum(map(len, values_by_partition.values())) < records_expected:
             record = await consumer.getone()
-            found[record.partition].append(record.value.decode())
+            values_by_partition[record.partition].append(record.value.decode())
             stamps[record.partition].append(record.timestamp)
     finally:
         await consumer.stop()
-    return {index: sorted(records) for index, records in found.items()}, stamps
+    return {index: sorted(records) for index, records in values_by_partition.items()}, stamps
 
 
 def _states(cluster: VirtualCluster) -> dict[str, str]:

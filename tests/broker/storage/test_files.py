@@ -29,8 +29,8 @@ def batch(offset: int, size: int = 10) -> bytes:
     return assign(data, base_offset=offset, leader_epoch=0)
 
 
-def changed(data: bytes, at: int, value: bytes) -> bytes:
-    return data[:at] + value + data[at + len(value) :]
+def changed(data: bytes, position: int, value: bytes) -> bytes:
+    return data[:position] + value + data[position + len(value) :]
 
 
 @pytest.fixture
@@ -45,10 +45,14 @@ def test_batches_come_in_order_with_their_places(
     stored = [batch(0), batch(1, 5_000), batch(2)]
     path.write_bytes(b"".join(stored))
     torn: list[TornTail] = []
-    found = list(read_log_file(path, on_torn=torn.append))
-    assert [one.data for one in found] == stored
-    assert [one.position for one in found] == [0, len(stored[0]), len(stored[0] + stored[1])]
-    assert [one.header.base_offset for one in found] == [0, 1, 2]
+    stored_batches = list(read_log_file(path, on_torn=torn.append))
+    assert [stored_batch.data for stored_batch in stored_batches] == stored
+    assert [stored_batch.position for stored_batch in stored_batches] == [
+        0,
+        len(stored[0]),
+        len(stored[0] + stored[1]),
+    ]
+    assert [stored_batch.header.base_offset for stored_batch in stored_batches] == [0, 1, 2]
     assert torn == []
 
 
@@ -84,8 +88,8 @@ def test_who_does_not_ask_for_crcs_gets_damaged_records(path: Path) -> None:
     damaged = changed(batch(0), 70, b"\xff\xff")
     path.write_bytes(damaged)
     torn: list[TornTail] = []
-    found = list(read_log_file(path, on_torn=torn.append, check_crc=False))
-    assert ([one.data for one in found], torn) == ([damaged], [])
+    stored_batches = list(read_log_file(path, on_torn=torn.append, check_crc=False))
+    assert ([stored_batch.data for stored_batch in stored_batches], torn) == ([damaged], [])
 
 
 # Sparse indexes of a segment.
@@ -250,8 +254,10 @@ def test_a_file_that_was_made_and_not_filled_notes_nothing() -> None:
 # Files of aborted transactions.
 
 
-def aborted(last: int) -> AbortedTxn:
-    return AbortedTxn(producer_id=7, first_offset=3, last_offset=last, last_stable_offset=last + 1)
+def aborted(last_offset: int) -> AbortedTxn:
+    return AbortedTxn(
+        producer_id=7, first_offset=3, last_offset=last_offset, last_stable_offset=last_offset + 1
+    )
 
 
 def test_entries_are_34_bytes_each_and_read_back() -> None:

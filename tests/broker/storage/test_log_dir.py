@@ -44,12 +44,14 @@ def filled(count: int = 2) -> LogDriver:
 
 def broker(parent: Path, node_id: int, *partitions: tuple[str, int], name: str = "") -> Path:
     path = parent / (name or f"broker-{node_id}")
-    write_disk(path, {one: filled().log for one in partitions or (ORDERS,)}, node_id=node_id)
+    write_disk(
+        path, {partition: filled().log for partition in partitions or (ORDERS,)}, node_id=node_id
+    )
     return path
 
 
 def held(disks: Disks) -> list[tuple[int, str]]:
-    return [(node, str(one.replica.topic_partition)) for node, one in disks.all_folders()]
+    return [(node, str(folder.replica.topic_partition)) for node, folder in disks.all_folders()]
 
 
 def refused(*paths: Path) -> str:
@@ -63,7 +65,7 @@ def test_each_replica_is_found_with_all_that_stands_beside_it(tmp_path: Path) ->
     disks = find_disks([two, broker(tmp_path, 1)])
     assert disks.cluster_id == "abc"
     assert held(disks) == [(1, "orders-0"), (2, "a.b-4"), (2, "orders-0")]
-    folder = next(one for _, one in disks.all_folders())
+    folder = next(first_folder for _, first_folder in disks.all_folders())
     assert folder.topic_id is not None
     assert folder.high_watermark == folder.noted.recovery_point == 2
     assert folder.was_clean
@@ -95,9 +97,9 @@ def test_a_checkpoint_that_was_made_and_not_filled_notes_nothing(tmp_path: Path)
 
 
 def test_a_broker_may_have_several_directories(tmp_path: Path) -> None:
-    first = broker(tmp_path, 1, name="disk-a")
+    first_disk = broker(tmp_path, 1, name="disk-a")
     second = broker(tmp_path, 1, ("orders", 1), name="disk-b")
-    assert held(find_disks([first, second])) == [(1, "orders-0"), (1, "orders-1")]
+    assert held(find_disks([first_disk, second])) == [(1, "orders-0"), (1, "orders-1")]
 
 
 # What can't be loaded
@@ -119,39 +121,42 @@ def test_damaged_notes_are_refused_by_file(tmp_path: Path) -> None:
 
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
-    one, two = broker(tmp_path, 1), broker(tmp_path, 2)
+    first_disk, two = broker(tmp_path, 1), broker(tmp_path, 2)
     text = (two / "meta.properties").read_text()
     (two / "meta.properties").write_text(text.replace("cluster.id=abc", "cluster.id=other"))
-    told = refused(one, two)
-    assert told.startswith(f"{two / 'meta.properties'}: cluster.id is 'other'")
-    assert str(one) in told
+    complaint = refused(first_disk, two)
+    assert complaint.startswith(f"{two / 'meta.properties'}: cluster.id is 'other'")
+    assert str(first_disk) in complaint
 
 
 def test_two_brokers_of_one_id_are_refused(tmp_path: Path) -> None:
-    one, two = broker(tmp_path, 1, name="a"), broker(tmp_path, 1, name="b")
-    assert refused(one, two).startswith(f"{two / 'orders-0'}: node 1 has that replica in {one}")
+    first_disk, two = broker(tmp_path, 1, name="a"), broker(tmp_path, 1, name="b")
+    assert refused(first_disk, two).startswith(
+        f"{two / 'orders-0'}: node 1 has that replica in {first_disk}"
+    )
 
 
 def test_one_directory_twice_is_refused(tmp_path: Path) -> None:
-    one = broker(tmp_path, 1)
-    assert refused(one, one).endswith(f"it is the same directory as {one}")
+    disk = broker(tmp_path, 1)
+    assert refused(disk, disk).endswith(f"it is the same directory as {disk}")
 
 
 # The metadata log
 
 
 def test_the_copy_that_knows_most_counts(tmp_path: Path) -> None:
-    one, two, three = (broker(tmp_path, number) for number in (1, 2, 3))
+    first_disk, two, three = (broker(tmp_path, number) for number in (1, 2, 3))
     topic_id = uuid.UUID(int=1)
     records = [topic("orders", topic_id), partition(topic_id)]
-    write_metadata_log(one / FOLDER, [*records, *records], epoch=1)
+    write_metadata_log(first_disk / FOLDER, [*records, *records], epoch=1)
     write_metadata_log(two / FOLDER, records, epoch=2)
     write_metadata_log(three / FOLDER, records[:1], epoch=2)
-    metadata = find_disks([one, two, three]).metadata
+    metadata = find_disks([first_disk, two, three]).metadata
     assert metadata is not None
     assert metadata.age == (2, 2)
     assert TopicPartition("__cluster_metadata", 0) not in {
-        one.replica.topic_partition for _, one in find_disks([one]).all_folders()
+        stored_folder.replica.topic_partition
+        for _, stored_folder in find_disks([first_disk]).all_folders()
     }
 
 
@@ -162,10 +167,10 @@ def test_a_metadata_log_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_mere_controller_is_no_broker(tmp_path: Path) -> None:
-    one = broker(tmp_path, 1)
+    disk = broker(tmp_path, 1)
     write_disk(tmp_path / "controller", {}, node_id=100)
     write_metadata_log(tmp_path / "controller" / FOLDER, [registered(1), registered(7)])
-    disks = find_disks([one, tmp_path / "controller"])
+    disks = find_disks([disk, tmp_path / "controller"])
     assert list(disks.folders) == [1]
     assert disks.metadata is not None
     write_disk(tmp_path / "empty", {}, node_id=7)
@@ -206,7 +211,7 @@ META = MetaProperties(cluster_id="abc", node_id=2, directory_id=uuid.UUID(int=5)
 
 def texts(*logs: LogDriver) -> dict[str, str]:
     """The files of the directory itself."""
-    replicas = [StoredReplica(log=one.log, topic_id=uuid.UUID(int=9)) for one in logs]
+    replicas = [StoredReplica(log=log.log, topic_id=uuid.UUID(int=9)) for log in logs]
     return {
         file.path: b"".join(file.parts).decode()
         for file in log_dir_files(replicas, META, broker_epoch=41)
@@ -231,12 +236,12 @@ def test_offsets_are_noted_of_every_replica() -> None:
     driver.log.raise_log_start(3)
     driver.log.local.cleaned_until = 2
     where = driver.log.topic_partition
-    found = {
+    offsets_by_file = {
         name: decode_offsets(text, place=name)
         for name, text in texts(driver).items()
         if name.endswith("checkpoint")
     }
-    assert found == {
+    assert offsets_by_file == {
         "replication-offset-checkpoint": {where: 4},
         "recovery-point-offset-checkpoint": {where: 6},
         "log-start-offset-checkpoint": {where: 3},
@@ -245,24 +250,24 @@ def test_offsets_are_noted_of_every_replica() -> None:
 
 
 def test_a_start_that_the_oldest_segment_tells_is_not_noted() -> None:
-    found = texts(LogDriver())
-    assert decode_offsets(found["log-start-offset-checkpoint"], place="") == {}
-    assert decode_offsets(found["cleaner-offset-checkpoint"], place="") == {}
+    text_by_file = texts(LogDriver())
+    assert decode_offsets(text_by_file["log-start-offset-checkpoint"], place="") == {}
+    assert decode_offsets(text_by_file["cleaner-offset-checkpoint"], place="") == {}
 
 
 def test_the_directory_tells_whose_it_is_and_that_it_was_left_in_order() -> None:
-    found = texts()
-    assert MetaProperties.decode(found["meta.properties"], place="") == META
-    assert found[".kafka_cleanshutdown"] == '{"version":0,"brokerEpoch":41}'
+    text_by_file = texts()
+    assert MetaProperties.decode(text_by_file["meta.properties"], place="") == META
+    assert text_by_file[".kafka_cleanshutdown"] == '{"version":0,"brokerEpoch":41}'
 
 
 def test_replicas_are_written_by_topic_and_partition() -> None:
-    first, second = LogDriver(), LogDriver()
-    first.log.topic_partition, second.log.topic_partition = (
+    first_driver, second = LogDriver(), LogDriver()
+    first_driver.log.topic_partition, second.log.topic_partition = (
         TopicPartition("b", 0),
         TopicPartition("a", 1),
     )
-    assert texts(first, second)["recovery-point-offset-checkpoint"] == "0\n2\na 1 0\nb 0 0\n"
+    assert texts(first_driver, second)["recovery-point-offset-checkpoint"] == "0\n2\na 1 0\nb 0 0\n"
 
 
 TOPIC_ID = uuid.UUID(int=7)
@@ -307,7 +312,7 @@ def test_the_last_snapshot_names_the_open_transaction(tmp_path: Path, log: Parti
     (entry,) = producer_snapshot.decode(path.read_bytes())
     assert entry.txn_first_offset == log.last_stable_offset
     assert [number for number, _ in older] == [
-        one[0] for one in log.producers.snapshots.all_snapshots()
+        snapshot[0] for snapshot in log.producers.snapshots.all_snapshots()
     ]
 
 
@@ -391,10 +396,10 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
     opened: list[tuple[str, bool, Elsewhere]] = []
 
     class Store:
-        def open(self, place: Path, is_sequential: bool) -> Elsewhere:
-            if place.name == "none":
-                raise FileNotFoundError(2, "No such file or directory", str(place))
-            opened.append((place.name, is_sequential, Elsewhere(b"abcdefg")))
+        def open(self, path: Path, is_sequential: bool) -> Elsewhere:
+            if path.name == "none":
+                raise FileNotFoundError(2, "No such file or directory", str(path))
+            opened.append((path.name, is_sequential, Elsewhere(b"abcdefg")))
             return opened[-1][2]
 
         def expect(self, places: Sequence[Path]) -> None:
@@ -404,21 +409,21 @@ def test_a_mounted_folder_is_read_from_elsewhere(tmp_path: Path) -> None:
 
     (tmp_path / "mounted-too").write_bytes(b"here")
     MOUNTS.mount(tmp_path / "mounted", Store())
-    there = tmp_path / "mounted" / "file"
-    assert RegularFile(there).read() == b"abcdefg"
-    with RegularFile(there).open() as file:
+    mounted_file = tmp_path / "mounted" / "file"
+    assert RegularFile(mounted_file).read() == b"abcdefg"
+    with RegularFile(mounted_file).open() as file:
         assert size_of_open(file) == 7
         file.seek(3)
         assert (file.read(2), file.tell(), file.read()) == (b"de", 5, b"fg")
-    RegularFile(there).ranges(is_sequential=True).close()
+    RegularFile(mounted_file).ranges(is_sequential=True).close()
     assert [is_sequential for _, is_sequential, _ in opened] == [False, False, True]
-    assert all(one.is_closed for _, _, one in opened)
+    assert all(elsewhere_file.is_closed for _, _, elsewhere_file in opened)
     assert (
         RegularFile(tmp_path / "mounted" / "none").why_unreadable() == "No such file or directory"
     )
     assert RegularFile(tmp_path / "mounted-too").read() == b"here"
-    MOUNTS.expect([str(there), str(tmp_path / "mounted-too")])
-    assert expected == [there]
+    MOUNTS.expect([str(mounted_file), str(tmp_path / "mounted-too")])
+    assert expected == [mounted_file]
 
 
 # Names in a log directory.
@@ -466,9 +471,9 @@ def test_replicas_are_listed_by_topic_and_partition(tmp_path: Path) -> None:
     for name in ("b-0", "a-10", "a-2", "not a partition"):
         (tmp_path / name).mkdir()
     (tmp_path / "a-3").write_bytes(b"a file")
-    found = names.PartitionDirectory.all_in(tmp_path)
-    assert [str(one.topic_partition) for one in found] == ["a-2", "a-10", "b-0"]
-    assert found[0].path == tmp_path / "a-2"
+    directories = names.PartitionDirectory.all_in(tmp_path)
+    assert [str(directory.topic_partition) for directory in directories] == ["a-2", "a-10", "b-0"]
+    assert directories[0].path == tmp_path / "a-2"
 
 
 def test_files_of_a_kind_are_listed_by_offset(tmp_path: Path) -> None:
@@ -491,8 +496,8 @@ FILES = (
 def test_the_archive_holds_the_same_files() -> None:
     data = b"".join(tar_of(FILES, modified_ms=1_700_000_000_123))
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        found = {
+        bytes_by_path = {
             member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in archive
         }
         assert {member.mtime for member in archive} == {1_700_000_000}
-    assert found == {file.path: b"".join(file.parts) for file in FILES}
+    assert bytes_by_path == {file.path: b"".join(file.parts) for file in FILES}

@@ -69,9 +69,9 @@ BEHIND_THE_END: Final = len(GOLDEN)
 
 
 def read(folder: Path) -> StoredMetadata:
-    found = StoredMetadata.read(folder, cluster_id="abc")
-    assert found is not None
-    return found
+    stored_metadata = StoredMetadata.read(folder, cluster_id="abc")
+    assert stored_metadata is not None
+    return stored_metadata
 
 
 def told(folder: Path, *records: bytes) -> StoredMetadata:
@@ -79,29 +79,29 @@ def told(folder: Path, *records: bytes) -> StoredMetadata:
     return read(folder)
 
 
-def only_partition(found: StoredMetadata) -> PartitionImage:
-    ((one,),) = (topic.partitions for topic in found.image.topics.values())
-    return one
+def only_partition(stored_metadata: StoredMetadata) -> PartitionImage:
+    ((partition,),) = (topic.partitions for topic in stored_metadata.image.topics.values())
+    return partition
 
 
 def test_what_a_controller_wrote_is_read(tmp_path: Path) -> None:
-    found = told(tmp_path, *map(bytes.fromhex, GOLDEN))
-    image = found.image
+    stored_metadata = told(tmp_path, *map(bytes.fromhex, GOLDEN))
+    image = stored_metadata.image
     assert (image.cluster_id, image.offset) == ("abc", BEHIND_THE_END)
     assert image.features == {"metadata.version": 30}
     assert image.broker_configs == {"": {"min.insync.replicas": "1"}}
     assert image.topic_names == {ORDERS: "orders"}
     assert image.topics["orders"].configs == {"min.insync.replicas": "1"}
     assert not image.topics["orders"].is_internal
-    assert found.broker_ids == {1}
-    assert found.next_producer_id == 1_000
-    assert found.age == (1, BEHIND_THE_END)
-    one, two = BrokerId(1), BrokerId(2)
-    assert only_partition(found) == PartitionImage(
+    assert stored_metadata.broker_ids == {1}
+    assert stored_metadata.next_producer_id == 1_000
+    assert stored_metadata.age == (1, BEHIND_THE_END)
+    first_broker, two = BrokerId(1), BrokerId(2)
+    assert only_partition(stored_metadata) == PartitionImage(
         leader=BrokerId(-1),
         leader_epoch=LeaderEpoch(1),
         partition_epoch=1,
-        replicas=(two, one),
+        replicas=(two, first_broker),
         isr=(),
         elr=(two,),
         last_known_elr=(two,),
@@ -121,10 +121,10 @@ def test_a_snapshot_stands_for_all_below_it(tmp_path: Path) -> None:
     write_metadata_log(
         tmp_path, [topic("kept", ORDERS), partition(ORDERS)], name=f"{new}.checkpoint"
     )
-    found = read(tmp_path)
-    assert list(found.image.topics) == ["kept"]
-    assert found.image.features == {"a.version": 2}
-    assert found.age == (4, 3)
+    stored_metadata = read(tmp_path)
+    assert list(stored_metadata.image.topics) == ["kept"]
+    assert stored_metadata.image.features == {"a.version": 2}
+    assert stored_metadata.age == (4, 3)
 
 
 def test_control_batches_are_passed_over(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_torn_tail_does_not_count(tmp_path: Path) -> None:
 
 
 def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
-    found = told(
+    stored_metadata = told(
         tmp_path,
         topic("t", ORDERS),
         config("retention.ms", "1", of="t"),
@@ -158,12 +158,12 @@ def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
         topic("t", uuid.UUID(int=2)),
         partition(uuid.UUID(int=2)),
     )
-    assert found.image.topics["t"].topic_id == uuid.UUID(int=2)
-    assert found.image.topics["t"].configs == {}
+    assert stored_metadata.image.topics["t"].topic_id == uuid.UUID(int=2)
+    assert stored_metadata.image.topics["t"].configs == {}
 
 
 def test_configs_are_kept_by_resource_and_taken_back(tmp_path: Path) -> None:
-    found = told(
+    stored_metadata = told(
         tmp_path,
         config("log.retention.ms", "5", of="1", kind=4),
         config("log.retention.ms", "7", of="2", kind=4),
@@ -172,24 +172,26 @@ def test_configs_are_kept_by_resource_and_taken_back(tmp_path: Path) -> None:
         config("interval.ms", "1000", of="m", kind=16),
         config("level", "DEBUG", of="1", kind=8),  # of a logger: nobody writes that
     )
-    assert found.image.broker_configs == {"1": {"log.retention.ms": "5"}}
-    assert found.image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
-    assert found.image.client_metrics == {"m": {"interval.ms": "1000"}}
+    assert stored_metadata.image.broker_configs == {"1": {"log.retention.ms": "5"}}
+    assert stored_metadata.image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
+    assert stored_metadata.image.client_metrics == {"m": {"interval.ms": "1000"}}
 
 
 def test_brokers_that_were_unregistered_are_none(tmp_path: Path) -> None:
-    found = told(tmp_path, registered(1), registered(2), unregistered(1), producer_ids(5_000))
-    assert found.broker_ids == {2}
-    assert found.next_producer_id == 5_000
+    stored_metadata = told(
+        tmp_path, registered(1), registered(2), unregistered(1), producer_ids(5_000)
+    )
+    assert stored_metadata.broker_ids == {2}
+    assert stored_metadata.next_producer_id == 5_000
 
 
 def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) -> None:
     change = schema.PartitionChangeRecord(partition_id=0, topic_id=ORDERS)
     start = (topic("t", ORDERS), partition(ORDERS, replicas=(1, 2, 3), epoch=4, elr=(3,)))
-    before = only_partition(told(tmp_path, *start))
-    assert (before.elr, before.leader_epoch) == ((3,), 4)
+    partition_before = only_partition(told(tmp_path, *start))
+    assert (partition_before.elr, partition_before.leader_epoch) == ((3,), 4)
     unchanged = only_partition(told(tmp_path, *start, encoded(5, change)))
-    assert unchanged == msgspec.structs.replace(before, partition_epoch=5)
+    assert unchanged == msgspec.structs.replace(partition_before, partition_epoch=5)
     every = schema.PartitionChangeRecord(
         partition_id=0,
         topic_id=ORDERS,
@@ -217,21 +219,21 @@ def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) ->
     )
 
 
-@pytest.mark.parametrize(("name", "left"), [("", ()), ("t", ()), ("other", (2,))])
+@pytest.mark.parametrize(("name", "expected_elr"), [("", ()), ("t", ()), ("other", (2,))])
 def test_eligible_leaders_are_cleared_by_name_or_all(
-    tmp_path: Path, name: str, left: tuple[int, ...]
+    tmp_path: Path, name: str, expected_elr: tuple[int, ...]
 ) -> None:
-    found = told(
+    stored_metadata = told(
         tmp_path,
         topic("t", ORDERS),
         partition(ORDERS, replicas=(1, 2), isr=(1,), elr=(2,)),
         encoded(28, schema.ClearElrRecord(topic_name=name)),
     )
-    assert only_partition(found).elr == left
+    assert only_partition(stored_metadata).elr == expected_elr
 
 
 def test_older_partition_records_are_read(tmp_path: Path) -> None:
-    rest: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "topic_id": ORDERS,
         "replicas": (1,),
         "isr": (1,),
@@ -241,12 +243,18 @@ def test_older_partition_records_are_read(tmp_path: Path) -> None:
         "leader_epoch": 3,
         "partition_epoch": 7,
     }
-    old = schema.PARTITION_RECORDS[0](partition_id=0, **rest)
-    newer = schema.PARTITION_RECORDS[1](partition_id=1, directories=(ORDERS,), **rest)
-    found = told(tmp_path, topic("t", ORDERS), encoded(3, old), encoded(3, newer, version=1))
-    first, second = found.image.topics["t"].partitions
-    assert first == second
-    assert (first.leader_epoch, first.partition_epoch, first.elr) == (3, 7, ())
+    old = schema.PARTITION_RECORDS[0](partition_id=0, **fields)
+    newer = schema.PARTITION_RECORDS[1](partition_id=1, directories=(ORDERS,), **fields)
+    stored_metadata = told(
+        tmp_path, topic("t", ORDERS), encoded(3, old), encoded(3, newer, version=1)
+    )
+    first_partition, second = stored_metadata.image.topics["t"].partitions
+    assert first_partition == second
+    assert (first_partition.leader_epoch, first_partition.partition_epoch, first_partition.elr) == (
+        3,
+        7,
+        (),
+    )
 
 
 BEGIN, END, ABORT = b"\x01\x17\x00\x00", b"\x01\x18\x00\x00", b"\x01\x19\x00\x00"
@@ -256,8 +264,8 @@ BEGIN, END, ABORT = b"\x01\x17\x00\x00", b"\x01\x18\x00\x00", b"\x01\x19\x00\x00
 def test_a_metadata_transaction_counts_once_it_has_ended(
     tmp_path: Path, end: tuple[bytes, ...], level: int
 ) -> None:
-    found = told(tmp_path, feature("a", 1), BEGIN, feature("a", 2), *end)
-    assert found.image.features == {"a": level}
+    stored_metadata = told(tmp_path, feature("a", 1), BEGIN, feature("a", 2), *end)
+    assert stored_metadata.image.features == {"a": level}
 
 
 def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
@@ -315,13 +323,15 @@ def test_a_record_about_a_topic_that_is_not_there_names_its_file(
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 BROKERS = {
-    one: BrokerImage(broker_id=one, epoch=int(one), host="h", port=9092, alive=one == ONE)
-    for one in (ONE, TWO)
+    broker_id: BrokerImage(
+        broker_id=broker_id, epoch=int(broker_id), host="h", port=9092, alive=broker_id == ONE
+    )
+    for broker_id in (ONE, TWO)
 }
 
 
 def image(partitions: int = 1) -> ClusterImage:
-    made = ClusterImage(
+    image_without_topic = ClusterImage(
         cluster_id="abc",
         offset=700,
         brokers=BROKERS,
@@ -330,7 +340,7 @@ def image(partitions: int = 1) -> ClusterImage:
         group_configs={"g": {"consumer.session.timeout.ms": "50000"}},
         client_metrics={"m": {"interval.ms": "1000"}},
     )
-    return made.with_topic(
+    return image_without_topic.with_topic(
         TopicImage(
             name="orders",
             topic_id=uuid.UUID(int=5),
@@ -354,9 +364,9 @@ def image(partitions: int = 1) -> ClusterImage:
     )
 
 
-def written(directory: Path, what: ClusterImage) -> Path:
+def written(directory: Path, image_written: ClusterImage) -> Path:
     steps = metadata_files_in_steps(
-        what, features={"metadata.version": (7, 30)}, next_producer_id=4_000, now_ms=NOW
+        image_written, features={"metadata.version": (7, 30)}, next_producer_id=4_000, now_ms=NOW
     )
     files = None
     while files is None:
@@ -373,25 +383,25 @@ def written(directory: Path, what: ClusterImage) -> Path:
 
 def test_it_says_all_that_the_image_says(tmp_path: Path) -> None:
     was = image()
-    found = read(written(tmp_path, was))
-    assert found.image.topics == was.topics
-    assert found.image.topic_names == was.topic_names
-    assert found.image.features == {"transaction.version": 2, "metadata.version": 30}
-    assert found.image.broker_configs == was.broker_configs
-    assert found.image.group_configs == was.group_configs
-    assert found.image.client_metrics == was.client_metrics
-    assert (found.image.offset, found.next_producer_id) == (701, 4_000)
-    assert found.broker_ids == {1, 2}
+    stored_metadata = read(written(tmp_path, was))
+    assert stored_metadata.image.topics == was.topics
+    assert stored_metadata.image.topic_names == was.topic_names
+    assert stored_metadata.image.features == {"transaction.version": 2, "metadata.version": 30}
+    assert stored_metadata.image.broker_configs == was.broker_configs
+    assert stored_metadata.image.group_configs == was.group_configs
+    assert stored_metadata.image.client_metrics == was.client_metrics
+    assert (stored_metadata.image.offset, stored_metadata.next_producer_id) == (701, 4_000)
+    assert stored_metadata.broker_ids == {1, 2}
 
 
 def test_the_level_that_is_needed_to_read_the_rest_comes_first(tmp_path: Path) -> None:
     (path,) = written(tmp_path, image()).glob("*.checkpoint")
     assert path.name == "00000000000000000701-0000000001.checkpoint"
-    header, first, footer = list(read_log_file(path, on_torn=print))
-    assert b"metadata.version" in first.data[:100]
-    kinds = [read_control_record(one.data) for one in (header, footer)]
+    header, first_batch, footer = list(read_log_file(path, on_torn=print))
+    assert b"metadata.version" in first_batch.data[:100]
+    kinds = [read_control_record(control_batch.data) for control_batch in (header, footer)]
     assert [kind and kind.type for kind in kinds] == [3, 4]
-    assert [one.header.base_offset for one in (header, first, footer)] == [
+    assert [stored_batch.header.base_offset for stored_batch in (header, first_batch, footer)] == [
         *(0, 1, footer.header.base_offset)
     ]
 
@@ -400,7 +410,9 @@ def test_the_level_that_is_needed_to_read_the_rest_comes_first(tmp_path: Path) -
 def test_many_records_are_several_batches(tmp_path: Path) -> None:
     folder = written(tmp_path, image(RECORDS_PER_BATCH + 1))
     (path,) = folder.glob("*.checkpoint")
-    offsets = [one.header.base_offset for one in read_log_file(path, on_torn=print)]
+    offsets = [
+        stored_batch.header.base_offset for stored_batch in read_log_file(path, on_torn=print)
+    ]
     assert offsets[:3] == [0, 1, 1 + RECORDS_PER_BATCH]
     assert len(read(folder).image.topics["orders"].partitions) == RECORDS_PER_BATCH + 1
 

@@ -33,23 +33,23 @@ def openings(source: str) -> Iterator[str]:
         name = function.id if isinstance(function, ast.Name) else name
         if name not in ("open", "read_text", "read_bytes", "fdopen", "FileIO", "copyfile"):
             continue
-        of = function.value if isinstance(function, ast.Attribute) else None
-        if isinstance(of, ast.Call) and ast.unparse(of.func) == "RegularFile":
+        receiver = function.value if isinstance(function, ast.Attribute) else None
+        if isinstance(receiver, ast.Call) and ast.unparse(receiver.func) == "RegularFile":
             continue
-        modes = [one.value for one in node.args if isinstance(one, ast.Constant)]
+        modes = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
         if name == "open" and any("w" in str(mode) for mode in modes):
             continue
         yield f"{node.lineno}: {ast.unparse(node)}"
 
 
 def test_files_of_others_are_opened_in_one_place() -> None:
-    found = [
-        f"{path.relative_to(ROOT)}:{place}"
+    openings_found = [
+        f"{path.relative_to(ROOT)}:{line}"
         for path in READERS
         if path != THE_PLACE
-        for place in openings(path.read_text())
+        for line in openings(path.read_text())
     ]
-    assert not found, "open it by RegularFile"
+    assert not openings_found, "open it by RegularFile"
     assert list(openings(THE_PLACE.read_text()))
 
 

@@ -23,8 +23,8 @@ def name(offset: int, suffix: str) -> str:
     return f"{offset:020d}{suffix}"
 
 
-def bases(found: ReplicaFiles) -> list[int]:
-    return [one.base_offset for one in found.segments]
+def bases(replica: ReplicaFiles) -> list[int]:
+    return [segment.base_offset for segment in replica.segments]
 
 
 @pytest.fixture
@@ -42,13 +42,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_segments_and_snapshots_come_by_offset_with_what_lies_beside_them(folder: Path) -> None:
-    found = replica_files(folder)
-    assert bases(found) == [0, 10, 20, 30]
-    assert [one.has_index for one in found.segments] == [True, True, True, False]
-    assert [one.txn_index and one.txn_index.name for one in found.segments] == [
+    files = replica_files(folder)
+    assert bases(files) == [0, 10, 20, 30]
+    assert [segment.has_index for segment in files.segments] == [True, True, True, False]
+    assert [segment.txn_index and segment.txn_index.name for segment in files.segments] == [
         *(None, name(10, ".txnindex"), None, None)
     ]
-    assert [offset for offset, _ in found.snapshots] == [0, 10, 20, 30]
+    assert [offset for offset, _ in files.snapshots] == [0, 10, 20, 30]
 
 
 def test_deleted_and_half_cleaned_files_do_not_count(folder: Path) -> None:
@@ -60,27 +60,27 @@ def test_deleted_and_half_cleaned_files_do_not_count(folder: Path) -> None:
 def test_a_compacted_segment_takes_the_place_of_all_that_it_covers(folder: Path) -> None:
     file(folder, name(0, ".log.swap"), offsets=range(0, 20, 19))
     file(folder, name(0, ".index.swap"))
-    found = replica_files(folder)
-    assert bases(found) == [0, 20, 30]
-    assert found.segments[0].log.name == name(0, ".log.swap")
-    assert found.segments[0].has_index
+    files = replica_files(folder)
+    assert bases(files) == [0, 20, 30]
+    assert files.segments[0].log.name == name(0, ".log.swap")
+    assert files.segments[0].has_index
     # Kafka goes by the number in a file's name alone.
-    assert [offset for offset, _ in found.snapshots] == [20, 30]
+    assert [offset for offset, _ in files.snapshots] == [20, 30]
 
 
 def test_an_empty_compacted_segment_covers_nothing(folder: Path) -> None:
     file(folder, name(10, ".log.swap"))
-    found = replica_files(folder)
-    assert found.segments[1].log.name == name(10, ".log.swap")
-    assert bases(found) == [0, 10, 20, 30]
+    files = replica_files(folder)
+    assert files.segments[1].log.name == name(10, ".log.swap")
+    assert bases(files) == [0, 10, 20, 30]
 
 
 def test_what_was_swapped_behind_a_half_cleaned_one_does_not_count(folder: Path) -> None:
     """It is of a segment that was being split (KAFKA-6264)."""
     file(folder, name(20, ".log.swap"), offsets=range(20, 40))
     file(folder, name(20, ".log.cleaned"))
-    found = replica_files(folder)
-    assert [one.log.name for one in found.segments][2] == name(20, ".log")
+    files = replica_files(folder)
+    assert [segment.log.name for segment in files.segments][2] == name(20, ".log")
 
 
 def test_an_empty_folder_has_no_segments(tmp_path: Path) -> None:

@@ -26,25 +26,25 @@ OURS, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
 @pytest.fixture
 def driver() -> LogDriver:
     """Several segments under several leaders: an aborted transaction and an open one."""
-    made = LogDriver(LogConfig(rules=LATEST, roll_bytes=200), leader_epoch=4)
-    made.txn(0)
-    made.end(committed=False)
-    made.log.become_leader(7)
-    made.txn(1, count=2)
-    made.append(plain())
-    made.txn(3)
-    return made
+    log_driver = LogDriver(LogConfig(rules=LATEST, roll_bytes=200), leader_epoch=4)
+    log_driver.txn(0)
+    log_driver.end(committed=False)
+    log_driver.log.become_leader(7)
+    log_driver.txn(1, count=2)
+    log_driver.append(plain())
+    log_driver.txn(3)
+    return log_driver
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     """A broker's directory with an empty topic of that name, and another one."""
     path = tmp_path / "theirs"
-    other = LogDriver()
-    other.append(plain())
+    other_driver = LogDriver()
+    other_driver.append(plain())
     write_disk(
         path,
-        {("orders", 0): LogDriver().log, ("other", 0): other.log},
+        {("orders", 0): LogDriver().log, ("other", 0): other_driver.log},
         cluster_id="theirs",
         topic_ids={"orders": THEIRS},
     )
@@ -54,24 +54,26 @@ def target(tmp_path: Path) -> Path:
 def installed(driver: LogDriver, target: Path) -> InstalledReplica:
     source = target.parent / "ours"
     write_disk(source, {("orders", 0): driver.log}, topic_ids={"orders": OURS})
-    told: list[object] = []
-    (one,) = install({source: Target.found_in([target], ["orders"])}, on_folder=told.append)
-    assert len(told) == 1
-    return one
+    folders_told: list[object] = []
+    (installed_replica,) = install(
+        {source: Target.found_in([target], ["orders"])}, on_folder=folders_told.append
+    )
+    assert len(folders_told) == 1
+    return installed_replica
 
 
 def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path) -> None:
-    told = installed(driver, target)
-    ((_, orders), (_, other)) = find_disks([target]).all_folders()
+    installed_replica = installed(driver, target)
+    ((_, orders), (_, other_replica)) = find_disks([target]).all_folders()
     assert orders.topic_id == THEIRS
     assert orders.high_watermark == orders.noted.recovery_point == driver.log.log_end_offset
-    assert (other.high_watermark, other.noted.recovery_point) == (1, 1)
-    assert told.directory == str(target / "orders-0")
-    assert (told.end_offset, told.bytes) == (
+    assert (other_replica.high_watermark, other_replica.noted.recovery_point) == (1, 1)
+    assert installed_replica.directory == str(target / "orders-0")
+    assert (installed_replica.end_offset, installed_replica.bytes) == (
         driver.log.log_end_offset,
         driver.log.local.segments.size_bytes,
     )
-    assert told.files == sum(1 for _ in (target / "orders-0").iterdir())
+    assert installed_replica.files == sum(1 for _ in (target / "orders-0").iterdir())
     for clean in (True, False):
         loaded = load_replica(
             orders.replica,
@@ -94,14 +96,17 @@ def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path
 def test_only_the_leader_epoch_of_a_batch_is_another(driver: LogDriver, target: Path) -> None:
     installed(driver, target)
     data = b"".join(path.read_bytes() for path in sorted((target / "orders-0").glob("*.log")))
-    ours = b"".join(driver.log.batches())
-    at = 0
+    own_bytes = b"".join(driver.log.batches())
+    position = 0
     for batch in driver.log.batches():
-        assert read_batch_header(data, at).leader_epoch == 0
-        assert data[at : at + 12] == ours[at : at + 12]
-        assert data[at + 16 : at + len(batch)] == ours[at + 16 : at + len(batch)]
-        at += len(batch)
-    assert at == len(data)
+        assert read_batch_header(data, position).leader_epoch == 0
+        assert data[position : position + 12] == own_bytes[position : position + 12]
+        assert (
+            data[position + 16 : position + len(batch)]
+            == own_bytes[position + 16 : position + len(batch)]
+        )
+        position += len(batch)
+    assert position == len(data)
 
 
 def test_what_was_there_is_gone_but_for_the_topics_id(driver: LogDriver, target: Path) -> None:
@@ -128,14 +133,17 @@ def test_a_log_whose_beginning_was_deleted_comes_with_its_start(
 
 
 def test_an_empty_log_takes_the_place_of_another(target: Path) -> None:
-    told = installed(LogDriver(), target)
-    assert (told.end_offset, told.bytes) == (0, 0)
+    installed_replica = installed(LogDriver(), target)
+    assert (installed_replica.end_offset, installed_replica.bytes) == (0, 0)
     assert (target / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n0\n"
 
 
 def test_empty_and_written_folders_differ(target: Path) -> None:
-    first, second = Target.found_in([target], ["orders", "other"])
-    assert (first.replica.topic_partition, first.is_empty) == (TopicPartition("orders", 0), True)
+    first_target, second = Target.found_in([target], ["orders", "other"])
+    assert (first_target.replica.topic_partition, first_target.is_empty) == (
+        TopicPartition("orders", 0),
+        True,
+    )
     assert (second.replica.topic_partition, second.is_empty) == (TopicPartition("other", 0), False)
 
 
@@ -149,9 +157,9 @@ def test_a_replica_that_would_stay_empty_is_refused(target: Path) -> None:
     write_metadata_log(folder, [topic("orders", THEIRS), partition(THEIRS, replicas=(1, 2))])
     with pytest.raises(ConfigError, match="orders-0: it has a replica on broker 2, too"):
         Target.found_in([target], ["orders"])
-    other = target.parent / "second"
-    write_disk(other, {("orders", 0): LogDriver().log}, node_id=2)
-    assert len(Target.found_in([target, other], ["orders"])) == 2
+    other_directory = target.parent / "second"
+    write_disk(other_directory, {("orders", 0): LogDriver().log}, node_id=2)
+    assert len(Target.found_in([target, other_directory], ["orders"])) == 2
     # What this copy does not know is of a topic that was made later.
     assert len(Target.found_in([target], ["other"])) == 1
 
@@ -162,7 +170,7 @@ def test_a_folder_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_a_broker_holds_is_left_alone(target: Path) -> None:
-    told = r"\.lock: a broker runs on that directory; stop it"
-    with held(target), pytest.raises(ConfigError, match=told):
+    complaint = r"\.lock: a broker runs on that directory; stop it"
+    with held(target), pytest.raises(ConfigError, match=complaint):
         Target.found_in([target], ["orders"])
     assert Target.found_in([target], ["orders"])

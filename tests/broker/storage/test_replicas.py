@@ -36,17 +36,17 @@ def folder(tmp_path: Path, driver: LogDriver) -> Path:
 
 
 def load(folder: Path, *, clean: bool = False, noted: Noted | None = None) -> LoadedReplica:
-    before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
-    found = load_replica(
+    bytes_before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    loaded_replica = load_replica(
         names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder),
         config=CONFIG,
         noted=noted or Noted(),
         was_clean=clean,
         now_ms=NOW,
     )
-    found.log.check_invariants()
-    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
-    return found
+    loaded_replica.log.check_invariants()
+    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == bytes_before
+    return loaded_replica
 
 
 def logs(folder: Path) -> list[Path]:
@@ -57,29 +57,29 @@ def logs(folder: Path) -> list[Path]:
 def test_a_sound_folder_becomes_the_log_that_it_was(
     folder: Path, driver: LogDriver, clean: bool
 ) -> None:
-    found = load(folder, clean=clean)
-    assert list(found.log.batches()) == list(driver.log.batches())
-    found.log.advance_high_watermark(driver.log.high_watermark)
+    loaded_replica = load(folder, clean=clean)
+    assert list(loaded_replica.log.batches()) == list(driver.log.batches())
+    loaded_replica.log.advance_high_watermark(driver.log.high_watermark)
     driver.log.reopen(
         driver.log.high_watermark, log_start_offset=driver.log.log_start_offset, now_ms=NOW
     )
-    assert found.log.snapshot() == driver.log.snapshot()
-    assert found.losses == ()
-    (first, *_) = tuple(found.log.local.segments)
-    assert first.modified_ms == logs(folder)[0].stat().st_mtime_ns // 1_000_000
+    assert loaded_replica.log.snapshot() == driver.log.snapshot()
+    assert loaded_replica.losses == ()
+    (first_segment, *_) = tuple(loaded_replica.log.local.segments)
+    assert first_segment.modified_ms == logs(folder)[0].stat().st_mtime_ns // 1_000_000
 
 
 def test_what_follows_the_last_sound_batch_is_cut_off_and_reported(
     folder: Path, driver: LogDriver
 ) -> None:
     path = logs(folder)[-1]
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-3])
-    found = load(folder)
-    assert list(found.log.batches()) == list(driver.log.batches())[:-1]
-    (loss,) = found.losses
+    whole_file = path.read_bytes()
+    path.write_bytes(whole_file[:-3])
+    loaded_replica = load(folder)
+    assert list(loaded_replica.log.batches()) == list(driver.log.batches())[:-1]
+    (loss,) = loaded_replica.losses
     assert loss.path == str(path)
-    assert loss.position + loss.size == len(whole) - 3
+    assert loss.position + loss.size == len(whole_file) - 3
     assert str(loss) == (
         f"{path}, byte {loss.position}: {loss.reason}; {loss.size} bytes are thrown away"
     )
@@ -88,110 +88,114 @@ def test_what_follows_the_last_sound_batch_is_cut_off_and_reported(
 def test_a_damaged_batch_in_the_midst_ends_the_log_with_all_segments_behind(
     folder: Path, driver: LogDriver
 ) -> None:
-    first, *others = logs(folder)
-    data = bytearray(first.read_bytes())
+    first_file, *other_files = logs(folder)
+    data = bytearray(first_file.read_bytes())
     data[-1] ^= 0xFF
-    first.write_bytes(data)
-    found = load(folder)
-    assert len(found.log.local.segments) == 1
-    assert [one.path for one in found.losses] == [str(one) for one in (first, *others)]
-    assert "another CRC" in found.losses[0].reason
-    assert "behind the damage" in found.losses[1].reason
+    first_file.write_bytes(data)
+    loaded_replica = load(folder)
+    assert len(loaded_replica.log.local.segments) == 1
+    assert [loss.path for loss in loaded_replica.losses] == [
+        str(file) for file in (first_file, *other_files)
+    ]
+    assert "another CRC" in loaded_replica.losses[0].reason
+    assert "behind the damage" in loaded_replica.losses[1].reason
 
 
 def test_what_lies_below_the_recovery_point_is_not_looked_at(
     folder: Path, driver: LogDriver
 ) -> None:
     """A broker doesn't, either: a reader would find it."""
-    first = logs(folder)[0]
-    data = bytearray(first.read_bytes())
+    first_file = logs(folder)[0]
+    data = bytearray(first_file.read_bytes())
     data[-1] ^= 0xFF
-    first.write_bytes(data)
-    behind = names.Suffix.LOG.files_in(folder)[1][0]
-    for noted, clean in ((Noted(recovery_point=behind), False), (Noted(), True)):
-        found = load(folder, noted=noted, clean=clean)
-        assert found.log.log_end_offset == driver.log.log_end_offset
-        assert found.losses == ()
-    assert load(folder, noted=Noted(recovery_point=behind - 1)).losses
+    first_file.write_bytes(data)
+    second_base_offset = names.Suffix.LOG.files_in(folder)[1][0]
+    for noted, clean in ((Noted(recovery_point=second_base_offset), False), (Noted(), True)):
+        loaded_replica = load(folder, noted=noted, clean=clean)
+        assert loaded_replica.log.log_end_offset == driver.log.log_end_offset
+        assert loaded_replica.losses == ()
+    assert load(folder, noted=Noted(recovery_point=second_base_offset - 1)).losses
 
 
 def test_a_segment_without_its_index_is_recovered_after_a_stop_in_order_too(
     folder: Path, driver: LogDriver
 ) -> None:
-    first = logs(folder)[0]
-    first.with_suffix(".index").unlink()
-    first.with_suffix(".txnindex").unlink(missing_ok=True)
-    data = first.read_bytes()
-    first.write_bytes(data + b"torn")
-    found = load(folder, clean=True)
-    assert [one.path for one in found.losses] == [str(first)]
-    assert found.log.log_end_offset == driver.log.log_end_offset
-    assert found.log.snapshot().aborted == driver.log.snapshot().aborted
+    first_file = logs(folder)[0]
+    first_file.with_suffix(".index").unlink()
+    first_file.with_suffix(".txnindex").unlink(missing_ok=True)
+    data = first_file.read_bytes()
+    first_file.write_bytes(data + b"torn")
+    loaded_replica = load(folder, clean=True)
+    assert [loss.path for loss in loaded_replica.losses] == [str(first_file)]
+    assert loaded_replica.log.log_end_offset == driver.log.log_end_offset
+    assert loaded_replica.log.snapshot().aborted == driver.log.snapshot().aborted
 
 
 def test_a_structure_that_is_lost_ends_the_log_after_a_stop_in_order_too(folder: Path) -> None:
-    first, *others = logs(folder)
-    first.write_bytes(first.read_bytes()[:-1])
-    found = load(folder, clean=True)
-    assert [one.path for one in found.losses] == [str(one) for one in (first, *others)]
+    first_file, *other_files = logs(folder)
+    first_file.write_bytes(first_file.read_bytes()[:-1])
+    loaded_replica = load(folder, clean=True)
+    assert [loss.path for loss in loaded_replica.losses] == [
+        str(file) for file in (first_file, *other_files)
+    ]
 
 
 def test_offsets_that_go_back_end_the_log(folder: Path) -> None:
     path = logs(folder)[-1]
-    whole = path.read_bytes()
-    path.write_bytes(whole + assign(plain(), base_offset=0, leader_epoch=0))
+    whole_file = path.read_bytes()
+    path.write_bytes(whole_file + assign(plain(), base_offset=0, leader_epoch=0))
     (loss,) = load(folder).losses
-    assert (loss.position, loss.reason[:21]) == (len(whole), "offset 0 comes behind")
+    assert (loss.position, loss.reason[:21]) == (len(whole_file), "offset 0 comes behind")
 
 
 @pytest.mark.parametrize("damage", [b"short", bytes(34)])
 def test_a_damaged_index_of_aborted_transactions_is_made_anew(
     folder: Path, driver: LogDriver, damage: bytes
 ) -> None:
-    at = driver.log.snapshot().aborted[0].last_offset
+    aborted_until = driver.log.snapshot().aborted[0].last_offset
     path = next(
         path.with_suffix(".txnindex")
         for offset, path in reversed(names.Suffix.LOG.files_in(folder))
-        if offset <= at
+        if offset <= aborted_until
     )
     data = damage
     if damage == bytes(34):
         data = path.read_bytes()[:18] + (500).to_bytes(8, "big") + path.read_bytes()[26:]
     path.write_bytes(data)
-    found = load(folder, clean=True)
-    assert found.log.snapshot().aborted == driver.log.snapshot().aborted
-    assert [one.path for one in found.losses] == [str(path)]
+    loaded_replica = load(folder, clean=True)
+    assert loaded_replica.log.snapshot().aborted == driver.log.snapshot().aborted
+    assert [loss.path for loss in loaded_replica.losses] == [str(path)]
 
 
 def test_a_damaged_snapshot_is_thrown_away(folder: Path) -> None:
     path = names.Suffix.SNAPSHOT.files_in(folder)[-1][1]
     path.write_bytes(b"damaged")
-    found = load(folder, clean=True)
-    assert [one.path for one in found.losses] == [str(path)]
-    assert found.log.producers.open_transaction_of(7) == 4
+    loaded_replica = load(folder, clean=True)
+    assert [loss.path for loss in loaded_replica.losses] == [str(path)]
+    assert loaded_replica.log.producers.open_transaction_of(7) == 4
 
 
 def test_leader_epochs_that_cannot_be_read_are_taken_from_the_batches(folder: Path) -> None:
     path = folder / "leader-epoch-checkpoint"
     path.write_text("7\n")
-    found = load(folder, clean=True)
-    assert found.log.snapshot().leader_epochs == ((0, 0),)
-    assert [one.path for one in found.losses] == [str(path)]
+    loaded_replica = load(folder, clean=True)
+    assert loaded_replica.log.snapshot().leader_epochs == ((0, 0),)
+    assert [loss.path for loss in loaded_replica.losses] == [str(path)]
     path.unlink()
     assert load(folder, clean=True).log.snapshot().leader_epochs == ((0, 0),)
 
 
 def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:
-    found = load(folder, noted=Noted(log_start_offset=900))
-    assert found.log.log_end_offset == 900
-    assert found.losses[-1].reason == "the log ends at 8, below its start 900"
-    assert found.losses[-1].size == sum(path.stat().st_size for path in logs(folder))
+    loaded_replica = load(folder, noted=Noted(log_start_offset=900))
+    assert loaded_replica.log.log_end_offset == 900
+    assert loaded_replica.losses[-1].reason == "the log ends at 8, below its start 900"
+    assert loaded_replica.losses[-1].size == sum(path.stat().st_size for path in logs(folder))
 
 
 def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
-    found = load(tmp_path, noted=Noted(log_start_offset=4, cleaned_until=2))
-    assert (found.log.log_start_offset, found.log.log_end_offset) == (4, 4)
-    assert found.log.local.cleaned_until == 2
+    loaded_replica = load(tmp_path, noted=Noted(log_start_offset=4, cleaned_until=2))
+    assert (loaded_replica.log.log_start_offset, loaded_replica.log.log_end_offset) == (4, 4)
+    assert loaded_replica.log.local.cleaned_until == 2
 
 
 def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
@@ -206,7 +210,7 @@ def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tail", [b"\0" * 4, b"\0" * 400])
 def test_zeros_are_damage_and_no_old_format(tmp_path: Path, tail: bytes) -> None:
     (tmp_path / names.Suffix.LOG.at(0)).write_bytes(tail)
-    assert [one.size for one in load(tmp_path).losses] == [len(tail)]
+    assert [loss.size for loss in load(tmp_path).losses] == [len(tail)]
 
 
 def with_a_marker_that_is_none(folder: Path) -> Path:
@@ -235,9 +239,9 @@ def with_a_marker_that_is_none(folder: Path) -> Path:
 
 def test_after_a_kill_a_marker_that_is_none_ends_the_log(folder: Path, driver: LogDriver) -> None:
     path = with_a_marker_that_is_none(folder)
-    found = load(folder)
-    assert found.losses[0].path == str(path)
-    assert "control record" in found.losses[0].reason
+    loaded_replica = load(folder)
+    assert loaded_replica.losses[0].path == str(path)
+    assert "control record" in loaded_replica.losses[0].reason
 
 
 def test_where_files_are_believed_a_marker_that_is_none_is_named(

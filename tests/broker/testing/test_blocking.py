@@ -67,8 +67,8 @@ def test_a_mistake_of_the_caller_shows_the_callers_line_alone(
     mistakes = (WrongValueError, UnknownRuleError, ConfigError)
     with SimulatedKafka(brokers=1) as kafka, pytest.raises(mistakes) as failed:
         make(kafka)
-    shown = [one for one in failed.traceback if not one.ishidden(failed)]
-    assert {one.path.name for one in shown} == {"test_blocking.py"}
+    shown_entries = [entry for entry in failed.traceback if not entry.ishidden(failed)]
+    assert {entry.path.name for entry in shown_entries} == {"test_blocking.py"}
 
 
 def test_everything_can_be_done_from_a_thread_that_blocks() -> None:
@@ -141,11 +141,11 @@ def ends_its_block_where_an_error_is_handled(kafka: SimulatedKafka) -> None:
 def test_a_fault_that_never_struck_is_told_at_the_end(
     end: Callable[[SimulatedKafka], None],
 ) -> None:
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     with pytest.raises(AssertionError, match="never struck:\n  idle: nothing matched") as failed:
         end(SimulatedKafka(brokers=1))
     assert "fault-1" not in str(failed.value)
-    assert set(threading.enumerate()) <= before
+    assert set(threading.enumerate()) <= threads_before
     end(SimulatedKafka(brokers=1, faults_may_miss=True))
 
 
@@ -179,36 +179,36 @@ def test_unittest_fails_by_a_fault_that_never_struck() -> None:
 
     result = unittest.TestResult()
     Tests("test_it").run(result)
-    ((_, told),) = result.failures
-    assert "armed, but never struck:\n  idle: nothing matched" in told
+    ((_, failure_text),) = result.failures
+    assert "armed, but never struck:\n  idle: nothing matched" in failure_text
 
 
 def test_its_thread_ends_with_it() -> None:
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     kafka = SimulatedKafka(brokers=1)
     kafka.start()
     with pytest.raises(RuntimeError, match="runs already"):
         kafka.start()
     kafka.stop()
     kafka.stop()
-    assert set(threading.enumerate()) <= before
+    assert set(threading.enumerate()) <= threads_before
 
 
 def test_a_failed_start_leaves_no_thread_behind() -> None:
-    before = set(threading.enumerate())
+    threads_before = set(threading.enumerate())
     with pytest.raises(ConfigError, match="at least one broker"):
         SimulatedKafka(brokers=0).start()
-    assert set(threading.enumerate()) <= before
+    assert set(threading.enumerate()) <= threads_before
 
 
 def test_several_share_a_thread() -> None:
     thread = LoopThread()
     with (
-        SimulatedKafka.of(wanted(brokers=1), thread=thread) as one,
+        SimulatedKafka.of(wanted(brokers=1), thread=thread) as first_kafka,
         SimulatedKafka.of(wanted(brokers=1), thread=thread) as two,
     ):
-        assert one.bootstrap != two.bootstrap
-        assert one.asynchronous.cluster_loop is two.asynchronous.cluster_loop
+        assert first_kafka.bootstrap != two.bootstrap
+        assert first_kafka.asynchronous.cluster_loop is two.asynchronous.cluster_loop
     assert thread.is_alive
     thread.stop()
 
@@ -256,12 +256,12 @@ def test_it_can_not_be_reset_and_a_wait_for_nothing_is_an_error() -> None:
             await kafka.reset()
 
     run_virtual(reset)
-    seen: list[AsyncSimulatedKafka] = []
+    clusters: list[AsyncSimulatedKafka] = []
 
     async def never(kafka: AsyncSimulatedKafka) -> None:
         await kafka.stop()
         await asyncio.Event().wait()
 
     with pytest.raises(SimulationError):
-        run_virtual(never, keep=seen.append)
-    assert seen[0].rebuilt.tracer is not None
+        run_virtual(never, keep=clusters.append)
+    assert clusters[0].rebuilt.tracer is not None

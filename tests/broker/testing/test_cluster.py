@@ -74,9 +74,9 @@ async def test_a_wait_in_vain_ends_in_time(kafka: AsyncSimulatedKafka) -> None:
         await kafka.faults.release("late")
     assert str(nothing.value) == "no rule 'late': none is armed"
     await kafka.faults.arm(id="later", **HELD)
-    with pytest.raises(KeyError) as other:
+    with pytest.raises(KeyError) as raised:
         await kafka.faults.disarm("late")
-    assert str(other.value) == "no armed rule 'late'; did you mean later? there are: later"
+    assert str(raised.value) == "no armed rule 'late'; did you mean later? there are: later"
 
 
 @within(run_virtual, topics=["orders"], faults_may_miss=True)
@@ -113,22 +113,22 @@ async def test_the_cluster_itself_is_struck(kafka: AsyncSimulatedKafka) -> None:
     crash = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
     await crash.wait_until_struck()
     assert (await kafka.brokers.states())[1] == "down"
-    again = await kafka.faults.arm(
+    impossible_rule = await kafka.faults.arm(
         point="now", action={"do": "move-leader", "topic": "nowhere", "partition": 0, "to": 2}
     )
     with pytest.raises(LookupError, match="nowhere"):
-        await again.wait_until_struck()
-    assert again.failure is not None
-    assert await kafka.faults.never_struck() == (again.id,)
+        await impossible_rule.wait_until_struck()
+    assert impossible_rule.failure is not None
+    assert await kafka.faults.never_struck() == (impossible_rule.id,)
     *_, state = await kafka.faults.states()
-    assert state.failure == again.failure
+    assert state.failure == impossible_rule.failure
 
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, api="Produce", action=Hold())
 
 
 @pytest.mark.parametrize(
-    ("given", "fields"),
+    ("rule", "fields"),
     [
         (RULE, {}),
         (None, {"id": "late", "point": "client.request", "api": "Produce", "action": "hold"}),
@@ -141,17 +141,17 @@ RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, api="Produce", acti
     ],
     ids=["rule", "keywords", "mapping", "yaml", "yaml and keywords"],
 )
-def test_every_form_comes_to_the_same_rule(given: object, fields: dict[str, object]) -> None:
-    assert fault_rule(given, fields, default_id="fault-1") == RULE
+def test_every_form_comes_to_the_same_rule(rule: object, fields: dict[str, object]) -> None:
+    assert fault_rule(rule, fields, default_id="fault-1") == RULE
 
 
 def test_without_an_id_it_gets_one() -> None:
-    made = fault_rule(
+    rule = fault_rule(
         None,
         {"point": "client.request", "action": {"do": "delay", "delay_ms": 7}, "topic": None},
         default_id="fault-1",
     )
-    assert made == FaultRule(
+    assert rule == FaultRule(
         id="fault-1", point=FaultPoint.CLIENT_REQUEST, action=Delay(delay_ms=7)
     )
 
@@ -191,9 +191,9 @@ async def test_it_can_be_started_again_and_reset() -> None:
     await kafka.start()
     await kafka.topics.create("orders")
     await kafka.faults.arm(point="client.request", api="EndTxn", action="hold", may_miss=True)
-    before = kafka.bootstrap
+    bootstrap = kafka.bootstrap
     await kafka.reset()
-    assert kafka.bootstrap == before
+    assert kafka.bootstrap == bootstrap
     assert await kafka.topics.names() == ()
     assert await kafka.faults.states() == ()
     await kafka.stop()
@@ -312,8 +312,12 @@ async def test_topics_are_created_with_their_configs(kafka: AsyncSimulatedKafka)
 @within(run_virtual, topics=["orders"])
 async def test_how_far_a_partition_is(kafka: AsyncSimulatedKafka) -> None:
     await committed(kafka, "orders", "a", "b")
-    found = await kafka.topics.offsets("orders")
-    assert (found.log_start, found.last_stable, found.high_watermark) == (0, 3, 3)
+    partition_offsets = await kafka.topics.offsets("orders")
+    assert (
+        partition_offsets.log_start,
+        partition_offsets.last_stable,
+        partition_offsets.high_watermark,
+    ) == (0, 3, 3)
 
 
 @within(run_virtual, topics=["orders"])
@@ -351,8 +355,8 @@ def test_what_hangs_is_found_and_repaired() -> None:
         assert "without this partition" in finding.reason
         with pytest.raises(AssertionError, match="1 transaction hangs"):
             await kafka.assert_no_hanging_transactions()
-        (done,) = await kafka.transactions.repair()
-        assert done.outcome == "repaired"
+        (repair,) = await kafka.transactions.repair()
+        assert repair.outcome == "repaired"
         await kafka.assert_no_hanging_transactions()
 
     run_virtual(main, topics=["orders"], **GHOST)
@@ -385,8 +389,8 @@ def test_where_a_group_and_an_id_live_is_asked_for_by_name() -> None:
     async def main(kafka: AsyncSimulatedKafka) -> None:
         group = await kafka.topics.of_group("billing")
         assert group == TopicPartition("__consumer_offsets", partition_for("billing", 50))
-        mine = await kafka.topics.of_transactional_id("shop")
-        assert mine == TopicPartition("__transaction_state", partition_for("shop", 50))
+        state_partition = await kafka.topics.of_transactional_id("shop")
+        assert state_partition == TopicPartition("__transaction_state", partition_for("shop", 50))
 
     run_virtual(main)
 
@@ -398,16 +402,16 @@ def test_where_a_group_and_an_id_live_is_asked_for_by_name() -> None:
 async def test_a_duration_is_read_at_once_and_a_cluster_goes_on(
     kafka: AsyncSimulatedKafka,
 ) -> None:
-    before = await kafka.clock.now_ms()
+    ms_before = await kafka.clock.now_ms()
     for refused in (1.5, "2 minutes", 10**15):
         with pytest.raises(ValueError, match=r"duration|advanced"):
             await kafka.clock.advance(refused)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match=r"duration|set"):
             await kafka.clock.jump(refused)  # type: ignore[arg-type]
-    assert await kafka.clock.now_ms() < before + 1_000
+    assert await kafka.clock.now_ms() < ms_before + 1_000
     await kafka.clock.advance(60e3)  # type: ignore[arg-type]
     await kafka.clock.advance("2m")
-    assert await kafka.clock.jump("1s") >= before + 181_000
+    assert await kafka.clock.jump("1s") >= ms_before + 181_000
     async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
         await producer.init_transactions()
 
@@ -418,11 +422,11 @@ async def test_an_advance_lets_a_transaction_time_out_and_a_jump_does_not(
 ) -> None:
     async with client(kafka) as cluster, await begun(cluster, "app") as producer:
         await producer.send("orders", 0, b"one")
-        before = await kafka.clock.now_ms()
-        assert await kafka.clock.jump(-60_000) < before
-        assert await kafka.clock.jump(60_000) >= before
+        ms_before = await kafka.clock.now_ms()
+        assert await kafka.clock.jump(-60_000) < ms_before
+        assert await kafka.clock.jump(60_000) >= ms_before
         assert (await kafka.transactions.wait_for_state("app", "Ongoing")).state == "Ongoing"
-        assert await kafka.clock.advance(timedelta(minutes=2)) >= before + 120_000
+        assert await kafka.clock.advance(timedelta(minutes=2)) >= ms_before + 120_000
         await kafka.transactions.wait_for_state("app", "CompleteAbort")
         with pytest.raises(ValueError, match="set a clock back"):
             await kafka.clock.advance(-1)
@@ -430,9 +434,9 @@ async def test_an_advance_lets_a_transaction_time_out_and_a_jump_does_not(
 
 @within(run_virtual)
 async def test_one_broker_s_clock_is_set_alone(kafka: AsyncSimulatedKafka) -> None:
-    before = await kafka.clock.now_ms()
-    assert await kafka.clock.jump(timedelta(hours=1), broker=2) >= before + 3_600_000
-    assert await kafka.clock.now_ms() < before + 60_000
+    ms_before = await kafka.clock.now_ms()
+    assert await kafka.clock.jump(timedelta(hours=1), broker=2) >= ms_before + 3_600_000
+    assert await kafka.clock.now_ms() < ms_before + 60_000
     with pytest.raises(ConfigError, match="there is no broker 9"):
         await kafka.clock.jump(1, broker=9)
 
@@ -453,11 +457,11 @@ async def test_brokers_stop_die_are_cut_off_and_come_back(kafka: AsyncSimulatedK
 
 @within(run_virtual, topics=["orders"])
 async def test_leaders_move(kafka: AsyncSimulatedKafka) -> None:
-    first = await kafka.leaders.of("orders")
+    first_leader = await kafka.leaders.of("orders")
     second = await kafka.leaders.move("orders")
-    assert second != first
+    assert second != first_leader
     assert await kafka.leaders.of("orders") == second
-    assert await kafka.leaders.move("orders", to=first) == first
+    assert await kafka.leaders.move("orders", to=first_leader) == first_leader
     assert await kafka.leaders.coordinator_of("app") in (1, 2, 3)
     with pytest.raises(ConfigError, match="no partition orders-7"):
         await kafka.leaders.of("orders", 7)
@@ -605,11 +609,13 @@ SETTINGS = {"group.initial.rebalance.delay.ms": 0}
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_rebalance_between_two_members(protocol: GroupProtocol) -> None:
     with SimulatedKafka(topics={"in": 2}, settings=SETTINGS) as kafka:
-        first = kafka.members.join("g", ["in"], until=[IN0, IN1], protocol=protocol, name="first")
-        assert first.poll() == ()
-        first.seek(IN0, 0)
-        assert first.positions == {IN0: 0, IN1: 0}
-        before = first.metadata
+        first_member = kafka.members.join(
+            "g", ["in"], until=[IN0, IN1], protocol=protocol, name="first"
+        )
+        assert first_member.poll() == ()
+        first_member.seek(IN0, 0)
+        assert first_member.positions == {IN0: 0, IN1: 0}
+        metadata_before = first_member.metadata
         second = []
 
         def join() -> None:
@@ -617,23 +623,23 @@ def test_a_rebalance_between_two_members(protocol: GroupProtocol) -> None:
 
         thread = threading.Thread(target=join)
         thread.start()
-        while len(first.assigned) != 1:
-            first.poll()
+        while len(first_member.assigned) != 1:
+            first_member.poll()
         thread.join()
-        lost = {IN0, IN1} - first.assigned
+        lost = {IN0, IN1} - first_member.assigned
         second[0].poll(until=lost)
         with pytest.raises(ClientError, match=r"ILLEGAL_GENERATION|STALE_MEMBER_EPOCH"):
-            first.commit(dict.fromkeys(lost, 0), metadata=before)
-        first.stand_still()
-        first.leave()
+            first_member.commit(dict.fromkeys(lost, 0), metadata=metadata_before)
+        first_member.stand_still()
+        first_member.leave()
         second[0].commit()
 
 
 def test_a_member_of_a_foreign_cluster_ends_with_the_test() -> None:
     thread = LoopThread()
     with (
-        SimulatedKafka(topics={"in": 2}, settings=SETTINGS) as other,
-        ForeignKafka.at(other.bootstrap, wanted(), thread) as kafka,
+        SimulatedKafka(topics={"in": 2}, settings=SETTINGS) as simulated_kafka,
+        ForeignKafka.at(simulated_kafka.bootstrap, wanted(), thread) as kafka,
         kafka.members.join("g", ["in"], until=[IN0, IN1]) as member,
     ):
         member.poll()

@@ -154,8 +154,8 @@ def test_a_file_and_variables_become_one_file(
     main()
     (command,) = executed
     assert command[1:5] == ["-m", "txnsim.cli.main", "serve", "--config"]
-    found = load(Path(command[5])).settings
-    assert (found.log_roll_ms, found.transaction_max_timeout_ms) == (5, 60_000)
+    settings = load(Path(command[5])).settings
+    assert (settings.log_roll_ms, settings.transaction_max_timeout_ms) == (5, 60_000)
 
 
 def test_a_file_alone_is_used_as_it_is(

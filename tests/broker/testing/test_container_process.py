@@ -118,9 +118,9 @@ def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path)
         "helpers/testcontainers-java/src/main/java/io/txnsim/testcontainers/TxnsimContainer.java"
     )
     starter = tmp_path / "txnsim-start.sh"
-    found = re.search(r'"(while \[ ! -f )" \+ STARTER \+ "(.*?)" \+ STARTER\)', java)
-    assert found
-    wait = f"{found[1]}{starter}{found[2]}{starter}"
+    java_words = re.search(r'"(while \[ ! -f )" \+ STARTER \+ "(.*?)" \+ STARTER\)', java)
+    assert java_words
+    wait = f"{java_words[1]}{starter}{java_words[2]}{starter}"
     (exec_line,) = re.findall(r'"(exec python .*?)\\n"', java)
     partial = tmp_path / "partial"
     partial.write_text(f"#!/bin/sh\nexport TXNSIM_ADVERTISED='docker.test:32768'\n{exec_line}\n")
@@ -153,18 +153,18 @@ def test_the_image_runs_this_program_as_nobody_and_asks_for_its_health() -> None
 def test_compose_starts_what_the_image_takes() -> None:
     services = compose()["services"]
     assert set(services) == {"txnsim", "prometheus", "grafana"}
-    ours = services["txnsim"]
-    shown = {name: str(value) for name, value in ours["environment"].items()}
-    shown["TXNSIM_TOKEN"] = re.sub(r"\$\{\w+:-(.*)\}", r"\1", shown["TXNSIM_TOKEN"])
-    assert token_from(shown) == "only-for-this-machine"
-    arguments = start_of(shown).arguments
+    service = services["txnsim"]
+    environment = {name: str(value) for name, value in service["environment"].items()}
+    environment["TXNSIM_TOKEN"] = re.sub(r"\$\{\w+:-(.*)\}", r"\1", environment["TXNSIM_TOKEN"])
+    assert token_from(environment) == "only-for-this-machine"
+    arguments = start_of(environment).arguments
     assert "orders:3" in arguments
     recipe = (ROOT / "Containerfile").read_text("utf-8")
-    kind, *check = ours["healthcheck"]["test"]
+    kind, *check = service["healthcheck"]["test"]
     assert kind == "CMD"
     assert f"CMD {msgspec.json.encode(check).decode().replace(',', ', ')}" in recipe
     exposed = set(re.search(r"^EXPOSE (.*)$", recipe, re.MULTILINE)[1].split())  # type: ignore[index]
-    inside = {port.rpartition(":")[2] for port in ours["ports"]}
+    inside = {port.rpartition(":")[2] for port in service["ports"]}
     assert inside == {"9092-9094", "9080"}
     assert exposed == {"9092", "9093", "9094", "9080"}
 
@@ -192,13 +192,16 @@ def compose() -> dict[str, Any]:
 def test_a_job_finds_the_service_under_the_name_that_it_advertises() -> None:
     blocks = re.findall(r"```yaml\n(# Git.*?)```", source("docs/in-ci.md"), re.DOTALL)
     github, gitlab = (yaml.safe_load(block)["services"] for block in blocks)
-    (ours,) = github.values()
-    (theirs,) = gitlab
+    (github_service,) = github.values()
+    (gitlab_service,) = gitlab
     exposed = re.findall(r"^EXPOSE (.*)$", source("Containerfile"), re.MULTILINE)[0].split()
-    assert ours["ports"] == [f"{port}:{port}" for port in exposed]
-    for shown, name in ((ours["env"], "localhost"), (theirs["variables"], theirs["alias"])):
-        assert token_from(shown) == shown["TXNSIM_TOKEN"]
-        arguments = start_of(shown).arguments
+    assert github_service["ports"] == [f"{port}:{port}" for port in exposed]
+    for variables, name in (
+        (github_service["env"], "localhost"),
+        (gitlab_service["variables"], gitlab_service["alias"]),
+    ):
+        assert token_from(variables) == variables["TXNSIM_TOKEN"]
+        arguments = start_of(variables).arguments
         assert arguments[arguments.index("--advertised-host") + 1] == name
         assert "orders:3" in arguments
-    assert ours["image"] == theirs["name"]
+    assert github_service["image"] == gitlab_service["name"]

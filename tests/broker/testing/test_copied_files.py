@@ -148,22 +148,24 @@ def test_a_copied_file_starts_one_broker_and_says_what_has_no_effect(
     name: str, tmp_path: Path
 ) -> None:
     variables, idle = FILES[name]
-    _, found = of_variables(variables, tmp_path)
-    assert found.brokers == 1, "two others would be behind no port"
+    _, options = of_variables(variables, tmp_path)
+    assert options.brokers == 1, "two others would be behind no port"
     named = {
-        one.strip()
-        for warning in found.warnings
+        property_name.strip()
+        for warning in options.warnings
         if "without effect" in warning
-        for one in warning.rpartition(": ")[2].split(",")
+        for property_name in warning.rpartition(": ")[2].split(",")
     }
     assert idle <= named
 
 
 def test_what_is_advertised_says_where_to_listen_where_nothing_else_does(tmp_path: Path) -> None:
-    start, found = of_variables(TWO_LISTENERS, tmp_path)
-    assert (found.host, found.port, found.advertised_host) == ("0.0.0.0", 29092, "broker")
-    assert found.security is not None
-    assert [(one.name, one.port) for one in found.security.listeners] == [("PLAINTEXT_HOST", 9092)]
+    start, options = of_variables(TWO_LISTENERS, tmp_path)
+    assert (options.host, options.port, options.advertised_host) == ("0.0.0.0", 29092, "broker")
+    assert options.security is not None
+    assert [(listener.name, listener.port) for listener in options.security.listeners] == [
+        ("PLAINTEXT_HOST", 9092)
+    ]
     assert "KAFKA_LISTENERS is not set" in start.remarks[0]
     assert "PLAINTEXT://0.0.0.0:29092,PLAINTEXT_HOST://0.0.0.0:9092" in start.remarks[0]
     alone = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:9092"}
@@ -173,11 +175,11 @@ def test_what_is_advertised_says_where_to_listen_where_nothing_else_does(tmp_pat
 
 
 def test_bitnamis_prefix_is_obeyed_with_a_sentence_and_ours_wins(tmp_path: Path) -> None:
-    start, found = of_variables({**BITNAMI, "KAFKA_NODE_ID": "7"}, tmp_path)
+    start, options = of_variables({**BITNAMI, "KAFKA_NODE_ID": "7"}, tmp_path)
     assert start.remarks[0].startswith("KAFKA_CFG_ is the prefix of Bitnami's image, and taken for")
     assert "; write KAFKA_ADVERTISED_LISTENERS, KAFKA_AUTO_CREATE" in start.remarks[0]
-    assert found.settings.auto_create_topics_enable is False
-    assert found.first_broker_id == 7
+    assert options.settings.auto_create_topics_enable is False
+    assert options.first_broker_id == 7
 
 
 @pytest.mark.parametrize(
@@ -203,7 +205,9 @@ def test_names_of_plugins_have_a_reason_of_their_own(tmp_path: Path) -> None:
         "remote.log.storage.manager.impl.prefix=mine.\n"
         "mine.bucket=x\nrsm.config.storage.s3.bucket.name=x\nrlmm.config.x=1\n"
     )
-    (of_plugins,) = (one for one in load(file).warnings if "it is for one of them" in one)
+    (of_plugins,) = (
+        warning for warning in load(file).warnings if "it is for one of them" in warning
+    )
     assert of_plugins.endswith("mine.bucket, rsm.config.storage.s3.bucket.name, rlmm.config.x")
 
 
@@ -213,9 +217,9 @@ def test_one_broker_tells_clients_the_port_that_is_advertised(tmp_path: Path) ->
         **BITNAMI,
         "KAFKA_CFG_ADVERTISED_LISTENERS": "PLAINTEXT://kafka:19092,EXTERNAL://localhost:9092",
     }
-    _, found = of_variables(variables, tmp_path)
-    assert (found.port, found.advertised_port) == (9092, 19092)
-    assert found.security is not None
-    (external,) = found.security.listeners
+    _, options = of_variables(variables, tmp_path)
+    assert (options.port, options.advertised_port) == (9092, 19092)
+    assert options.security is not None
+    (external,) = options.security.listeners
     assert (external.port, external.advertised_port) == (9094, 9092)
-    assert not any("real port" in warning for warning in found.warnings)
+    assert not any("real port" in warning for warning in options.warnings)

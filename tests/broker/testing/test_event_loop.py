@@ -71,11 +71,11 @@ async def test_who_stops_waiting_cancels_the_work(loop_thread: LoopThread) -> No
         finally:
             cancelled.set()
 
-    waiting = asyncio.ensure_future(  # noqa: TID251 - the test itself owns it
+    wait_task = asyncio.ensure_future(  # noqa: TID251 - the test itself owns it
         loop_thread.cluster_loop.run(endless())
     )
     await asyncio.to_thread(begun.wait, 10)
-    waiting.cancel()
+    wait_task.cancel()
     assert await asyncio.to_thread(cancelled.wait, 10)
 
 

@@ -40,23 +40,27 @@ RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
 
 
 def tracer(notes: int, *, level: TraceLevel = TraceLevel.BRIEF) -> Tracer:
-    made = Tracer(lambda: 5_000, level=level)
+    tracer = Tracer(lambda: 5_000, level=level)
     for number in range(notes):
-        made.emit("note", "scenario", data={"text": f"note {number}"})
-    return made
+        tracer.emit("note", "scenario", data={"text": f"note {number}"})
+    return tracer
 
 
 def test_story_events_and_faults_are_told() -> None:
     state = FaultState(
         rule=RULE, matched=2, struck=1, held=1, released=0, may_miss=False, in_force=False
     )
-    found = dict(sections(tracer(2), [state]))
-    assert found["txnsim: what happened"].splitlines() == [
+    text_by_section = dict(sections(tracer(2), [state]))
+    assert text_by_section["txnsim: what happened"].splitlines() == [
         "      5 ms  scenario: note 0",
         "      5 ms  scenario: note 1",
     ]
-    assert found["txnsim: last events"].splitlines()[1].endswith('scenario  {"text":"note 1"}')
-    assert found["txnsim: faults"].startswith(
+    assert (
+        text_by_section["txnsim: last events"]
+        .splitlines()[1]
+        .endswith('scenario  {"text":"note 1"}')
+    )
+    assert text_by_section["txnsim: faults"].startswith(
         "late: 2 matched, 1 struck, 1 held, 0 released, disarmed: {"
     )
 
@@ -78,20 +82,20 @@ def test_an_action_that_failed_says_why() -> None:
 
 
 def test_it_begins_where_the_test_began() -> None:
-    found = dict(sections(tracer(3), [], since=2))
-    assert "note 1" not in found["txnsim: what happened"]
-    assert "note 2" in found["txnsim: what happened"]
-    assert "txnsim: faults" not in found
+    text_by_section = dict(sections(tracer(3), [], since=2))
+    assert "note 1" not in text_by_section["txnsim: what happened"]
+    assert "note 2" in text_by_section["txnsim: what happened"]
+    assert "txnsim: faults" not in text_by_section
 
 
 def test_it_is_bounded() -> None:
-    made = tracer(200)
-    made.emit("note", "scenario", data={"text": "x" * 10_000})
-    found = dict(sections(made, []))
-    lines = found["txnsim: what happened"].splitlines()
+    tracer_of_many = tracer(200)
+    tracer_of_many.emit("note", "scenario", data={"text": "x" * 10_000})
+    text_by_section = dict(sections(tracer_of_many, []))
+    lines = text_by_section["txnsim: what happened"].splitlines()
     assert lines[0] == f"… {201 - SENTENCES_MAX} sentences before"
     assert len(lines) == SENTENCES_MAX + 1
-    assert len(found["txnsim: last events"].splitlines()) == EVENTS_MAX
+    assert len(text_by_section["txnsim: last events"].splitlines()) == EVENTS_MAX
     assert max(map(len, lines)) == LINE_CHARACTERS_MAX + 1
 
 
@@ -102,7 +106,7 @@ def test_an_empty_trace_says_nothing_and_one_that_is_off_says_so() -> None:
 
 
 def test_the_test_s_own_looking_is_left_out() -> None:
-    made = tracer(0)
+    tracer_of_test = tracer(0)
     for peer, api in (
         ("client/txnsim-testing", "Fetch"),
         ("broker/2", "Fetch"),
@@ -111,10 +115,10 @@ def test_the_test_s_own_looking_is_left_out() -> None:
         ("client/app", "Fetch"),
     ):
         payload = {"api": api, "correlation": 1, "peer": peer, "response": False, "version": 1}
-        made.emit("msg.recv", "broker/1", data=payload)
+        tracer_of_test.emit("msg.recv", "broker/1", data=payload)
     empty = {"tp": "__transaction_state-11", "transactions": 0, "coordinator_epoch": 0}
-    made.emit("txn.load", "broker/1/txn/11", data=empty)
-    (line,) = dict(sections(made, []))["txnsim: last events"].splitlines()
+    tracer_of_test.emit("txn.load", "broker/1/txn/11", data=empty)
+    (line,) = dict(sections(tracer_of_test, []))["txnsim: last events"].splitlines()
     assert '"peer":"client/app"' in line
 
 
@@ -186,12 +190,12 @@ def item(*markers: pytest.MarkDecorator) -> Any:
 def test_the_closest_marker_wins_over_outer_ones_and_these_over_ini_options() -> None:
     guard = Guard({"txnsim_brokers": "5", "txnsim_trace": "off", "txnsim_topics": []})
     mark = pytest.mark.txnsim
-    asked = guard.asked(
+    wanted_cluster = guard.asked(
         item(mark(topics=["near"]), mark(topics=["far"], trace="full", faults_may_miss=True))
     )
-    assert (asked.cluster.brokers, asked.cluster.trace) == (5, "full")
-    assert dict(asked.cluster.topics) == {"near": 1}
-    assert asked.faults_may_miss
+    assert (wanted_cluster.cluster.brokers, wanted_cluster.cluster.trace) == (5, "full")
+    assert dict(wanted_cluster.cluster.topics) == {"near": 1}
+    assert wanted_cluster.faults_may_miss
     assert not guard.asked(item()).faults_may_miss
 
 
@@ -223,8 +227,8 @@ def test_the_command_names_test_seed_and_order() -> None:
         "python -m pytest 'tests/test_shop.py::test_orders[two words]' --txnsim-seed=7 "
         "--txnsim-repeatable"
     )
-    asked = item_of(markexpr="slow and not real", randomly_seed=5)
-    assert repeating.command(asked, 7).split("words]' ")[1] == (
+    test_item = item_of(markexpr="slow and not real", randomly_seed=5)
+    assert repeating.command(test_item, 7).split("words]' ")[1] == (
         "-m 'slow and not real' --randomly-seed=5 --txnsim-seed=7 --txnsim-repeatable"
     )
     assert "randomly" not in repeating.command(item_of(randomly_seed="default"), 7)
@@ -324,51 +328,51 @@ def test_the_level_of_the_trace_is_one_of_three() -> None:
 # A cluster that is taken down and built anew.
 
 
-def rebuilt(asked: Wanted) -> RebuiltCluster:
-    return RebuiltCluster(ClusterLoop(asyncio.get_running_loop()), asked)
+def rebuilt(wanted_cluster: Wanted) -> RebuiltCluster:
+    return RebuiltCluster(ClusterLoop(asyncio.get_running_loop()), wanted_cluster)
 
 
 async def test_it_runs_between_start_and_stop() -> None:
-    made = rebuilt(wanted(brokers=1))
+    rebuilt_cluster = rebuilt(wanted(brokers=1))
     with pytest.raises(RuntimeError, match="does not run"):
-        _ = made.sim
-    await made.start()
-    assert made.is_running
+        _ = rebuilt_cluster.sim
+    await rebuilt_cluster.start()
+    assert rebuilt_cluster.is_running
     with pytest.raises(RuntimeError, match="runs already"):
-        await made.start()
-    await made.stop()
-    await made.stop()
-    assert not made.is_running
+        await rebuilt_cluster.start()
+    await rebuilt_cluster.stop()
+    await rebuilt_cluster.stop()
+    assert not rebuilt_cluster.is_running
 
 
 async def test_a_reset_keeps_the_addresses_and_nothing_else() -> None:
-    made = rebuilt(wanted(brokers=2, topics={"orders": 3}))
-    await made.start()
-    before = made.sim.bootstrap
-    admin = await made.admin()
+    rebuilt_cluster = rebuilt(wanted(brokers=2, topics={"orders": 3}))
+    await rebuilt_cluster.start()
+    bootstrap = rebuilt_cluster.sim.bootstrap
+    admin = await rebuilt_cluster.admin()
     await admin.create_topic("more", partitions=1)
-    made.environment.clock.advance(86_400_000)
-    await made.reset()
-    assert (made.sim.bootstrap, made.starts) == (before, 2)
-    assert made.environment.clock.advanced_ms == 0
-    topics = await (await made.admin()).describe_topics(None)
+    rebuilt_cluster.environment.clock.advance(86_400_000)
+    await rebuilt_cluster.reset()
+    assert (rebuilt_cluster.sim.bootstrap, rebuilt_cluster.starts) == (bootstrap, 2)
+    assert rebuilt_cluster.environment.clock.advanced_ms == 0
+    topics = await (await rebuilt_cluster.admin()).describe_topics(None)
     assert {topic.name for topic in topics if not topic.name.startswith("__")} == {"orders"}
-    await made.stop()
+    await rebuilt_cluster.stop()
 
 
 async def test_a_start_that_fails_leaves_nothing_behind() -> None:
-    made = rebuilt(wanted(brokers=1, topics={"no topic": 1}))
+    rebuilt_cluster = rebuilt(wanted(brokers=1, topics={"no topic": 1}))
     with pytest.raises(ConfigError, match="no topic"):
-        await made.start()
-    assert not made.is_running
+        await rebuilt_cluster.start()
+    assert not rebuilt_cluster.is_running
 
 
 async def test_a_cluster_with_further_listeners_can_not_have_its_ports_again() -> None:
-    made = rebuilt(wanted(brokers=1, settings={"kip_text": True}))
-    await made.start()
+    rebuilt_cluster = rebuilt(wanted(brokers=1, settings={"kip_text": True}))
+    await rebuilt_cluster.start()
     with pytest.raises(ConfigError, match="can't be reset"):
-        await made.reset()
-    await made.stop()
+        await rebuilt_cluster.reset()
+    await rebuilt_cluster.stop()
 
 
 # The plugin is nearly nothing for those who don't use it. What it does for those who do is in
@@ -405,12 +409,14 @@ def test_modules_are_imported_as_pip_has_compiled_them(
     pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rewriting = pytestconfig.pluginmanager.rewrite_hook
-    before = list(sys.meta_path)
-    assert rewriting in before
+    finders_before = list(sys.meta_path)
+    assert rewriting in finders_before
     with plugin._as_installed(pytestconfig):
-        assert sys.meta_path == [one for one in before if one is not rewriting]
-    assert sys.meta_path == before
-    monkeypatch.setattr(sys, "meta_path", [one for one in before if one is not rewriting])
+        assert sys.meta_path == [finder for finder in finders_before if finder is not rewriting]
+    assert sys.meta_path == finders_before
+    monkeypatch.setattr(
+        sys, "meta_path", [finder for finder in finders_before if finder is not rewriting]
+    )
     with plugin._as_installed(pytestconfig):  # --assert=plain
         assert rewriting not in sys.meta_path
 
@@ -421,14 +427,14 @@ def test_modules_are_imported_as_pip_has_compiled_them(
 @within(run_virtual, topics=["orders"])
 async def test_events_story_and_export(kafka: AsyncSimulatedKafka) -> None:
     await committed(kafka, "orders", "a")
-    here = await kafka.trace.position()
+    position_before = await kafka.trace.position()
     await kafka.trace.note("from here on")
     await committed(kafka, "orders", "b")
     # A commit returns before its markers are written.
     await kafka.transactions.wait_for_state("app", "CompleteCommit")
     assert len(await kafka.trace.events(kind="marker.written")) >= 2
-    (first, *_) = await kafka.trace.story(since=here)
-    assert (first.who, first.text) == ("scenario", "from here on")
+    (first_sentence, *_) = await kafka.trace.story(since=position_before)
+    assert (first_sentence.who, first_sentence.text) == ("scenario", "from here on")
     exported = await kafka.trace.export()
     assert exported.startswith(b'{"k":"run"')
     assert b'"k":"end"' in exported.splitlines()[-1]
@@ -437,9 +443,9 @@ async def test_events_story_and_export(kafka: AsyncSimulatedKafka) -> None:
 @within(run_virtual, topics=["orders"])
 async def test_recording_can_be_turned_off(kafka: AsyncSimulatedKafka) -> None:
     await kafka.trace.level("off")
-    here = await kafka.trace.position()
+    position_before = await kafka.trace.position()
     await kafka.trace.note("nobody hears")
     await committed(kafka, "orders", "a")
-    assert await kafka.trace.position() == here
+    assert await kafka.trace.position() == position_before
     with pytest.raises(ValueError, match="loud"):
         await kafka.trace.level("loud")

@@ -83,9 +83,9 @@ def test_python_what_is_asked_for_becomes_variables(container_class: Any) -> Non
 
 def test_python_a_container_waits_for_its_script(container_class: Any, engine: Engine) -> None:
     with container_class(brokers=1) as kafka:
-        told = engine.containers[kafka.get_container_id()].wanted
-        assert told["Entrypoint"] == ["sh"]
-        assert told["Cmd"] == ["-c", COMMAND]
+        container_config = engine.containers[kafka.get_container_id()].wanted
+        assert container_config["Entrypoint"] == ["sh"]
+        assert container_config["Cmd"] == ["-c", COMMAND]
 
 
 def test_python_settings_are_spelled_as_in_the_image_of_kafka(container_class: Any) -> None:
@@ -148,8 +148,8 @@ def arm_in_vain(kafka: Any) -> None:
 def arm(control_url: str, token: str) -> None:
     rule = {"id": "idle", "point": "client.request", "api": "EndTxn", "action": {"do": "drop"}}
     headers = {"Authorization": f"Bearer {token}"}
-    asked = httpx.post(f"{control_url}/api/v1/faults", json=rule, headers=headers)
-    assert asked.status_code == 201
+    response = httpx.post(f"{control_url}/api/v1/faults", json=rule, headers=headers)
+    assert response.status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -174,9 +174,9 @@ def test_python_a_wrong_option_is_refused_before_anything_starts(
 def test_go(engine: Engine) -> None:
     folder = HELPERS / "go" / "testcontainers"
     run([tool("go"), "vet", "./..."], folder, engine)
-    said = run([tool("go"), "test", "-count=1", "-v", "./..."], folder, engine)
-    assert said.count("--- PASS") >= 11
-    assert "--- SKIP" not in said
+    output = run([tool("go"), "test", "-count=1", "-v", "./..."], folder, engine)
+    assert output.count("--- PASS") >= 11
+    assert "--- SKIP" not in output
 
 
 def test_node(engine: Engine) -> None:
@@ -186,9 +186,9 @@ def test_node(engine: Engine) -> None:
         install = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
         run([tool("npm"), "install", *install], folder, engine)
         tests = "test/testcontainers/containers.test.mjs"
-        said = run([tool("node"), "--test", "--test-reporter=tap", tests], folder, engine)
-    assert "\n# pass 10\n" in said
-    assert "\n# skipped 0\n" in said
+        output = run([tool("node"), "--test", "--test-reporter=tap", tests], folder, engine)
+    assert "\n# pass 10\n" in output
+    assert "\n# skipped 0\n" in output
 
 
 def test_java(engine: Engine) -> None:
@@ -208,8 +208,8 @@ def rust(engine: Engine) -> Path:
     folder, built = HELPERS / "testcontainers-rust", CACHE / "testcontainers-rust"
     build = ("--quiet", "--target-dir", str(built))
     with locked(CACHE / "testcontainers-rust.lock"):
-        said = run([tool("cargo"), "test", *build, "--lib"], folder, engine)
-        assert "test result: ok. 2 passed" in said
+        output = run([tool("cargo"), "test", *build, "--lib"], folder, engine)
+        assert "test result: ok. 2 passed" in output
         run([tool("cargo"), "build", *build, "--example", "serve"], folder, engine)
     return built / "debug" / "examples" / "serve"
 
@@ -224,8 +224,8 @@ async def test_rust_a_client_commits_in_a_container(rust: Path, engine: Engine) 
 def test_rust_a_fault_that_never_struck_is_an_error_at_the_end(rust: Path, engine: Engine) -> None:
     with serving(rust, engine) as (process, (_, control_url, token)):
         arm(control_url, token)
-        _, told = process.communicate(timeout=60)
-    assert "1 of the faults never struck (idle: 0 crossings" in told
+        _, output = process.communicate(timeout=60)
+    assert "1 of the faults never struck (idle: 0 crossings" in output
     assert process.returncode == 1
 
 
@@ -250,13 +250,13 @@ NEVER_COPIED = shutil.ignore_patterns("node_modules")
 
 
 def tool(name: str) -> str:
-    found = shutil.which(name)
-    assert found, f"{name} not found: its classes for Testcontainers are tried with it"
-    return found
+    program = shutil.which(name)
+    assert program, f"{name} not found: its classes for Testcontainers are tried with it"
+    return program
 
 
 def run(command: Sequence[str], directory: Path, engine: Engine) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=directory,
         env={**os.environ, **engine.variables()},
@@ -268,8 +268,8 @@ def run(command: Sequence[str], directory: Path, engine: Engine) -> str:
         check=False,
         timeout=600,
     )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    assert process.returncode == 0, process.stdout
+    return process.stdout
 
 
 def passed(reports: Path) -> int:

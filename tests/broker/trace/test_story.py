@@ -38,12 +38,12 @@ class Script:
         return [sentence.text for sentence in self.sentences]
 
 
-def state(name: str, **more: Any) -> dict[str, Any]:
-    return {"state": name, "pid": 7, "epoch": 0, "last_epoch": -1, "partitions": [], **more}
+def state(name: str, **fields: Any) -> dict[str, Any]:
+    return {"state": name, "pid": 7, "epoch": 0, "last_epoch": -1, "partitions": [], **fields}
 
 
-def batch(**more: Any) -> dict[str, Any]:
-    return {"tp": "t-0", "pid": 7, "epoch": 0, "base": 1, "txn": True, **more}
+def batch(**fields: Any) -> dict[str, Any]:
+    return {"tp": "t-0", "pid": 7, "epoch": 0, "base": 1, "txn": True, **fields}
 
 
 def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> None:
@@ -146,8 +146,8 @@ def test_what_a_release_has_brought_about_is_told_as_such(
     script = Script()
     script.add(LOG, kind, data=data)
     release = script.add(FAULT, "fault.release", data={"rule": "late"})
-    asked = script.add(BROKER, "verify.ask", release)
-    script.add(LOG, kind, asked, data=data)
+    ask_event = script.add(BROKER, "verify.ask", release)
+    script.add(LOG, kind, ask_event, data=data)
     identity = "batch (producer 7, epoch 0)"
     assert script.texts == [text.format(f"a {identity}"), text.format(f"the released {identity}")]
 

@@ -226,7 +226,7 @@ def test_long_values_too(record: TxnTransition) -> None:
 def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
     tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
     batches = tombstone_batches(tombstones, batch_bytes_max=1_000, rules=LATEST)
-    assert [each for batch in batches for each in batch] == tombstones
+    assert [tombstone for batch in batches for tombstone in batch] == tombstones
     assert len(batches) > 1
     for batch, following in zip(batches, [*batches[1:], []], strict=True):
         assert _size(batch) <= 1_000
@@ -279,10 +279,10 @@ def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None
 
 @pytest.mark.parametrize("value", [EMPTY_V0, EMPTY_V1, OVERFLOW_V1])
 def test_a_record_that_is_cut_off_is_corruption(value: str) -> None:
-    whole = bytes.fromhex(value)
-    for size in range(len(whole)):
+    whole_value = bytes.fromhex(value)
+    for size in range(len(whole_value)):
         with pytest.raises(CorruptLogRecordError):
-            decode_record(encode_key(TID), whole[:size], rules=LATEST)
+            decode_record(encode_key(TID), whole_value[:size], rules=LATEST)
 
 
 def test_a_key_that_is_cut_off_is_corruption() -> None:
@@ -340,9 +340,10 @@ def test_the_last_record_of_each_id_stays() -> None:
 
 
 def test_a_compacted_log_may_begin_anywhere() -> None:
-    done = to_complete(entry(TransactionState.PREPARE_COMMIT), now_ms=NOW_MS)
+    completion = to_complete(entry(TransactionState.PREPARE_COMMIT), now_ms=NOW_MS)
     assert (
-        read_log([batch(done)], rules=LATEST).entries[TID].state is TransactionState.COMPLETE_COMMIT
+        read_log([batch(completion)], rules=LATEST).entries[TID].state
+        is TransactionState.COMPLETE_COMMIT
     )
 
 

@@ -168,7 +168,12 @@ def ends_of(state: str) -> list[Any]:
 def test_every_cell_of_version_2(
     state: str, commit: str, commit_retry: str, abort: str, abort_retry: str
 ) -> None:
-    assert [told(one) for one in ends_of(state)] == [commit, commit_retry, abort, abort_retry]
+    assert [told(outcome) for outcome in ends_of(state)] == [
+        commit,
+        commit_retry,
+        abort,
+        abort_retry,
+    ]
 
 
 # The same cells: rules without ``end.v5.``
@@ -190,8 +195,8 @@ CompleteAbort  | aborted-commit   | aborted-commit-retry   | aborted-abort   | a
 def test_every_cell_of_version_2_names_its_rule(
     state: str, commit: str, commit_retry: str, abort: str, abort_retry: str
 ) -> None:
-    rules = [f"end.v5.{one}" for one in (commit, commit_retry, abort, abort_retry)]
-    assert [rule_of(one) for one in ends_of(state)] == rules
+    rules = [f"end.v5.{suffix}" for suffix in (commit, commit_retry, abort, abort_retry)]
+    assert [rule_of(outcome) for outcome in ends_of(state)] == rules
 
 
 V2_REFUSED = """
@@ -378,16 +383,16 @@ def command(
 
 def decide(
     txn: TxnMetadata | None,
-    asked: InitProducerId,
+    command: InitProducerId,
     *,
     level: TransactionVersion = TransactionVersion.TV_2,
 ) -> tuple[InitDecision | Rejection, bool]:
     """The outcome, and whether it took a producer id."""
-    outcome = decide_init_producer_id(txn, asked, finalized=level, now_ms=NOW_MS, rules=LATEST)
+    outcome = decide_init_producer_id(txn, command, finalized=level, now_ms=NOW_MS, rules=LATEST)
     if not isinstance(outcome, NeedsProducerId):
         return outcome, False
     outcome = decide_init_producer_id(
-        txn, asked, finalized=level, now_ms=NOW_MS, fresh=FRESH, rules=LATEST
+        txn, command, finalized=level, now_ms=NOW_MS, fresh=FRESH, rules=LATEST
     )
     assert not isinstance(outcome, NeedsProducerId)
     return outcome, True
@@ -397,7 +402,7 @@ def decide(
 
 
 @pytest.mark.parametrize(
-    ("asked", "enabled", "error"),
+    ("command", "enabled", "error"),
     [
         (InitProducerId(transactional_id=TransactionalId(""), timeout_ms=0), False, 42),
         (command(two_phase=True, timeout_ms=0), False, 53),
@@ -410,9 +415,9 @@ def decide(
         (command(timeout_ms=1), False, None),
     ],
 )
-def test_validation_in_order(asked: InitProducerId, enabled: bool, error: int | None) -> None:
+def test_validation_in_order(command: InitProducerId, enabled: bool, error: int | None) -> None:
     settings = Settings(transaction_two_phase_commit_enable=enabled)
-    refusal = check_init_producer_id(asked, settings)
+    refusal = check_init_producer_id(command, settings)
     assert (None if refusal is None else refusal.error) == error
 
 
@@ -656,8 +661,8 @@ def test_verifying_partitions(
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
         return
-    first, second = (ErrorCode[name] for name in result.split())
-    assert outcome == PartitionsVerified(results=((FOO_0, first), (FOO_1, second)))
+    first_error, second = (ErrorCode[name] for name in result.split())
+    assert outcome == PartitionsVerified(results=((FOO_0, first_error), (FOO_1, second)))
 
 
 # Timers

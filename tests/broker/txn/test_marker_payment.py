@@ -155,11 +155,11 @@ class History:
             retained_from: Markers that are gone from the front of the partition's log.
         """
         due = DueDecisions.on(HERE, PID, self.leader_epoch, self.noted[compacted:])
-        left = tuple(self.markers[retained_from:])
+        markers_left = tuple(self.markers[retained_from:])
         whole_since_ms = FROM_THE_START
         if retained_from:
-            whole_since_ms = left[0].timestamp_ms if left else NEVER_WHOLE
-        markers = PartitionMarkers(markers=left, whole_since_ms=whole_since_ms)
+            whole_since_ms = markers_left[0].timestamp_ms if markers_left else NEVER_WHOLE
+        markers = PartitionMarkers(markers=markers_left, whole_since_ms=whole_since_ms)
         decided = Decided.by_log(due, markers, last_write_ms=self.last_write_ms)
         return Decision.UNKNOWN if decided is None else decided.decision
 
@@ -221,11 +221,11 @@ def test_commit_is_advised_for_records_of_committed_transactions_alone(
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
 @given(
-    before=st.lists(
+    txns_before=st.lists(
         st.builds(Txn, is_commit=st.booleans(), duration_ms=durations, pause_ms=durations),
         max_size=4,
     ),
-    last=st.builds(
+    last_txn=st.builds(
         Txn,
         is_commit=st.booleans(),
         records=st.just(1),
@@ -237,19 +237,19 @@ def test_commit_is_advised_for_records_of_committed_transactions_alone(
     skew_ms=skews,
 )
 def test_a_lost_marker_is_still_due(
-    before: list[Txn], last: Txn, *, is_v2: bool, skew_ms: int
+    txns_before: list[Txn], last_txn: Txn, *, is_v2: bool, skew_ms: int
 ) -> None:
     """Certainly under transactions v2, for the first of an epoch, and where two seconds lie
     between the last marker and the decision. Else the clocks may not tell; never the opposite."""
-    history = History([*before, last], is_v2=is_v2, skew_ms=skew_ms)
+    history = History([*txns_before, last_txn], is_v2=is_v2, skew_ms=skew_ms)
     advice = history.advice()
-    wanted = Decision.COMMITTED if last.is_commit else Decision.ABORTED
-    is_ordered = not before or history.gaps_ms[-1] > 2 * SKEW_MS
+    expected = Decision.COMMITTED if last_txn.is_commit else Decision.ABORTED
+    is_ordered = not txns_before or history.gaps_ms[-1] > 2 * SKEW_MS
     # Where a leader's clock is behind, an earlier decision may seem to lack its marker, too.
-    is_alike = skew_ms >= 0 or all(txn.is_commit == last.is_commit for txn in before)
+    is_alike = skew_ms >= 0 or all(txn.is_commit == last_txn.is_commit for txn in txns_before)
     if is_v2 or (is_ordered and is_alike):
-        assert advice is wanted
-    assert advice in (wanted, Decision.UNKNOWN)
+        assert advice is expected
+    assert advice in (expected, Decision.UNKNOWN)
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
@@ -301,9 +301,9 @@ def decision(
 
 
 def due(*log: Noted, skew_ms: int = SKEW_MS) -> DueDecisions:
-    found = DueDecisions.on(HERE, PID, log[-1].producer_epoch, log, skew_ms=skew_ms)
-    assert found is not None
-    return found
+    due_decisions = DueDecisions.on(HERE, PID, log[-1].producer_epoch, log, skew_ms=skew_ms)
+    assert due_decisions is not None
+    return due_decisions
 
 
 def marked(

@@ -38,10 +38,10 @@ def routed(
 ) -> frozenset[TopicPartition]:
     """Owe and route in one go; what is gone."""
     queue.owe(owed, partitions)
-    gone: frozenset[TopicPartition] = frozenset()
-    for each, waiting in queue.take_waiting():
-        gone |= queue.route(each, waiting, leaders.__getitem__)
-    return gone
+    unroutable: frozenset[TopicPartition] = frozenset()
+    for marker_debt, waiting in queue.take_waiting():
+        unroutable |= queue.route(marker_debt, waiting, leaders.__getitem__)
+    return unroutable
 
 
 def sent(batches: list[MarkerBatch]) -> dict[int, list[str]]:
@@ -132,11 +132,11 @@ def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
 def test_at_most_one_request_is_under_way_to_each_broker() -> None:
     queue = MarkerQueue(rules=LATEST)
     routed(queue, debt(pid=7))
-    first = queue.take_batches()
+    first_batches = queue.take_batches()
     routed(queue, debt(pid=8), frozenset({FOO_0}))
     routed(queue, debt(pid=9), frozenset({FOO_0}))
     assert queue.take_batches() == []
-    queue.on_reply(first[0], marker_reply(first[0].command))
+    queue.on_reply(first_batches[0], marker_reply(first_batches[0].command))
     assert queue.has_queued
     assert sent(queue.take_batches()) == {1: ["foo-0", "foo-0"]}
 
@@ -198,8 +198,8 @@ def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
     for pid in (7, 8, 9):
         routed(queue, debt(pid=pid), frozenset({FOO_0}))
     (batch,) = queue.take_batches()
-    whole = marker_reply(batch.command)
-    cut = WriteTxnMarkersReply(results=(whole.results[0], whole.results[2]))
+    whole_reply = marker_reply(batch.command)
+    cut = WriteTxnMarkersReply(results=(whole_reply.results[0], whole_reply.results[2]))
     assert [outcome.debt.producer_id for outcome in queue.on_reply(batch, cut)] == [7]
     assert [outcome.debt.producer_id for outcome in queue.outcomes(batch, cut)] == [7]
 
@@ -212,15 +212,15 @@ def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
     reply = marker_reply(batch.command, ErrorCode.corrupt_message)
     assert queue.on_reply(batch, reply) == []
     assert [*queue.outcomes(batch, reply)] == []
-    whole = marker_reply(batch.command)
-    assert [outcome.debt.producer_id for outcome in queue.outcomes(batch, whole)] == [7, 8]
+    whole_reply = marker_reply(batch.command)
+    assert [outcome.debt.producer_id for outcome in queue.outcomes(batch, whole_reply)] == [7, 8]
 
 
 def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
     queue = MarkerQueue(rules=LATEST)
     routed(queue, debt())
-    first, _ = queue.take_batches()
-    (outcome,) = queue.on_lost(first)
+    first_batch, _ = queue.take_batches()
+    (outcome,) = queue.on_lost(first_batch)
     assert (outcome.written_partitions, outcome.retry, outcome.refusal) == (
         frozenset(),
         frozenset({BAR_0, FOO_0}),
@@ -254,22 +254,22 @@ def test_an_older_debt_never_deletes_a_newer_one() -> None:
 def test_dropping_a_partition_drops_only_its_markers() -> None:
     queue = MarkerQueue(rules=LATEST)
     leaders = {**LEADERS, FOO_1: NoLeader.UNKNOWN}
-    mine = debt(txn_partition=10)
-    routed(queue, mine, leaders=leaders)
-    queue.wait(mine, frozenset({FOO_1}))
+    own_debt = debt(txn_partition=10)
+    routed(queue, own_debt, leaders=leaders)
+    queue.wait(own_debt, frozenset({FOO_1}))
     other_txn = entry(TransactionState.PREPARE_ABORT, pid=9)
-    other = debt_of(
+    other_debt = debt_of(
         other_txn,
         to_complete(other_txn, now_ms=NOW_MS),
         txn_partition=11,
         coordinator_epoch=CoordinatorEpoch(0),
     )
-    queue.route(other, frozenset({FOO_0}), LEADERS.__getitem__)
-    queue.wait(other, frozenset({FOO_1}))
-    assert queue.drop(10) == (mine,)
-    assert not queue.forget(mine)
+    queue.route(other_debt, frozenset({FOO_0}), LEADERS.__getitem__)
+    queue.wait(other_debt, frozenset({FOO_1}))
+    assert queue.drop(10) == (own_debt,)
+    assert not queue.forget(own_debt)
     assert queue.unknown_count == 0
-    assert queue.take_waiting() == [(other, frozenset({FOO_1}))]
+    assert queue.take_waiting() == [(other_debt, frozenset({FOO_1}))]
     assert sent(queue.take_batches()) == {1: ["foo-0"]}
     assert queue.drop(10) == ()
 

@@ -33,8 +33,8 @@ def test_the_first_call_after_a_start_finds_nothing_and_asks() -> None:
 
 def test_the_next_block_is_asked_for_at_nine_tenths() -> None:
     pool = filled()
-    taken = [pool.take() for _ in range(900)]
-    assert taken[-1] == 899
+    ids_taken = [pool.take() for _ in range(900)]
+    assert ids_taken[-1] == 899
     assert not pool.start_request(now_ms=0)
     assert pool.take() == 900
     assert pool.start_request(now_ms=0)
@@ -90,13 +90,13 @@ def test_after_a_failure_the_next_request_waits_50_ms(
     assert pool.start_request(now_ms=160)
 
 
-@pytest.mark.parametrize("first", [0, 500, 999])
-def test_a_block_that_overlaps_the_present_one_is_refused(first: int) -> None:
+@pytest.mark.parametrize("first_id", [0, 500, 999])
+def test_a_block_that_overlaps_the_present_one_is_refused(first_id: int) -> None:
     pool = filled()
     for _ in range(901):
         pool.take()
     assert pool.start_request(now_ms=0)
-    overlapping = AllocateProducerIdsReply(first=first, length=1_000)
+    overlapping = AllocateProducerIdsReply(first=first_id, length=1_000)
     assert not pool.on_reply(overlapping, now_ms=0)
 
 
@@ -109,9 +109,9 @@ def asked(epoch: int = 3) -> AllocateProducerIdsCommand:
 
 def test_blocks_follow_each_other() -> None:
     allocator = ProducerIdAllocator()
-    allocator, first = allocator.allocate(asked(), broker_epoch=3)
+    allocator, first_block = allocator.allocate(asked(), broker_epoch=3)
     allocator, second = allocator.allocate(asked(), broker_epoch=3)
-    assert (first, second) == (FIRST_BLOCK, SECOND_BLOCK)
+    assert (first_block, second) == (FIRST_BLOCK, SECOND_BLOCK)
     assert allocator == ProducerIdAllocator(next_producer_id=2_000)
 
 
@@ -126,12 +126,12 @@ def test_blocks_follow_each_other() -> None:
 def test_refusals_give_nothing_away(
     allocator: ProducerIdAllocator, registered: int | None, error: ErrorCode
 ) -> None:
-    after, reply = allocator.allocate(asked(), broker_epoch=registered)
-    assert after == allocator
+    allocator_after, reply = allocator.allocate(asked(), broker_epoch=registered)
+    assert allocator_after == allocator
     assert reply == AllocateProducerIdsReply(error=error)
 
 
 def test_the_very_last_block_is_given_out() -> None:
-    last = ProducerIdAllocator(next_producer_id=2**63 - 1_001)
-    _, reply = last.allocate(asked(), broker_epoch=3)
+    last_allocator = ProducerIdAllocator(next_producer_id=2**63 - 1_001)
+    _, reply = last_allocator.allocate(asked(), broker_epoch=3)
     assert reply == AllocateProducerIdsReply(first=2**63 - 1_001, length=1_000)

@@ -147,10 +147,10 @@ def test_a_commit_too_forgets_a_failed_fence() -> None:
     ids=["open", "prepared", "abort from Empty under version 1"],
 )
 def test_an_illegal_move_leaves_no_trace(txn: object, record: TxnRecord) -> None:
-    before = repr(txn)
+    repr_before = repr(txn)
     with pytest.raises(InvariantViolation, match="no move from"):
         begin(txn, record, now_ms=NOW_MS)  # type: ignore[arg-type]
-    assert repr(txn) == before
+    assert repr(txn) == repr_before
 
 
 # Acknowledgements
@@ -167,8 +167,8 @@ def test_acknowledged_partitions_are_taken_off(
     state: TransactionState, pending: TransactionState
 ) -> None:
     both = frozenset({FOO_0, FOO_1})
-    waiting = acknowledge(entry(state, partitions=both, pending=pending), frozenset({FOO_0}))
-    assert waiting == entry(state, partitions=frozenset({FOO_1}), pending=pending)
+    entry_after = acknowledge(entry(state, partitions=both, pending=pending), frozenset({FOO_0}))
+    assert entry_after == entry(state, partitions=frozenset({FOO_1}), pending=pending)
 
 
 def test_an_unexpected_acknowledgement_is_a_breach() -> None:
@@ -249,8 +249,8 @@ def test_an_empty_abort_starts_when_it_ends() -> None:
 
 def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
     prepared = entry(TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000)
-    done = apply(None, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
-    assert done == entry(
+    completed_entry = apply(None, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
+    assert completed_entry == entry(
         TransactionState.COMPLETE_ABORT,
         pid=1000,
         prev_pid=7,

@@ -60,10 +60,10 @@ def ended(pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> EndTxn
 
 
 def end(txn: TxnMetadata, pid: int, epoch: int, *, version: TransactionVersion = TV_2) -> object:
-    asked = ended(pid, epoch, version=version)
-    outcome = decide_end_txn(txn, asked, now_ms=NOW_MS, rules=LATEST)
+    command = ended(pid, epoch, version=version)
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, rules=LATEST)
     if isinstance(outcome, NeedsProducerId):
-        outcome = decide_end_txn(txn, asked, now_ms=NOW_MS, fresh=ProducerId(2000), rules=LATEST)
+        outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=ProducerId(2000), rules=LATEST)
     return outcome
 
 
@@ -71,13 +71,13 @@ def completed(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     assert not isinstance(outcome, NeedsProducerId | Rejection)
     prepared = after(txn, outcome)  # type: ignore[arg-type]
     pending = begin(prepared, to_complete(prepared, now_ms=NOW_MS), now_ms=NOW_MS)
-    whole = apply(pending, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
-    assert whole is not None
-    return whole
+    completed_entry = apply(pending, to_complete(prepared, now_ms=NOW_MS), rules=LATEST)
+    assert completed_entry is not None
+    return completed_entry
 
 
 @pytest.mark.parametrize(
-    ("epoch", "first", "second", "went_on"),
+    ("epoch", "first_identity", "second", "went_on"),
     [
         (5, (7, 6), (7, 7), (7, 8)),
         (LAST - 2, (7, LAST - 1), (7, LAST), (2000, 0)),
@@ -85,14 +85,14 @@ def completed(txn: TxnMetadata, outcome: object) -> TxnMetadata:
     ],
 )
 def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
-    epoch: int, first: tuple[int, int], second: tuple[int, int], went_on: tuple[int, int]
+    epoch: int, first_identity: tuple[int, int], second: tuple[int, int], went_on: tuple[int, int]
 ) -> None:
     txn = entry(S.ONGOING, epoch=epoch)
-    once, reply = kept(txn)
-    twice, again = kept(once)
-    assert (reply.producer_id, reply.producer_epoch) == first
-    assert (again.producer_id, again.producer_epoch) == second
-    assert reply.ongoing == again.ongoing == identity(7, epoch)
+    after_first, reply = kept(txn)
+    twice, second_reply = kept(after_first)
+    assert (reply.producer_id, reply.producer_epoch) == first_identity
+    assert (second_reply.producer_id, second_reply.producer_epoch) == second
+    assert reply.ongoing == second_reply.ongoing == identity(7, epoch)
     assert (twice.state, twice.partitions, twice.start_timestamp_ms) == (
         S.ONGOING,
         txn.partitions,
@@ -101,10 +101,13 @@ def test_each_caller_gets_the_next_identity_and_the_transaction_stays(
     assert twice.txn_timeout_ms == txn.txn_timeout_ms
     outcome = end(twice, *second)
     assert not isinstance(outcome, Rejection)
-    over = completed(twice, outcome)
-    assert (over.producer_id, over.producer_epoch, over.state) == (*went_on, S.COMPLETE_COMMIT)
+    completed_entry = completed(twice, outcome)
+    assert (completed_entry.producer_id, completed_entry.producer_epoch, completed_entry.state) == (
+        *went_on,
+        S.COMPLETE_COMMIT,
+    )
     # The answer was lost: the same request is answered alike.
-    retried = end(over, *second)
+    retried = end(completed_entry, *second)
     assert not isinstance(retried, Rejection | NeedsProducerId)
     assert retried.reply == identity(*went_on)  # type: ignore[attr-defined]
 
@@ -133,27 +136,27 @@ def test_only_the_last_caller_may_end_it(
 )
 def test_nothing_is_added_to_it(epoch: int, error: ErrorCode) -> None:
     txn = kept(entry(S.ONGOING))[0]
-    asked = AddPartitions(
+    command = AddPartitions(
         transactional_id=TID,
         producer_id=ProducerId(7),
         producer_epoch=ProducerEpoch(epoch),
         partitions=frozenset({FOO_0}),
         transaction_version=TV_2,
     )
-    outcome = decide_add_partitions(txn, asked, now_ms=NOW_MS, rules=LATEST)
+    outcome = decide_add_partitions(txn, command, now_ms=NOW_MS, rules=LATEST)
     assert isinstance(outcome, Rejection)
     assert outcome.error is error
 
 
 def test_it_is_no_part_of_what_a_leader_may_take_more_for() -> None:
     txn = kept(entry(S.ONGOING))[0]
-    asked = VerifyPartitions(
+    command = VerifyPartitions(
         transactional_id=TID,
         producer_id=ProducerId(7),
         producer_epoch=ProducerEpoch(6),
         partitions=frozenset({FOO_0}),
     )
-    outcome = decide_verify(txn, asked, rules=LATEST)
+    outcome = decide_verify(txn, command, rules=LATEST)
     assert isinstance(outcome, Rejection)
     assert outcome.error is ErrorCode.invalid_txn_state
 
@@ -163,16 +166,20 @@ def test_who_ends_it_waits_while_it_moves() -> None:
     decision = decide_end_kept(txn, ended(7, 6), now_ms=NOW_MS, fresh=None)
     assert not isinstance(decision, Rejection | NeedsProducerId)
     pending = begin(txn, decision.records[0], now_ms=NOW_MS)
-    again = decide_end_kept(pending, ended(7, 6), now_ms=NOW_MS, fresh=None)
-    assert isinstance(again, Rejection)
-    assert again.error is ErrorCode.concurrent_transactions
+    outcome = decide_end_kept(pending, ended(7, 6), now_ms=NOW_MS, fresh=None)
+    assert isinstance(outcome, Rejection)
+    assert outcome.error is ErrorCode.concurrent_transactions
 
 
 def test_an_operator_fences_who_kept_it() -> None:
     txn = kept(entry(S.ONGOING))[0]
     outcome = decide_fence(txn, finalized=TV_2, now_ms=NOW_MS, rules=LATEST)
-    over = completed(txn, outcome)
-    assert (over.state, over.producer_id, over.producer_epoch) == (S.COMPLETE_ABORT, 7, 7)
+    completed_entry = completed(txn, outcome)
+    assert (completed_entry.state, completed_entry.producer_id, completed_entry.producer_epoch) == (
+        S.COMPLETE_ABORT,
+        7,
+        7,
+    )
 
 
 def test_below_version_2_there_is_no_room_for_it() -> None:

@@ -53,14 +53,14 @@ def coordinated(
     )
 
 
-def standing(cause: Cause, holder: Holder | None = None, *, others: int = 0) -> Standing:
+def standing(cause: Cause, holder: Holder | None = None, *, other_holders: int = 0) -> Standing:
     return Standing(
         partition=PARTITION,
         cause=cause,
         last_stable_offset=1,
         high_watermark=4,
         holder=holder,
-        other_holders=others,
+        other_holders=other_holders,
     )
 
 
@@ -77,7 +77,7 @@ def holder(verdict: OpenTxnStatus) -> Holder:
 
 
 @pytest.mark.parametrize(
-    ("transactional_id", "known", "verdict", "words"),
+    ("transactional_id", "coordinated", "verdict", "words"),
     [
         (None, None, OpenTxnStatus.HANGING, "no coordinator knows producer id 7"),
         ("app", None, OpenTxnStatus.HANGING, "has forgotten transactional id app"),
@@ -89,10 +89,13 @@ def holder(verdict: OpenTxnStatus) -> Holder:
     ],
 )
 def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
-    transactional_id: str | None, known: Coordinated | None, verdict: OpenTxnStatus, words: str
+    transactional_id: str | None,
+    coordinated: Coordinated | None,
+    verdict: OpenTxnStatus,
+    words: str,
 ) -> None:
-    found, reason = OpenTxnStatus.judge(7, 0, transactional_id, known)
-    assert found is verdict
+    judged_status, reason = OpenTxnStatus.judge(7, 0, transactional_id, coordinated)
+    assert judged_status is verdict
     assert words in reason
 
 
@@ -107,12 +110,14 @@ def test_an_open_transaction_is_judged_by_what_its_coordinator_says(
 def test_the_words_say_what_holds_readers_and_what_to_do(
     verdict: OpenTxnStatus, advice: str
 ) -> None:
-    first, second, third, last = standing(Cause.HANGING, holder(verdict), others=2).sentences()
-    assert first == withheld(1, 4)
+    first_sentence, second, third, last_sentence = standing(
+        Cause.HANGING, holder(verdict), other_holders=2
+    ).sentences()
+    assert first_sentence == withheld(1, 4)
     assert "producer id 7, epoch 0" in second
     assert "2 s ago; so it is." in second
     assert advice in third
-    assert last == "Transactions that are open behind it: 2."
+    assert last_sentence == "Transactions that are open behind it: 2."
 
 
 @pytest.mark.parametrize("verdict", OpenTxnStatus)
@@ -130,8 +135,8 @@ def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_ph
     """Its owner is gone, and a checkpoint of Flink may count its records as committed."""
     lingering = msgspec.structs.replace(holder(OpenTxnStatus.ALIVE), is_two_phase=is_two_phase)
     advice = standing(Cause.ALIVE, lingering).sentences()[2]
-    before, _, command = advice.partition(DISCARDS)
-    assert "first" in before, "what to look at comes before the command"
+    words_before_command, _, command = advice.partition(DISCARDS)
+    assert "first" in words_before_command, "what to look at comes before the command"
     assert "checkpoint" in DISCARDS
     assert "forceTerminateTransaction --transactionalId app" in command
 
@@ -139,16 +144,16 @@ def test_who_is_told_to_fence_a_producer_is_told_what_that_discards(*, is_two_ph
 def test_advice_to_abort_says_that_it_discards_records() -> None:
     for decision in (Decision.ABORTED, Decision.UNKNOWN):
         decided = Decided(decision=decision, because="a log says so")
-        said = f"{decided}. {Decided.with_guess('repair', decided)}"
-        assert "discards its records" in said
+        advice = f"{decided}. {Decided.with_guess('repair', decided)}"
+        assert "discards its records" in advice
 
 
 def test_a_command_is_that_of_the_cluster() -> None:
     assert program_at(None) == "txnsim txns"
-    there = msgspec.structs.replace(
+    standing_there = msgspec.structs.replace(
         standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE)), program=program_at("b:1")
     )
-    assert "txnsim txns --bootstrap-server b:1 forceTerminate" in there.sentences()[2]
+    assert "txnsim txns --bootstrap-server b:1 forceTerminate" in standing_there.sentences()[2]
 
 
 @pytest.mark.parametrize(
@@ -195,8 +200,8 @@ def test_a_transaction_that_is_alone_has_none_behind_it() -> None:
 
 def test_share_groups_that_wait_there_are_named_up_to_ten() -> None:
     alive = standing(Cause.ALIVE, holder(OpenTxnStatus.ALIVE))
-    some = [("g", None), *((f"g{at}", at) for at in range(NAMED_MAX + 1))]
-    named = msgspec.structs.replace(alive, share_groups=some)
+    share_groups = [("g", None), *((f"g{offset}", offset) for offset in range(NAMED_MAX + 1))]
+    named = msgspec.structs.replace(alive, share_groups=share_groups)
     assert named.sentences()[:-1] == alive.sentences()
     assert named.sentences()[-1] == (
         "Share groups with read_committed get nothing from there on either: g, g0 (start offset 0),"
@@ -285,10 +290,10 @@ def test_a_listing_goes_by_the_committed_state() -> None:
 
 def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> None:
     """A match may take as long as a pattern of a stranger makes it."""
-    asked: list[str] = []
+    names_asked: list[str] = []
 
     def may_describe(name: str) -> bool:
-        asked.append(name)
+        names_asked.append(name)
         return False
 
     query = ListTransactions(pattern="(a?){1000}x", may_describe=may_describe)
@@ -296,7 +301,7 @@ def test_a_pattern_is_matched_with_ids_that_may_be_seen_and_with_no_others() -> 
     listing = list_transactions([txn], query, now_ms=NOW_MS)
     assert isinstance(listing, Listing)
     assert not listing.has(txn)
-    assert len(asked) == 1
+    assert len(names_asked) == 1
 
 
 def test_a_pattern_that_would_take_long_for_an_id_is_refused() -> None:
@@ -352,10 +357,10 @@ def test_by_state_epoch_and_clock(
 
 def test_who_has_gone_on_tells_nothing() -> None:
     assert Decided.by_newest(PID, EPOCH, WRITTEN_MS, None).decision is UNKNOWN
-    other = Newest(state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE)
-    found = Decided.by_newest(PID, EPOCH, WRITTEN_MS, other)
-    assert found.decision is UNKNOWN
-    assert "goes on as producer 8" in str(found)
+    newest = Newest(state="CompleteCommit", producer_id=8, producer_epoch=0, start_time_ms=BEFORE)
+    decided = Decided.by_newest(PID, EPOCH, WRITTEN_MS, newest)
+    assert decided.decision is UNKNOWN
+    assert "goes on as producer 8" in str(decided)
 
 
 def test_it_says_which_marker_ends_it() -> None:
@@ -371,13 +376,13 @@ HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 def note(
-    state: str, epoch: int = EPOCH, place: TopicPartition = HERE, *, is_v2: bool = False
+    state: str, epoch: int = EPOCH, topic_partition: TopicPartition = HERE, *, is_v2: bool = False
 ) -> Noted:
     return Noted(
         state=state,
         producer_id=PID,
         producer_epoch=epoch,
-        partitions=frozenset({place}),
+        partitions=frozenset({topic_partition}),
         is_v2=is_v2,
         timestamp_ms=WRITTEN_MS,
         start_timestamp_ms=WRITTEN_MS,
@@ -398,22 +403,22 @@ def by_log(log: list[Noted], producer_id: int = PID) -> Decided | None:
         ([note("PrepareCommit"), note("CompleteCommit")], COMMITTED),
         ([note("PrepareCommit", EPOCH + 1, is_v2=True)], COMMITTED),
         ([note("PrepareAbort", EPOCH + 1)], ABORTED),  # a fence
-        ([note("PrepareCommit"), note("PrepareAbort", place=THERE)], COMMITTED),
+        ([note("PrepareCommit"), note("PrepareAbort", topic_partition=THERE)], COMMITTED),
         ([note("PrepareAbort"), note("PrepareAbort")], ABORTED),
         ([note("PrepareCommit"), note("PrepareAbort")], UNKNOWN),  # neither has its marker
         ([note("PrepareCommit", EPOCH + 1)], None),  # a later transaction of an older protocol
         ([note("PrepareCommit", is_v2=True)], None),  # the one before
         ([note("PrepareCommit", EPOCH + 2, is_v2=True)], None),
         ([note("Ongoing"), note("CompleteCommit")], None),
-        ([note("PrepareCommit", place=THERE)], None),
+        ([note("PrepareCommit", topic_partition=THERE)], None),
         ([], None),
     ],
 )
 def test_the_log_tells_of_transactions_that_are_long_over(
     log: list[Noted], expected: Decision | None
 ) -> None:
-    found = by_log(log)
-    assert (None if found is None else found.decision) == expected
+    decided = by_log(log)
+    assert (None if decided is None else decided.decision) == expected
     assert by_log(log, PID + 1) is None
 
 
@@ -448,10 +453,10 @@ def test_the_last_epoch_is_known_again(
     last_epoch: int,
 ) -> None:
     read = entry(state, epoch=epoch, prev_pid=prev_pid, client_version=version)
-    again = entry(
+    loaded_entry = entry(
         state, epoch=epoch, prev_pid=prev_pid, client_version=version, last_epoch=last_epoch
     )
-    assert as_loaded(read) == again
+    assert as_loaded(read) == loaded_entry
 
 
 def _prev(record: TxnTransition) -> int:
@@ -459,9 +464,9 @@ def _prev(record: TxnTransition) -> int:
 
 
 def test_the_previous_id_is_logged_only_around_the_end() -> None:
-    first = to_first(TID, producer_id=ProducerId(7), timeout_ms=1_000, now_ms=NOW_MS)
+    first_transition = to_first(TID, producer_id=ProducerId(7), timeout_ms=1_000, now_ms=NOW_MS)
     opened = to_ongoing(entry(), partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
-    assert (_prev(first), _prev(opened)) == (-1, -1)
+    assert (_prev(first_transition), _prev(opened)) == (-1, -1)
     assert as_logged(as_logged(opened)) == as_logged(opened)
     ended = to_prepared_v2(entry(S.ONGOING), committed=True, fresh=None, now_ms=NOW_MS)
     assert _prev(ended) == 7

@@ -29,11 +29,11 @@ def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
         timestamp_ms=1700000000200,
     )
     log = stored + marker
-    [(_, data), (at, end)] = batch.iter_batches(log)
+    [(_, data), (position, end)] = batch.iter_batches(log)
     assert (data.base_offset, end.base_offset) == (42, 43)
     assert batch.crc_is_valid(log, data)
-    assert batch.crc_is_valid(log, end, at)
+    assert batch.crc_is_valid(log, end, position)
     assert batch.read_records(log)[0].offset == 42
-    assert batch.read_control_record(log, at) == batch.ControlRecord(
+    assert batch.read_control_record(log, position) == batch.ControlRecord(
         type=batch.COMMIT, version=0, coordinator_epoch=5
     )

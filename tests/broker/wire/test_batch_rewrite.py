@@ -104,8 +104,10 @@ def test_the_key_of_an_only_record_with_a_long_timestamp() -> None:
 
 def test_a_single_record_that_is_not_the_first_of_its_batch() -> None:
     batch = made()
-    last = filtered_batch(read_batch_header(batch), read_records(batch)[3:], delete_horizon_ms=None)
-    assert list(batch_keys(last, read_batch_header(last))) == [(43, b"", True)]
+    last_record = filtered_batch(
+        read_batch_header(batch), read_records(batch)[3:], delete_horizon_ms=None
+    )
+    assert list(batch_keys(last_record, read_batch_header(last_record))) == [(43, b"", True)]
     odd = bytearray(build_batch([Record(key=b"k")], timestamp_ms=5, base_offset=9))
     odd[64] = 2  # the delta of its offset: nobody has checked it
     assert list(batch_keys(bytes(odd), read_batch_header(odd))) == [(10, b"k", False)]
@@ -190,30 +192,38 @@ def test_records_are_scanned_where_they_lie() -> None:
 def test_some_records_remain_at_their_offsets(codec: int) -> None:
     batch = made(codec=codec, transactional=True)
     header = read_batch_header(batch)
-    kept = [record for record in read_records(batch) if record.offset in (41, 43)]
-    filtered = filtered_batch(header, kept, delete_horizon_ms=None)
-    after = read_batch_header(filtered)
-    assert read_records(filtered) == kept
-    assert crc_is_valid(filtered, after)
-    assert (after.base_offset, after.last_offset, after.leader_epoch) == (40, 43, 3)
-    assert (after.producer_id, after.producer_epoch, after.base_sequence) == (7, 2, 5)
-    assert after.last_sequence == header.last_sequence
-    assert (after.base_timestamp_ms, after.max_timestamp_ms) == (90, 105)
-    assert after.records_count == 2
-    assert after.attributes == header.attributes
+    records_kept = [record for record in read_records(batch) if record.offset in (41, 43)]
+    filtered = filtered_batch(header, records_kept, delete_horizon_ms=None)
+    filtered_header = read_batch_header(filtered)
+    assert read_records(filtered) == records_kept
+    assert crc_is_valid(filtered, filtered_header)
+    assert (
+        filtered_header.base_offset,
+        filtered_header.last_offset,
+        filtered_header.leader_epoch,
+    ) == (40, 43, 3)
+    assert (
+        filtered_header.producer_id,
+        filtered_header.producer_epoch,
+        filtered_header.base_sequence,
+    ) == (7, 2, 5)
+    assert filtered_header.last_sequence == header.last_sequence
+    assert (filtered_header.base_timestamp_ms, filtered_header.max_timestamp_ms) == (90, 105)
+    assert filtered_header.records_count == 2
+    assert filtered_header.attributes == header.attributes
 
 
 def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
     batch = made()
     records = read_records(batch)
     horizon = filtered_batch(read_batch_header(batch), records, delete_horizon_ms=1_000_000)
-    after = read_batch_header(horizon)
-    assert after.has_delete_horizon
-    assert after.base_timestamp_ms == 1_000_000
-    assert after.max_timestamp_ms == 110
+    header_with_horizon = read_batch_header(horizon)
+    assert header_with_horizon.has_delete_horizon
+    assert header_with_horizon.base_timestamp_ms == 1_000_000
+    assert header_with_horizon.max_timestamp_ms == 110
     assert read_records(horizon) == records
-    again = filtered_batch(after, records[1:], delete_horizon_ms=None)
-    assert not read_batch_header(again).has_delete_horizon
+    filtered_again = filtered_batch(header_with_horizon, records[1:], delete_horizon_ms=None)
+    assert not read_batch_header(filtered_again).has_delete_horizon
 
 
 def test_append_time_stays_the_time_of_all() -> None:
@@ -221,9 +231,9 @@ def test_append_time_stays_the_time_of_all() -> None:
     filtered = filtered_batch(
         read_batch_header(batch), read_records(batch)[:1], delete_horizon_ms=None
     )
-    after = read_batch_header(filtered)
-    assert after.is_log_append_time
-    assert after.max_timestamp_ms == 200
+    filtered_header = read_batch_header(filtered)
+    assert filtered_header.is_log_append_time
+    assert filtered_header.max_timestamp_ms == 200
     assert [record.timestamp_ms for record in read_records(filtered)] == [200]
 
 
@@ -240,12 +250,12 @@ def test_a_marker_with_a_horizon_says_the_same() -> None:
     dated = filtered_batch(
         read_batch_header(marker), read_records(marker), delete_horizon_ms=1 << 41
     )
-    after = read_batch_header(dated)
-    assert after.is_control
-    assert after.is_transactional
-    assert after.has_delete_horizon
+    dated_header = read_batch_header(dated)
+    assert dated_header.is_control
+    assert dated_header.is_transactional
+    assert dated_header.has_delete_horizon
     assert read_control_record(dated) == read_control_record(marker)
-    assert after.max_timestamp_ms == 100
+    assert dated_header.max_timestamp_ms == 100
 
 
 # Another codec
@@ -266,11 +276,15 @@ def recoded(batch: bytes, codec: int, *, level: int | None = None) -> bytes:
 def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
     batch = made(codec=GZIP, transactional=True)
     written = recoded(batch, codec, level=level)
-    after = read_batch_header(written)
-    assert after.compression == codec
+    recoded_header = read_batch_header(written)
+    assert recoded_header.compression == codec
     assert read_records(written) == read_records(batch)
-    assert after.is_transactional
-    assert (after.producer_id, after.base_sequence, after.max_timestamp_ms) == (7, 5, 110)
+    assert recoded_header.is_transactional
+    assert (
+        recoded_header.producer_id,
+        recoded_header.base_sequence,
+        recoded_header.max_timestamp_ms,
+    ) == (7, 5, 110)
 
 
 def test_a_recoded_batch_numbers_its_records_anew() -> None:
@@ -301,9 +315,9 @@ def test_a_recoded_batch_numbers_its_records_anew() -> None:
 @pytest.mark.parametrize("codec", CODECS)
 def test_large_records_are_recoded_among_small_ones(codec: int) -> None:
     large = bytes(range(256)) * 8_000
-    some = [Record(key=b"k", value=value) for value in (b"a", large, b"c", None, b"d" * 70_000)]
-    some += [Record(headers=(("h", None), ("", b"x" * 300)))]
-    batch = build_batch(some, timestamp_ms=200)
+    records = [Record(key=b"k", value=value) for value in (b"a", large, b"c", None, b"d" * 70_000)]
+    records += [Record(headers=(("h", None), ("", b"x" * 300)))]
+    batch = build_batch(records, timestamp_ms=200)
     assert read_records(recoded(batch, codec)) == read_records(batch)
 
 
@@ -324,9 +338,9 @@ def test_of_a_batch_that_becomes_too_large_the_size_alone_is_found() -> None:
     batch = build_batch([Record(value=b"x" * 200_000)], timestamp_ms=200, compression=GZIP)
     header = read_batch_header(batch)
     payload = payload_of(batch, header)
-    whole = len(recoded(batch, NONE))
-    assert recoded_batch(header, payload, codec=NONE, size_max=whole - 1) == whole
-    assert isinstance(recoded_batch(header, payload, codec=NONE, size_max=whole), bytes)
+    whole_size = len(recoded(batch, NONE))
+    assert recoded_batch(header, payload, codec=NONE, size_max=whole_size - 1) == whole_size
+    assert isinstance(recoded_batch(header, payload, codec=NONE, size_max=whole_size), bytes)
 
 
 INT16 = st.integers(min_value=-(2**15), max_value=2**15 - 1)
@@ -366,18 +380,18 @@ def batch(payload: bytes = b"records", **changes: int) -> bytes:
         }
     ),
     payload=st.binary(max_size=20),
-    before=st.binary(max_size=5),
+    prefix=st.binary(max_size=5),
 )
 def test_header_reads_back_what_was_packed(
-    values: dict[str, int], payload: bytes, before: bytes
+    values: dict[str, int], payload: bytes, prefix: bytes
 ) -> None:
     packed = pack_batch(payload, **values)
-    header = read_batch_header(before + packed, len(before))
+    header = read_batch_header(prefix + packed, len(prefix))
     assert values.items() <= {name: getattr(header, name) for name in values}.items()
     assert header.magic == 2
     assert header.size == len(packed) == 61 + len(payload)
     assert header.crc == crc_of(packed) == crc32c.crc32c(packed[21:])
-    assert crc_is_valid(before + packed, header, len(before))
+    assert crc_is_valid(prefix + packed, header, len(prefix))
 
 
 @pytest.mark.parametrize(
@@ -415,8 +429,8 @@ def test_attribute_bits(attributes: int, true: set[str]) -> None:
 
 
 def test_a_wrong_crc_is_told_with_the_offset_of_its_batch() -> None:
-    said = read_batch_header(batch(base_offset=7)).wrong_crc
-    assert said == "the batch of offset 7 has another CRC"
+    complaint = read_batch_header(batch(base_offset=7)).wrong_crc
+    assert complaint == "the batch of offset 7 has another CRC"
 
 
 def test_producer_id_zero_is_one() -> None:
@@ -472,9 +486,9 @@ def test_walk_gives_position_and_header() -> None:
     assert [position for position, _ in iter_batches(log, 64)] == [64, 125]
 
 
-@pytest.mark.parametrize("kept", [0, 11, 12, 60, 61, 67])
-def test_partial_batch_at_the_end_stops_the_walk(kept: int) -> None:
-    log = batch() + batch()[:kept]
+@pytest.mark.parametrize("bytes_kept", [0, 11, 12, 60, 61, 67])
+def test_partial_batch_at_the_end_stops_the_walk(bytes_kept: int) -> None:
+    log = batch() + batch()[:bytes_kept]
     assert [position for position, _ in iter_batches(log)] == [0]
 
 
@@ -488,12 +502,12 @@ def test_arbitrary_bytes_are_walked_or_refused(data: bytes) -> None:
 
 
 def test_assigning_keeps_everything_but_offset_and_epoch() -> None:
-    before = read_batch_header(batch())
+    header_before = read_batch_header(batch())
     assigned = assign(batch(), base_offset=2**40, leader_epoch=9)
-    after = read_batch_header(assigned)
-    assert crc_is_valid(assigned, after)
-    expected = {**as_dict(before), "base_offset": 2**40, "leader_epoch": 9}
-    assert as_dict(after) == expected
+    header_after = read_batch_header(assigned)
+    assert crc_is_valid(assigned, header_after)
+    expected = {**as_dict(header_before), "base_offset": 2**40, "leader_epoch": 9}
+    assert as_dict(header_after) == expected
     assert assigned[61:] == batch()[61:]
 
 
@@ -505,12 +519,12 @@ def test_assigning_takes_any_buffer(kind: type[bytes]) -> None:
 @pytest.mark.parametrize("attributes", [0x10, 0x18])
 @pytest.mark.parametrize("log_append_time", [False, True])
 def test_restamping_sets_time_type_and_crc(attributes: int, log_append_time: bool) -> None:
-    before = batch(attributes=attributes)
-    stamped = restamp(before, max_timestamp_ms=9000, log_append_time=log_append_time)
+    batch_before = batch(attributes=attributes)
+    stamped = restamp(batch_before, max_timestamp_ms=9000, log_append_time=log_append_time)
     header = read_batch_header(stamped)
     assert crc_is_valid(stamped, header)
     assert as_dict(header) == {
-        **as_dict(read_batch_header(before)),
+        **as_dict(read_batch_header(batch_before)),
         "max_timestamp_ms": 9000,
         "attributes": 0x18 if log_append_time else 0x10,
         "crc": header.crc,

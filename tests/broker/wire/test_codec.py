@@ -181,10 +181,10 @@ def test_milliseconds_and_numbers_are_as_good_as_durations_and_enumerations() ->
 
 
 def test_messages_made_by_their_own_constructor_are_encoded_too() -> None:
-    made = request_class(END_TXN, 5)(
+    request = request_class(END_TXN, 5)(
         transactional_id="tid", producer_id=1000, producer_epoch=3, committed=True
     )
-    assert encode_body(made) == encode_body(end_txn(5))
+    assert encode_body(request) == encode_body(end_txn(5))
 
 
 def test_schemas_hold_the_parts_of_a_message() -> None:
@@ -261,8 +261,8 @@ def test_arbitrary_bodies_are_messages_or_refused(api: tuple[int, int], body: by
     except MalformedFrameError:
         return
     # Compared as bytes: a float may be no number.
-    again = encode_body(message)
-    assert encode_body(decode_request(header, again)) == again
+    body_again = encode_body(message)
+    assert encode_body(decode_request(header, body_again)) == body_again
 
 
 @pytest.mark.slow
@@ -389,8 +389,8 @@ def test_reading_starts_at_the_given_place() -> None:
     )
     encoded = encode_body(message)
     padded = b"??" + encoded
-    found, end = reader(cls)(padded, 2, len(padded))
-    assert found == reader(cls)(encoded, 0, len(encoded))[0]
+    read_value, end = reader(cls)(padded, 2, len(padded))
+    assert read_value == reader(cls)(encoded, 0, len(encoded))[0]
     assert end == len(padded)
 
 
@@ -416,7 +416,7 @@ def counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
 
 
 @pytest.mark.parametrize(
-    ("values", "place"),
+    ("values", "complaint"),
     [
         ({"topic": []}, "FetchRequest has no field topic"),
         ({"topics": [{"name": "t"}]}, "FetchRequest.topics has no field name"),
@@ -424,9 +424,9 @@ def counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
     ],
 )
 def test_a_field_that_no_version_has_is_refused_with_its_place(
-    values: dict[str, Any], place: str
+    values: dict[str, Any], complaint: str
 ) -> None:
-    with pytest.raises(TypeError, match=f"^{place}; it has "):
+    with pytest.raises(TypeError, match=f"^{complaint}; it has "):
         message_from(request_class(1, 17), values)
 
 
@@ -468,22 +468,24 @@ def test_a_large_message_is_read_with_breaks() -> None:
     values = {"v3_and_below_transactional_id": "a", "v3_and_below_topics": topics}
     body = encode_body(message_from(cls, values))
     steps = read_in_steps(cls, body, 0, elements=2_000)
-    other = read_in_steps(cls, body, 0, elements=1_999)
-    done = [next(steps) for _ in range(5) if next(other)]  # by turns: each counts its own
-    assert done == [64] * 5
+    other_steps = read_in_steps(cls, body, 0, elements=1_999)
+    elements_by_step = [
+        next(steps) for _ in range(5) if next(other_steps)
+    ]  # by turns: each counts its own
+    assert elements_by_step == [64] * 5
     with pytest.raises(DecodeFaultError, match="more elements"):
-        list(other)
+        list(other_steps)
     assert at_once(steps) == reader(cls)(body, 0, len(body))[0]
 
 
 @pytest.mark.parametrize("has_steps", [False, True])
 @pytest.mark.parametrize("version", [8, 9, 13])
-@pytest.mark.parametrize("over", [0, 1])
+@pytest.mark.parametrize("bytes_over", [0, 1])
 def test_large_records_of_a_request_are_a_view_of_its_frame(
-    over: int, version: int, *, has_steps: bool
+    bytes_over: int, version: int, *, has_steps: bool
 ) -> None:
     """A copy of the largest frame took 50 ms and as much memory again."""
-    records = bytes(COPIED_RECORDS_MAX + over)
+    records = bytes(COPIED_RECORDS_MAX + bytes_over)
     key = {"topic_id": UUID(int=7)} if version == 13 else {"name": "t"}
     part = {"index": 0, "records": records}
     topic = {**key, "partition_data": [part]}
@@ -494,9 +496,9 @@ def test_large_records_of_a_request_are_a_view_of_its_frame(
         message = at_once(read_in_steps(cls, body, 0, elements=10))
     else:
         message, _ = reader(cls)(body, 0, len(body))
-    found = message.topic_data[0].partition_data[0].records
-    assert found == records
-    assert isinstance(found, memoryview if over else bytes)
+    message_records = message.topic_data[0].partition_data[0].records
+    assert message_records == records
+    assert isinstance(message_records, memoryview if bytes_over else bytes)
 
 
 def test_records_of_an_answer_are_bytes() -> None:
@@ -517,9 +519,9 @@ def nothing_dropped(cls: Any, values: dict[str, object]) -> None:
 
 def test_constructor_fills_in_the_defaults() -> None:
     cls = response_class(26, 5)
-    made = maker(cls, nothing_dropped)(throttle_time=0, error_code=0)
-    assert made == cls(throttle_time=0, error_code=0)
-    assert made.producer_id == -1
+    message = maker(cls, nothing_dropped)(throttle_time=0, error_code=0)
+    assert message == cls(throttle_time=0, error_code=0)
+    assert message.producer_id == -1
 
 
 def test_constructor_of_a_message_without_fields() -> None:
@@ -558,16 +560,16 @@ def test_constructor_reports_what_it_has_no_field_for() -> None:
 def test_steps_give_the_same_bytes(message: Any, elements: int) -> None:
     for _ in ("compiled", "found"):
         pieces: list[bytes] = []
-        done = sum(encode_in_steps(message, pieces))
+        steps_taken = sum(encode_in_steps(message, pieces))
         assert b"".join(pieces) == encode_body(message)
-        assert (done > 0) is (elements > 0)
+        assert (steps_taken > 0) is (elements > 0)
 
 
 def test_elements_of_elements_are_steps_too() -> None:
     schema = request_schema(19, 4)
     assignments = [
-        build(schema.CreatableReplicaAssignment, partition_index=at, broker_ids=(1,))
-        for at in range(100)
+        build(schema.CreatableReplicaAssignment, partition_index=index, broker_ids=(1,))
+        for index in range(100)
     ]
     topic = build(
         schema.CreatableTopic,
@@ -592,7 +594,7 @@ def test_strings_are_steps_too() -> None:
 
 def test_an_element_that_is_there_again_is_encoded_once_and_written_as_often() -> None:
     schema = request_schema(19, 4)
-    first, second = (
+    first_topic, second = (
         build(
             schema.CreatableTopic,
             name=name,
@@ -603,7 +605,7 @@ def test_an_element_that_is_there_again_is_encoded_once_and_written_as_often() -
         )
         for name in ("t", "u")
     )
-    message = build(request_class(19, 4), topics=(first, second, first), timeout=1)
+    message = build(request_class(19, 4), topics=(first_topic, second, first_topic), timeout=1)
     pieces: list[bytes] = []
     assert sum(encode_in_steps(message, pieces)) > 0
     assert b"".join(pieces) == encode_body(message)

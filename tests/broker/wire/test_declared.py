@@ -29,13 +29,18 @@ def test_a_field_has_what_its_line_says() -> None:
     assert (name.kind, name.nullable, name.default) == ("string", True, REQUIRED)
     assert (array.entity, array.array, array.nullable) == (inner, True, False)
     assert (ids.kind, ids.array, ids.default) == ("uuid", True, ())
-    (more,) = rows.tagged
-    assert (more.entity, more.nullable, more.tag, more.default) == (inner, True, 3, None)
+    (tagged_row,) = rows.tagged
+    assert (tagged_row.entity, tagged_row.nullable, tagged_row.tag, tagged_row.default) == (
+        inner,
+        True,
+        3,
+        None,
+    )
 
 
 def test_a_version_has_the_fields_that_were_there() -> None:
     inner = versions("Inner", "One.", "a int8", "b int8 1+ = 5", flexible_since=2, newest=2)
-    found = versions(
+    classes = versions(
         "Value",
         "Some.",
         "always int32",
@@ -45,11 +50,11 @@ def test_a_version_has_the_fields_that_were_there() -> None:
         newest=2,
         types={"Inner": inner},
     )
-    names = [[row.name for row in describe(cls).plain] for cls in found]
+    names = [[row.name for row in describe(cls).plain] for cls in classes]
     assert names == [["always"], ["always", "once"], ["always", "inner"]]
-    assert [cls.__flexible__ for cls in found] == [False, False, True]
-    assert describe(found[2]).plain[1].entity is inner[2]
-    assert [cls.__name__ for cls in found] == ["ValueV0", "ValueV1", "ValueV2"]
+    assert [cls.__flexible__ for cls in classes] == [False, False, True]
+    assert describe(classes[2]).plain[1].entity is inner[2]
+    assert [cls.__name__ for cls in classes] == ["ValueV0", "ValueV1", "ValueV2"]
 
 
 def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
@@ -64,11 +69,15 @@ def test_a_class_remade_has_the_same_fields_and_other_elements() -> None:
         types={"Element": element},
         api=api,
     )
-    other = remade(element, version=0, flexible=False)
-    made = remade(outer, other, version=0, flexible=False)
-    assert (made.__name__, made.__doc__, made.__api_key__) == ("Outer", "Some.", 7)
-    assert (made.__version__, made.__flexible__, outer.__version__) == (0, False, 1)
-    assert describe(made).plain[0].entity is other
+    other_element = remade(element, version=0, flexible=False)
+    remade_outer = remade(outer, other_element, version=0, flexible=False)
+    assert (remade_outer.__name__, remade_outer.__doc__, remade_outer.__api_key__) == (
+        "Outer",
+        "Some.",
+        7,
+    )
+    assert (remade_outer.__version__, remade_outer.__flexible__, outer.__version__) == (0, False, 1)
+    assert describe(remade_outer).plain[0].entity is other_element
     assert describe(remade(outer)).plain == describe(outer).plain
     assert describe(remade(outer)).tagged == describe(outer).tagged
     wider = remade(outer, more=("name string = ''", "later int8 3+ = 0"), version=2)

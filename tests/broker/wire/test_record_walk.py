@@ -37,8 +37,8 @@ def test_the_newest_of_all_records_is_found(deltas: list[int], size: int, ahead:
 
 
 def test_only_old_records_have_an_old_newest() -> None:
-    first, second = records_of(), records_of(-5)
-    assert newest_delta_ms(second[len(first) :], 0, 1) == -5
+    first_records, second = records_of(), records_of(-5)
+    assert newest_delta_ms(second[len(first_records) :], 0, 1) == -5
 
 
 @pytest.mark.parametrize("count", [1, 3, 100])
@@ -94,14 +94,14 @@ def test_records_of_any_kind_are_whole(
 
 
 @pytest.mark.parametrize(
-    ("at", "byte"),
+    ("position", "byte"),
     [(4, 0x60), (4, 0), (6, 0x60), (8, 0x04), (8, 0x60), (8, 0x01), (9, 0x01), (9, 4), (11, 0x60)],
 )
-def test_lengths_that_do_not_fill_a_record_are_noticed(at: int, byte: int) -> None:
+def test_lengths_that_do_not_fill_a_record_are_noticed(position: int, byte: int) -> None:
     batch = build_batch([Record(key=b"k", value=b"v", headers=(("h", b"x"),))], timestamp_ms=0)
     data = bytearray(batch[BatchHeader.SIZE :])
     assert newest_delta_ms(bytes(data), 0, 1) == 0
-    data[at] = byte
+    data[position] = byte
     assert newest_delta_ms(bytes(data), 0, 1) is None
 
 
@@ -124,19 +124,19 @@ def test_a_null_key_said_in_two_bytes_is_one() -> None:
     assert newest_delta_ms(bytes((len(record) << 1,)) + record, 0, 1) == 0
 
 
-@pytest.mark.parametrize(("length", "whole"), [(5, True), (6, False)])
-def test_an_offset_has_at_most_five_bytes(length: int, whole: bool) -> None:
+@pytest.mark.parametrize(("length", "is_whole"), [(5, True), (6, False)])
+def test_an_offset_has_at_most_five_bytes(length: int, is_whole: bool) -> None:
     offset = b"\x80" * (length - 1) + b"\x00"
     record = b"\x00\x00" + offset + b"\x01\x02v\x00"
-    found = newest_delta_ms(bytes((len(record) << 1,)) + record, 0, 1)
-    assert found == (0 if whole else None)
+    newest_delta = newest_delta_ms(bytes((len(record) << 1,)) + record, 0, 1)
+    assert newest_delta == (0 if is_whole else None)
 
 
 def with_headers(*counts: int) -> bytes:
     """Records with so many headers each."""
     records = [
-        Record(value=b"v", headers=(("h", b"x"), ("", None)) * (count // 2), timestamp_ms=at)
-        for at, count in enumerate(counts)
+        Record(value=b"v", headers=(("h", b"x"), ("", None)) * (count // 2), timestamp_ms=stamp_ms)
+        for stamp_ms, count in enumerate(counts)
     ]
     return build_batch(records, timestamp_ms=0)[BatchHeader.SIZE :]
 
@@ -157,9 +157,9 @@ def test_many_headers_are_walked_over_with_breaks(counts: tuple[int, ...]) -> No
 
 def test_a_walk_stops_where_there_are_too_many_headers() -> None:
     data = with_headers(0, WALK_PIECES + 2)
-    found = walk(data, 0, 2)
-    assert found is not None
-    assert (found.newest, found.left, found.end) == (1, 1, len(data))
+    walk_result = walk(data, 0, 2)
+    assert walk_result is not None
+    assert (walk_result.newest, walk_result.left, walk_result.end) == (1, 1, len(data))
     assert walk(data, 0, 1) == Walked(0, data.index(b"v") + 2, 0)
 
 
@@ -173,7 +173,7 @@ def test_among_many_headers_one_without_a_key_is_noticed(byte: int) -> None:
 @pytest.mark.parametrize("claimed", [-1, 8 * WALK_PIECES])
 def test_more_headers_than_fit_into_a_record_are_noticed(claimed: int) -> None:
     data = bytearray(with_headers(2 * WALK_PIECES))
-    at = data.index(b"v") + 1
-    claim, there = signed_varint(claimed), signed_varint(2 * WALK_PIECES)
-    data[at : at + len(there)] = claim.ljust(len(there), b"\0")
+    position = data.index(b"v") + 1
+    claim, true_count = signed_varint(claimed), signed_varint(2 * WALK_PIECES)
+    data[position : position + len(true_count)] = claim.ljust(len(true_count), b"\0")
     assert newest_delta_ms(bytes(data), 0, 1) is None

@@ -99,12 +99,17 @@ def test_records_come_back_as_they_were_built(
     built = build_batch(records, timestamp_ms=5, compression=compression, base_offset=base_offset)
     read = read_records(built)
     assert [record.offset for record in read] == [base_offset + i for i in range(len(records))]
-    for before, after in zip(records, read, strict=True):
-        assert (after.key, after.value, after.timestamp_ms, after.headers) == (
-            before.key,
-            before.value,
-            before.timestamp_ms,
-            before.headers,
+    for record, record_read in zip(records, read, strict=True):
+        assert (
+            record_read.key,
+            record_read.value,
+            record_read.timestamp_ms,
+            record_read.headers,
+        ) == (
+            record.key,
+            record.value,
+            record.timestamp_ms,
+            record.headers,
         )
     header = read_batch_header(built)
     assert crc_is_valid(built, header)
@@ -116,12 +121,16 @@ def test_records_come_back_as_they_were_built(
 def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
     """kio's reader, but for the timestamps, which it cuts to seconds."""
     built = build_batch(records, timestamp_ms=5, producer_id=9, producer_epoch=2, base_sequence=4)
-    theirs, size = read_batch(built, 0)
+    independent_batch, size = read_batch(built, 0)
     assert size == len(built)
-    assert (theirs.producer_id, theirs.producer_epoch, theirs.base_sequence) == (9, 2, 4)
+    assert (
+        independent_batch.producer_id,
+        independent_batch.producer_epoch,
+        independent_batch.base_sequence,
+    ) == (9, 2, 4)
     assert [
         (record.key, record.value, [(header.key, header.value) for header in record.headers])
-        for record in theirs.records
+        for record in independent_batch.records
     ] == [
         (record.key, record.value, [(key.encode(), value) for key, value in record.headers])
         for record in records
@@ -152,8 +161,8 @@ def test_stamps_are_those_of_the_records_or_of_the_append(
         log_append_time=log_append_time,
     )
     header = read_batch_header(built)
-    found = list(stamps_in(payload_of(built, header), header))
-    assert found == list(zip(stamps, (0, 1), strict=True))
+    stamps_found = list(stamps_in(payload_of(built, header), header))
+    assert stamps_found == list(zip(stamps, (0, 1), strict=True))
     with pytest.raises(CorruptBatchError, match="batch at offset 0: a record is cut off"):
         list(stamps_in(b"", header))
 
@@ -250,10 +259,10 @@ def test_only_record_is_what_read_records_reads_or_nothing(data: st.DataObject) 
         batch[data.draw(st.integers(BatchHeader.SIZE, len(batch) - 1))] ^= data.draw(
             st.integers(1, 255)
         )
-    found = only_record(bytes(batch), read_batch_header(batch))
-    if found is not None:
+    key_and_value = only_record(bytes(batch), read_batch_header(batch))
+    if key_and_value is not None:
         (record,) = read_records(batch)
-        assert found == (record.key, record.value)
+        assert key_and_value == (record.key, record.value)
         assert record.offset == 0
 
 
@@ -330,9 +339,9 @@ def test_arbitrary_bytes_are_decompressed_or_refused(codec: int, data: bytes) ->
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_cut_off_data_is_refused(codec: int) -> None:
-    whole = compress(codec, bytes(range(256)) * 10)
+    whole_data = compress(codec, bytes(range(256)) * 10)
     with pytest.raises(CorruptBatchError, match=NAMES[codec]):
-        decompress(codec, whole[:-1])
+        decompress(codec, whole_data[:-1])
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
@@ -350,10 +359,10 @@ def test_bomb_is_refused_before_it_fills_the_memory(codec: int) -> None:
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_as_much_as_is_allowed_is_decompressed_and_not_a_byte_more(codec: int) -> None:
     data = bytes(range(256)) * 1_000
-    whole = compress(codec, data)
-    assert decompress(codec, whole, len(data)) == data
+    whole_data = compress(codec, data)
+    assert decompress(codec, whole_data, len(data)) == data
     with pytest.raises(UnpacksTooLargeError, match=f"{NAMES[codec]}: .* {len(data) - 1} bytes"):
-        decompress(codec, whole, len(data) - 1)
+        decompress(codec, whole_data, len(data) - 1)
 
 
 def test_empty_gzip_members_are_not_copied_quadratically() -> None:
@@ -367,8 +376,8 @@ def test_empty_gzip_members_are_not_copied_quadratically() -> None:
 def test_what_is_little_work_is_done_at_once(codec: int) -> None:
     data = bytes(range(256)) * 100
     assert decompress_at_once(codec, compress(codec, data)) == data
-    whole = bytes(AT_ONCE_MAX)
-    assert decompress_at_once(codec, compress(codec, whole)) == whole
+    unpacked = bytes(AT_ONCE_MAX)
+    assert decompress_at_once(codec, compress(codec, unpacked)) == unpacked
     assert decompress_at_once(codec, compress(codec, bytes(AT_ONCE_MAX + 1))) is None
     assert decompress_at_once(codec, bytes(AT_ONCE_MAX + 1)) is None
     with pytest.raises(CorruptBatchError, match=NAMES[codec]):
@@ -387,8 +396,8 @@ def test_much_work_is_done_in_a_room(codec: int) -> None:
     packed = Packed(codec, compress(codec, data), len(data))
     with mmap.mmap(-1, packed.room_bytes) as room:
         for _ in range(2):  # whatever was there before
-            with packed.unpack(room) as found:
-                assert found == data
+            with packed.unpack(room) as unpacked:
+                assert unpacked == data
         with pytest.raises(UnpacksTooLargeError, match=f"{len(data) - 1} bytes"):
             packed._replace(at_most=len(data) - 1).unpack(room)
         with pytest.raises(CorruptBatchError, match=NAMES[codec]):
@@ -396,8 +405,8 @@ def test_much_work_is_done_in_a_room(codec: int) -> None:
         if codec == GZIP:
             with packed._replace(data=packed.data * 2, at_most=len(data) * 2).unpack(
                 mmap.mmap(-1, 2 * len(data) + 1)
-            ) as found:
-                assert found == data * 2
+            ) as unpacked:
+                assert unpacked == data * 2
             with pytest.raises(CorruptBatchError):
                 packed._replace(data=packed.data + b"rest").unpack(room)
 
@@ -470,9 +479,9 @@ def test_a_missing_library_is_named_with_its_pip_line(
 def test_an_lz4_frame_has_independent_blocks_and_linked_ones_are_refused() -> None:
     # Kafka's Lz4BlockInputStream reads no others, and cramjam's own frames are linked.
     noise = bytes(range(256)) * 512
-    whole = compress(LZ4, noise)
-    assert whole[:7].hex() == "04224d18604082"
-    assert decompress(LZ4, whole) == noise
+    frame = compress(LZ4, noise)
+    assert frame[:7].hex() == "04224d18604082"
+    assert decompress(LZ4, frame) == noise
     linked = bytes(importlib.import_module("cramjam").lz4.compress(noise))
     with pytest.raises(CorruptBatchError, match="linked blocks"):
         decompress(LZ4, linked)

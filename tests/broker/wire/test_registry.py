@@ -176,17 +176,17 @@ def test_what_is_neither_is_only_too_large() -> None:
 
 
 def told(message: Any) -> list[int]:
-    found: list[int] = []
+    errors: list[int] = []
     teller = errors_of(message.__class__)
     assert teller is not None
-    teller(message, found.append)
-    return found
+    teller(message, errors.append)
+    return errors
 
 
 def test_the_error_of_an_answer_is_found_unless_it_is_none() -> None:
-    made = codec.response_class(KEYS["Heartbeat"], 1)
+    answer_class = codec.response_class(KEYS["Heartbeat"], 1)
     for error, expected in ((ErrorCode.none, []), (ErrorCode.unknown_member_id, [25])):
-        assert told(codec.build(made, throttle_time=0, error_code=error)) == expected
+        assert told(codec.build(answer_class, throttle_time=0, error_code=error)) == expected
 
 
 def test_errors_of_elements_are_found_one_by_one() -> None:
@@ -204,14 +204,14 @@ def test_errors_of_elements_are_found_one_by_one() -> None:
             ("b", (partition(0, ErrorCode.unknown_topic_or_partition),)),
         )
     )
-    made = codec.response_class(KEYS["AddPartitionsToTxn"], 3)
-    answer = codec.build(made, throttle_time=0, results_by_topic_v3_and_below=topics)
+    answer_class = codec.response_class(KEYS["AddPartitionsToTxn"], 3)
+    answer = codec.build(answer_class, throttle_time=0, results_by_topic_v3_and_below=topics)
     assert told(answer) == [55, 3]
 
 
 def test_an_array_that_is_null_has_no_errors() -> None:
-    made = codec.response_class(KEYS["CreateAcls"], 3)
-    assert told(codec.build(made, throttle_time=0, results=None)) == []
+    answer_class = codec.response_class(KEYS["CreateAcls"], 3)
+    assert told(codec.build(answer_class, throttle_time=0, results=None)) == []
 
 
 def test_an_answer_without_error_codes_tells_none() -> None:
@@ -225,11 +225,11 @@ def test_an_answer_without_error_codes_tells_none() -> None:
 def test_an_error_that_is_always_at_one_place_is_found_in_the_bytes(
     api: str, version: int, position: int
 ) -> None:
-    made = codec.response_class(KEYS[api], version)
-    assert position_of_error(made) == position
+    answer_class = codec.response_class(KEYS[api], version)
+    assert position_of_error(answer_class) == position
     values = {"error_code": ErrorCode.not_coordinator, "throttle_time": 0}
     values |= {"producer_id": 1, "producer_epoch": 1} if (api, version) == ("EndTxn", 5) else {}
-    body = codec.encode_body(codec.build(made, **values))
+    body = codec.encode_body(codec.build(answer_class, **values))
     assert int.from_bytes(body[position : position + 2], "big") == ErrorCode.not_coordinator
 
 
@@ -274,8 +274,8 @@ def test_every_field_of_a_request_that_filters_is_a_filter(key: int, kind: type[
     """A field that a version brings can't be forgotten, and no filter is without its name."""
     assert tuple(kind.NAMES) == kind.__struct_fields__, "NAMES has the order of the fields"
     for version in versions(key):
-        asked = codec.request_class(key, version).__dataclass_fields__
-        fields = {name for name in asked if not name.startswith("_")}
+        field_map = codec.request_class(key, version).__dataclass_fields__
+        fields = {name for name in field_map if not name.startswith("_")}
         assert fields == {row.field for row in kind.NAMES.values() if row.since <= version}
 
 
@@ -283,12 +283,12 @@ def test_every_field_of_a_request_that_filters_is_a_filter(key: int, kind: type[
 def test_what_is_said_is_read_and_what_a_version_can_not_say_is_off(
     key: int, kind: type[Filters]
 ) -> None:
-    said = set_all(kind)
+    filters = set_all(kind)
     off = kind()
     for version in versions(key):
-        read = kind.of(codec.build(codec.request_class(key, version), **said.fields()))
+        read = kind.of(codec.build(codec.request_class(key, version), **filters.fields()))
         for name, row in kind.NAMES.items():
-            assert getattr(read, name) == getattr(said if row.since <= version else off, name)
+            assert getattr(read, name) == getattr(filters if row.since <= version else off, name)
 
 
 def test_a_version_that_can_not_say_a_filter_is_refused_only_where_it_is_set() -> None:
@@ -309,13 +309,19 @@ def test_a_number_that_its_field_can_not_hold_is_named() -> None:
 @pytest.mark.parametrize(("key", "kind"), KINDS)
 def test_a_filter_is_as_wide_as_its_field(key: int, kind: type[Filters]) -> None:
     rows = {row.name: row for row in describe(codec.request_class(key, versions(key)[-1])).plain}
-    numbers = [one for name, one in kind.NAMES.items() if isinstance(getattr(kind(), name), int)]
-    assert [f"int{one.bits}" for one in numbers] == [rows[one.field].kind for one in numbers]
+    numbers = [
+        filter_row
+        for name, filter_row in kind.NAMES.items()
+        if isinstance(getattr(kind(), name), int)
+    ]
+    assert [f"int{filter_row.bits}" for filter_row in numbers] == [
+        rows[filter_row.field].kind for filter_row in numbers
+    ]
 
 
 def test_a_listener_may_read_a_filter_otherwise() -> None:
-    asked = codec.build(codec.request_class(66, 2), **TransactionFilters(duration_ms=5).fields())
-    assert TransactionFilters.of(asked, duration_ms=-1) == TransactionFilters()
+    request = codec.build(codec.request_class(66, 2), **TransactionFilters(duration_ms=5).fields())
+    assert TransactionFilters.of(request, duration_ms=-1) == TransactionFilters()
 
 
 def test_schema_module_holds_message_and_parts() -> None:
@@ -402,12 +408,12 @@ def test_unknown_key_has_a_name_fit_for_a_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "first"), [(0, 9), (18, 3), (22, 2), (24, 3), (26, 3), (27, 1), (65, 0)]
+    ("key", "first_version"), [(0, 9), (18, 3), (22, 2), (24, 3), (26, 3), (27, 1), (65, 0)]
 )
-def test_flexible_from_a_version_on(key: int, first: int) -> None:
-    assert is_flexible(key, first)
+def test_flexible_from_a_version_on(key: int, first_version: int) -> None:
+    assert is_flexible(key, first_version)
     assert is_flexible(key, 99)
-    assert not is_flexible(key, first - 1)
+    assert not is_flexible(key, first_version - 1)
 
 
 @pytest.mark.parametrize("key", [17, 47, 4, 999])

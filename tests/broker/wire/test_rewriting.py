@@ -64,8 +64,10 @@ def test_rows_that_are_made_when_they_are_encoded_are_changed_too() -> None:
         record_errors=Rows(error, range(3)),
     )
     changed = rewritten(part, "batch_index_error_message", lambda _: "new")
-    assert [one.batch_index_error_message for one in changed.record_errors] == ["new"] * 3
-    assert [one.batch_index for one in changed.record_errors] == [0, 1, 2]
+    assert [record_error.batch_index_error_message for record_error in changed.record_errors] == [
+        "new"
+    ] * 3
+    assert [record_error.batch_index for record_error in changed.record_errors] == [0, 1, 2]
 
 
 def test_an_entry_is_put_behind_those_of_a_list_also_where_there_are_none() -> None:
@@ -92,9 +94,9 @@ def test_an_entry_is_put_behind_those_of_a_list_also_where_there_are_none() -> N
         return [(row.producer_id, row.first_offset) for row in rows]
 
     old = codec.build(schema.AbortedTransaction, producer_id=1, first_offset=0)
-    for before, after in ((None, []), ((), []), ((old,), [(1, 0)])):
-        changed = with_entry(answer(before), "aborted_transactions", entry)
-        assert aborted(changed) == [*after, (7, 3)]
+    for entries, entries_after in ((None, []), ((), []), ((old,), [(1, 0)])):
+        changed = with_entry(answer(entries), "aborted_transactions", entry)
+        assert aborted(changed) == [*entries_after, (7, 3)]
         assert codec.encode_body(changed)
     assert with_entry(old, "aborted_transactions", entry) is old
 

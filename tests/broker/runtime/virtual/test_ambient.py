@@ -89,9 +89,9 @@ def test_names_and_default_arguments_that_were_bound_before_follow_the_run() -> 
 
 def test_what_was_bound_during_a_run_is_real_afterwards() -> None:
     with lent():
-        kept = time.time
-        assert kept() == 9.5
-    assert kept() > 1e9
+        bound_time = time.time
+        assert bound_time() == 9.5
+    assert bound_time() > 1e9
 
 
 def test_dates_follow_the_run() -> None:
@@ -128,8 +128,8 @@ def test_every_source_of_chance_follows_the_seed() -> None:
         with lent(seed):
             runs.append(drawn())
     assert runs[0] == runs[1]
-    assert all(one != other for one, other in zip(runs[0], runs[2], strict=True))
-    assert all(one != other for one, other in zip(runs[0], drawn(), strict=True))
+    assert all(value != other_value for value, other_value in zip(runs[0], runs[2], strict=True))
+    assert all(value != other_value for value, other_value in zip(runs[0], drawn(), strict=True))
 
 
 def test_entropy_does_not_shift_what_random_draws() -> None:
@@ -146,9 +146,9 @@ def test_entropy_does_not_shift_what_random_draws() -> None:
 def test_what_other_threads_draw_does_not_change_the_run() -> None:
     def elsewhere() -> None:
         random.seed(7)
-        theirs.append(drawn())
+        draws_of_thread.append(drawn())
 
-    theirs: list[list[object]] = []
+    draws_of_thread: list[list[object]] = []
     draws = []
     for disturbed in (True, False):
         with lent():
@@ -159,8 +159,8 @@ def test_what_other_threads_draw_does_not_change_the_run() -> None:
             draws.append(drawn())
     assert draws[0] == draws[1]
     # Seeded by the thread itself; the rest is of the system.
-    assert theirs[0][0] == random.Random(7).random()
-    assert theirs[0][5] != draws[0][5]
+    assert draws_of_thread[0][0] == random.Random(7).random()
+    assert draws_of_thread[0][5] != draws[0][5]
 
 
 def test_a_seed_that_is_given_is_kept() -> None:
@@ -206,11 +206,11 @@ def test_chance_follows_the_seed() -> None:
 
 @pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
 def test_other_threads_keep_real_time() -> None:
-    seen: list[float] = []
+    thread_times: list[float] = []
     dates: list[datetime.datetime] = []
 
     def look() -> None:
-        seen.append(time.monotonic())
+        thread_times.append(time.monotonic())
         dates.append(BoundBefore.now(datetime.UTC))
         dates.append(vars(BoundBefore)["utcnow"].__get__(None, BoundBefore)())
         time.sleep(0)
@@ -220,8 +220,8 @@ def test_other_threads_keep_real_time() -> None:
         thread = threading.Thread(target=look)
         thread.start()
         thread.join()
-    assert seen[0] >= real_before
-    assert seen[0] != 5.0
+    assert thread_times[0] >= real_before
+    assert thread_times[0] != 5.0
     assert {date.year > 2020 for date in dates} == {True}
 
 
@@ -255,14 +255,14 @@ BUILDERS = {
 
 def stamp(builder: Any, timestamp: int | None = None) -> int:
     """The stamp of a record that is added now."""
-    more = {"headers": []} if isinstance(builder, DefaultRecordBatchBuilder) else {}
-    added = builder.append(0, timestamp, b"key", b"value", **more)
+    builder_fields = {"headers": []} if isinstance(builder, DefaultRecordBatchBuilder) else {}
+    added = builder.append(0, timestamp, b"key", b"value", **builder_fields)
     found: int = added.timestamp
     return found
 
 
-def libraries_in(stack: ExitStack, *, ours: bool = True) -> Libraries:
-    libraries = Libraries(stack, is_ours=lambda: ours)
+def libraries_in(stack: ExitStack, *, is_ours: bool = True) -> Libraries:
+    libraries = Libraries(stack, is_ours=lambda: is_ours)
     libraries.lend()
     return libraries
 
@@ -283,7 +283,7 @@ def test_a_record_without_a_stamp_gets_the_time_of_the_run(
 @pytest.mark.parametrize("name", BUILDERS)
 def test_another_thread_stamps_by_real_time(name: str) -> None:
     with ExitStack() as stack:
-        libraries_in(stack, ours=False)
+        libraries_in(stack, is_ours=False)
         assert stamp(BUILDERS[name]()) > 1e12
 
 
@@ -305,7 +305,7 @@ def test_brokers_hash_by_what_they_say() -> None:
         assert hash(broker) == zlib.crc32(b"(1, 'localhost', 9092, None)")
     assert hash(broker) == real
     with ExitStack() as stack:
-        libraries_in(stack, ours=False)
+        libraries_in(stack, is_ours=False)
         assert hash(broker) == real
 
 
@@ -323,16 +323,16 @@ def test_what_says_itself_how_it_hashes_is_left_alone(monkeypatch: pytest.Monkey
 def test_what_is_not_loaded_or_has_another_form_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    other = types.SimpleNamespace(
+    other_module = types.SimpleNamespace(
         AIOKafkaProducer=type("AIOKafkaProducer", (), {}),
         DefaultRecordBatchBuilder=type("DefaultRecordBatchBuilder", (), {}),
     )
-    monkeypatch.setitem(sys.modules, "aiokafka.producer.producer", other)
-    monkeypatch.setitem(sys.modules, "aiokafka.record._crecords.default_records", other)
+    monkeypatch.setitem(sys.modules, "aiokafka.producer.producer", other_module)
+    monkeypatch.setitem(sys.modules, "aiokafka.record._crecords.default_records", other_module)
     monkeypatch.delitem(sys.modules, "aiokafka.structs")
     with ExitStack() as stack:
         libraries_in(stack)
-    assert "append" not in vars(other.DefaultRecordBatchBuilder)
+    assert "append" not in vars(other_module.DefaultRecordBatchBuilder)
 
 
 def test_a_library_that_is_loaded_later_is_found_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,11 +478,11 @@ def test_only_the_owner_is_answered_from_the_run() -> None:
     assert patch.answer() == "real"
     owner.thread = get_ident()
     assert patch.answer() == "virtual"
-    seen: list[str] = []
-    thread = threading.Thread(target=lambda: seen.append(patch.answer()))
+    answers: list[str] = []
+    thread = threading.Thread(target=lambda: answers.append(patch.answer()))
     thread.start()
     thread.join()
-    assert seen == ["real"]
+    assert answers == ["real"]
 
 
 def test_a_door_does_not_become_a_method_of_the_class_that_keeps_it() -> None:
@@ -524,11 +524,11 @@ def test_a_walk_finds_new_modules_and_leaves_out_the_standard_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     walk = ModuleWalk({id(clock): patch_of(Owner())})
-    before = walk.bindings()
+    bindings_before = walk.bindings()
     monkeypatch.setitem(sys.modules, OWN_NAME, module_of("bound = clock"))
     monkeypatch.setitem(sys.modules, "queue.of_this_test", module_of("bound = clock"))
     monkeypatch.setitem(sys.modules, "not_a_module", object())  # type: ignore[arg-type]
-    assert names(walk.bindings()) == [*names(before), clock]
+    assert names(walk.bindings()) == [*names(bindings_before), clock]
     assert walk.bindings() == walk.bindings()
 
 
@@ -537,8 +537,8 @@ def test_what_is_being_imported_is_looked_at_again(monkeypatch: pytest.MonkeyPat
     module = module_of("")
     module.__spec__ = types.SimpleNamespace(_initializing=True)  # type: ignore[assignment]
     monkeypatch.setitem(sys.modules, OWN_NAME, module)
-    before = len(walk.bindings())
+    count_before = len(walk.bindings())
     vars(module)["bound"] = clock
-    assert len(walk.bindings()) == before + 1
+    assert len(walk.bindings()) == count_before + 1
     module.__spec__ = None
-    assert len(walk.bindings()) == len(walk.bindings()) == before + 1
+    assert len(walk.bindings()) == len(walk.bindings()) == count_before + 1

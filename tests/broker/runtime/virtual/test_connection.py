@@ -88,10 +88,10 @@ async def test_both_ends_know_their_names(env: VirtualEnvironment) -> None:
     server = await env.loop.create_server(Recorder, "broker-1", 9092)
     assert server.sockets[0].getsockname() == ("broker-1", 9092)
     transport, client = await env.loop.create_connection(Recorder, "broker-1", 9092)
-    other = env.net.connections[0].server
+    server_end = env.net.connections[0].server
     assert transport.get_extra_info("peername") == ("broker-1", 9092)
-    assert other.get_extra_info("sockname") == ("broker-1", 9092)
-    assert transport.get_extra_info("sockname") == other.get_extra_info("peername")
+    assert server_end.get_extra_info("sockname") == ("broker-1", 9092)
+    assert transport.get_extra_info("sockname") == server_end.get_extra_info("peername")
     assert transport.get_extra_info("socket") is None
     assert transport.get_protocol() is client
 
@@ -311,16 +311,16 @@ async def test_a_stalled_connection_delivers_nothing_until_it_goes_on(
 def test_latencies_of_one_connection_do_not_shift_those_of_another() -> None:
     async def arrival(env: VirtualEnvironment, *, busy: bool) -> float:
         await env.loop.create_server(Recorder, "localhost", 1)
-        first, _ = await env.loop.create_connection(Recorder, "localhost", 1)
+        transport, _ = await env.loop.create_connection(Recorder, "localhost", 1)
         second, _ = await env.loop.create_connection(Recorder, "localhost", 1)
         if busy:
-            first.write(b"x")
-        before = env.loop.time()
+            transport.write(b"x")
+        sent_at_s = env.loop.time()
         second.write(b"y")
         server = env.net.connections[1].server.get_protocol()
         assert isinstance(server, Recorder)
         await settle()
-        return round(server.received_at - before, 6)
+        return round(server.received_at - sent_at_s, 6)
 
     idle = run(lambda env: arrival(env, busy=False))
     assert idle == run(lambda env: arrival(env, busy=True))
@@ -366,10 +366,10 @@ async def test_a_busy_address_is_refused_until_its_server_closes(env: VirtualEnv
 
 @within(run_virtual, seed=1)
 async def test_free_ports_differ_from_those_taken(env: VirtualEnvironment) -> None:
-    first = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
-    await env.loop.create_server(asyncio.Protocol, "localhost", first.address[1] + 1)
+    first_server = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
+    await env.loop.create_server(asyncio.Protocol, "localhost", first_server.address[1] + 1)
     second = await env.loop.create_server(asyncio.Protocol, "localhost", 0)
-    assert second.address[1] == first.address[1] + 2
+    assert second.address[1] == first_server.address[1] + 2
 
 
 @within(run_virtual, seed=1)

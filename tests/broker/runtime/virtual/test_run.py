@@ -92,10 +92,14 @@ def test_main_is_handed_an_environment_and_its_answer_comes_back() -> None:
 
 def test_an_hour_takes_no_time() -> None:
     async def main(env: VirtualEnvironment) -> tuple[int, float, float]:
-        before = (env.clock.now_ms(), time.time(), time.monotonic())
+        times_before = (env.clock.now_ms(), time.time(), time.monotonic())
         await asyncio.sleep(3_600)
-        after = (env.clock.now_ms(), time.time(), time.monotonic())
-        return after[0] - before[0], after[1] - before[1], after[2] - before[2]
+        times_after = (env.clock.now_ms(), time.time(), time.monotonic())
+        return (
+            times_after[0] - times_before[0],
+            times_after[1] - times_before[1],
+            times_after[2] - times_before[2],
+        )
 
     started = time.monotonic()
     assert run_virtual(main, seed=1) == (3_600_000, 3_600.0, 3_600.0)
@@ -122,8 +126,8 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
 
 def test_a_cause_that_another_run_has_left_in_the_context_is_none_of_this_one() -> None:
     alone = run_virtual(echo_and_peers, seed=5)
-    other = Tracer(lambda: 0, level=TraceLevel.FULL)
-    other.caused_by(other.emit("note", "x"))
+    other_tracer = Tracer(lambda: 0, level=TraceLevel.FULL)
+    other_tracer.caused_by(other_tracer.emit("note", "x"))
     assert run_virtual(echo_and_peers, seed=5) == alone
 
 
@@ -236,25 +240,27 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
     """Time, timers and chance are each thread's own; the run is as it is alone."""
     alone = run_virtual(echo_and_peers, seed=5)
     stop, enough = threading.Event(), threading.Event()
-    seen: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
+    real_readings: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
 
     async def real() -> None:
         while not stop.is_set():
-            before = time.monotonic()
+            monotonic_before = time.monotonic()
             await asyncio.sleep(0.002)
             random.seed(7)
-            now = datetime.datetime.now(datetime.UTC)
-            seen.append((time.monotonic() - before, time.time(), now, uuid.uuid4()))
-            if len(seen) > 5:
+            wall_clock = datetime.datetime.now(datetime.UTC)
+            real_readings.append(
+                (time.monotonic() - monotonic_before, time.time(), wall_clock, uuid.uuid4())
+            )
+            if len(real_readings) > 5:
                 enough.set()
 
     thread = threading.Thread(target=asyncio.run, args=(real(),))
 
     async def main(env: VirtualEnvironment) -> str:
         thread.start()
-        found = await echo_and_peers(env)
+        result = await echo_and_peers(env)
         assert enough.wait(60), "the real loop stands still"
-        return found
+        return result
 
     started = time.time()
     try:
@@ -262,10 +268,12 @@ def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
     finally:
         stop.set()
         thread.join()
-    assert all(waited >= 0.001 for waited, _, _, _ in seen)
-    assert all(started <= at <= time.time() for _, at, _, _ in seen)
-    assert all(started - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in seen)
-    assert len({drawn for *_, drawn in seen}) == len(seen)
+    assert all(waited >= 0.001 for waited, _, _, _ in real_readings)
+    assert all(started <= wall_s <= time.time() for _, wall_s, _, _ in real_readings)
+    assert all(
+        started - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in real_readings
+    )
+    assert len({drawn for *_, drawn in real_readings}) == len(real_readings)
 
 
 def test_a_failed_background_task_fails_the_run() -> None:
@@ -332,15 +340,15 @@ def loop() -> Iterator[VirtualLoop]:
 
 
 def test_the_clock_jumps_exactly_to_deadlines(loop: VirtualLoop) -> None:
-    seen = []
+    times_ns = []
 
     async def main() -> None:
         for delay in (0.029, 0.001, 3_600, 0.000_001, 7 * 86_400):
             await asyncio.sleep(delay)
-            seen.append(loop.time_ns() - MONOTONIC_START_NS)
+            times_ns.append(loop.time_ns() - MONOTONIC_START_NS)
 
     loop.run_until_complete(main())
-    assert seen == [
+    assert times_ns == [
         29_000_000,
         30_000_000,
         3_600_030_000_000,
@@ -379,9 +387,9 @@ def test_a_client_that_waits_for_a_rounding_error_gets_on(loop: VirtualLoop) -> 
         nonlocal turns
         while loop.time() <= deadline_s:
             turns += 1
-            over = loop.create_future()
-            loop.call_later(left_s, over.set_result, None)
-            await over
+            finished = loop.create_future()
+            loop.call_later(left_s, finished.set_result, None)
+            await finished
 
     loop.run_until_complete(main())
     assert turns == 1
@@ -463,11 +471,11 @@ def test_tls_and_a_missing_network_are_refused(loop: VirtualLoop, kind: str) -> 
 
 def test_a_hook_is_called_before_a_client_connects(loop: VirtualLoop) -> None:
     """By then its library is loaded."""
-    looked: list[str] = []
-    loop.before_connect = lambda: looked.append("looked")
+    looks: list[str] = []
+    loop.before_connect = lambda: looks.append("looked")
     with pytest.raises(NotSimulatedError, match="network"):
         loop.run_until_complete(loop.create_connection(asyncio.Protocol, "localhost", 1))
-    assert looked == ["looked"]
+    assert looks == ["looked"]
 
 
 def test_another_thread_can_not_come_in(loop: VirtualLoop) -> None:
@@ -486,14 +494,14 @@ def test_another_thread_can_not_come_in(loop: VirtualLoop) -> None:
 
 
 def test_the_own_thread_may_call_threadsafe(loop: VirtualLoop) -> None:
-    seen: list[int] = []
+    numbers: list[int] = []
 
     async def main() -> None:
-        loop.call_soon_threadsafe(seen.append, 1)
+        loop.call_soon_threadsafe(numbers.append, 1)
         await asyncio.sleep(0)
 
     loop.run_until_complete(main())
-    assert seen == [1]
+    assert numbers == [1]
 
 
 def run(main: Any) -> Any:
@@ -508,15 +516,17 @@ def test_numbers_follow_the_order_of_making_in_each_loop() -> None:
         async def nothing() -> None:
             """Done at once."""
 
-        made: list[asyncio.Future[Any]] = [loop.create_future(), loop.create_task(nothing())]
-        made += [asyncio.ensure_future(nothing()), loop.create_future()]
-        tasks = [one for one in made if isinstance(one, asyncio.Task)]
+        futures: list[asyncio.Future[Any]] = [loop.create_future(), loop.create_task(nothing())]
+        futures += [asyncio.ensure_future(nothing()), loop.create_future()]
+        tasks = [future for future in futures if isinstance(future, asyncio.Task)]
         await asyncio.wait(tasks)
-        return [hash(one) - hash(made[0]) for one in made], [one.get_name() for one in tasks]
+        return [hash(future) - hash(futures[0]) for future in futures], [
+            task.get_name() for task in tasks
+        ]
 
-    first = run(main)
-    assert first == run(main)
-    assert first == ([0, 1, 2, 3], ["Task-2", "Task-3"])  # the first one is main
+    first_outcome = run(main)
+    assert first_outcome == run(main)
+    assert first_outcome == ([0, 1, 2, 3], ["Task-2", "Task-3"])  # the first one is main
 
 
 def test_equal_is_only_what_is_the_same() -> None:
@@ -541,10 +551,10 @@ def test_a_task_keeps_its_name_and_its_context() -> None:
 
 def test_a_factory_that_was_set_is_asked() -> None:
     async def main() -> list[str]:
-        asked: list[str] = []
+        calls: list[str] = []
 
         def factory(loop: Any, coroutine: Any, **options: Any) -> Any:
-            asked.append("asked")
+            calls.append("asked")
             return asyncio.Task(coroutine, loop=loop, **options)
 
         async def nothing() -> None:
@@ -552,7 +562,7 @@ def test_a_factory_that_was_set_is_asked() -> None:
 
         asyncio.get_running_loop().set_task_factory(factory)
         await asyncio.create_task(nothing())
-        return list(asked)  # the loop's own end asks again
+        return list(calls)  # the loop's own end asks again
 
     assert run(main) == ["asked"]
 
@@ -563,12 +573,12 @@ def test_a_set_of_tasks_is_iterated_in_one_order() -> None:
             await asyncio.sleep(1)
             return value
 
-        done, _ = await asyncio.wait([asyncio.create_task(number(i)) for i in range(50)])
-        return [task.result() for task in done]
+        finished_tasks, _ = await asyncio.wait([asyncio.create_task(number(i)) for i in range(50)])
+        return [task.result() for task in finished_tasks]
 
-    first = run(main)
+    first_order = run(main)
     keep = [object() for _ in range(10_000)]  # other addresses
-    assert run(main) == first
+    assert run(main) == first_order
     assert keep
 
 
@@ -596,20 +606,20 @@ def program(*options: str, hash_seed: str) -> list[object]:
         text=True,
         check=True,
     )
-    found: list[object] = json.loads(done.stdout)
-    return found
+    answers: list[object] = json.loads(done.stdout)
+    return answers
 
 
 def refuses(monkeypatch: pytest.MonkeyPatch, answer: int | None) -> None:
     """The system's call answers that."""
-    monkeypatch.setattr(process, "_personality", lambda _wanted: answer)
+    monkeypatch.setattr(process, "_personality", lambda _persona: answer)
 
 
 def test_an_arranged_process_hashes_alike_whatever_it_was_started_with() -> None:
-    first, second = program(hash_seed="1"), program(hash_seed="random")
-    assert first == second
-    assert first[0] == ["an argument", "--more"]
-    assert first[3:] == [[], []]
+    first_answers, second = program(hash_seed="1"), program(hash_seed="random")
+    assert first_answers == second
+    assert first_answers[0] == ["an argument", "--more"]
+    assert first_answers[3:] == [[], []]
 
 
 def test_where_variables_are_not_read_the_limit_is_named() -> None:
@@ -637,7 +647,7 @@ def test_addresses_count_before_python_3_12(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[list[str], dict[str, str]]] = []
-    asked: list[int] = []
+    personas: list[int] = []
 
     def execve(_path: str, argv: list[str], env: dict[str, str]) -> None:
         started.append((argv, env))
@@ -645,8 +655,8 @@ def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(os, "execve", execve)
 
-    def personality(wanted: int) -> int:
-        asked.append(wanted)
+    def personality(persona: int) -> int:
+        personas.append(persona)
         return 0
 
     monkeypatch.setattr(process, "_personality", personality)
@@ -657,7 +667,7 @@ def test_a_program_is_started_again_at_most_once(monkeypatch: pytest.MonkeyPatch
     argv, env = started.pop()
     assert argv == [sys.executable, *sys.orig_argv[1:]]
     assert (env["PYTHONHASHSEED"], env[process.ARRANGED]) == ("0", "1")
-    assert asked == [0xFFFFFFFF, 0x0040000]
+    assert personas == [0xFFFFFFFF, 0x0040000]
     monkeypatch.setenv(process.ARRANGED, "1")
     assert arrange_process() == (STRINGS,)
     assert started == []

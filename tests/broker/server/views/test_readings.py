@@ -41,13 +41,13 @@ class Watch:
 
     def __call__(self, metric: str) -> dict[tuple[str, ...], float]:
         """The metric's values that are not zero."""
-        found = {
-            one.labels: one.value
-            for one in readings(self._cluster.sim)
-            if one.metric == metric and one.value
+        value_by_labels = {
+            reading.labels: reading.value
+            for reading in readings(self._cluster.sim)
+            if reading.metric == metric and reading.value
         }
-        self._seen.setdefault(metric, []).append(found)
-        return found
+        self._seen.setdefault(metric, []).append(value_by_labels)
+        return value_by_labels
 
     async def until(self, metric: str, expected: Callable[[float], bool]) -> None:
         """Wait until the metric's sum is as expected; in virtual time this costs nothing."""
@@ -60,7 +60,9 @@ class Watch:
     @property
     def moved(self) -> set[str]:
         """Metrics that were read with different values."""
-        return {metric for metric, seen in self._seen.items() if any(v != seen[0] for v in seen)}
+        return {
+            metric for metric, values in self._seen.items() if any(v != values[0] for v in values)
+        }
 
 
 Story = Callable[[VirtualCluster, Watch], Awaitable[None]]
@@ -177,15 +179,15 @@ async def a_transaction_log_with_too_few_replicas(cluster: VirtualCluster, read:
         await producer.commit()
         await cluster.struck("lost")
         assert read(table.UNDER_MIN_ISR) == {}
-        others = [broker for broker in cluster.sim.brokers if broker != home]
-        for broker in others:
+        other_brokers = [broker for broker in cluster.sim.brokers if broker != home]
+        for broker in other_brokers:
             await cluster.sim.kill_broker(broker)
         await read.until(table.UNDER_MIN_ISR, lambda count: count >= 6)
         assert set(read(table.UNDER_MIN_ISR)) == {(str(home),)}
         assert read(table.COMPLETIONS_WAITING) == {}
         cluster.sim.injector.disarm("lost")
         await read.until(table.COMPLETIONS_WAITING, lambda count: count == 1)
-        for broker in others:
+        for broker in other_brokers:
             await cluster.sim.start_broker(broker)
         await until_state(client, "tx", "CompleteCommit")
         assert read(table.COMPLETIONS_WAITING) == {}
@@ -272,9 +274,9 @@ async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
         home = str(cluster.leader(cluster.home("tx")))
         assert read(table.REQUESTS)[(home, "EndTxn", "5")] == 1
         (ended,) = (
-            one
-            for one in readings(cluster.sim)
-            if one.metric == table.REQUEST_REMOTE_MS and one.labels == (home, "EndTxn")
+            reading
+            for reading in readings(cluster.sim)
+            if reading.metric == table.REQUEST_REMOTE_MS and reading.labels == (home, "EndTxn")
         )
         assert ended.value == pytest.approx(250, abs=50)
         within = dict(zip(table.TIME_BOUNDS_MS, ended.counts, strict=False))
@@ -303,7 +305,11 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
     await member.initialize()
     await fill(member.api, 2)
     assert await member.get() == "0-1:1"
-    broker, group, place = (str(leader),), (str(leader), "g"), (str(leader), "g", "orders", "0")
+    broker, group, partition_labels = (
+        (str(leader),),
+        (str(leader), "g"),
+        (str(leader), "g", "orders", "0"),
+    )
     assert read(table.SHARE_SESSIONS) == read(table.SHARE_SESSION_PARTITIONS) == {broker: 1}
     assert read(table.SHARE_LOAD_MS)[broker] >= 50
     assert read(table.SHARE_ACQUIRE_MS)[group] >= 50
@@ -311,8 +317,8 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
     assert read(table.SHARE_BATCH_RECORDS) == {group: 2}
     assert read(table.SHARE_FETCH_LOCK_MS)[group] >= 40
     assert read(table.SHARE_FETCH_LOCK_RATIO)[group] > 0
-    assert read(table.SHARE_IN_FLIGHT) == {place: 2}
-    assert read(table.SHARE_IN_FLIGHT_BATCHES) == {place: 1}
+    assert read(table.SHARE_IN_FLIGHT) == {partition_labels: 2}
+    assert read(table.SHARE_IN_FLIGHT_BATCHES) == {partition_labels: 1}
     cluster.advance(30_000)
     await read.until(table.SHARE_LOCK_TIMEOUTS, lambda count: count == 2)
     assert await member.get() == "0-1:2"
@@ -331,8 +337,8 @@ async def a_share_group(cluster: VirtualCluster, read: Watch) -> None:
         image = cluster.sim.metadata.image.with_group_configs("g", named, stays=True)
         cluster.sim.metadata.publish(image)
         await fill(member.api, 1)
-        at = (await member.get()).split()[0]
-        assert errors(await member.acknowledge(f"{at.split(':')[0]}:3")) == {0: "none"}
+        acquired_range = (await member.get()).split()[0]
+        assert errors(await member.acknowledge(f"{acquired_range.split(':')[0]}:3")) == {0: "none"}
         await asyncio.sleep(5)
     assert read(table.DEAD_LETTER_REQUESTS) == {broker: 2}
     assert read(table.DEAD_LETTERS) == read(table.DEAD_LETTERS_LOST) == {broker: 1}
@@ -410,15 +416,15 @@ async def test_every_reading_is_in_the_table_with_its_labels(cluster: VirtualClu
         assert await member.get() == "0-0:1"
         cluster.advance(30_000)
         await asyncio.sleep(1)
-        found = list(readings(cluster.sim))
-    known = {metric.name: metric for metric in METRICS}
-    assert {one.metric for one in found} == set(known)
-    for one in found:
-        metric = known[one.metric]
-        assert len(one.labels) == len(metric.labels)
+        all_readings = list(readings(cluster.sim))
+    metric_by_name = {metric.name: metric for metric in METRICS}
+    assert {reading.metric for reading in all_readings} == set(metric_by_name)
+    for reading in all_readings:
+        metric = metric_by_name[reading.metric]
+        assert len(reading.labels) == len(metric.labels)
         buckets = len(metric.bounds) + 1 if metric.kind is Kind.HISTOGRAM else 0
-        assert len(one.counts) == buckets
-        assert list(one.counts) == sorted(one.counts)
+        assert len(reading.counts) == buckets
+        assert list(reading.counts) == sorted(reading.counts)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)

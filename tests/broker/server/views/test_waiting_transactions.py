@@ -33,8 +33,8 @@ async def test_a_lost_marker_is_named_with_the_setting_and_what_ends_the_wait(
         await cluster.struck()
         with pytest.raises(TimeoutError) as late:
             await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
-        first, lost, marker = str(late.value).splitlines()
-        assert first == "shop is PrepareCommit after 1000 ms, not CompleteCommit"
+        headline, lost, marker = str(late.value).splitlines()
+        assert headline == "shop is PrepareCommit after 1000 ms, not CompleteCommit"
         assert "WriteTxnMarkers from broker" in lost
         assert "was lost by a fault" in lost
         assert "for 30000 ms (request.timeout.ms)" in lost
@@ -51,9 +51,9 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
     async with cluster.client() as app, Producer(app, transactional_id="shop") as producer:
         await _commit(producer)
         await cluster.struck()
-        held, _marker = waits_for(cluster.sim, "shop")
-        assert held.startswith("the fault rule 'f' holds WriteTxnMarkers of broker/")
-        assert held.endswith("at peer.request: release it")
+        held_wait, _marker = waits_for(cluster.sim, "shop")
+        assert held_wait.startswith("the fault rule 'f' holds WriteTxnMarkers of broker/")
+        assert held_wait.endswith("at peer.request: release it")
         cluster.sim.injector.disarm_all()
         await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
         leader = cluster.sim.metadata.image.partition(TopicPartition("orders", 0))
@@ -68,7 +68,7 @@ async def test_a_rule_that_holds_and_a_link_that_is_cut_are_named(cluster: Virtu
         assert leader is not None
         cluster.env.network.cut(BrokerId(coordinator), leader.leader)
         await producer.commit()
-        assert any("it is cut, heal it" in one for one in waits_for(cluster.sim, "shop"))
+        assert any("it is cut, heal it" in wait for wait in waits_for(cluster.sim, "shop"))
         cluster.env.network.heal(BrokerId(coordinator), leader.leader)
         await until_state(cluster.sim, "shop", ("CompleteCommit",), timeout_ms=1_000)
 
@@ -80,9 +80,9 @@ async def test_an_open_transaction_and_one_that_is_not_known_say_what_is_missing
     assert "no coordinator knows it" in in_vain(cluster.sim, "shop", ("Ongoing",), 5)
     async with cluster.client() as app, await begun(app, "shop") as producer:
         await producer.send("orders", 0, b"v")
-        (said,) = waits_for(cluster.sim, "shop")
-        assert "neither committed nor aborted" in said
-        assert "transaction.timeout.ms" in said
+        (wait,) = waits_for(cluster.sim, "shop")
+        assert "neither committed nor aborted" in wait
+        assert "transaction.timeout.ms" in wait
         await producer.abort()
 
 
